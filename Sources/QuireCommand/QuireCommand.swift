@@ -1,0 +1,6 @@
+import ArgumentParser
+
+@main
+struct QuireCommand: AsyncParsableCommand {
+    mutating func run() async throws {}
+}

@@ -1,0 +1,2 @@
+import CArchive
+func warm() -> Int32 { archive_version_number() }
