@@ -1,2 +1,3 @@
 import CArchive
+
 func warm() -> Int32 { archive_version_number() }

@@ -1,0 +1,35 @@
+/// The type of an attribute, with Core Data's codes as raw values.
+public enum AttributeType: Int, Sendable, Hashable, CaseIterable {
+    /// No type yet: only for transient attributes.
+    case undefined = 0
+    /// A signed integer of 16 bits.
+    case integer16 = 100
+    /// A signed integer of 32 bits.
+    case integer32 = 200
+    /// A signed integer of 64 bits.
+    case integer64 = 300
+    /// A decimal number. Stores keep 15 significant digits, as Core Data's do.
+    case decimal = 400
+    /// A floating-point number of 64 bits.
+    case double = 500
+    /// A floating-point number of 32 bits.
+    case float = 600
+    /// A text.
+    case string = 700
+    /// True or false.
+    case boolean = 800
+    /// A point in time.
+    case date = 900
+    /// Bytes.
+    case binary = 1000
+    /// A universally unique identifier.
+    case uuid = 1100
+    /// A uniform resource identifier.
+    case uri = 1200
+    /// Bytes made and understood by a value transformer.
+    case transformable = 1800
+    /// The identifier of an object. Not stored.
+    case objectID = 2000
+    /// Several named values; see ``CompositeDescription``.
+    case composite = 2100
+}

@@ -1,0 +1,43 @@
+/// Describes the objects of a document: their entities, properties and relationships.
+///
+/// A model is a value: a coordinator keeps the one it was given, so nothing can change it under a store.
+/// Build one with ``init(versionIdentifiers:_:)`` or read one from an Xcode model with
+/// ``init(contentsOf:)``.
+public struct ManagedObjectModel: Sendable, Hashable {
+    /// The entities, in the order of the model.
+    public var entities: [EntityDescription]
+    /// The named subsets of the entities.
+    public var configurations: [Configuration] = []
+    /// The named fetch requests.
+    public var fetchRequestTemplates: [FetchRequestTemplate] = []
+    /// The composites that attributes refer to.
+    public var composites: [CompositeDescription] = []
+    /// Texts that tell versions of the model apart.
+    public var versionIdentifiers: [String] = []
+
+    /// A named subset of a model's entities, for a store that keeps only these.
+    public struct Configuration: Sendable, Hashable {
+        /// The configuration's name.
+        public var name: String
+        /// The names of its entities.
+        public var entityNames: [String]
+        /// Whether CloudKit mirrors its stores on Apple's systems.
+        public var usedWithCloudKit = false
+
+        /// Describes a configuration.
+        public init(name: String, entityNames: [String]) {
+            self.name = name
+            self.entityNames = entityNames
+        }
+    }
+
+    /// Makes a model of entities.
+    public init(entities: [EntityDescription] = []) {
+        self.entities = entities
+    }
+
+    /// The entity of a name. O(*n*) in entities; ask ``layout()`` where it matters.
+    public func entity(named name: String) -> EntityDescription? {
+        entities.first { $0.name == name }
+    }
+}

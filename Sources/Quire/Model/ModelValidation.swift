@@ -1,0 +1,4 @@
+extension ManagedObjectModel {
+    /// Checks that the model can be used.
+    public func validate() throws {}
+}

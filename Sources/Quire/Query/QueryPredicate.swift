@@ -1,0 +1,96 @@
+/// A condition that objects satisfy or do not.
+///
+/// Write one in Core Data's predicate format language with ``init(format:_:)`` or build it from its parts.
+/// A comparison with a missing value is false, except that `!=` is true when exactly one side is missing and
+/// `==` when both are; so a predicate is always true or false, never unknown.
+public indirect enum QueryPredicate: Sendable, Hashable {
+    /// True or false for every object: `TRUEPREDICATE`, `FALSEPREDICATE`.
+    case constant(Bool)
+    /// Compares two values.
+    case comparison(QueryComparison)
+    /// All of several conditions. True if there are none.
+    case and([QueryPredicate])
+    /// At least one of several conditions. False if there are none.
+    case or([QueryPredicate])
+    /// The contrary of a condition.
+    case not(QueryPredicate)
+}
+
+/// Compares two values.
+public struct QueryComparison: Sendable, Hashable {
+    /// How two values are compared.
+    public enum Operator: Sendable, Hashable, CaseIterable {
+        /// `==`
+        case equal
+        /// `!=`
+        case notEqual
+        /// `<`
+        case less
+        /// `<=`
+        case lessOrEqual
+        /// `>`
+        case greater
+        /// `>=`
+        case greaterOrEqual
+        /// `BEGINSWITH`: the left text begins with the right one.
+        case beginsWith
+        /// `ENDSWITH`: the left text ends with the right one.
+        case endsWith
+        /// `CONTAINS`: the left text contains the right one, or the left to-many relationship the right object.
+        case contains
+        /// `LIKE`: the left text has the form of the right one, where `?` stands for any character and `*` for
+        /// any number of them.
+        case like
+        /// `MATCHES`: the left text as a whole matches the right regular expression (ICU).
+        case matches
+        /// `IN`: the left value is among the right ones, or the left text is contained in the right one.
+        case `in`
+        /// `BETWEEN`: the left value is not less than the first and not greater than the second right one.
+        case between
+    }
+
+    /// How a to-many key path on the left is taken.
+    public enum Modifier: Sendable, Hashable {
+        /// As it is.
+        case direct
+        /// `ANY`, `SOME`: at least one of its values satisfies the comparison.
+        case any
+        /// `ALL`: every one of its values satisfies the comparison; true if there are none.
+        case all
+    }
+
+    /// How texts are compared.
+    public struct Options: OptionSet, Sendable, Hashable {
+        /// The bits.
+        public let rawValue: UInt8
+        /// Makes a set of its bits.
+        public init(rawValue: UInt8) { self.rawValue = rawValue }
+        /// `[c]`: upper and lower case are the same.
+        public static let caseInsensitive = Options(rawValue: 1)
+        /// `[d]`: letters with and without diacritics are the same.
+        public static let diacriticInsensitive = Options(rawValue: 2)
+    }
+
+    /// The value on the left.
+    public var left: QueryExpression
+    /// How the values are compared.
+    public var `operator`: Operator
+    /// The value on the right.
+    public var right: QueryExpression
+    /// How a to-many key path on the left is taken.
+    public var modifier: Modifier
+    /// How texts are compared.
+    public var options: Options
+
+    /// Makes a comparison.
+    public init(
+        _ left: QueryExpression, _ operator: Operator, _ right: QueryExpression,
+        modifier: Modifier = .direct, options: Options = []
+    ) {
+        self.left = left
+        self.operator = `operator`
+        self.right = right
+        self.modifier = modifier
+        self.options = options
+    }
+}

@@ -1,0 +1,67 @@
+/// The kind of a store.
+public struct StoreType: RawRepresentable, Hashable, Sendable {
+    /// The name, as Core Data's metadata has it.
+    public let rawValue: String
+
+    /// Makes a type of a name.
+    public init(rawValue: String) { self.rawValue = rawValue }
+
+    /// A SQLite database in Core Data's layout.
+    public static let sqlite = StoreType(rawValue: "SQLite")
+}
+
+/// Keeps objects. The coordinator asks it for rows and hands it what to save; it speaks identifiers and values
+/// only.
+///
+/// A store may be called from any thread, several at a time; it orders its own work. A call that throws has
+/// changed nothing.
+public protocol PersistentStore: AnyObject, Sendable {
+    /// The store's UUID and entity names, which its objects' identifiers share.
+    var identity: StoreIdentity { get }
+    /// The kind of store.
+    var type: StoreType { get }
+    /// The path of its file, or `nil` if it has none.
+    var path: String? { get }
+    /// Whether it refuses to save.
+    var isReadOnly: Bool { get }
+    /// The model of its objects.
+    var layout: ModelLayout { get }
+
+    /// The rows that a request finds, in its order, within its limit and offset.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidQuery`, `unknownKey` or `storeUnavailable`.
+    func rows(matching request: FetchRequest) throws -> RowSet
+
+    /// The number of rows that a request finds.
+    func count(matching request: FetchRequest) throws -> Int
+
+    /// The row of an object, or `nil` if there is none (any more).
+    func row(for objectID: ManagedObjectID) throws -> ObjectSnapshot?
+
+    /// The rows of objects of one entity hierarchy, in any order. Missing rows are left out.
+    func rows(for objectIDs: [ManagedObjectID]) throws -> RowSet
+
+    /// The rows of the objects that a relationship of an object leads to, in the relationship's order if it has
+    /// one, otherwise by primary key.
+    func relatedRows(
+        of objectID: ManagedObjectID, through relationship: EntityLayout.Relationship
+    ) throws -> RowSet
+
+    /// Sets aside identifiers for new objects. They are never given out twice by this store; a save that uses
+    /// them makes that durable.
+    func reserveObjectIDs(for entity: EntityLayout, count: Int) throws -> [ManagedObjectID]
+
+    /// Writes a change set, all of it or nothing. When it returns, the changes survive power loss.
+    ///
+    /// An updated object's version goes up by one; a new object's is 1.
+    ///
+    /// - Throws: ``QuireError`` with code `mergeConflict`, `constraintConflict`, `outOfSpace`, `readOnly` or
+    ///   `storeUnavailable`.
+    func save(_ changes: ChangeSet) throws
+
+    /// What ``ChangeSet/records`` of earlier saves recorded.
+    func records() throws -> [String: String]
+
+    /// Ends all use of the store's file. Later calls throw `storeUnavailable`.
+    func close() throws
+}

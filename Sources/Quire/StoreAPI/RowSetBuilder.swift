@@ -1,0 +1,164 @@
+import Foundation
+
+/// Packs rows; see ``RowChunk`` for the format.
+///
+/// For each row call ``beginRow(_:entity:version:)``, set the slots that have values, and call
+/// ``endRow()``. A slot is set at most once; slots that are not set have no value.
+struct RowSetBuilder: ~Copyable {
+    let layout: ModelLayout
+    let store: StoreIdentity
+    let externalData: (any ExternalDataReading)?
+    private var chunks: [RowChunk] = []
+    private var locations: ContiguousArray<RowSet.Location> = []
+    /// The chunk being filled and how far it is.
+    private var chunk: RowChunk?
+    private var base: UnsafeMutableRawPointer
+    private var capacity = 0
+    private var end = 0
+    /// The current row.
+    private var rowStart = 0
+    private var cells = 0
+
+    init(layout: ModelLayout, store: StoreIdentity, externalData: (any ExternalDataReading)? = nil)
+    {
+        self.layout = layout
+        self.store = store
+        self.externalData = externalData
+        base = UnsafeMutableRawPointer(bitPattern: 16).unsafelyUnwrapped  // Never used: capacity is 0.
+    }
+
+    /// The number of finished rows.
+    var count: Int { locations.count }
+
+    mutating func reserveCapacity(_ rows: Int) { locations.reserveCapacity(rows) }
+
+    mutating func beginRow(_ bits: UInt64, entity: EntityLayout, version: UInt32) {
+        let slotCount = entity.slots.count
+        let presence = PackedRow.presenceSize(slotCount: slotCount)
+        let fixed = PackedRow.headerSize + presence + slotCount * 8
+        rowStart = end
+        if end + fixed > capacity { grow(toHold: fixed, rowSize: 0) }
+        let row = base + rowStart
+        row.storeBytes(of: bits, as: UInt64.self)
+        row.storeBytes(of: version, toByteOffset: 8, as: UInt32.self)
+        (row + PackedRow.headerSize).initializeMemory(as: UInt8.self, repeating: 0, count: presence)
+        cells = PackedRow.headerSize + presence
+        end = rowStart + fixed
+    }
+
+    @inline(__always)
+    private func markPresent(_ slot: Int) {
+        let word = base + rowStart + PackedRow.headerSize + slot / 64 * 8
+        word.storeBytes(of: word.load(as: UInt64.self) | 1 << UInt64(slot % 64), as: UInt64.self)
+    }
+
+    @inline(__always)
+    mutating func setInteger(_ value: Int64, at slot: Int) {
+        markPresent(slot)
+        (base + rowStart + cells + slot * 8).storeBytes(of: value, as: Int64.self)
+    }
+
+    @inline(__always)
+    mutating func setDouble(_ value: Double, at slot: Int) {
+        markPresent(slot)
+        (base + rowStart + cells + slot * 8).storeBytes(of: value, as: Double.self)
+    }
+
+    /// Sets a reference by its identifier bits.
+    @inline(__always)
+    mutating func setReference(_ bits: UInt64, at slot: Int) {
+        setInteger(Int64(bitPattern: bits), at: slot)
+    }
+
+    @inline(__always)
+    mutating func setBytes(_ value: UnsafeRawBufferPointer, at slot: Int) {
+        setBytes(count: value.count, at: slot) { destination in
+            if let source = value.baseAddress {
+                destination.copyMemory(from: source, byteCount: value.count)
+            }
+        }
+    }
+
+    /// Sets bytes that `fill` writes to the place it is given.
+    @inline(__always)
+    mutating func setBytes(
+        count: Int, at slot: Int, fill: (UnsafeMutableRawPointer) -> Void
+    ) {
+        if end + count > capacity { grow(toHold: end - rowStart + count, rowSize: end - rowStart) }
+        markPresent(slot)
+        let cell = base + rowStart + cells + slot * 8
+        cell.storeBytes(of: UInt32(truncatingIfNeeded: end - rowStart), as: UInt32.self)
+        cell.storeBytes(of: UInt32(truncatingIfNeeded: count), toByteOffset: 4, as: UInt32.self)
+        fill(base + end)
+        end += count
+    }
+
+    mutating func endRow() {
+        end = (end + 7) & ~7
+        (base + rowStart).storeBytes(
+            of: UInt32(truncatingIfNeeded: end - rowStart), toByteOffset: 12, as: UInt32.self)
+        locations.append(
+            RowSet.Location(
+                chunk: UInt32(truncatingIfNeeded: chunks.count - 1),
+                offset: UInt32(truncatingIfNeeded: rowStart)))
+    }
+
+    /// Sets a slot to a value of any type. The value must be of the slot's storage form.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidValue` if it is not.
+    mutating func set(_ value: AttributeValue, at slot: EntityLayout.Slot) throws {
+        let index = slot.index
+        switch (slot.storage, value) {
+        case (_, .null), (.transient, _): break
+        case (.integer, .integer(let integer)): setInteger(integer, at: index)
+        case (.double, .double(let double)): setDouble(double, at: index)
+        case (.boolean, .boolean(let boolean)): setInteger(boolean ? 1 : 0, at: index)
+        case (.date, .date(let date)): setDouble(date.timeIntervalSinceReferenceDate, at: index)
+        case (.reference, .objectID(let id)): setReference(id.bits, at: index)
+        case (.decimal, .decimal(var decimal)):
+            withUnsafeBytes(of: &decimal) { setBytes($0, at: index) }
+        case (.uuid, .uuid(let uuid)):
+            withUnsafeBytes(of: uuid.uuid) { setBytes($0, at: index) }
+        case (.string, .string(var string)):
+            string.withUTF8 { setBytes(UnsafeRawBufferPointer($0), at: index) }
+        case (.uri, .uri(let url)):
+            var string = url.absoluteString
+            string.withUTF8 { setBytes(UnsafeRawBufferPointer($0), at: index) }
+        case (.binary, .binary(let data)):
+            let tag = slot.isExternalCapable ? 1 : 0
+            setBytes(count: data.count + tag, at: index) { destination in
+                if tag == 1 { destination.storeBytes(of: ExternalDataTag.inline, as: UInt8.self) }
+                data.copyBytes(
+                    to: UnsafeMutableRawBufferPointer(
+                        start: destination + tag, count: data.count))
+            }
+        default:
+            throw QuireError(
+                .invalidValue, "“\(slot.name)” cannot hold \(value).",
+                subject: .init(property: slot.name))
+        }
+    }
+
+    /// The rows. The builder must not be used afterwards.
+    consuming func finish() -> RowSet {
+        RowSet(chunks: chunks, locations: locations, layout: layout, store: store)
+    }
+
+    /// Moves the unfinished row to a new chunk with room for `needed` bytes from its start.
+    private mutating func grow(toHold needed: Int, rowSize: Int) {
+        // A row that outgrows a standard chunk doubles, so that many blobs in one row stay linear.
+        let wanted = needed + 8 > RowChunk.standardCapacity ? needed * 2 + 8 : needed + 8
+        let next = RowChunk(capacity: wanted, externalData: externalData)
+        if rowSize > 0 { next.bytes.copyMemory(from: base + rowStart, byteCount: rowSize) }
+        if rowSize > 0 && rowStart == 0 {
+            chunks[chunks.count - 1] = next  // The old chunk held nothing else.
+        } else {
+            chunks.append(next)
+        }
+        chunk = next
+        base = next.bytes
+        capacity = next.capacity - 8  // Room for the padding of endRow().
+        rowStart = 0
+        end = rowSize
+    }
+}

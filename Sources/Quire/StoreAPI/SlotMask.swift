@@ -1,0 +1,60 @@
+/// A set of slot numbers. Up to 64 slots need no allocation.
+public struct SlotMask: Sendable, Hashable {
+    @usableFromInline var low: UInt64 = 0
+    @usableFromInline var high: [UInt64] = []
+
+    /// The empty set.
+    @inlinable public init() {}
+
+    /// The set of the first `count` slots.
+    public init(first count: Int) {
+        low = count >= 64 ? .max : (1 << UInt64(count)) - 1
+        var rest = count - 64
+        while rest > 0 {
+            high.append(rest >= 64 ? .max : (1 << UInt64(rest)) - 1)
+            rest -= 64
+        }
+    }
+
+    /// Whether no slot is in the set.
+    @inlinable public var isEmpty: Bool { low == 0 && high.allSatisfy { $0 == 0 } }
+
+    /// Whether a slot is in the set.
+    @inlinable public func contains(_ slot: Int) -> Bool {
+        if slot < 64 { return low >> UInt64(slot) & 1 == 1 }
+        let word = slot / 64 - 1
+        return word < high.count && high[word] >> UInt64(slot % 64) & 1 == 1
+    }
+
+    /// Puts a slot into the set.
+    @inlinable public mutating func insert(_ slot: Int) {
+        if slot < 64 {
+            low |= 1 << UInt64(slot)
+            return
+        }
+        let word = slot / 64 - 1
+        while high.count <= word { high.append(0) }
+        high[word] |= 1 << UInt64(slot % 64)
+    }
+
+    /// Takes a slot out of the set.
+    @inlinable public mutating func remove(_ slot: Int) {
+        if slot < 64 {
+            low &= ~(1 << UInt64(slot))
+        } else if slot / 64 - 1 < high.count {
+            high[slot / 64 - 1] &= ~(1 << UInt64(slot % 64))
+        }
+    }
+
+    /// Adds the slots of another set.
+    @inlinable public mutating func formUnion(_ other: SlotMask) {
+        low |= other.low
+        for word in other.high.indices {
+            if word < high.count {
+                high[word] |= other.high[word]
+            } else {
+                high.append(other.high[word])
+            }
+        }
+    }
+}

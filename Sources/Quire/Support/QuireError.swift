@@ -1,0 +1,135 @@
+public import Foundation
+
+/// What went wrong, to what, and what to do about it.
+///
+/// Every error that Quire throws is of this type. Branch on ``code``; show ``message`` to people.
+///
+/// ```swift
+/// do { try context.save() } catch let error as QuireError where error.code == .validation {
+///     for failure in error.failures { print(failure.message) }
+/// }
+/// ```
+public struct QuireError: Error, Sendable {
+    /// The kind of failure, to branch on. The set is open: later versions may add codes.
+    public struct Code: RawRepresentable, Hashable, Sendable {
+        /// The code's stable name.
+        public let rawValue: String
+
+        /// Makes a code from its stable name.
+        public init(rawValue: String) { self.rawValue = rawValue }
+    }
+
+    /// What the failure is about.
+    public struct Subject: Hashable, Sendable {
+        /// The entity's name.
+        public var entity: String?
+        /// The property's name.
+        public var property: String?
+        /// The object's URI.
+        public var object: String?
+        /// The path of a file or folder.
+        public var file: String?
+        /// The line in a text or the column in a format string, from 1.
+        public var position: Int?
+
+        /// Describes a subject by the parts that are known.
+        public init(
+            entity: String? = nil, property: String? = nil, object: String? = nil,
+            file: String? = nil, position: Int? = nil
+        ) {
+            self.entity = entity
+            self.property = property
+            self.object = object
+            self.file = file
+            self.position = position
+        }
+    }
+
+    /// The kind of failure.
+    public var code: Code
+    /// One sentence that says what happened, to what, and what to do.
+    public var message: String
+    /// What the failure is about.
+    public var subject: Subject
+    /// The error that caused this one.
+    public var underlying: (any Error)?
+    /// The single failures, if this error stands for several.
+    public var failures: [QuireError]
+
+    /// Makes an error.
+    public init(
+        _ code: Code, _ message: String, subject: Subject = Subject(),
+        underlying: (any Error)? = nil, failures: [QuireError] = []
+    ) {
+        self.code = code
+        self.message = message
+        self.subject = subject
+        self.underlying = underlying
+        self.failures = failures
+    }
+
+    /// One error for several: the only one itself, or one with ``failures``.
+    ///
+    /// - Precondition: `failures` is not empty.
+    public static func combining(_ failures: [QuireError]) -> QuireError {
+        precondition(!failures.isEmpty, "QuireError.combining needs at least one failure.")
+        if failures.count == 1 { return failures[0] }
+        let shown = failures.prefix(5).map(\.message).joined(separator: " ")
+        let rest = failures.count > 5 ? " And \(failures.count - 5) more." : ""
+        return QuireError(
+            failures[0].code, "\(failures.count) failures: \(shown)\(rest)", failures: failures)
+    }
+}
+
+extension QuireError.Code {
+    /// A file, folder, object or entity that should be there is not.
+    public static let notFound = Self(rawValue: "notFound")
+    /// Something is there already and would be overwritten.
+    public static let alreadyExists = Self(rawValue: "alreadyExists")
+    /// The file is not of the format it should be, or is damaged.
+    public static let invalidFormat = Self(rawValue: "invalidFormat")
+    /// A model contradicts itself or cannot be used.
+    public static let invalidModel = Self(rawValue: "invalidModel")
+    /// The model given does not fit the store.
+    public static let incompatibleModel = Self(rawValue: "incompatibleModel")
+    /// A value has the wrong type or cannot be read from the text given.
+    public static let invalidValue = Self(rawValue: "invalidValue")
+    /// An object does not satisfy its model's rules.
+    public static let validation = Self(rawValue: "validation")
+    /// A key names no property of the entity.
+    public static let unknownKey = Self(rawValue: "unknownKey")
+    /// A name is no entity of the model.
+    public static let unknownEntity = Self(rawValue: "unknownEntity")
+    /// A predicate or a query cannot be parsed or makes no sense for the entity.
+    public static let invalidQuery = Self(rawValue: "invalidQuery")
+    /// A deletion is denied by a relationship's delete rule.
+    public static let deleteDenied = Self(rawValue: "deleteDenied")
+    /// The object was changed in the store after it was read.
+    public static let mergeConflict = Self(rawValue: "mergeConflict")
+    /// A uniqueness constraint would be broken.
+    public static let constraintConflict = Self(rawValue: "constraintConflict")
+    /// The store cannot be read or written.
+    public static let storeUnavailable = Self(rawValue: "storeUnavailable")
+    /// The store or document was opened for reading only.
+    public static let readOnly = Self(rawValue: "readOnly")
+    /// Another process has the document open.
+    public static let locked = Self(rawValue: "locked")
+    /// The disk, or the user's share of it, is full.
+    public static let outOfSpace = Self(rawValue: "outOfSpace")
+    /// A call of the operating system failed.
+    public static let inputOutput = Self(rawValue: "inputOutput")
+    /// The operation was cancelled.
+    public static let cancelled = Self(rawValue: "cancelled")
+    /// The operation does not fit the state of the object it was called on.
+    public static let invalidState = Self(rawValue: "invalidState")
+    /// What was asked for is not supported.
+    public static let unsupported = Self(rawValue: "unsupported")
+}
+
+extension QuireError: CustomStringConvertible, LocalizedError {
+    /// The message.
+    public var description: String { message }
+
+    /// The message, for `localizedDescription`.
+    public var errorDescription: String? { message }
+}
