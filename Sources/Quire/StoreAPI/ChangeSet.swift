@@ -55,6 +55,15 @@ public struct ObjectChange: Sendable {
     }
 }
 
+extension ObjectChange {
+    /// Whether the object's own row is written and its version goes up: if a value changed, or the order of
+    /// a to-many relationship. An object that merely came into or went out of an unordered to-many
+    /// relationship of this one is recorded elsewhere, so that two contexts may add to it without a conflict.
+    public var writesRow: Bool {
+        !changedSlots.isEmpty || toManyChanges.contains { $0.order != nil }
+    }
+}
+
 /// What happened to a to-many relationship of one object.
 public struct ToManyChange: Sendable {
     /// The relationship's position in ``EntityLayout/relationships``.
@@ -63,7 +72,8 @@ public struct ToManyChange: Sendable {
     public var added: [ManagedObjectID]
     /// The objects that went out; deleted objects among them.
     public var removed: [ManagedObjectID]
-    /// For an ordered relationship, all objects in their new order.
+    /// For an ordered relationship, all objects in their new order; `nil` if the added ones come last and
+    /// nothing else changed place.
     public var order: [ManagedObjectID]?
 
     /// Describes a change.

@@ -53,7 +53,7 @@ public protocol PersistentStore: AnyObject, Sendable {
 
     /// Writes a change set, all of it or nothing. When it returns, the changes survive power loss.
     ///
-    /// An updated object's version goes up by one; a new object's is 1.
+    /// An updated object's version goes up by one if ``ObjectChange/writesRow``; a new object's is 1.
     ///
     /// - Throws: ``QuireError`` with code `mergeConflict`, `constraintConflict`, `outOfSpace`, `readOnly` or
     ///   `storeUnavailable`.
