@@ -1,23 +1,83 @@
 #ifndef QUIRE_CLINUX_H
 #define QUIRE_CLINUX_H
 
-// What Linux and glibc have and Swift's Glibc module does not show.
+// What Linux and glibc have and Swift's Glibc module does not show: GNU extensions, newer system calls without a
+// wrapper, and variadic functions. Every function returns what the call returns and leaves errno as it set it.
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
+#include <linux/openat2.h>
+#include <locale.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+
+#define QUIRE_RENAME_NOREPLACE 1u
+#define QUIRE_RENAME_EXCHANGE 2u
 
 static inline int quire_renameat2(
     int from_directory, const char *from, int to_directory, const char *to, unsigned int flags) {
     return (int)syscall(SYS_renameat2, from_directory, from, to_directory, to, flags);
 }
 
-#define QUIRE_RENAME_NOREPLACE 1u
-#define QUIRE_RENAME_EXCHANGE 2u
+static inline int quire_openat(int directory, const char *path, int flags, unsigned int mode) {
+    return openat(directory, path, flags | O_CLOEXEC, (mode_t)mode);
+}
+
+// Opens a path that cannot lead out of the directory, neither by "..", nor by being absolute, nor by any symbolic
+// link on the way.
+static inline int quire_openat_beneath(int directory, const char *path, int flags, unsigned int mode) {
+    struct open_how how;
+    memset(&how, 0, sizeof how);
+    how.flags = (uint64_t)(flags | O_CLOEXEC);
+    how.mode = (flags & O_CREAT) ? mode : 0;
+    how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+    return (int)syscall(SYS_openat2, directory, path, &how, sizeof how);
+}
+
+static inline ssize_t quire_copy_file_range(int from, int to, size_t count) {
+    return copy_file_range(from, NULL, to, NULL, count, 0);
+}
+
+// Makes a file share the blocks of another, on file systems that can.
+static inline int quire_clone(int from, int to) { return ioctl(to, FICLONE, from); }
+
+// A lock that belongs to the open file, not to the process: it also excludes other descriptors of this process, and
+// closing another descriptor of the file does not drop it. Does not wait.
+static inline int quire_lock_open_file(int descriptor, int type) {
+    struct flock lock;
+    memset(&lock, 0, sizeof lock);
+    lock.l_type = (short)type;
+    lock.l_whence = SEEK_SET;
+    return fcntl(descriptor, F_OFD_SETLK, &lock);
+}
+
+// 1 if somebody else's lock stands in the way of one of this type, 0 if not.
+static inline int quire_would_block(int descriptor, int type) {
+    struct flock lock;
+    memset(&lock, 0, sizeof lock);
+    lock.l_type = (short)type;
+    lock.l_whence = SEEK_SET;
+    if (fcntl(descriptor, F_OFD_GETLK, &lock) != 0) return -1;
+    return lock.l_type == F_UNLCK ? 0 : 1;
+}
+
+// The magic number of the file system that an open file is on.
+static inline int quire_file_system_type(int descriptor, int64_t *type) {
+    struct statfs information;
+    if (fstatfs(descriptor, &information) != 0) return -1;
+    *type = (int64_t)(uint32_t)information.f_type;
+    return 0;
+}
 
 #endif

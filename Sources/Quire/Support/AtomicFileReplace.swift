@@ -1,0 +1,52 @@
+import CLinux
+package import Foundation
+
+/// Replaces the content of a file so that its name leads to the whole old or the whole new content at every
+/// instant, also after a crash or power loss.
+///
+/// How it is done, and what each step guards against:
+///
+/// 1. A new file is made **in the same folder** with a temporary name (`O_EXCL`), with the permissions of the old
+///    file. The same folder, because a rename across file systems is a copy.
+/// 2. All bytes are written. If the disk is full, or the process dies, the old file has not been touched; the
+///    temporary file is removed, or lies there until ``FileSystem/removeStaleSiblings(of:olderThan:)``.
+/// 3. The new file is synchronized **before** it is renamed: otherwise a file system may make the name durable
+///    before the bytes, and leave an empty file.
+/// 4. It is renamed over the old one. From here on everybody sees the new content.
+/// 5. The folder is synchronized. Without that the rename may be undone by a power loss.
+///
+/// If step 5 fails the new content is in place but may not survive power loss; the error is thrown, and the caller must
+/// not claim to have saved. A symbolic link stays, and what it leads to is replaced. Other hard links of the old file keep
+/// the old content.
+package enum AtomicFileReplace {
+    /// Replaces or makes a file.
+    ///
+    /// - Throws: ``QuireError`` of the step that failed.
+    package static func replace(_ path: String, with data: Data) throws {
+        let path = try resolved(path)
+        let temporary = FileSystem.temporarySibling(of: path, for: "new")
+        do {
+            let file = try OpenFile.open(temporary, for: .creating)
+            if let old = try FileSystem.information(at: path) {
+                try file.setPermissions(old.permissions & 0o777)
+            }
+            try file.write(data)
+            try file.synchronize()
+            file.close()
+            try FileSystem.rename(temporary, to: path)
+        } catch {
+            unlink(temporary)
+            throw error
+        }
+        try FileSystem.synchronizeFolder(containing: path)
+    }
+
+    private static func resolved(_ path: String) throws -> String {
+        guard try FileSystem.informationWithoutFollowing(at: path)?.kind == .symbolicLink else {
+            return path
+        }
+        guard let target = realpath(path, nil) else { throw FileSystem.failure("replace", path) }
+        defer { free(target) }
+        return String(cString: target)
+    }
+}

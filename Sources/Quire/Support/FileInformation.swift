@@ -1,0 +1,54 @@
+import CLinux
+
+/// What the system says about a file or folder.
+package struct FileInformation: Sendable {
+    /// What a path leads to.
+    package enum Kind: Sendable {
+        /// A file with bytes in it.
+        case regular
+        /// A folder.
+        case folder
+        /// A symbolic link.
+        case symbolicLink
+        /// A device, a pipe or a socket.
+        case other
+    }
+
+    /// What it is.
+    package var kind: Kind
+    /// The number of bytes.
+    package var size: Int64
+    /// The permission bits.
+    package var permissions: UInt32
+    /// How many names it has.
+    package var linkCount: Int
+    /// The device it is on.
+    package var device: UInt64
+    /// Its number on the device.
+    package var inode: UInt64
+    /// When its bytes last changed, in seconds since 1970.
+    package var modificationTime: Int64
+    /// When its bytes, names or permissions last changed, in seconds since 1970.
+    package var statusChangeTime: Int64
+
+    init(_ status: stat) {
+        switch Int32(status.st_mode) & S_IFMT {
+        case S_IFREG: kind = .regular
+        case S_IFDIR: kind = .folder
+        case S_IFLNK: kind = .symbolicLink
+        default: kind = .other
+        }
+        size = Int64(status.st_size)
+        permissions = UInt32(status.st_mode & 0o7777)
+        linkCount = Int(status.st_nlink)
+        device = UInt64(status.st_dev)
+        inode = UInt64(status.st_ino)
+        modificationTime = Int64(status.st_mtim.tv_sec)
+        statusChangeTime = Int64(status.st_ctim.tv_sec)
+    }
+
+    /// Whether both describe the same file.
+    package func isSameFile(as other: FileInformation) -> Bool {
+        device == other.device && inode == other.inode
+    }
+}

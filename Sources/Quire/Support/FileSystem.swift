@@ -1,0 +1,190 @@
+import CLinux
+package import Foundation
+
+/// Files and folders, by the system's own calls.
+///
+/// Everything in Quire that has to be atomic or durable goes through here and never through Foundation, whose
+/// `replaceItemAt` destroys the new file on Linux and whose atomic writes do not reach the folder.
+///
+/// The contract
+/// ============
+///
+/// What a caller may rely on, and what it must do itself:
+///
+/// - **A name is durable when its folder has been synchronized; bytes are durable when their file has been.** Neither
+///   implies the other. ``synchronizeFolder(_:)`` is for names, ``OpenFile/synchronize()`` for bytes.
+/// - **A new file appears complete or not at all.** ``writeNewFile(_:at:synchronizingFolder:)`` writes a sibling with a
+///   temporary name, synchronizes it, and gives it its name without replacing anything. A caller that writes many files
+///   into a folder passes `synchronizingFolder: false` and synchronizes the folder once, before it records anywhere that
+///   the files exist.
+/// - **A file is replaced whole.** That is ``AtomicFileReplace``, the only implementation of it.
+/// - **A folder is built beside its destination**, under a name from ``temporarySibling(of:for:)``, synchronized bottom-up
+///   by ``synchronizeTree(_:)``, and renamed by ``renameWithoutReplacing(_:to:)`` or ``exchange(_:_:)``. Whoever opens the
+///   destination later may remove temporary siblings that ``removeStaleSiblings(of:olderThan:)`` finds nobody building.
+/// - **A failed synchronization is final.** The kernel may have dropped the pages and will report success next time. Nobody
+///   calls it again on that file; what was being written is given up.
+/// - **A call that throws has not replaced or removed anything** it was not asked to, and removes what it made itself,
+///   temporary files included. Removing and copying trees are the exceptions: they may stop half-way.
+/// - **Interruptions by signals are not errors**: reads, writes and opens are repeated.
+/// - **Every error is a ``QuireError``** that names the path: `notFound`, `alreadyExists`, `outOfSpace`, `readOnly`,
+///   `locked`, or `inputOutput`, with the `POSIXError` underneath.
+///
+/// Nothing here follows a symbolic link at the end of a path, except ``OpenFile/open(_:in:for:)`` and ``information(at:)``.
+package enum FileSystem {
+    /// The whole content of a file.
+    package static func contents(of path: String) throws -> Data {
+        try OpenFile.open(path, for: .reading).readToEnd()
+    }
+
+    /// What is at a path, symbolic links followed, or `nil` if there is nothing.
+    package static func information(at path: String) throws -> FileInformation? {
+        try information(at: path, flags: 0)
+    }
+
+    /// What is at a path itself, be it a symbolic link, or `nil` if there is nothing.
+    package static func informationWithoutFollowing(at path: String) throws -> FileInformation? {
+        try information(at: path, flags: AT_SYMLINK_NOFOLLOW)
+    }
+
+    private static func information(at path: String, flags: Int32) throws -> FileInformation? {
+        var status = stat()
+        if fstatat(AT_FDCWD, path, &status, flags) == 0 { return FileInformation(status) }
+        if errno == ENOENT || errno == ENOTDIR { return nil }
+        throw failure("examine", path)
+    }
+
+    /// Whether there is anything at a path, a dangling symbolic link included. What cannot be examined is not there.
+    package static func exists(_ path: String) -> Bool {
+        (try? informationWithoutFollowing(at: path)) != nil
+    }
+
+    /// Writes a file that must not exist yet, durably.
+    ///
+    /// It has its name only once its bytes are on disk.
+    ///
+    /// - Parameter synchronizingFolder: Whether to make the name durable as well. A caller that writes several files
+    ///   passes `false` and calls ``synchronizeFolder(_:)`` after the last.
+    /// - Throws: ``QuireError`` with code `alreadyExists` if there is something of that name.
+    package static func writeNewFile(
+        _ data: Data, at path: String, synchronizingFolder: Bool = true
+    ) throws {
+        let temporary = temporarySibling(of: path, for: "new")
+        do {
+            let file = try OpenFile.open(temporary, for: .creating)
+            try file.write(data)
+            try file.synchronize()
+            file.close()
+            try renameWithoutReplacing(temporary, to: path)
+        } catch {
+            unlink(temporary)
+            throw error
+        }
+        if synchronizingFolder { try synchronizeFolder(folder(of: path)) }
+    }
+
+    /// Makes a folder, and those above it if asked to.
+    ///
+    /// - Throws: ``QuireError`` with code `alreadyExists` if there is something of that name, unless intermediates are
+    ///   asked for and it is a folder.
+    package static func makeFolder(_ path: String, withIntermediates: Bool = false) throws {
+        if mkdir(path, 0o777) == 0 { return }
+        let number = errno
+        if withIntermediates {
+            if number == ENOENT {
+                try makeFolder(folder(of: path), withIntermediates: true)
+                try makeFolder(path, withIntermediates: true)
+                return
+            }
+            if number == EEXIST, try information(at: path)?.kind == .folder { return }
+        }
+        throw failure("make the folder", path, errno: number)
+    }
+
+    /// Removes a file or symbolic link.
+    package static func removeFile(_ path: String) throws {
+        if unlink(path) != 0 { throw failure("remove", path) }
+    }
+
+    /// Removes a file or symbolic link if there is one.
+    ///
+    /// - Returns: Whether there was one.
+    @discardableResult
+    package static func removeFileIfPresent(_ path: String) throws -> Bool {
+        if unlink(path) == 0 { return true }
+        if errno == ENOENT { return false }
+        throw failure("remove", path)
+    }
+
+    /// Gives a file a second name, which must be free.
+    package static func link(_ path: String, to newPath: String) throws {
+        if linkat(AT_FDCWD, path, AT_FDCWD, newPath, 0) != 0 { throw failure("link", newPath) }
+    }
+
+    /// Makes the names in a folder durable.
+    package static func synchronizeFolder(_ path: String) throws {
+        try OpenFile.open(path, for: .folder).synchronize()
+    }
+
+    /// Makes the name of a path, and thereby its last renaming, durable.
+    package static func synchronizeFolder(containing path: String) throws {
+        try synchronizeFolder(folder(of: path))
+    }
+
+    /// Whether a file or folder, or if it is missing the folder it would be in, is on a file system that other machines
+    /// write to as well or that cannot share memory between processes. SQLite's write-ahead log does not work there.
+    package static func isOnNetwork(_ path: String) throws -> Bool {
+        let existing = exists(path) ? path : folder(of: path)
+        let file = try OpenFile.open(existing, for: .examining)
+        var type: Int64 = 0
+        if quire_file_system_type(file.descriptor, &type) != 0 {
+            throw failure("examine the file system of", existing)
+        }
+        return networkFileSystems.contains(type)
+    }
+
+    /// NFS, SMB, CIFS, SMB2, 9P, FUSE (virtiofs and sshfs among them), Ceph, AFS, Coda, NCP, OCFS2, GFS2, Lustre.
+    private static let networkFileSystems: Set<Int64> = [
+        0x6969, 0x517B, 0xFF53_4D42, 0xFE53_4D42, 0x0102_1997, 0x6573_5546, 0x00C3_6400,
+        0x5346_414F, 0x7375_7245, 0x564C, 0x7461_636F, 0x0116_1970, 0x0BD0_0BD0,
+    ]
+}
+
+// MARK: - Paths
+
+extension FileSystem {
+    /// The folder that a path's last component is in.
+    package static func folder(of path: String) -> String {
+        let trimmed = withoutTrailingSlashes(path)
+        guard let slash = trimmed.lastIndex(of: "/") else { return "." }
+        let folder = withoutTrailingSlashes(String(trimmed[..<slash]))
+        return folder.isEmpty ? "/" : folder
+    }
+
+    /// The last component of a path.
+    package static func name(of path: String) -> String {
+        let trimmed = withoutTrailingSlashes(path)
+        guard let slash = trimmed.lastIndex(of: "/") else { return trimmed }
+        let name = String(trimmed[trimmed.index(after: slash)...])
+        return name.isEmpty ? "/" : name
+    }
+
+    /// A path with a component added.
+    package static func path(_ folder: String, _ name: String) -> String {
+        folder.hasSuffix("/") ? folder + name : folder + "/" + name
+    }
+
+    /// The path from the root, without following symbolic links.
+    package static func absolute(_ path: String) -> String {
+        let trimmed = withoutTrailingSlashes(path)
+        if trimmed.hasPrefix("/") { return trimmed }
+        guard let current = getcwd(nil, 0) else { return trimmed }
+        defer { free(current) }
+        return FileSystem.path(String(cString: current), trimmed)
+    }
+
+    private static func withoutTrailingSlashes(_ path: String) -> String {
+        var path = path
+        while path.count > 1, path.hasSuffix("/") { path.removeLast() }
+        return path
+    }
+}

@@ -1,0 +1,200 @@
+import CLinux
+import Foundation
+
+// Folders and what is in them.
+
+extension FileSystem {
+    /// The names in a folder, without `.` and `..`, sorted by their bytes.
+    package static func names(in path: String) throws -> [String] {
+        try names(in: OpenFile.open(path, for: .folder))
+    }
+
+    static func names(in folder: OpenFile) throws -> [String] {
+        // The stream takes a descriptor over and moves its position: a new one, so that ours stays as it is.
+        let descriptor = quire_openat(folder.descriptor, ".", O_RDONLY | O_DIRECTORY, 0)
+        guard descriptor >= 0 else { throw failure("list", folder.path) }
+        guard let stream = fdopendir(descriptor) else {
+            let number = errno
+            close(descriptor)
+            throw failure("list", folder.path, errno: number)
+        }
+        defer { closedir(stream) }
+        var names: [String] = []
+        while true {
+            errno = 0
+            guard let entry = readdir(stream) else { break }
+            let name = withUnsafePointer(to: &entry.pointee.d_name) {
+                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            if name != "." && name != ".." { names.append(name) }
+        }
+        if errno != 0 { throw failure("list", folder.path) }
+        return names.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
+    }
+
+    /// Everything below a folder: paths relative to it, a folder before what is in it, otherwise sorted by bytes.
+    package static func contentsOfTree(
+        _ path: String
+    ) throws -> [(path: String, information: FileInformation)] {
+        var found: [(path: String, information: FileInformation)] = []
+        func visit(_ folder: String, _ prefix: String) throws {
+            for name in try names(in: folder) {
+                let full = FileSystem.path(folder, name)
+                // What another process removed meanwhile is not there.
+                guard let information = try informationWithoutFollowing(at: full) else { continue }
+                found.append((prefix + name, information))
+                if information.kind == .folder { try visit(full, prefix + name + "/") }
+            }
+        }
+        try visit(path, "")
+        return found
+    }
+
+    /// Removes a file, or a folder with everything in it. Symbolic links are removed, not followed.
+    package static func removeTree(_ path: String) throws {
+        guard let information = try informationWithoutFollowing(at: path) else {
+            throw failure("remove", path, errno: ENOENT)
+        }
+        guard information.kind == .folder else { return try removeFile(path) }
+        // By descriptors: nobody can turn a folder into a symbolic link to elsewhere under our hands.
+        try removeContents(of: openFolderWithoutFollowing(path, in: nil))
+        if rmdir(path) != 0 { throw failure("remove", path) }
+    }
+
+    private static func removeContents(of folder: OpenFile) throws {
+        for name in try names(in: folder) {
+            if unlinkat(folder.descriptor, name, 0) == 0 || errno == ENOENT { continue }
+            let full = FileSystem.path(folder.path, name)
+            guard errno == EISDIR || errno == EPERM else { throw failure("remove", full) }
+            try removeContents(of: openFolderWithoutFollowing(name, in: folder))
+            if unlinkat(folder.descriptor, name, AT_REMOVEDIR) != 0 {
+                throw failure("remove", full)
+            }
+        }
+    }
+
+    private static func openFolderWithoutFollowing(
+        _ path: String, in folder: OpenFile?
+    ) throws -> OpenFile {
+        let full = folder.map { FileSystem.path($0.path, path) } ?? path
+        let descriptor = quire_openat(
+            folder?.descriptor ?? AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0)
+        guard descriptor >= 0 else { throw failure("open the folder", full) }
+        return OpenFile(owning: descriptor, path: full)
+    }
+
+    /// Makes everything below a folder durable, files first, each folder after what is in it, the folder itself last.
+    /// The name of the folder itself is its parent's affair.
+    package static func synchronizeTree(_ path: String) throws {
+        for name in try names(in: path) {
+            let full = FileSystem.path(path, name)
+            switch try informationWithoutFollowing(at: full)?.kind {
+            case .folder: try synchronizeTree(full)
+            case .regular: try OpenFile.open(full, for: .reading).synchronize()
+            default: break
+            }
+        }
+        try synchronizeFolder(path)
+    }
+}
+
+// MARK: - Copying
+
+extension FileSystem {
+    /// Copies the bytes and permissions of a file to a file that must not exist yet, sharing blocks if the file system
+    /// can. Not synchronized unless asked to.
+    ///
+    /// Must not be used for a database that is open in this process: closing the file would drop SQLite's locks.
+    package static func copyFile(
+        _ path: String, to newPath: String, synchronizing: Bool = false
+    ) throws {
+        let source = try OpenFile.open(path, for: .reading)
+        let information = try source.information()
+        guard information.kind == .regular else {
+            throw QuireError(
+                .unsupported, "“\(path)” cannot be copied: it is no file.",
+                subject: .init(file: path))
+        }
+        let target = try OpenFile.open(newPath, for: .creating)
+        do {
+            try copyBytes(from: source, to: target)
+            try target.setPermissions(information.permissions & 0o777)
+            if synchronizing { try target.synchronize() }
+        } catch {
+            unlink(newPath)
+            throw error
+        }
+    }
+
+    private static func copyBytes(from source: OpenFile, to target: OpenFile) throws {
+        if quire_clone(source.descriptor, target.descriptor) == 0 { return }
+        var isFirst = true
+        while true {
+            let count = quire_copy_file_range(source.descriptor, target.descriptor, 1 << 24)
+            if count == 0 && !isFirst { return }
+            if count < 0 && errno == EINTR { continue }
+            if count > 0 {
+                isFirst = false
+                continue
+            }
+            // Nothing at once: an empty file, or a file system that cannot (or, like procfs, claims to have copied).
+            guard isFirst else { throw failure("write", target.path) }
+            break
+        }
+        try withUnsafeTemporaryAllocation(byteCount: 262_144, alignment: 16) { buffer in
+            while true {
+                let count = try source.read(into: buffer)
+                if count == 0 { return }
+                try target.write(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+            }
+        }
+    }
+
+    /// How ``copyTree(_:to:by:)`` makes its files.
+    package enum CopyMethod: Sendable {
+        /// Bytes are copied, or blocks shared.
+        case copying
+        /// Files get a second name; for files that never change.
+        case linking
+    }
+
+    /// Copies a folder with everything in it to a name that must be free. Not synchronized.
+    ///
+    /// - Throws: ``QuireError`` with code `unsupported` if there is anything but files and folders. What has been copied
+    ///   until a failure stays.
+    package static func copyTree(
+        _ path: String, to newPath: String, by method: CopyMethod = .copying
+    ) throws {
+        try makeFolder(newPath)
+        for name in try names(in: path) {
+            let from = FileSystem.path(path, name)
+            let to = FileSystem.path(newPath, name)
+            guard let information = try informationWithoutFollowing(at: from) else { continue }
+            switch information.kind {
+            case .folder: try copyTree(from, to: to, by: method)
+            case .regular:
+                switch method {
+                case .copying: try copyFile(from, to: to)
+                case .linking: try linkOrCopy(from, to: to)
+                }
+            case .symbolicLink, .other:
+                throw QuireError(
+                    .unsupported, "“\(from)” cannot be copied: it is neither a file nor a folder.",
+                    subject: .init(file: from))
+            }
+        }
+    }
+
+    /// Gives a file that never changes a second name, or copies it where the file system has no hard links.
+    ///
+    /// - Returns: Whether it was copied, and hence has bytes to synchronize.
+    @discardableResult
+    package static func linkOrCopy(_ path: String, to newPath: String) throws -> Bool {
+        if linkat(AT_FDCWD, path, AT_FDCWD, newPath, 0) == 0 { return false }
+        guard [EPERM, EXDEV, EMLINK, EOPNOTSUPP, ENOSYS].contains(errno) else {
+            throw failure("link", newPath)
+        }
+        try copyFile(path, to: newPath)
+        return true
+    }
+}

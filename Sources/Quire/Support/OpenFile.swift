@@ -1,0 +1,246 @@
+import CLinux
+package import Foundation
+import Synchronization
+
+/// The owner of a file descriptor: closes it when nobody holds the owner any more.
+///
+/// Reads and writes go through the descriptor's own position; whoever shares an open file between threads orders
+/// them. Locks are released when the file is closed.
+package final class OpenFile: Sendable {
+    /// What a file is opened for.
+    package enum Purpose: Sendable {
+        /// Reading a file that is there.
+        case reading
+        /// Reading and writing a file that is there.
+        case updating
+        /// Reading and writing a file that is there or is made now.
+        case updatingOrCreating
+        /// Writing a file that must not be there yet, not even as a symbolic link.
+        case creating
+        /// A folder, to synchronize it, lock it, or open what is in it.
+        case folder
+        /// Anything, to ask about it only.
+        case examining
+
+        var flags: Int32 {
+            switch self {
+            // Not to hang if it is a pipe.
+            case .reading: O_RDONLY | O_NOCTTY | O_NONBLOCK
+            case .updating: O_RDWR | O_NOCTTY
+            case .updatingOrCreating: O_RDWR | O_CREAT | O_NOCTTY
+            case .creating: O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW
+            case .folder: O_RDONLY | O_DIRECTORY
+            case .examining: O_RDONLY | O_NONBLOCK | O_NOCTTY
+            }
+        }
+
+        var action: String {
+            switch self {
+            case .reading: "read"
+            case .updating, .updatingOrCreating: "write"
+            case .creating: "create"
+            case .folder: "open the folder"
+            case .examining: "examine"
+            }
+        }
+    }
+
+    /// The path it was opened by.
+    package let path: String
+    private let state: Atomic<Int32>
+
+    /// Takes over a descriptor.
+    package init(owning descriptor: Int32, path: String) {
+        self.path = path
+        state = Atomic(descriptor)
+    }
+
+    deinit { close() }
+
+    /// The descriptor, or -1 once closed.
+    package var descriptor: Int32 { state.load(ordering: .acquiring) }
+
+    /// Opens a path, relative to a folder if one is given.
+    package static func open(
+        _ path: String, in folder: OpenFile? = nil, for purpose: Purpose
+    ) throws -> OpenFile {
+        try open(path, in: folder, for: purpose) {
+            quire_openat(folder?.descriptor ?? AT_FDCWD, path, purpose.flags, 0o666)
+        }
+    }
+
+    /// Opens a path below a folder that no component can lead out of: neither `..`, nor a leading slash, nor a symbolic
+    /// link anywhere on the way.
+    package static func openBeneath(
+        _ path: String, in folder: OpenFile, for purpose: Purpose
+    ) throws -> OpenFile {
+        try open(path, in: folder, for: purpose) {
+            let descriptor = quire_openat_beneath(folder.descriptor, path, purpose.flags, 0o666)
+            if descriptor >= 0 || errno != ENOSYS && errno != EINVAL { return descriptor }
+            return openStepwise(path, in: folder, flags: purpose.flags)
+        }
+    }
+
+    private static func open(
+        _ path: String, in folder: OpenFile?, for purpose: Purpose, by call: () -> Int32
+    ) throws -> OpenFile {
+        while true {
+            let descriptor = call()
+            if descriptor >= 0 {
+                return OpenFile(owning: descriptor, path: full(path, in: folder))
+            }
+            if errno != EINTR { throw FileSystem.failure(purpose.action, full(path, in: folder)) }
+        }
+    }
+
+    /// What `openBeneath` does where the kernel or a sandbox does not know `openat2`: one component at a time, none of
+    /// which may be a symbolic link.
+    private static func openStepwise(_ path: String, in folder: OpenFile, flags: Int32) -> Int32 {
+        let components = path.split(separator: "/", omittingEmptySubsequences: false)
+        guard let last = components.last, !components.contains(""), !components.contains("..")
+        else {
+            errno = EXDEV
+            return -1
+        }
+        var current = folder
+        for component in components.dropLast() {
+            let next = quire_openat(
+                current.descriptor, String(component), O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0)
+            if next < 0 { return next }
+            current = OpenFile(owning: next, path: String(component))
+        }
+        return quire_openat(current.descriptor, String(last), flags | O_NOFOLLOW, 0o666)
+    }
+
+    private static func full(_ path: String, in folder: OpenFile?) -> String {
+        guard let folder, !path.hasPrefix("/") else { return path }
+        return FileSystem.path(folder.path, path)
+    }
+
+    /// Closes the file now. Closing twice does nothing.
+    package func close() {
+        let descriptor = state.exchange(-1, ordering: .acquiringAndReleasing)
+        if descriptor >= 0 { CLinux.close(descriptor) }
+    }
+
+    /// What the system says about the file.
+    package func information() throws -> FileInformation {
+        var status = stat()
+        if fstat(descriptor, &status) != 0 { throw FileSystem.failure("examine", path) }
+        return FileInformation(status)
+    }
+
+    /// Makes the bytes and the length durable. After a failure the file must be given up; see ``FileSystem``.
+    package func synchronize() throws {
+        while fsync(descriptor) != 0 {
+            if errno == EINTR { continue }
+            // Some network file systems cannot synchronize a folder; its names are then as durable as they get.
+            if errno == EINVAL, try information().kind == .folder { return }
+            throw FileSystem.failure("write to disk", path)
+        }
+    }
+
+    /// Sets the permission bits.
+    package func setPermissions(_ permissions: UInt32) throws {
+        if fchmod(descriptor, mode_t(permissions)) != 0 {
+            throw FileSystem.failure("set the permissions of", path)
+        }
+    }
+
+    /// Cuts or extends the file.
+    package func setSize(_ size: Int64) throws {
+        while ftruncate(descriptor, off_t(size)) != 0 {
+            if errno != EINTR { throw FileSystem.failure("resize", path) }
+        }
+    }
+}
+
+// MARK: - Reading and writing
+
+extension OpenFile {
+    /// Reads as many bytes as there are, up to the buffer's size.
+    ///
+    /// - Returns: How many; 0 at the end of the file.
+    package func read(into buffer: UnsafeMutableRawBufferPointer) throws -> Int {
+        while true {
+            let count = CLinux.read(descriptor, buffer.baseAddress, buffer.count)
+            if count >= 0 { return count }
+            if errno != EINTR { throw FileSystem.failure("read", path) }
+        }
+    }
+
+    /// Reads from the position to the end.
+    package func readToEnd() throws -> Data {
+        let information = try information()
+        if information.kind == .folder {
+            throw FileSystem.failure("read", path, errno: EISDIR)
+        }
+        // One byte more than expected, so that the end is seen without growing.
+        var bytes = Data(count: max(Int(clamping: information.size), 0) + 1)
+        var filled = 0
+        while true {
+            if filled == bytes.count { bytes.count += max(bytes.count, 65_536) }
+            let count = try bytes.withUnsafeMutableBytes {
+                try read(into: UnsafeMutableRawBufferPointer(rebasing: $0[filled...]))
+            }
+            if count == 0 { break }
+            filled += count
+        }
+        bytes.count = filled
+        return bytes
+    }
+
+    /// Writes all bytes at the position.
+    package func write(_ data: Data) throws {
+        try data.withUnsafeBytes { try write($0) }
+    }
+
+    /// Writes all bytes at the position.
+    package func write(_ bytes: UnsafeRawBufferPointer) throws {
+        var rest = bytes
+        while !rest.isEmpty {
+            let count = CLinux.write(descriptor, rest.baseAddress, rest.count)
+            if count < 0 {
+                if errno == EINTR { continue }
+                throw FileSystem.failure("write", path)
+            }
+            rest = UnsafeRawBufferPointer(rebasing: rest[count...])
+        }
+    }
+
+    /// Moves the position to the start.
+    package func rewind() throws {
+        if lseek(descriptor, 0, SEEK_SET) != 0 { throw FileSystem.failure("read", path) }
+    }
+}
+
+// MARK: - Locks
+
+extension OpenFile {
+    /// Tries to lock the file for its owner alone, until it is closed. The lock belongs to this open file: it also
+    /// excludes other opens of the file in this process. The file must have been opened for updating.
+    ///
+    /// - Returns: Whether the lock was free.
+    package func lockExclusively() throws -> Bool {
+        if quire_lock_open_file(descriptor, Int32(F_WRLCK)) == 0 { return true }
+        if errno == EAGAIN || errno == EACCES { return false }
+        throw FileSystem.failure("lock", path)
+    }
+
+    /// Whether somebody else has locked the file exclusively. Takes no lock.
+    package func isLockedByAnother() throws -> Bool {
+        let answer = quire_would_block(descriptor, Int32(F_RDLCK))
+        if answer < 0 { throw FileSystem.failure("examine the lock of", path) }
+        return answer == 1
+    }
+
+    /// Tries to mark a file or folder as being worked on, until it is closed. Unlike ``lockExclusively()`` this is for
+    /// folders as well; the two kinds of lock do not see each other.
+    ///
+    /// - Returns: Whether nobody else has.
+    package func claim() throws -> Bool {
+        if flock(descriptor, LOCK_EX | LOCK_NB) == 0 { return true }
+        if errno == EWOULDBLOCK { return false }
+        throw FileSystem.failure("lock", path)
+    }
+}

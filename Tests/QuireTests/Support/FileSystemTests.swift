@@ -1,0 +1,267 @@
+import Foundation
+import QuireTestSupport
+import Testing
+
+@testable import Quire
+
+@Suite struct FileSystemTests {
+    let folder: TemporaryFolder
+
+    init() throws { folder = try TemporaryFolder() }
+
+    @Test func newFileHasItsBytesAndLeavesNoSibling() throws {
+        let path = folder.path("a")
+        try FileSystem.writeNewFile(Data("hello".utf8), at: path)
+        #expect(try FileSystem.contents(of: path) == Data("hello".utf8))
+        #expect(try FileSystem.names(in: folder.path) == ["a"])
+    }
+
+    @Test func newFileReplacesNothing() throws {
+        let path = folder.path("a")
+        try FileSystem.writeNewFile(Data("old".utf8), at: path)
+        #expect(code { try FileSystem.writeNewFile(Data("new".utf8), at: path) } == .alreadyExists)
+        #expect(try FileSystem.contents(of: path) == Data("old".utf8))
+        #expect(try FileSystem.names(in: folder.path) == ["a"])
+    }
+
+    @Test func emptyAndLargeFilesReadWhole() throws {
+        try FileSystem.writeNewFile(Data(), at: folder.path("empty"))
+        #expect(try FileSystem.contents(of: folder.path("empty")).isEmpty)
+        var large = Data(count: 3_000_000)
+        for index in stride(from: 0, to: large.count, by: 7) { large[index] = UInt8(index & 255) }
+        try FileSystem.writeNewFile(large, at: folder.path("large"))
+        #expect(try FileSystem.contents(of: folder.path("large")) == large)
+        // A file whose size is not known beforehand.
+        #expect(try FileSystem.contents(of: "/proc/self/status").isEmpty == false)
+    }
+
+    @Test func missingFileIsNotFoundAndNamed() throws {
+        let path = folder.path("missing")
+        let error = try #require(failure { _ = try FileSystem.contents(of: path) })
+        #expect(error.code == .notFound)
+        #expect(error.subject.file == path)
+        #expect(error.message == "There is no “\(path)”.")
+        #expect((error.underlying as? POSIXError)?.code == .ENOENT)
+        #expect(try FileSystem.information(at: path) == nil)
+        #expect(!FileSystem.exists(path))
+    }
+
+    @Test func readingAFolderFailsWithASentence() throws {
+        let error = try #require(failure { _ = try FileSystem.contents(of: folder.path) })
+        #expect(error.code == .inputOutput)
+        #expect(error.message.contains("Is a directory"))
+    }
+
+    @Test(arguments: [
+        (ENOSPC, QuireError.Code.outOfSpace), (EDQUOT, .outOfSpace), (EROFS, .readOnly),
+        (EACCES, .readOnly), (EPERM, .readOnly), (EEXIST, .alreadyExists), (ENOENT, .notFound),
+        (EIO, .inputOutput),
+    ])
+    func errorNumbersBecomeCodes(number: Int32, code: QuireError.Code) {
+        let error = FileSystem.failure("write", "/somewhere", errno: number)
+        #expect(error.code == code)
+        #expect(error.message.contains("“/somewhere”"))
+        #expect((error.underlying as? POSIXError)?.code.rawValue == number)
+    }
+
+    @Test func fullDeviceIsOutOfSpace() throws {
+        let file = try OpenFile.open("/dev/full", for: .updating)
+        #expect(code { try file.write(Data("x".utf8)) } == .outOfSpace)
+    }
+
+    @Test func foldersAreMadeWithIntermediatesOnceOnly() throws {
+        let path = folder.path("a/b/c")
+        #expect(code { try FileSystem.makeFolder(path) } == .notFound)
+        try FileSystem.makeFolder(path, withIntermediates: true)
+        try FileSystem.makeFolder(path, withIntermediates: true)
+        #expect(code { try FileSystem.makeFolder(path) } == .alreadyExists)
+        try FileSystem.writeNewFile(Data(), at: folder.path("file"))
+        #expect(
+            code { try FileSystem.makeFolder(folder.path("file"), withIntermediates: true) }
+                == .alreadyExists)
+    }
+
+    @Test func renamingWithoutReplacingRefusesFilesAndFolders() throws {
+        let (first, second) = (folder.path("first"), folder.path("second"))
+        try FileSystem.writeNewFile(Data("1".utf8), at: first)
+        try FileSystem.writeNewFile(Data("2".utf8), at: second)
+        #expect(code { try FileSystem.renameWithoutReplacing(first, to: second) } == .alreadyExists)
+        try FileSystem.removeFile(second)
+        try FileSystem.renameWithoutReplacing(first, to: second)
+        #expect(try FileSystem.contents(of: second) == Data("1".utf8))
+        try FileSystem.makeFolder(first)
+        try FileSystem.makeFolder(folder.path("third"))
+        #expect(
+            code { try FileSystem.renameWithoutReplacing(first, to: folder.path("third")) }
+                == .alreadyExists)
+    }
+
+    @Test func exchangeSwapsFullFolders() throws {
+        for name in ["one", "two"] {
+            try FileSystem.makeFolder(folder.path(name))
+            try FileSystem.writeNewFile(Data(name.utf8), at: folder.path("\(name)/content"))
+        }
+        try FileSystem.exchange(folder.path("one"), folder.path("two"))
+        #expect(try FileSystem.contents(of: folder.path("one/content")) == Data("two".utf8))
+        #expect(try FileSystem.contents(of: folder.path("two/content")) == Data("one".utf8))
+        #expect(try FileSystem.names(in: folder.path) == ["one", "two"])
+    }
+
+    @Test func removingATreeDoesNotFollowLinks() throws {
+        try FileSystem.makeFolder(folder.path("outside"))
+        try FileSystem.writeNewFile(Data("keep".utf8), at: folder.path("outside/keep"))
+        try FileSystem.makeFolder(folder.path("tree/deep/deeper"), withIntermediates: true)
+        try FileSystem.writeNewFile(Data(), at: folder.path("tree/deep/file"))
+        try FileManager.default.createSymbolicLink(
+            atPath: folder.path("tree/deep/link"), withDestinationPath: folder.path("outside"))
+        try FileSystem.removeTree(folder.path("tree"))
+        #expect(try FileSystem.names(in: folder.path) == ["outside"])
+        #expect(try FileSystem.names(in: folder.path("outside")) == ["keep"])
+        #expect(code { try FileSystem.removeTree(folder.path("tree")) } == .notFound)
+    }
+
+    @Test(arguments: [FileSystem.CopyMethod.copying, .linking])
+    func copiedTreeIsEqual(method: FileSystem.CopyMethod) throws {
+        try FileSystem.makeFolder(folder.path("tree/deep"), withIntermediates: true)
+        try FileSystem.writeNewFile(Data(count: 1_000_001), at: folder.path("tree/deep/large"))
+        try FileSystem.writeNewFile(Data(), at: folder.path("tree/empty"))
+        try FileSystem.copyTree(folder.path("tree"), to: folder.path("copy"), by: method)
+        try FileSystem.synchronizeTree(folder.path("copy"))
+        let original = try FileSystem.contentsOfTree(folder.path("tree"))
+        let copy = try FileSystem.contentsOfTree(folder.path("copy"))
+        #expect(copy.map(\.path) == ["deep", "deep/large", "empty"])
+        #expect(copy.map(\.path) == original.map(\.path))
+        let linked = copy[1].information.isSameFile(as: original[1].information)
+        #expect(linked == (method == .linking))
+        #expect(
+            try FileSystem.contents(of: folder.path("copy/deep/large")) == Data(count: 1_000_001))
+        #expect(
+            code { try FileSystem.copyTree(folder.path("tree"), to: folder.path("copy")) }
+                == .alreadyExists)
+    }
+
+    @Test func symbolicLinksAreNotCopied() throws {
+        try FileSystem.makeFolder(folder.path("tree"))
+        try FileManager.default.createSymbolicLink(
+            atPath: folder.path("tree/link"), withDestinationPath: "/etc/passwd")
+        #expect(
+            code { try FileSystem.copyTree(folder.path("tree"), to: folder.path("copy")) }
+                == .unsupported)
+    }
+
+    @Test func lockExcludesOtherOpensOfThisProcessUntilClosed() throws {
+        let path = folder.path("lock")
+        let first = try OpenFile.open(path, for: .updatingOrCreating)
+        let second = try OpenFile.open(path, for: .updatingOrCreating)
+        #expect(try first.lockExclusively())
+        #expect(try second.lockExclusively() == false)
+        #expect(try second.isLockedByAnother())
+        // Closing another descriptor of the file must not drop the lock.
+        _ = try FileSystem.contents(of: path)
+        #expect(try second.lockExclusively() == false)
+        first.close()
+        #expect(try second.lockExclusively())
+    }
+
+    @Test func openingBeneathAFolderCannotLeaveIt() throws {
+        try FileSystem.makeFolder(folder.path("root/inner"), withIntermediates: true)
+        try FileSystem.writeNewFile(Data("x".utf8), at: folder.path("secret"))
+        try FileManager.default.createSymbolicLink(
+            atPath: folder.path("root/link"), withDestinationPath: folder.path)
+        let root = try OpenFile.open(folder.path("root"), for: .folder)
+        for path in ["../secret", "link/secret", folder.path("secret"), "inner/../../secret"] {
+            #expect(failure { _ = try OpenFile.openBeneath(path, in: root, for: .reading) } != nil)
+        }
+        let file = try OpenFile.openBeneath("inner/new", in: root, for: .creating)
+        try file.write(Data("y".utf8))
+        #expect(try FileSystem.contents(of: folder.path("root/inner/new")) == Data("y".utf8))
+    }
+
+    @Test func staleSiblingsGoUnlessClaimedOrYoung() throws {
+        let path = folder.path("Document.quire")
+        try FileSystem.makeFolder(path)
+        let stale = FileSystem.temporarySibling(of: path, for: "new")
+        let claimed = FileSystem.temporarySibling(of: path, for: "new")
+        try FileSystem.makeFolder(stale)
+        try FileSystem.writeNewFile(Data(), at: stale + "/file")
+        try FileSystem.makeFolder(claimed)
+        let builder = try OpenFile.open(claimed, for: .folder)
+        #expect(try builder.claim())
+        FileSystem.removeStaleSiblings(of: path)
+        #expect(try FileSystem.temporarySiblings(of: path).count == 2)
+        FileSystem.removeStaleSiblings(of: path, olderThan: 0)
+        #expect(try FileSystem.temporarySiblings(of: path) == [claimed])
+        #expect(FileSystem.exists(path))
+    }
+
+    @Test func temporaryNamesFitAndStayInTheFolder() throws {
+        let long = folder.path(String(repeating: "é", count: 127))
+        let sibling = FileSystem.temporarySibling(of: long, for: "new")
+        #expect(FileSystem.name(of: sibling).utf8.count <= 255)
+        #expect(FileSystem.folder(of: sibling) == folder.path)
+        #expect(FileSystem.isTemporaryName(FileSystem.name(of: sibling)))
+        try FileSystem.writeNewFile(Data(), at: long)
+    }
+
+    @Test func pathsSplitIntoFolderAndName() {
+        #expect(FileSystem.folder(of: "/a/b/") == "/a")
+        #expect(FileSystem.name(of: "/a/b/") == "b")
+        #expect(FileSystem.folder(of: "/a") == "/")
+        #expect(FileSystem.folder(of: "a") == ".")
+        #expect(FileSystem.name(of: "a") == "a")
+        #expect(FileSystem.folder(of: "a//b") == "a")
+        #expect(FileSystem.path("/", "a") == "/a")
+        #expect(FileSystem.absolute("a").hasSuffix("/a"))
+    }
+
+    @Test func localFileSystemIsNotOnNetwork() throws {
+        #expect(try FileSystem.isOnNetwork("/dev/shm") == false)
+        #expect(try FileSystem.isOnNetwork("/dev/shm/missing") == false)
+    }
+}
+
+@Suite struct AtomicFileReplaceTests {
+    let folder: TemporaryFolder
+
+    init() throws { folder = try TemporaryFolder() }
+
+    @Test func replacesContentAndKeepsPermissions() throws {
+        let path = folder.path("a")
+        try AtomicFileReplace.replace(path, with: Data("one".utf8))
+        try OpenFile.open(path, for: .updating).setPermissions(0o600)
+        try AtomicFileReplace.replace(path, with: Data("two".utf8))
+        #expect(try FileSystem.contents(of: path) == Data("two".utf8))
+        #expect(try FileSystem.information(at: path)?.permissions == 0o600)
+        #expect(try FileSystem.names(in: folder.path) == ["a"])
+    }
+
+    @Test func linkStaysAndItsTargetIsReplaced() throws {
+        try FileSystem.writeNewFile(Data("old".utf8), at: folder.path("target"))
+        try FileManager.default.createSymbolicLink(
+            atPath: folder.path("link"), withDestinationPath: "target")
+        try AtomicFileReplace.replace(folder.path("link"), with: Data("new".utf8))
+        #expect(try FileSystem.contents(of: folder.path("target")) == Data("new".utf8))
+        #expect(
+            try FileSystem.informationWithoutFollowing(at: folder.path("link"))?.kind
+                == .symbolicLink)
+    }
+
+    @Test func missingFolderIsNamedAndNothingIsLeft() throws {
+        let path = folder.path("missing/a")
+        #expect(code { try AtomicFileReplace.replace(path, with: Data()) } == .notFound)
+        try FileSystem.makeFolder(folder.path("b"))
+        #expect(failure { try AtomicFileReplace.replace(folder.path("b"), with: Data()) } != nil)
+        #expect(try FileSystem.names(in: folder.path) == ["b"])
+    }
+}
+
+private func failure(_ body: () throws -> Void) -> QuireError? {
+    do {
+        try body()
+        return nil
+    } catch {
+        return error as? QuireError
+    }
+}
+
+private func code(_ body: () throws -> Void) -> QuireError.Code? { failure(body)?.code }
