@@ -1,0 +1,220 @@
+extension SQLSchema {
+    /// Finds a model's entities and properties in a real store.
+    ///
+    /// Names are those Core Data would give, as far as the store has them; where migration or old versions left
+    /// other digits at the end or named a join table after the other side, what is there is taken.
+    ///
+    /// - Throws: ``QuireError`` with code `incompatibleModel`, naming everything that the store lacks.
+    init(_ layout: ModelLayout, catalog: SQLCatalog) throws {
+        var reader = SQLSchemaReader(layout: layout, catalog: catalog)
+        self = try reader.read()
+    }
+}
+
+/// Matches a model with a store's catalog.
+private struct SQLSchemaReader {
+    let layout: ModelLayout
+    let catalog: SQLCatalog
+    private var missing: [QuireError] = []
+
+    init(layout: ModelLayout, catalog: SQLCatalog) {
+        self.layout = layout
+        self.catalog = catalog
+    }
+
+    mutating func read() throws -> SQLSchema {
+        let numbers = try storeNumbers()
+        var assembly = SQLSchemaAssembly(layout: layout, storeNumbers: numbers)
+        for root in layout.entities where root.number == root.rootNumber {
+            let name = SQLSchema.tableName(ofRoot: root)
+            guard let table = catalog.table(name) else {
+                miss(
+                    "The store has no table \(name) for the entity “\(root.name)”.",
+                    entity: root.name)
+                continue
+            }
+            assembly.tables[root.number] = SQLTable(
+                name: table.name, rootNumber: root.number, columns: table.columns)
+            assembly.names[root.number] = columnNames(of: root, in: table, storeNumbers: numbers)
+        }
+        for pair in SQLManyToMany.all(of: layout) {
+            if let table = joinTable(for: pair, storeNumbers: numbers) {
+                assembly.joinTables.append(table)
+            } else {
+                let entity = layout.entity(number: pair.namingSide.entityNumber).name
+                miss(
+                    "The store has no table for the relationship “\(entity).\(pair.relationship.name)”.",
+                    entity: entity, property: pair.relationship.name)
+            }
+        }
+        if !missing.isEmpty { throw QuireError.combining(missing) }
+        return assembly.schema()
+    }
+
+    // MARK: - Entities
+
+    /// The store's numbers of the model's entities.
+    private func storeNumbers() throws -> [Int] {
+        let byName = Dictionary(
+            catalog.entities.map { ($0.name, $0.number) }, uniquingKeysWith: { first, _ in first })
+        let known = Set(layout.entities.map(\.name))
+        let absent = layout.entities.filter { byName[$0.name] == nil }
+        let unknown = catalog.entities.filter { !known.contains($0.name) }
+        if absent.isEmpty && unknown.isEmpty {
+            return layout.entities.map { byName[$0.name] ?? 0 }
+        }
+        // A renamed entity keeps its place in the hierarchy, while its old name stays in Z_PRIMARYKEY.
+        let parents = layout.entities.map { $0.superentityNumber ?? 0 }
+        if catalog.entities.map(\.number) == layout.entities.map(\.number),
+            catalog.entities.map(\.superentityNumber) == parents,
+            absent.allSatisfy({ catalog.table(SQLSchema.tableName(ofRoot: root(of: $0))) != nil })
+        {
+            return layout.entities.map(\.number)
+        }
+        var failures = absent.map {
+            QuireError(
+                .incompatibleModel, "The store has no entity “\($0.name)”, which the model has.",
+                subject: .init(entity: $0.name))
+        }
+        failures += unknown.map {
+            QuireError(
+                .incompatibleModel, "The model has no entity “\($0.name)”, which the store has.",
+                subject: .init(entity: $0.name))
+        }
+        throw QuireError.combining(failures)
+    }
+
+    private func root(of entity: EntityLayout) -> EntityLayout {
+        layout.entity(number: entity.rootNumber)
+    }
+
+    private mutating func miss(_ sentence: String, entity: String, property: String? = nil) {
+        missing.append(
+            QuireError(
+                .incompatibleModel, sentence, subject: .init(entity: entity, property: property)))
+    }
+
+    // MARK: - Columns
+
+    private mutating func columnNames(
+        of root: EntityLayout, in table: SQLCatalog.Table, storeNumbers: [Int]
+    ) -> [SQLColumnNaming.Purpose: String] {
+        let naming = SQLColumnNaming(root: root, layout: layout, storeNumbers: storeNumbers)
+        var names: [SQLColumnNaming.Purpose: String] = [:]
+        var used: Set<String> = []
+        var rest: [SQLColumnNaming.Column] = []
+        for column in naming.columns {
+            if let name = table.column(column.name) {
+                names[column.purpose] = name
+                used.insert(name)
+            } else {
+                rest.append(column)
+            }
+        }
+        for column in rest {
+            let found: String?
+            switch column.purpose {
+            case .slotEntity, .loneEntity:
+                found = entityColumn(like: column.base, in: table, without: used)
+            default: found = table.suffixedColumn(column.base, without: used)
+            }
+            if let found {
+                names[column.purpose] = found
+                used.insert(found)
+            } else if let property = requiredProperty(of: column.purpose) {
+                miss(
+                    "The table \(table.name) has no column \(column.name) for “\(property.entity)"
+                        + ".\(property.name)”.", entity: property.entity, property: property.name)
+            }
+        }
+        return names
+    }
+
+    /// A column with the target's entity whose number is another than the model would have it.
+    private func entityColumn(
+        like base: String, in table: SQLCatalog.Table, without used: Set<String>
+    ) -> String? {
+        guard let underscore = base.firstIndex(of: "_") else { return nil }
+        let tail = base[underscore...].uppercased()
+        let found = table.columnNames.filter { upper, name in
+            guard upper.hasSuffix(tail), upper.hasPrefix("Z"), !used.contains(name) else {
+                return false
+            }
+            let digits = upper.dropFirst().dropLast(tail.count)
+            return !digits.isEmpty && digits.utf8.allSatisfy { $0 >= 0x30 && $0 <= 0x39 }
+        }
+        return found.count == 1 ? found.first?.value : nil
+    }
+
+    /// What cannot be read and written without a column; `nil` for columns that one can do without.
+    private func requiredProperty(
+        of purpose: SQLColumnNaming.Purpose
+    ) -> (entity: String, name: String)? {
+        switch purpose {
+        case .slot(let owner, let slot), .slotOrder(let owner, let slot):
+            let entity = layout.entity(number: owner)
+            return (entity.name, entity.slots[slot].name)
+        case .lone(let key), .loneOrder(let key):
+            let entity = layout.entity(number: key.entityNumber)
+            return (entity.name, entity.relationships[key.index].name)
+        case .slotEntity, .loneEntity: return nil
+        }
+    }
+
+    // MARK: - Join tables
+
+    /// The join table of a pair, named after whichever side.
+    private func joinTable(for pair: SQLManyToMany, storeNumbers: [Int]) -> SQLJoinTable? {
+        let straight = joinTable(
+            named: pair.relationship, side: pair.namingSide, inverse: pair.inverse,
+            other: pair.otherSide, storeNumbers: storeNumbers)
+        if let straight { return straight }
+        return joinTable(
+            named: pair.inverse, side: pair.otherSide, inverse: pair.relationship,
+            other: pair.namingSide, storeNumbers: storeNumbers)
+    }
+
+    private func joinTable(
+        named relationship: EntityLayout.Relationship, side: SQLRelationshipKey,
+        inverse: EntityLayout.Relationship, other: SQLRelationshipKey, storeNumbers: [Int]
+    ) -> SQLJoinTable? {
+        let number = storeNumbers[side.entityNumber - 1]
+        let otherNumber = storeNumbers[other.entityNumber - 1]
+        let base = "Z_\(number)\(relationship.name.uppercased())"
+        let firstBase = "Z_\(number)\(inverse.name.uppercased())"
+        let secondBase =
+            side == other ? "REFLEXIVE" : "Z_\(otherNumber)\(relationship.name.uppercased())"
+        var candidates = catalog.tables.values.filter {
+            SQLCatalog.isSuffixed($0.name.uppercased(), base: base)
+        }
+        candidates.sort { $0.name.utf8.count < $1.name.utf8.count }
+        for table in candidates {
+            guard let first = key(firstBase, in: table, besides: nil),
+                let second = key(secondBase, in: table, besides: first)
+            else { continue }
+            let secondOrder = order(of: second, base: secondBase, in: table)
+            let firstOrder = side == other ? nil : order(of: first, base: firstBase, in: table)
+            if relationship.isOrdered && secondOrder == nil { continue }
+            if inverse.isOrdered && firstOrder == nil && side != other { continue }
+            return SQLJoinTable(
+                name: table.name, firstColumn: first, secondColumn: second,
+                secondOrderColumn: relationship.isOrdered ? secondOrder : nil,
+                firstOrderColumn: inverse.isOrdered ? firstOrder : nil, namingSide: side,
+                otherSide: other)
+        }
+        return nil
+    }
+
+    private func key(_ base: String, in table: SQLCatalog.Table, besides other: String?) -> String?
+    {
+        if let exact = table.column(base), exact != other { return exact }
+        return table.suffixedColumn(base, without: other.map { [$0] } ?? [])
+    }
+
+    private func order(of column: String, base: String, in table: SQLCatalog.Table) -> String? {
+        let tail = column.uppercased().hasPrefix("Z_") ? column.dropFirst(2) : column[...]
+        let baseTail = base.hasPrefix("Z_") ? base.dropFirst(2) : base[...]
+        return table.column("Z_FOK_\(tail)")
+            ?? table.suffixedColumn("Z_FOK_\(baseTail)", without: [])
+    }
+}

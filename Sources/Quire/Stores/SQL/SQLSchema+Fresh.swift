@@ -1,0 +1,60 @@
+extension SQLSchema {
+    /// The schema that Core Data gives to a new store of a model.
+    init(fresh layout: ModelLayout) {
+        let numbers = layout.entities.map(\.number)
+        var assembly = SQLSchemaAssembly(layout: layout, storeNumbers: numbers)
+        for root in layout.entities where root.number == root.rootNumber {
+            let naming = SQLColumnNaming(root: root, layout: layout, storeNumbers: numbers)
+            assembly.tables[root.number] = SQLTable(
+                name: Self.tableName(ofRoot: root), rootNumber: root.number,
+                columns: Self.fixedColumns
+                    + naming.columns.map { SQLColumn(name: $0.name, type: $0.type) })
+            assembly.names[root.number] = Dictionary(
+                uniqueKeysWithValues: naming.columns.map { ($0.purpose, $0.name) })
+        }
+        assembly.joinTables = Self.freshJoinTables(of: layout)
+        self = assembly.schema()
+    }
+
+    /// The columns every table of objects begins with.
+    static let fixedColumns = [
+        SQLColumn(name: SQLName.primaryKey, type: "INTEGER PRIMARY KEY"),
+        SQLColumn(name: SQLName.entity, type: "INTEGER"),
+        SQLColumn(name: SQLName.version, type: "INTEGER"),
+    ]
+
+    /// The name of the table that holds the objects of a root entity and its sub-entities.
+    static func tableName(ofRoot root: EntityLayout) -> String { "Z" + root.name.uppercased() }
+
+    private static func freshJoinTables(of layout: ModelLayout) -> [SQLJoinTable] {
+        // Names of columns are unique among all join tables.
+        var taken: Set<String> = []
+        func unique(_ base: String) -> String {
+            var name = base
+            var suffix = 0
+            while !taken.insert(name).inserted {
+                suffix += 1
+                name = base + String(suffix)
+            }
+            return name
+        }
+        return SQLManyToMany.all(of: layout).map { pair in
+            let number = pair.namingSide.entityNumber
+            let otherNumber = pair.otherSide.entityNumber
+            // A column is called after the relationship that leads to the object in it.
+            let isReflexive = pair.namingSide == pair.otherSide
+            let first = unique("Z_\(number)\(pair.inverse.name.uppercased())")
+            let second =
+                isReflexive
+                ? "REFLEXIVE" : unique("Z_\(otherNumber)\(pair.relationship.name.uppercased())")
+            return SQLJoinTable(
+                name: "Z_\(number)\(pair.relationship.name.uppercased())",
+                firstColumn: first, secondColumn: second,
+                secondOrderColumn: pair.relationship.isOrdered
+                    ? "Z_FOK_\(isReflexive ? second[...] : second.dropFirst(2))" : nil,
+                firstOrderColumn: pair.inverse.isOrdered && !isReflexive
+                    ? "Z_FOK_\(first.dropFirst(2))" : nil,
+                namingSide: pair.namingSide, otherSide: pair.otherSide)
+        }
+    }
+}

@@ -1,0 +1,209 @@
+/// How the objects of a model lie in the tables of a store: Core Data's layout, either as Core Data would make
+/// it for a fresh store (``init(fresh:)``) or as a real store has it (``init(_:catalog:)``).
+///
+/// Everything that writes SQL for a store takes its names from here, so it works on stores that Core Data has
+/// migrated for years as well as on new ones.
+struct SQLSchema: Sendable {
+    /// The model.
+    let layout: ModelLayout
+    /// The entities by their model numbers less one.
+    let entities: [SQLEntity]
+    /// The tables that hold objects, one for each root entity, in the order of their numbers.
+    let tables: [SQLTable]
+    /// The tables of many-to-many relationships.
+    let joinTables: [SQLJoinTable]
+    /// Model numbers by store numbers; 0 where the store number means nothing.
+    private let modelNumbers: [Int]
+
+    init(
+        layout: ModelLayout, entities: [SQLEntity], tables: [SQLTable], joinTables: [SQLJoinTable]
+    ) {
+        self.layout = layout
+        self.entities = entities
+        self.tables = tables
+        self.joinTables = joinTables
+        var numbers = [Int](repeating: 0, count: (entities.map(\.storeNumber).max() ?? 0) + 1)
+        for entity in entities { numbers[entity.storeNumber] = entity.number }
+        modelNumbers = numbers
+    }
+
+    /// The entity of a model number.
+    ///
+    /// - Precondition: There is one.
+    func entity(number: Int) -> SQLEntity { entities[number - 1] }
+
+    /// Where the objects of an entity lie.
+    func entity(_ entity: EntityLayout) -> SQLEntity { entities[entity.number - 1] }
+
+    /// The table of an entity's objects.
+    func table(of entity: SQLEntity) -> SQLTable { tables[entity.tableIndex] }
+
+    /// The model's number for what the store has in `Z_ENT`; `nil` if it is no entity of the model.
+    @inline(__always)
+    func modelNumber(ofStoreNumber number: Int64) -> Int? {
+        guard number > 0, number < modelNumbers.count else { return nil }
+        let result = modelNumbers[Int(number)]
+        return result == 0 ? nil : result
+    }
+
+    /// The table and columns that a to-many relationship of an entity lies in.
+    ///
+    /// - Precondition: The relationship is to-many and stored.
+    func toMany(_ relationship: EntityLayout.Relationship, of entity: EntityLayout) -> SQLToMany {
+        guard let place = self.entity(entity).toMany[relationship.index] else {
+            preconditionFailure(
+                "“\(entity.name).\(relationship.name)” is not a stored to-many relationship.")
+        }
+        return place
+    }
+}
+
+/// Where the objects of one entity lie.
+struct SQLEntity: Sendable {
+    /// The entity's number in the model, from 1.
+    let number: Int
+    /// The entity's number in the store: `Z_ENT` of its rows.
+    let storeNumber: Int
+    /// The position of its root's table in ``SQLSchema/tables``.
+    let tableIndex: Int
+    /// The name of that table.
+    let tableName: String
+    /// The store numbers of the entity and of all its sub-entities.
+    let subtreeStoreNumbers: [Int]
+    /// Whether the table holds nothing but the entity's and its sub-entities' objects.
+    let isRoot: Bool
+    /// The columns by slot; `nil` for what is not stored.
+    let columns: [SQLSlotColumn?]
+    /// The places of to-many relationships by the relationship's index; `nil` for to-one and transient ones.
+    let toMany: [SQLToMany?]
+
+    /// The values that `Z_ENT` may have in rows of this entity; `nil` if every row of the table is one.
+    func entityTest(includingSubentities: Bool) -> [Int]? {
+        if includingSubentities { return isRoot ? nil : subtreeStoreNumbers }
+        return isRoot && subtreeStoreNumbers.count == 1 ? nil : [storeNumber]
+    }
+}
+
+/// The column of an attribute, a composite's element or a to-one relationship.
+struct SQLSlotColumn: Sendable, Hashable {
+    /// The column's name.
+    let name: String
+    /// For a to-one relationship to an entity that has sub-entities: the column with the target's `Z_ENT`.
+    let entityColumn: String?
+    /// For a to-one relationship whose inverse is ordered: the column with the object's place in that order.
+    let orderColumn: String?
+}
+
+/// Where a to-many relationship lies.
+enum SQLToMany: Sendable {
+    /// The other objects point back: with the inverse's column, or, where there is no inverse, with a column
+    /// that exists for this relationship only.
+    case foreignKey(SQLForeignKey)
+    /// A table pairs the objects of both sides.
+    case join(SQLJoin)
+}
+
+/// A column of the destination's table that holds the owner's primary key.
+struct SQLForeignKey: Sendable, Hashable {
+    /// The destination's table.
+    let tableName: String
+    /// The column with the owner's primary key.
+    let column: String
+    /// The column with the owner's `Z_ENT`, if there is one.
+    let entityColumn: String?
+    /// The column to order by, if the relationship is ordered.
+    let orderColumn: String?
+    /// Whether the column belongs to the inverse relationship, rather than to this one alone.
+    let isInverse: Bool
+}
+
+/// A join table seen from one of its sides.
+struct SQLJoin: Sendable, Hashable {
+    /// The join table's name.
+    let tableName: String
+    /// The column with the primary key of the object that owns the relationship.
+    let sourceColumn: String
+    /// The column with the primary key of the object that the relationship leads to.
+    let targetColumn: String
+    /// The column to order by, if the relationship is ordered.
+    let orderColumn: String?
+    /// The position in ``SQLSchema/joinTables``.
+    let tableIndex: Int
+    /// Whether this is the side that the table is named after.
+    let isNamingSide: Bool
+    /// Whether the relationship is its own inverse. Then the table holds a row for each direction, and
+    /// reading one direction is enough.
+    let isReflexive: Bool
+}
+
+/// A table of objects.
+struct SQLTable: Sendable {
+    /// The table's name.
+    let name: String
+    /// The model number of the root entity.
+    let rootNumber: Int
+    /// All columns, `Z_PK`, `Z_ENT` and `Z_OPT` first.
+    let columns: [SQLColumn]
+}
+
+/// A column as it is declared.
+struct SQLColumn: Sendable, Hashable {
+    /// The column's name.
+    let name: String
+    /// The declared type.
+    let type: String
+}
+
+/// A table of a many-to-many relationship.
+struct SQLJoinTable: Sendable, Hashable {
+    /// The table's name.
+    let name: String
+    /// The column with primary keys of the naming side's objects.
+    let firstColumn: String
+    /// The column with primary keys of the other side's objects.
+    let secondColumn: String
+    /// The order of the second column's objects within one of the first column's.
+    let secondOrderColumn: String?
+    /// The order of the first column's objects within one of the second column's.
+    let firstOrderColumn: String?
+    /// The naming side: entity number and relationship index in the model.
+    let namingSide: SQLRelationshipKey
+    /// The other side; the same if the relationship is its own inverse.
+    let otherSide: SQLRelationshipKey
+    /// Whether the relationship is its own inverse.
+    var isReflexive: Bool { namingSide == otherSide }
+}
+
+/// A relationship of the model: the number of the entity that declares it, and its index there.
+struct SQLRelationshipKey: Sendable, Hashable {
+    let entityNumber: Int
+    let index: Int
+}
+
+/// Names of Core Data's fixed tables and columns, and quoting.
+enum SQLName {
+    static let primaryKey = "Z_PK"
+    static let entity = "Z_ENT"
+    static let version = "Z_OPT"
+
+    /// A name ready to be put into SQL: quoted if it is not a plain identifier, as Core Data leaves those it makes.
+    static func quoted(_ name: String) -> String {
+        let isPlain =
+            !name.isEmpty
+            && name.utf8.allSatisfy {
+                $0 == UInt8(ascii: "_") || ($0 >= 0x30 && $0 <= 0x39)
+                    || ($0 >= 0x41 && $0 <= 0x5A) || ($0 >= 0x61 && $0 <= 0x7A)
+            } && !(name.utf8.first.map { $0 >= 0x30 && $0 <= 0x39 } ?? true)
+        if isPlain { return name }
+        return "\""
+            + name.split(separator: "\"", omittingEmptySubsequences: false).joined(
+                separator: "\"\"")
+            + "\""
+    }
+
+    /// A text ready to be put into SQL as a constant.
+    static func literal(_ text: String) -> String {
+        "'" + text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "''")
+            + "'"
+    }
+}

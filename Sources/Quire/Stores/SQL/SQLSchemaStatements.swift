@@ -1,0 +1,168 @@
+/// The statements that create a fresh store's tables and indexes.
+struct SQLSchemaStatements {
+    let schema: SQLSchema
+
+    /// The tables Core Data keeps its books in.
+    static let bookkeepingTables = [
+        "CREATE TABLE Z_PRIMARYKEY (Z_ENT INTEGER PRIMARY KEY, Z_NAME VARCHAR, Z_SUPER INTEGER, Z_MAX INTEGER)",
+        "CREATE TABLE Z_METADATA (Z_VERSION INTEGER PRIMARY KEY, Z_UUID VARCHAR(255), Z_PLIST BLOB)",
+        "CREATE TABLE Z_MODELCACHE (Z_CONTENT BLOB)",
+    ]
+
+    /// All statements: tables of objects, join tables, then indexes.
+    var all: [String] { tables + joinTables + indexes }
+
+    /// The statements that create the tables of objects.
+    var tables: [String] {
+        schema.tables.map { table in
+            let columns = table.columns.map { "\(SQLName.quoted($0.name)) \($0.type)" }
+            return
+                "CREATE TABLE \(SQLName.quoted(table.name)) ( \(columns.joined(separator: ", ")) )"
+        }
+    }
+
+    /// The statements that create the tables of many-to-many relationships.
+    var joinTables: [String] {
+        schema.joinTables.map { table in
+            let keys = [table.firstColumn, table.secondColumn].map(SQLName.quoted)
+            let orders = [table.secondOrderColumn, table.firstOrderColumn].compactMap { $0 }
+            let columns = keys + orders.map(SQLName.quoted)
+            return "CREATE TABLE \(SQLName.quoted(table.name)) ( "
+                + columns.map { "\($0) INTEGER" }.joined(separator: ", ")
+                + ", PRIMARY KEY (\(keys.joined(separator: ", "))) )"
+        }
+    }
+
+    /// The statements that create the indexes. Their names are unique.
+    var indexes: [String] {
+        var indexes = SQLIndexCollector()
+        for table in schema.tables { addFixedIndexes(of: table, to: &indexes) }
+        for join in schema.joinTables {
+            indexes.add(
+                "\(join.name)_\(join.secondColumn)_INDEX", on: join.name,
+                columns: [join.secondColumn, join.firstColumn].map(SQLName.quoted))
+        }
+        for entity in schema.layout.entities {
+            addIndexes(of: entity, to: &indexes)
+            addUniquenessConstraints(of: entity, to: &indexes)
+        }
+        return indexes.statements
+    }
+
+    /// Indexes that every table of its shape has.
+    private func addFixedIndexes(of table: SQLTable, to indexes: inout SQLIndexCollector) {
+        let root = schema.layout.entity(number: table.rootNumber)
+        if root.hasSubentities {
+            indexes.add("\(table.name)_Z_ENT_INDEX", on: table.name, columns: [SQLName.entity])
+        }
+        var columns: [String] = []
+        for number in root.subtree {
+            let entity = schema.layout.entity(number: number)
+            for slot in entity.slots where slot.ownerNumber == number && slot.attribute == nil {
+                if let column = schema.entity(entity).columns[slot.index] {
+                    columns.append(column.name)
+                }
+            }
+        }
+        for entity in schema.layout.entities {
+            for relationship in entity.relationships where relationship.ownerNumber == entity.number
+            {
+                if case .foreignKey(let key)? = schema.entity(entity).toMany[relationship.index],
+                    !key.isInverse, key.tableName == table.name
+                {
+                    columns.append(key.column)
+                }
+            }
+        }
+        for column in columns {
+            indexes.add(
+                "\(table.name)_\(column)_INDEX", on: table.name, columns: [SQLName.quoted(column)])
+        }
+    }
+
+    /// Fetch indexes, and what old models have in their place.
+    private func addIndexes(of entity: EntityLayout, to indexes: inout SQLIndexCollector) {
+        let table = schema.entity(entity).tableName
+        for slot in entity.slots where slot.ownerNumber == entity.number {
+            guard let attribute = slot.attribute, attribute.isIndexed,
+                let column = schema.entity(entity).columns[slot.index]
+            else { continue }
+            indexes.add(
+                "Z_\(entity.name)_\(attribute.name)", on: table,
+                columns: ["\(SQLName.quoted(column.name)) COLLATE BINARY ASC"])
+        }
+        for index in entity.description.indexes {
+            guard let columns = columns(of: index, in: entity) else { continue }
+            indexes.add("Z_\(entity.name)_\(index.name)", on: table, columns: columns)
+        }
+        for properties in entity.description.compoundIndexes {
+            let columns = properties.flatMap { names(of: $0, in: entity) }
+            guard !columns.isEmpty else { continue }
+            indexes.add(
+                "\(table)_\(columns.joined(separator: "_"))", on: table,
+                columns: columns.map(SQLName.quoted))
+        }
+    }
+
+    /// The columns of an index; `nil` if it is not to be made: because it holds a single relationship, which is
+    /// indexed anyway, or an expression of unknown meaning.
+    private func columns(of index: FetchIndexDescription, in entity: EntityLayout) -> [String]? {
+        if index.elements.count == 1, let name = index.elements[0].propertyName,
+            entity.relationship(named: name) != nil
+        {
+            return nil
+        }
+        var result: [String] = []
+        for element in index.elements {
+            let direction = element.isAscending ? "ASC" : "DESC"
+            let names: [String]
+            if let property = element.propertyName {
+                names = self.names(of: property, in: entity)
+            } else {
+                names = element.expression == "entity" ? [SQLName.entity] : []
+            }
+            if names.isEmpty { return nil }
+            result += names.map { "\(SQLName.quoted($0)) COLLATE BINARY \(direction)" }
+        }
+        return result.isEmpty ? nil : result
+    }
+
+    private func addUniquenessConstraints(
+        of entity: EntityLayout, to indexes: inout SQLIndexCollector
+    ) {
+        for properties in entity.description.uniquenessConstraints {
+            let columns = properties.flatMap { names(of: $0, in: entity) }
+            guard !columns.isEmpty else { continue }
+            indexes.add(
+                "Z_\(entity.name)_UNIQUE_\(properties.joined(separator: "_"))",
+                on: schema.entity(entity).tableName,
+                columns: columns.map { "\(SQLName.quoted($0)) COLLATE BINARY ASC" }, isUnique: true)
+        }
+    }
+
+    /// The columns of an attribute, a to-one relationship or a composite's elements.
+    private func names(of property: String, in entity: EntityLayout) -> [String] {
+        let columns = schema.entity(entity).columns
+        switch entity.properties[property] {
+        case .attribute(let slot): return columns[slot].map { [$0.name] } ?? []
+        case .relationship(let index):
+            return entity.relationships[index].slot.flatMap { columns[$0] }.map { [$0.name] } ?? []
+        case .composite(let slots): return slots.compactMap { columns[$0]?.name }
+        case .fetched, nil: return []
+        }
+    }
+}
+
+/// Collects statements for indexes, leaving out those whose name is taken.
+private struct SQLIndexCollector {
+    private(set) var statements: [String] = []
+    private var names: Set<String> = []
+
+    mutating func add(_ name: String, on table: String, columns: [String], isUnique: Bool = false) {
+        // SQLite does not tell names apart by case.
+        guard names.insert(name.uppercased()).inserted else { return }
+        statements.append(
+            "CREATE \(isUnique ? "UNIQUE " : "")INDEX \(SQLName.quoted(name)) ON "
+                + "\(SQLName.quoted(table)) (\(columns.joined(separator: ", ")))")
+    }
+}
