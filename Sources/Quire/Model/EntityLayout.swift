@@ -86,6 +86,10 @@ public final class EntityLayout: Sendable {
     public var hasSubentities: Bool { subtree.count > 1 }
     /// The places for single values, inherited ones first.
     public let slots: [Slot]
+    /// The storage forms of ``slots``, close together for speed.
+    let storages: ContiguousArray<Slot.Storage>
+    /// The values of a new object.
+    let defaultValues: ContiguousArray<AttributeValue>
     /// The relationships, inherited ones first.
     public let relationships: [Relationship]
     /// The positions in ``relationships`` of the to-many relationships.
@@ -108,6 +112,8 @@ public final class EntityLayout: Sendable {
         self.rootNumber = superentity?.rootNumber ?? number
         self.subtree = number...subtreeEnd
         self.slots = slots
+        self.storages = ContiguousArray(slots.map(\.storage))
+        self.defaultValues = ContiguousArray(slots.map { $0.attribute?.defaultValue ?? .null })
         self.relationships = relationships
         self.toManyRelationships = relationships.filter(\.isToMany).map(\.index)
         self.uniquenessConstraints =

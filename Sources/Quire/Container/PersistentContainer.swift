@@ -1,0 +1,37 @@
+/// A store with its coordinator and contexts, ready for use: the place to start.
+///
+/// ```swift
+/// let store = try SQLiteStore.create(at: "library.sqlite", model: model)
+/// let container = PersistentContainer(store: store)
+/// let book = try container.viewContext.insertObject(entityName: "Book")
+/// book["title"] = "Emma"
+/// try container.viewContext.save()
+/// ```
+public final class PersistentContainer: Sendable {
+    /// The coordinator of the container's store.
+    public let persistentStoreCoordinator: PersistentStoreCoordinator
+    /// The context for the main queue. It saves to the store.
+    @MainActor public let viewContext: ManagedObjectContext
+
+    /// Makes a container around an open store.
+    @MainActor
+    public init(store: any PersistentStore) {
+        persistentStoreCoordinator = PersistentStoreCoordinator(store: store)
+        viewContext = .mainQueue(coordinator: persistentStoreCoordinator)
+    }
+
+    /// Makes a context on a queue of its own that saves to the store.
+    public func newBackgroundContext() -> PrivateQueueContext {
+        PrivateQueueContext(coordinator: persistentStoreCoordinator)
+    }
+
+    /// Runs a closure in a new context on a queue of its own.
+    public func performBackgroundTask<Result>(
+        _ body: sending @escaping (ManagedObjectContext) throws -> sending Result
+    ) async throws -> sending Result {
+        try await newBackgroundContext().perform(body)
+    }
+
+    /// Closes the store. The container's contexts must not be used afterwards.
+    public func close() throws { try persistentStoreCoordinator.close() }
+}

@@ -1,0 +1,18 @@
+/// Where a context reads and saves: the coordinator, or a parent context.
+protocol ObjectSource: AnyObject, Sendable {
+    /// The model.
+    var layout: ModelLayout { get }
+    /// What the identifiers of stored objects share.
+    var storeIdentity: StoreIdentity { get }
+    /// What temporary identifiers share.
+    var temporaryIdentity: StoreIdentity { get }
+
+    func rows(matching request: FetchRequest) throws -> RowSet
+    func count(matching request: FetchRequest) throws -> Int
+    func row(for objectID: ManagedObjectID) throws -> ObjectSnapshot?
+    func relatedRows(
+        of objectID: ManagedObjectID, through relationship: EntityLayout.Relationship
+    ) throws -> RowSet
+    func reserveObjectIDs(for entity: EntityLayout, count: Int) throws -> [ManagedObjectID]
+    func save(_ changes: ChangeSet) throws
+}

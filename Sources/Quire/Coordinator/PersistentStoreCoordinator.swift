@@ -1,0 +1,78 @@
+/// Stands between contexts and a store.
+///
+/// Contexts of one coordinator share its store and its model. It may be used from any thread.
+public final class PersistentStoreCoordinator: Sendable, ObjectSource {
+    /// The store.
+    public let store: any PersistentStore
+    /// The model, with inheritance and inverses resolved.
+    public var layout: ModelLayout { store.layout }
+    let temporaryIdentity: StoreIdentity
+    var storeIdentity: StoreIdentity { store.identity }
+
+    /// Coordinates a store, which brings its model.
+    public init(store: any PersistentStore) {
+        self.store = store
+        temporaryIdentity = StoreIdentity(uuid: "", entityNames: store.layout.entities.map(\.name))
+    }
+
+    /// The identifier that a text stands for: a URI, `x-coredata://STORE-UUID/Entity/p12`, or `Entity/p12`.
+    ///
+    /// The object need not exist.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidValue` if it is neither, `unknownEntity` if the model has no
+    ///   such entity, or `notFound` if the URI is of another store.
+    public func objectID(for text: String) throws -> ManagedObjectID {
+        var rest = Substring(text)
+        let scheme = "x-coredata://"
+        if rest.hasPrefix(scheme) {
+            rest = rest.dropFirst(scheme.count)
+            guard let slash = rest.firstIndex(of: "/") else { throw Self.malformed(text) }
+            let uuid = rest[..<slash]
+            guard uuid.uppercased() == store.identity.uuid.uppercased() else {
+                throw QuireError(
+                    .notFound,
+                    "“\(text)” is an object of another store; this one is \(store.identity.uuid).",
+                    subject: .init(object: text))
+            }
+            rest = rest[rest.index(after: slash)...]
+        }
+        let parts = rest.split(separator: "/", omittingEmptySubsequences: false)
+        guard parts.count == 2, parts[1].first == "p", let key = Int64(parts[1].dropFirst()),
+            key > 0,
+            key <= ManagedObjectID.greatestPrimaryKey
+        else { throw Self.malformed(text) }
+        let entity = try layout.requireEntity(named: String(parts[0]))
+        return ManagedObjectID(
+            entityNumber: entity.number, primaryKey: key, store: store.identity)
+    }
+
+    private static func malformed(_ text: String) -> QuireError {
+        QuireError(
+            .invalidValue,
+            "“\(text)” is no object identifier; write x-coredata://STORE-UUID/Entity/p12 or Entity/p12.",
+            subject: .init(object: text))
+    }
+
+    /// Ends all use of the store. Contexts must not be used afterwards; what they ask throws.
+    public func close() throws { try store.close() }
+
+    func rows(matching request: FetchRequest) throws -> RowSet { try store.rows(matching: request) }
+
+    func count(matching request: FetchRequest) throws -> Int { try store.count(matching: request) }
+
+    func row(for objectID: ManagedObjectID) throws -> ObjectSnapshot? {
+        objectID.isTemporary ? nil : try store.row(for: objectID)
+    }
+
+    func relatedRows(
+        of objectID: ManagedObjectID, through relationship: EntityLayout.Relationship
+    ) throws -> RowSet {
+        try store.relatedRows(of: objectID, through: relationship)
+    }
+
+    func reserveObjectIDs(for entity: EntityLayout, count: Int) throws -> [ManagedObjectID] {
+        try store.reserveObjectIDs(for: entity, count: count)
+    }
+
+    func save(_ changes: ChangeSet) throws { try store.save(changes) }
+}

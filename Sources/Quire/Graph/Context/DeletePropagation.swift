@@ -1,0 +1,62 @@
+internal import OrderedCollections
+
+/// Deletes objects and what their delete rules take along.
+extension ManagedObjectContext {
+    /// Deletes an object at the next save.
+    ///
+    /// Delete rules apply at once: objects that a cascade relationship leads to are deleted too, others lose
+    /// their reference to it. A deny rule is checked by ``save()``, which fails as long as the relationship
+    /// leads anywhere. Undo brings everything back.
+    ///
+    /// - Complexity: O(*n*) in the objects related to those deleted.
+    public func delete(_ object: ManagedObject) {
+        precondition(
+            object.context === self,
+            "\(object) belongs to another context and cannot be deleted here.")
+        var pending = [object]
+        while let next = pending.popLast() {
+            guard next.state.contains(.live) else { continue }
+            willChange(next)
+            let relationships = next.entity.relationships.filter {
+                $0.description.deleteRule == .cascade || $0.description.deleteRule == .nullify
+            }
+            // What is related is read before the object goes, while its relationships can still be asked.
+            let related = relationships.map { relatedIDs(of: next, $0) }
+            setLive(false, next)
+            for (relationship, ids) in zip(relationships, related) {
+                let inverse = layout.inverse(of: relationship)
+                for id in ids {
+                    let other = self.object(with: id)
+                    if let inverse { detach(next, from: other, inverse) }
+                    if relationship.description.deleteRule == .cascade { pending.append(other) }
+                }
+            }
+        }
+    }
+
+    private func relatedIDs(
+        of object: ManagedObject, _ relationship: EntityLayout.Relationship
+    ) -> [ManagedObjectID] {
+        if let slot = relationship.slot { return object.objectID(at: slot).map { [$0] } ?? [] }
+        return object.members(of: relationship).elements
+    }
+
+    /// What keeps a deleted object from being deleted: objects that a deny relationship still leads to.
+    func denials(of object: ManagedObject) -> [QuireError] {
+        object.entity.relationships.filter { $0.description.deleteRule == .deny }.compactMap {
+            relationship in
+            let blocking = relatedIDs(of: object, relationship)
+                .filter { identityMap.find($0.bits)?.state.contains(.live) ?? true }
+            guard !blocking.isEmpty else { return nil }
+            let listed = blocking.prefix(3).map(\.shortDescription).joined(separator: ", ")
+            let more = blocking.count > 3 ? " and \(blocking.count - 3) more" : ""
+            return QuireError(
+                .deleteDenied,
+                "\(object.objectID.shortDescription) cannot be deleted while “\(relationship.name)” leads to "
+                    + "\(listed)\(more).",
+                subject: .init(
+                    entity: object.entity.name, property: relationship.name,
+                    object: object.objectID.uriRepresentation))
+        }
+    }
+}

@@ -1,0 +1,99 @@
+/// Finds the object of an identifier in a context, so that there is one object per identifier.
+///
+/// An open-addressing table on the identifier's 64 bits. It does not retain: an object takes itself out when
+/// it is freed. Used on the context's queue only.
+struct IdentityMap: ~Copyable {
+    private struct Entry {
+        var key: UInt64
+        var object: Unmanaged<ManagedObject>?
+    }
+
+    private var entries: UnsafeMutablePointer<Entry>
+    private var mask: Int
+    private(set) var count = 0
+
+    init() {
+        mask = 63
+        entries = Self.makeEntries(64)
+    }
+
+    deinit { entries.deallocate() }
+
+    private static func makeEntries(_ capacity: Int) -> UnsafeMutablePointer<Entry> {
+        let entries = UnsafeMutablePointer<Entry>.allocate(capacity: capacity)
+        entries.initialize(repeating: Entry(key: 0, object: nil), count: capacity)
+        return entries
+    }
+
+    @inline(__always)
+    private func home(of key: UInt64) -> Int {
+        // Keys are consecutive numbers below an entity number: multiply to spread, take the high bits.
+        Int(truncatingIfNeeded: (key &* 0x9E37_79B9_7F4A_7C15) >> 20) & mask
+    }
+
+    @inline(__always)
+    func find(_ key: UInt64) -> ManagedObject? {
+        var index = home(of: key)
+        while let object = entries[index].object {
+            if entries[index].key == key { return object.takeUnretainedValue() }
+            index = (index + 1) & mask
+        }
+        return nil
+    }
+
+    /// Puts an object in. There must be none for the key.
+    mutating func insert(_ object: ManagedObject, for key: UInt64) {
+        if (count + 1) * 4 > (mask + 1) * 3 { grow() }
+        insert(Entry(key: key, object: .passUnretained(object)))
+        count += 1
+    }
+
+    private func insert(_ entry: Entry) {
+        var index = home(of: entry.key)
+        while entries[index].object != nil { index = (index + 1) & mask }
+        entries[index] = entry
+    }
+
+    /// Takes an object out, if it is there under the key, and closes the gap so that no marker of it is left.
+    mutating func remove(_ key: UInt64, _ object: ManagedObject) {
+        var gap = home(of: key)
+        while true {
+            guard let found = entries[gap].object else { return }
+            if entries[gap].key == key {
+                guard found.toOpaque() == Unmanaged.passUnretained(object).toOpaque() else {
+                    return
+                }
+                break
+            }
+            gap = (gap + 1) & mask
+        }
+        count -= 1
+        var index = (gap + 1) & mask
+        while entries[index].object != nil {
+            let home = home(of: entries[index].key)
+            // An entry may fill the gap if its home does not lie between the gap and the entry.
+            if (index &- home) & mask >= (index &- gap) & mask {
+                entries[gap] = entries[index]
+                gap = index
+            }
+            index = (index + 1) & mask
+        }
+        entries[gap].object = nil
+    }
+
+    private mutating func grow() {
+        let old = entries
+        let oldCapacity = mask + 1
+        entries = Self.makeEntries(oldCapacity * 2)
+        mask = oldCapacity * 2 - 1
+        for index in 0..<oldCapacity where old[index].object != nil { insert(old[index]) }
+        old.deallocate()
+    }
+
+    /// Calls a closure with every object. The closure must not change the map.
+    func forEach(_ body: (ManagedObject) -> Void) {
+        for index in 0...mask {
+            if let object = entries[index].object { body(object.takeUnretainedValue()) }
+        }
+    }
+}

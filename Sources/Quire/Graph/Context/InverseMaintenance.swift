@@ -1,0 +1,75 @@
+/// Keeps both sides of relationships in step. Arguments have been checked.
+extension ManagedObjectContext {
+    func setToOne(
+        of object: ManagedObject, _ relationship: EntityLayout.Relationship, slot: Int,
+        to new: ManagedObject?
+    ) {
+        let oldID = object.objectID(at: slot)
+        guard oldID != new?.objectID else { return }
+        if let inverse = layout.inverse(of: relationship) {
+            if let oldID { detach(object, from: self.object(with: oldID), inverse) }
+            if let new { attach(object, to: new, inverse, leading: relationship) }
+        }
+        object.write(new.map { .objectID($0.objectID) } ?? .null, at: slot)
+    }
+
+    func addToMany(
+        of object: ManagedObject, _ relationship: EntityLayout.Relationship, _ other: ManagedObject
+    ) {
+        let inverse = layout.inverse(of: relationship)
+        if let slot = inverse?.slot {
+            // The other side knows whether it is here already, so the contents need not be read.
+            guard other.objectID(at: slot) != object.objectID else { return }
+        } else {
+            guard !object.members(of: relationship).contains(other.objectID) else { return }
+        }
+        if let inverse {
+            willChange(other)
+            attach(object, to: other, inverse, leading: relationship)
+        }
+        insertMember(other.objectID, into: object, relationship)
+    }
+
+    func removeFromMany(
+        of object: ManagedObject, _ relationship: EntityLayout.Relationship, _ other: ManagedObject
+    ) {
+        let inverse = layout.inverse(of: relationship)
+        if let slot = inverse?.slot {
+            guard other.objectID(at: slot) == object.objectID else { return }
+        } else {
+            guard object.members(of: relationship).contains(other.objectID) else { return }
+        }
+        if let inverse { detach(object, from: other, inverse) }
+        removeMember(other.objectID, from: object, relationship)
+    }
+
+    /// Takes `object` out of `other`'s relationship.
+    func detach(
+        _ object: ManagedObject, from other: ManagedObject,
+        _ relationship: EntityLayout.Relationship
+    ) {
+        if let slot = relationship.slot {
+            willChange(other)
+            if other.objectID(at: slot) == object.objectID { other.write(.null, at: slot) }
+        } else {
+            removeMember(object.objectID, from: other, relationship)
+        }
+    }
+
+    /// Puts `object` into `other`'s relationship. If that is to-one and leads elsewhere, it leaves there first.
+    /// `leading` is the relationship of `object` that leads to `other`.
+    private func attach(
+        _ object: ManagedObject, to other: ManagedObject, _ relationship: EntityLayout.Relationship,
+        leading: EntityLayout.Relationship
+    ) {
+        guard let slot = relationship.slot else {
+            insertMember(object.objectID, into: other, relationship)
+            return
+        }
+        willChange(other)
+        if let previousID = other.objectID(at: slot), previousID != object.objectID {
+            detach(other, from: self.object(with: previousID), leading)
+        }
+        other.write(.objectID(object.objectID), at: slot)
+    }
+}

@@ -1,0 +1,183 @@
+extension ManagedObjectContext {
+    /// The objects that a request finds, unsaved changes of this context and its parents included.
+    ///
+    /// - Complexity: One query and a copy of the rows found. If the context has changes that can matter to the
+    ///   request, O(*n*) in these too.
+    /// - Throws: ``QuireError`` with code `unknownEntity`, `unknownKey`, `invalidQuery` or `storeUnavailable`.
+    public func fetch(_ request: FetchRequest) throws -> FetchedObjects {
+        checkQueue()
+        return FetchedObjects(rows: try rows(matching: request), context: self)
+    }
+
+    /// The number of objects that a request finds, unsaved changes included.
+    ///
+    /// - Throws: As ``fetch(_:)``.
+    public func count(for request: FetchRequest) throws -> Int {
+        checkQueue()
+        if overlayIsNeeded(for: request) { return try rows(matching: request).count }
+        return try source.count(matching: request)
+    }
+
+    /// The object of an identifier, without asking whether it exists: a fault, unless the context has it
+    /// already.
+    ///
+    /// - Precondition: The identifier is of the context's store.
+    public func object(with objectID: ManagedObjectID) -> ManagedObject {
+        checkQueue()
+        if let object = identityMap.find(objectID.bits) { return object }
+        if objectID.isTemporary, let permanent = permanentIDs[objectID.bits] {
+            return object(with: permanent)
+        }
+        precondition(
+            objectID.entityNumber >= 1 && objectID.entityNumber <= layout.entities.count
+                && (objectID.isTemporary || objectID.store === source.storeIdentity
+                    || objectID.store.uuid == source.storeIdentity.uuid),
+            "\(objectID) is not an object of this context's store.")
+        return makeObject(objectID, layout.entity(number: objectID.entityNumber))
+    }
+
+    /// The object of an identifier, read if the context has not got it.
+    ///
+    /// An identifier that names a superentity of the object's entity is as good as its own.
+    ///
+    /// - Throws: ``QuireError`` with code `notFound` if there is no such object or it was deleted, or
+    ///   `storeUnavailable`.
+    public func existingObject(with objectID: ManagedObjectID) throws -> ManagedObject {
+        checkQueue()
+        if let object = identityMap.find(objectID.bits), object.state.contains(.realized) {
+            guard object.state.contains(.live), !object.isInaccessible else {
+                throw notFound(objectID)
+            }
+            return object
+        }
+        guard objectID.isTemporary || objectID.store.uuid == source.storeIdentity.uuid,
+            let snapshot = try source.row(for: objectID)
+        else { throw notFound(objectID) }
+        let object = object(for: snapshot)
+        guard object.state.contains(.live) else { throw notFound(objectID) }
+        return object
+    }
+
+    /// The object of an identifier if the context has it, without reading anything.
+    public func registeredObject(for objectID: ManagedObjectID) -> ManagedObject? {
+        checkQueue()
+        return identityMap.find(objectID.bits)
+    }
+
+    private func notFound(_ objectID: ManagedObjectID) -> QuireError {
+        QuireError(
+            .notFound, "There is no object \(objectID.shortDescription).",
+            subject: .init(entity: objectID.entityName, object: objectID.uriRepresentation))
+    }
+
+    // MARK: Objects for rows
+
+    private func makeObject(_ id: ManagedObjectID, _ entity: EntityLayout) -> ManagedObject {
+        let object = ManagedObject(
+            objectID: id, entity: entity, context: self, state: [.live, .persisted])
+        identityMap.insert(object, for: id.bits)
+        return object
+    }
+
+    /// The object of a row; a fault takes the row over.
+    func object(for snapshot: ObjectSnapshot) -> ManagedObject {
+        let id = snapshot.objectID
+        let object = identityMap.find(id.bits) ?? makeObject(id, snapshot.entity)
+        object.adopt(snapshot)
+        return object
+    }
+
+    /// The object of a row in a set; a fault takes the row over.
+    @inline(__always)
+    func object(for rows: RowSet, at position: Int) -> ManagedObject {
+        checkQueue()
+        let location = rows.locations[position]
+        let chunk = rows.chunks[Int(location.chunk)]
+        let row = PackedRow(chunk: chunk, offset: Int(location.offset))
+        let bits = row.identifierBits
+        let object: ManagedObject
+        if let found = identityMap.find(bits) {
+            if found.state.contains(.realized) { return found }
+            object = found
+        } else {
+            let id = objectID(bits: bits)
+            object = makeObject(id, layout.entity(number: id.entityNumber))
+        }
+        object.chunk = chunk
+        object.rowOffset = location.offset
+        object.version = row.version
+        object.state.insert(.realized)
+        object.state.remove(.inaccessible)
+        return object
+    }
+
+    func objectID(bits: UInt64) -> ManagedObjectID {
+        ManagedObjectID(
+            bits: bits, store: bits >> 63 == 1 ? source.temporaryIdentity : source.storeIdentity)
+    }
+
+    // MARK: As a source for faults and children
+
+    /// The rows that a request finds, with this context's changes laid over them.
+    func rows(matching request: FetchRequest) throws -> RowSet {
+        guard overlayIsNeeded(for: request) else { return try source.rows(matching: request) }
+        return try PendingChangeOverlay(context: self, request: request).rows()
+    }
+
+    /// The row of an object as this context sees it.
+    func row(for objectID: ManagedObjectID) throws -> ObjectSnapshot? {
+        guard let object = identityMap.find(objectID.bits) else {
+            return try source.row(for: objectID)
+        }
+        guard object.state.contains(.live) else { return nil }
+        if object.edits != nil { return try rowSet(of: [object])[0] }
+        if let snapshot = object.snapshot, !object.state.contains(.savedHere) { return snapshot }
+        return try source.row(for: objectID)
+    }
+
+    /// The rows of the objects in an object's to-many relationship, read from the source.
+    func relatedRows(
+        of object: ManagedObject, through relationship: EntityLayout.Relationship
+    ) throws -> RowSet {
+        let rows = try source.relatedRows(of: object.objectID, through: relationship)
+        // Objects that are faults here need not be read again one by one.
+        for position in rows.indices {
+            if let found = identityMap.find(rows.identifierBits(at: position)) {
+                found.adopt(rows[position])
+            }
+        }
+        return rows
+    }
+
+    /// The rows of the objects in a relationship as this context sees it, for a child.
+    func relatedRows(
+        of objectID: ManagedObjectID, through relationship: EntityLayout.Relationship
+    ) throws -> RowSet {
+        if tracked.isEmpty { return try source.relatedRows(of: objectID, through: relationship) }
+        let object = object(with: objectID)
+        let members = object.members(of: relationship).map { self.object(with: $0) }
+        return try rowSet(of: members.filter { $0.state.contains(.live) })
+    }
+
+    /// Rows of objects with the values they have here.
+    func rowSet(of objects: [ManagedObject]) throws -> RowSet {
+        var builder = RowSetBuilder(
+            layout: layout, store: source.storeIdentity,
+            externalData: objects.lazy.compactMap { $0.chunk?.externalData }.first)
+        builder.reserveCapacity(objects.count)
+        for object in objects {
+            object.realize()
+            if object.isInaccessible { continue }
+            builder.beginRow(object.objectID.bits, entity: object.entity, version: object.version)
+            for slot in object.entity.slots where slot.isStored {
+                if slot.isExternalCapable, let raw = object.rowBytes(at: slot.index) {
+                    builder.setBytes(raw, at: slot.index)  // As it is, so that no file is read.
+                } else {
+                    try builder.set(object.readValue(at: slot.index), at: slot)
+                }
+            }
+            builder.endRow()
+        }
+        return builder.finish()
+    }
+}

@@ -1,0 +1,207 @@
+internal import OrderedCollections
+
+extension ManagedObjectContext {
+    /// Saves unsaved changes to the parent context, or to the store if there is none.
+    ///
+    /// Either every change is saved or none is. If anything fails the context keeps its changes; new objects
+    /// may have permanent identifiers by then.
+    ///
+    /// ```swift
+    /// let book = try context.insertObject(entityName: "Book")
+    /// book["title"] = "Emma"
+    /// try context.save()          // book.objectID is permanent from here on
+    /// ```
+    ///
+    /// - Complexity: O(*n*) in changed objects; one transaction. Saving to a parent touches no file.
+    /// - Throws: ``QuireError`` with code `validation`, `deleteDenied`, `mergeConflict`,
+    ///   `constraintConflict`, `outOfSpace`, `readOnly` or `storeUnavailable`.
+    public func save() throws {
+        processPendingChanges()
+        guard hasChanges else {
+            didSave()
+            return
+        }
+        try validatePendingChanges()
+        try obtainPermanentIDs(for: insertedObjects)
+        try source.save(collectChanges())
+        didSave()
+    }
+
+    /// Gives new objects their permanent identifiers before they are saved.
+    ///
+    /// - Throws: ``QuireError`` with code `storeUnavailable`.
+    public func obtainPermanentIDs(for objects: [ManagedObject]) throws {
+        checkQueue()
+        var byEntity: OrderedDictionary<Int, [ManagedObject]> = [:]
+        for object in objects where object.objectID.isTemporary && object.context === self {
+            byEntity[object.entity.number, default: []].append(object)
+        }
+        if byEntity.isEmpty { return }
+        // All identifiers are at hand before any object changes.
+        let reserved = try byEntity.map {
+            try source.reserveObjectIDs(for: layout.entity(number: $0.key), count: $0.value.count)
+        }
+        var replaced: [(bits: UInt64, object: ManagedObject)] = []
+        for (objects, ids) in zip(byEntity.values, reserved) {
+            for (object, id) in zip(objects, ids) {
+                replaced.append((object.objectID.bits, object))
+                if undoManager != nil { permanentIDs[object.objectID.bits] = id }
+                identityMap.insert(object, for: id.bits)
+                object.objectID = id
+            }
+        }
+        // Objects still have their entry under the temporary identifier, which finds the permanent one.
+        for object in tracked where !object.entity.relationships.isEmpty {
+            object.edits?.replaceIDs { identityMap.find($0.bits)?.objectID ?? $0 }
+        }
+        for (bits, object) in replaced { identityMap.remove(bits, object) }
+    }
+
+    // MARK: Collecting
+
+    func collectChanges() -> ChangeSet {
+        var changes = ChangeSet()
+        changes.records = pendingRecords
+        for object in tracked {
+            switch (object.state.contains(.live), object.state.contains(.persisted)) {
+            case (true, false): changes.inserted.append(insertion(of: object))
+            case (true, true):
+                if let change = update(of: object) { changes.updated.append(change) }
+            case (false, true):
+                // A child may not know what version its parent has by now.
+                let isKnown =
+                    !object.isFault && !(parent != nil && object.state.contains(.savedHere))
+                changes.deleted.append(
+                    ObjectDeletion(
+                        objectID: object.objectID, version: isKnown ? object.version : nil))
+            case (false, false): break
+            }
+        }
+        return changes
+    }
+
+    private func insertion(of object: ManagedObject) -> ObjectChange {
+        let edits = object.editsForWriting()
+        var values = edits.values
+        if object.chunk != nil {
+            // Deleted, saved, and brought back by undo: what the row held is written again.
+            for slot in values.indices where !edits.own.contains(slot) {
+                values[slot] = object.value(at: slot)
+            }
+        }
+        return ObjectChange(
+            objectID: object.objectID, entity: object.entity, version: 0, values: values,
+            changedSlots: SlotMask(first: values.count),
+            toManyChanges: toManyChanges(of: object, edits))
+    }
+
+    private func update(of object: ManagedObject) -> ObjectChange? {
+        guard let edits = object.edits, edits.hasChanges else { return nil }
+        return ObjectChange(
+            objectID: object.objectID, entity: object.entity, version: object.version,
+            values: edits.values, changedSlots: edits.changed,
+            toManyChanges: toManyChanges(of: object, edits),
+            base: object.state.contains(.savedHere) ? nil : object.snapshot)
+    }
+
+    private func toManyChanges(of object: ManagedObject, _ edits: ObjectEdits) -> [ToManyChange] {
+        var changes: [ToManyChange] = []
+        for (index, state) in edits.toMany.enumerated() where state.hasChanges {
+            changes.append(
+                ToManyChange(
+                    relationshipIndex: object.entity.toManyRelationships[index],
+                    added: state.added.elements, removed: state.removed.elements,
+                    order: state.needsOrder ? state.members?.elements : nil))
+        }
+        return changes
+    }
+
+    // MARK: After a save
+
+    private func didSave() {
+        for object in tracked {
+            object.state.remove(.tracked)
+            if object.state.contains(.live) {
+                if !object.state.contains(.persisted) {
+                    object.version = 1
+                } else if let edits = object.edits, writesRow(object, edits) {
+                    object.version &+= 1
+                }
+                object.state.formUnion([.persisted, .savedHere])
+                object.edits?.commit()
+            } else {
+                object.state.remove(.persisted)
+                identityMap.remove(object.objectID.bits, object)
+            }
+        }
+        tracked.removeAll()
+        pendingRecords = [:]
+    }
+
+    /// As ``ObjectChange/writesRow`` of the change that was saved.
+    private func writesRow(_ object: ManagedObject, _ edits: ObjectEdits) -> Bool {
+        !edits.changed.isEmpty || edits.toMany.contains { $0.needsOrder }
+    }
+
+    // MARK: From a child
+
+    /// Takes over the changes of a child, which has kept both sides of relationships in step.
+    func apply(_ changes: ChangeSet) {
+        checkQueue()
+        for change in changes.inserted { insert(change) }
+        for change in changes.updated { update(change) }
+        for deletion in changes.deleted {
+            let object = object(with: deletion.objectID)
+            if let version = deletion.version, object.isFault { object.version = version }
+            if deletion.version != nil { object.state.insert(.realized) }
+            object.state.remove(.live)
+            track(object)
+        }
+        pendingRecords.merge(changes.records) { _, new in new }
+    }
+
+    private func insert(_ change: ObjectChange) {
+        let object: ManagedObject
+        if let found = identityMap.find(change.objectID.bits) {
+            // Deleted here too, not saved yet, and brought back by the child's undo.
+            object = found
+        } else {
+            object = ManagedObject(
+                objectID: change.objectID, entity: change.entity, context: self, state: [])
+            identityMap.insert(object, for: change.objectID.bits)
+        }
+        object.state.formUnion([.live, .realized])
+        let edits = object.editsForWriting()
+        edits.values = change.values
+        edits.own = SlotMask(first: change.values.count)
+        edits.changed = edits.own
+        applyToMany(change, to: object)
+        track(object)
+    }
+
+    private func update(_ change: ObjectChange) {
+        let object = object(with: change.objectID)
+        if let base = change.base { object.adopt(base) }
+        if change.writesRow { object.realize() }
+        if !change.changedSlots.isEmpty {
+            let edits = object.editsForWriting()
+            for slot in change.values.indices where change.changedSlots.contains(slot) {
+                edits.write(
+                    change.values[slot], at: slot,
+                    remembersCommitted: object.state.contains(.persisted))
+            }
+        }
+        applyToMany(change, to: object)
+        track(object)
+    }
+
+    private func applyToMany(_ change: ObjectChange, to object: ManagedObject) {
+        for toMany in change.toManyChanges {
+            let relationship = change.entity.relationships[toMany.relationshipIndex]
+            for id in toMany.removed { removeMember(id, from: object, relationship) }
+            if !object.state.contains(.persisted) { _ = object.members(of: relationship) }
+            for id in toMany.added { insertMember(id, into: object, relationship) }
+            if let order = toMany.order { reorder(object, relationship, OrderedSet(order)) }
+        }
+    }
+}

@@ -1,0 +1,274 @@
+internal import Dispatch
+internal import Foundation
+internal import Logging
+internal import OrderedCollections
+internal import Synchronization
+
+/// A place to work with objects: it fetches them, tracks what changes, and saves that as a whole.
+///
+/// A context has one object per identifier. It is used on one queue only, and so are its objects: a main-queue
+/// context on the main queue (the main actor), a private-queue context within the closures given to
+/// ``PrivateQueueContext/perform(_:)`` and ``PrivateQueueContext/performAndWait(_:)``. The compiler checks what
+/// it can; in debug builds, and in others if the environment has `QUIRE_CONCURRENCY_DEBUG=1`, the first use
+/// on a wrong queue stops the program with a sentence.
+///
+/// A context saves to its parent, if it has one, else to the store. Saving a child moves its changes up and
+/// touches no file; only the parent's save writes them.
+///
+/// ```swift
+/// let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
+/// let book = try context.insertObject(entityName: "Book")
+/// book["title"] = "Emma"
+/// try context.save()
+/// ```
+public final class ManagedObjectContext {
+    /// The queue a context is used on.
+    public enum ConcurrencyType: Sendable {
+        /// The main queue.
+        case mainQueue
+        /// A queue of its own.
+        case privateQueue
+    }
+
+    /// The queue the context is used on.
+    public let concurrencyType: ConcurrencyType
+    /// The context that this one saves to; `nil` if it saves to the store.
+    public let parent: PrivateQueueContext?
+    /// The model.
+    public var layout: ModelLayout { source.layout }
+    /// Registers what takes changes back, if there is one. A new context has none. Setting one, or `nil`,
+    /// leaves what the old one has registered.
+    public var undoManager: UndoManager? {
+        willSet {
+            processPendingChanges()
+            undoManager?.endEvent = nil
+        }
+        didSet {
+            undoManager?.endEvent = { [weak self] in self?.registerPendingChanges() }
+            if undoManager == nil { permanentIDs = [:] }
+        }
+    }
+    /// The error of the last fault that could not be read; see ``ManagedObject``.
+    public internal(set) var lastFaultError: QuireError?
+    /// Called at the end of every user event that changed anything. For documents.
+    package var changeHandler: (() -> Void)?
+
+    let source: any ObjectSource
+    let queueMarker: QueueMarker
+    var identityMap = IdentityMap()
+    /// Changed objects, in the order they were first changed. Retains them.
+    var tracked: ContiguousArray<ManagedObject> = []
+    /// What takes back the changes of the present user event.
+    private(set) var eventLog: [ChangeOperation] = []
+    private var eventHasChanges = false
+    var isRestoring = false
+    /// The permanent identifiers of objects that a log may know by temporary ones.
+    var permanentIDs: [UInt64: ManagedObjectID] = [:]
+    /// What the next save records beside the objects.
+    var pendingRecords: [String: String?] = [:]
+    private static let temporarySerial = Atomic<UInt64>(0)
+    private static let logger = Logger(label: "quire.context")
+
+    init(
+        concurrencyType: ConcurrencyType, source: any ObjectSource, parent: PrivateQueueContext?,
+        queueMarker: QueueMarker
+    ) {
+        self.concurrencyType = concurrencyType
+        self.source = source
+        self.parent = parent
+        self.queueMarker = queueMarker
+    }
+
+    /// Makes a context for the main queue that saves to the store.
+    @MainActor
+    public static func mainQueue(coordinator: PersistentStoreCoordinator) -> ManagedObjectContext {
+        ManagedObjectContext(
+            concurrencyType: .mainQueue, source: coordinator, parent: nil, queueMarker: .main)
+    }
+
+    /// Makes a context for the main queue that saves to a context on a private queue, which then writes off the
+    /// main queue.
+    @MainActor
+    public static func mainQueue(parent: PrivateQueueContext) -> ManagedObjectContext {
+        ManagedObjectContext(
+            concurrencyType: .mainQueue, source: parent, parent: parent, queueMarker: .main)
+    }
+
+    deinit { identityMap.forEach { $0.context = nil } }
+
+    // MARK: Queue
+
+    @inline(__always)
+    func checkQueue() {
+        if QueueMarker.isChecking { queueMarker.check() }
+    }
+
+    // MARK: Tracking
+
+    /// Call before a public operation changes an object: checks the queue and reads the object.
+    @inline(__always)
+    func willChange(_ object: ManagedObject) {
+        checkQueue()
+        object.realize()
+    }
+
+    @inline(__always)
+    var logsChanges: Bool { undoManager?.isUndoRegistrationEnabled == true }
+
+    func log(_ operation: ChangeOperation) { eventLog.append(operation) }
+
+    /// Counts an object among the changed ones.
+    @inline(__always)
+    func track(_ object: ManagedObject) {
+        if !object.state.contains(.tracked) {
+            object.state.insert(.tracked)
+            tracked.append(object)
+        }
+        if !eventHasChanges { beginEvent() }
+    }
+
+    private func beginEvent() {
+        eventHasChanges = true
+        guard concurrencyType == .mainQueue, undoManager != nil || changeHandler != nil else {
+            return
+        }
+        let reference = WeakContext(context: self)
+        DispatchQueue.main.async { reference.context?.processPendingChanges() }
+    }
+
+    /// Sends a context to its own queue.
+    private struct WeakContext: @unchecked Sendable {
+        // Only dereferenced on the main queue, which is the context's.
+        weak var context: ManagedObjectContext?
+    }
+
+    /// Ends the user event: what changed becomes one step of undo.
+    ///
+    /// Happens by itself at the next turn of the main queue, or when a `perform` block ends, and before a save,
+    /// an undo and a redo.
+    public func processPendingChanges() {
+        checkQueue()
+        let changed = eventHasChanges
+        registerPendingChanges()
+        if !isRestoring { undoManager?.closeEventGroup() }
+        if changed { changeHandler?() }
+    }
+
+    private func registerPendingChanges() {
+        guard eventHasChanges else { return }
+        eventHasChanges = false
+        guard !eventLog.isEmpty else { return }
+        let log = eventLog
+        eventLog = []
+        undoManager?.registerUndo(withTarget: self) { $0.restore(log) }
+    }
+
+    /// Takes back the last user event, if there is an undo manager and anything to undo.
+    public func undo() { undoManager?.undo() }
+
+    /// Does again what was undone last, if there is anything.
+    public func redo() { undoManager?.redo() }
+
+    // MARK: Changes
+
+    /// New objects.
+    public var insertedObjects: [ManagedObject] { tracked.filter(\.isInserted) }
+    /// Saved objects with changes.
+    public var updatedObjects: [ManagedObject] { tracked.filter(\.isUpdated) }
+    /// Saved objects that were deleted.
+    public var deletedObjects: [ManagedObject] { tracked.filter(\.isDeleted) }
+    /// Whether a save would write anything.
+    public var hasChanges: Bool { !pendingRecords.isEmpty || tracked.contains(where: \.hasChanges) }
+
+    /// Makes a new object.
+    ///
+    /// - Throws: ``QuireError`` with code `unknownEntity`, or `invalidValue` if the entity is abstract.
+    public func insertObject(entityName: String) throws -> ManagedObject {
+        try insertObject(layout.requireEntity(named: entityName))
+    }
+
+    /// Makes a new object.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidValue` if the entity is abstract.
+    public func insertObject(_ entity: EntityLayout) throws -> ManagedObject {
+        checkQueue()
+        guard !entity.isAbstract else {
+            throw QuireError(
+                .invalidValue,
+                "\(entity.name) is abstract; insert an object of one of its sub-entities.",
+                subject: .init(entity: entity.name))
+        }
+        let serial = Self.temporarySerial.wrappingAdd(1, ordering: .relaxed).newValue
+        let id = ManagedObjectID(
+            temporaryOf: entity.number, serial: serial, model: source.temporaryIdentity)
+        let object = ManagedObject(
+            objectID: id, entity: entity, context: self, state: [.live, .realized])
+        object.edits = ObjectEdits(defaultValues: entity.defaultValues)
+        identityMap.insert(object, for: id.bits)
+        if logsChanges { log(.life(object, isLive: false)) }
+        track(object)
+        return object
+    }
+
+    /// Records a text under a key with the next save, in the same transaction as the objects; `nil` removes it.
+    public func setRecord(_ value: String?, forKey key: String) {
+        checkQueue()
+        pendingRecords.updateValue(value, forKey: key)
+    }
+
+    // MARK: Forgetting
+
+    /// Takes back all changes since the last save. What could be undone is forgotten.
+    ///
+    /// New objects leave the context; deleted ones are back; changed ones have their saved values.
+    public func rollback() {
+        processPendingChanges()
+        for object in tracked {
+            object.state.remove(.tracked)
+            if object.state.contains(.persisted) {
+                object.state.insert(.live)
+                object.edits?.rollBack()
+            } else {
+                detach(object)
+            }
+        }
+        tracked.removeAll()
+        pendingRecords = [:]
+        undoManager?.removeAllActions()
+        changeHandler?()
+    }
+
+    /// Forgets all objects and changes. Objects still held belong to no context afterwards.
+    public func reset() {
+        processPendingChanges()
+        var objects: [ManagedObject] = []
+        identityMap.forEach { objects.append($0) }
+        for object in objects { detach(object) }
+        tracked.removeAll()
+        permanentIDs = [:]
+        pendingRecords = [:]
+        undoManager?.removeAllActions()
+    }
+
+    private func detach(_ object: ManagedObject) {
+        identityMap.remove(object.objectID.bits, object)
+        object.state.subtract([.live, .tracked])
+        object.context = nil
+    }
+
+    /// Takes an object that is being freed out of the identity map.
+    @inline(__always)
+    func forget(_ object: ManagedObject) { identityMap.remove(object.objectID.bits, object) }
+
+    func reportFault(_ error: any Error) {
+        let error =
+            error as? QuireError
+            ?? QuireError(
+                .storeUnavailable, "An object could not be read: \(error).", underlying: error)
+        lastFaultError = error
+        Self.logger.error("\(error.message)")
+    }
+}
+
+@available(*, unavailable, message: "A context is used on its queue; share a PrivateQueueContext.")
+extension ManagedObjectContext: Sendable {}

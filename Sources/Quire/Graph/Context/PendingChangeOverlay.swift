@@ -1,0 +1,173 @@
+internal import Foundation
+
+/// Lays a context's unsaved changes over what its source finds for a request.
+///
+/// Rows of changed objects are dropped from what the source found; changed objects are tested in memory, and
+/// those that satisfy the predicate are sorted in. If the predicate or the order looks at other objects through
+/// relationships and any of those has changed, every candidate is tested in memory instead.
+struct PendingChangeOverlay {
+    let context: ManagedObjectContext
+    let request: FetchRequest
+    let entity: EntityLayout
+    private let changed: [ManagedObject]
+
+    init(context: ManagedObjectContext, request: FetchRequest) throws {
+        self.context = context
+        self.request = request
+        entity = try context.layout.requireEntity(named: request.entityName)
+        changed = context.tracked.filter(\.hasChanges)
+    }
+
+    private func isOfEntity(_ object: ManagedObject) -> Bool {
+        request.includesSubentities
+            ? entity.subtree.contains(object.entity.number) : object.entity === entity
+    }
+
+    private func isCandidate(_ object: ManagedObject) -> Bool {
+        guard object.state.contains(.live), isOfEntity(object) else { return false }
+        object.realize()
+        return !object.isInaccessible
+    }
+
+    func rows() throws -> RowSet {
+        let resolved = try request.resolved(in: context.layout)
+        var wide = request
+        wide.fetchLimit = 0
+        wide.fetchOffset = 0
+        let looksFurther = looksAtOtherChangedObjects(resolved)
+        if !looksFurther && !changed.contains(where: isOfEntity) {
+            return try context.source.rows(matching: request)
+        }
+        if looksFurther {
+            wide.predicate = nil
+            wide.sortOrderings = []
+        } else if request.fetchLimit > 0 {
+            // However many of the changed objects the source finds, enough others are left.
+            wide.fetchLimit = request.fetchLimit + request.fetchOffset + changed.count
+        }
+        let testsAll = wide.predicate == nil && request.predicate != nil
+        let found = try context.source.rows(matching: wide)
+
+        var changedBits = Set<UInt64>(minimumCapacity: changed.count)
+        for object in changed { changedBits.insert(object.objectID.bits) }
+        var kept: [Candidate] = []
+        for position in found.indices
+        where !changedBits.contains(found.identifierBits(at: position)) {
+            if testsAll {
+                let object = context.object(for: found, at: position)
+                guard try matches(object, resolved) else { continue }
+            }
+            kept.append(.row(position))
+        }
+        let added = try changed.filter { try isCandidate($0) && matches($0, resolved) }
+        let sortsAll = wide.sortOrderings.isEmpty && !request.sortOrderings.isEmpty
+        return try assemble(found, kept, added, resolved, sortsAll: sortsAll)
+    }
+
+    private enum Candidate {
+        case row(Int)
+        case object(ManagedObject)
+    }
+
+    private func matches(_ object: ManagedObject, _ resolved: FetchRequest) throws -> Bool {
+        try resolved.predicate?.evaluate(with: object) ?? true
+    }
+
+    private func looksAtOtherChangedObjects(_ resolved: FetchRequest) -> Bool {
+        let entities = resolved.entitiesBeyond(entity, in: context.layout)
+        guard !entities.isEmpty else { return false }
+        return changed.contains { object in
+            entities.contains { $0.subtree.contains(object.entity.number) }
+        }
+    }
+
+    private func assemble(
+        _ found: RowSet, _ kept: [Candidate], _ added: [ManagedObject], _ resolved: FetchRequest,
+        sortsAll: Bool
+    ) throws -> RowSet {
+        func object(_ candidate: Candidate) -> ManagedObject {
+            switch candidate {
+            case .row(let position): context.object(for: found, at: position)
+            case .object(let object): object
+            }
+        }
+        func precedes(_ left: Candidate, _ right: Candidate) throws -> Bool {
+            let (left, right) = (object(left), object(right))
+            for ordering in resolved.sortOrderings {
+                switch try ordering.compare(left, right) {
+                case .orderedAscending: return true
+                case .orderedDescending: return false
+                case .orderedSame: continue
+                }
+            }
+            // New objects last, as their primary keys will have them.
+            return (left.objectID.bits & Self.orderMask) < (right.objectID.bits & Self.orderMask)
+        }
+        var result = added.map { Candidate.object($0) }
+        if sortsAll || !added.isEmpty {
+            result =
+                try sortsAll
+                ? (kept + result).sorted(by: precedes)
+                : merge(kept, result.sorted(by: precedes), precedes)
+        } else {
+            result = kept
+        }
+        let start = min(request.fetchOffset, result.count)
+        let end =
+            request.fetchLimit > 0 ? min(start + request.fetchLimit, result.count) : result.count
+        return try rowSet(found, result[start..<end])
+    }
+
+    /// Leaves the temporary mark and the primary key: rows of different entities are ordered by key alone.
+    private static let orderMask: UInt64 = 1 << 63 | 0xFFFF_FFFF_FFFF
+
+    private func merge(
+        _ left: [Candidate], _ right: [Candidate], _ precedes: (Candidate, Candidate) throws -> Bool
+    ) rethrows -> [Candidate] {
+        var result: [Candidate] = []
+        result.reserveCapacity(left.count + right.count)
+        var (i, j) = (0, 0)
+        while i < left.count && j < right.count {
+            if try precedes(right[j], left[i]) {
+                result.append(right[j])
+                j += 1
+            } else {
+                result.append(left[i])
+                i += 1
+            }
+        }
+        return result + left[i...] + right[j...]
+    }
+
+    /// Puts rows found and rows of changed objects into one set.
+    private func rowSet(_ found: RowSet, _ candidates: ArraySlice<Candidate>) throws -> RowSet {
+        let objects = candidates.compactMap {
+            if case .object(let object) = $0 { object } else { nil }
+        }
+        let packed = try context.rowSet(of: objects)
+        let shift = UInt32(found.chunks.count)
+        var locations = ContiguousArray<RowSet.Location>()
+        locations.reserveCapacity(candidates.count)
+        var next = 0
+        for candidate in candidates {
+            switch candidate {
+            case .row(let position): locations.append(found.locations[position])
+            case .object:
+                var location = packed.locations[next]
+                location.chunk += shift
+                locations.append(location)
+                next += 1
+            }
+        }
+        return RowSet(
+            chunks: found.chunks + packed.chunks, locations: locations, layout: context.layout,
+            store: context.source.storeIdentity)
+    }
+}
+
+extension ManagedObjectContext {
+    /// Whether unsaved changes can matter to a request.
+    func overlayIsNeeded(for request: FetchRequest) -> Bool {
+        request.includesPendingChanges && tracked.contains(where: \.hasChanges)
+    }
+}

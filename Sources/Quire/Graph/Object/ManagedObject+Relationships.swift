@@ -1,0 +1,220 @@
+internal import OrderedCollections
+
+/// Relationships. Setting one side sets the other; see ``RelationshipDescription``.
+///
+/// The methods with a key stop the program with a sentence if the key names no relationship of the right kind
+/// or an object cannot be in it; those with a relationship throw instead.
+extension ManagedObject {
+    // MARK: To-one
+
+    /// The object that a to-one relationship leads to.
+    public final func object(_ key: String) -> ManagedObject? {
+        guard let slot = relationship(key, toMany: false).slot, let id = objectID(at: slot) else {
+            return nil
+        }
+        return requireContext().object(with: id)
+    }
+
+    /// Sets the object that a to-one relationship leads to, and the other side with it.
+    public final func setObject(_ object: ManagedObject?, forKey key: String) {
+        trapping { try setObject(object, through: relationship(key, toMany: false)) }
+    }
+
+    /// Sets the object that a to-one relationship leads to, and the other side with it.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidValue` if the object is of another entity or context.
+    public final func setObject(
+        _ object: ManagedObject?, through relationship: EntityLayout.Relationship
+    ) throws {
+        guard let slot = relationship.slot else { throw wrongKind(relationship) }
+        let context = requireContext()
+        if let object { try check(object, for: relationship) }
+        context.willChange(self)
+        context.setToOne(of: self, relationship, slot: slot, to: object)
+    }
+
+    // MARK: To-many
+
+    /// The identifiers of the objects that a to-many relationship leads to: in its order if it has one, else
+    /// by primary key with those added since last.
+    ///
+    /// - Complexity: O(*n*), and one fetch if the relationship is a fault.
+    public final func objectIDs(_ key: String) -> [ManagedObjectID] {
+        members(of: relationship(key, toMany: true)).elements
+    }
+
+    /// The objects that a to-many relationship leads to, in the order of ``objectIDs(_:)``.
+    public final func objects(_ key: String) -> [ManagedObject] {
+        let context = requireContext()
+        return members(of: relationship(key, toMany: true)).map { context.object(with: $0) }
+    }
+
+    /// Adds an object to a to-many relationship, last in its order, and sets the other side.
+    public final func add(_ object: ManagedObject, to key: String) {
+        trapping { try add(object, through: relationship(key, toMany: true)) }
+    }
+
+    /// Inserts an object into an ordered to-many relationship at a position, and sets the other side.
+    ///
+    /// An object that is there already moves.
+    public final func insert(_ object: ManagedObject, into key: String, at index: Int) {
+        trapping { try add(object, through: relationship(key, toMany: true), at: index) }
+    }
+
+    /// Takes an object out of a to-many relationship, and clears the other side.
+    public final func remove(_ object: ManagedObject, from key: String) {
+        trapping { try remove(object, through: relationship(key, toMany: true)) }
+    }
+
+    /// Sets the objects that a to-many relationship leads to, in this order if it has one.
+    public final func setObjects(_ objects: [ManagedObject], forKey key: String) {
+        trapping { try setObjects(objects, through: relationship(key, toMany: true)) }
+    }
+
+    /// Adds an object to a to-many relationship, at a position if it is ordered, else last.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidValue` if the object is of another entity or context, or the
+    ///   position is out of bounds.
+    public final func add(
+        _ object: ManagedObject, through relationship: EntityLayout.Relationship,
+        at index: Int? = nil
+    ) throws {
+        guard relationship.isToMany else { throw wrongKind(relationship) }
+        try check(object, for: relationship)
+        let context = requireContext()
+        context.willChange(self)
+        if let index, relationship.isOrdered {
+            var order = members(of: relationship)
+            order.remove(object.objectID)
+            guard index >= 0 && index <= order.count else {
+                throw QuireError(
+                    .invalidValue,
+                    "Position \(index) of “\(relationship.name)” is out of bounds: it has \(order.count) objects.",
+                    subject: .init(entity: entity.name, property: relationship.name))
+            }
+            context.addToMany(of: self, relationship, object)
+            order.insert(object.objectID, at: index)
+            context.reorder(self, relationship, order)
+        } else {
+            context.addToMany(of: self, relationship, object)
+        }
+    }
+
+    /// Takes an object out of a to-many relationship, if it is there.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidValue` if the object is of another entity or context.
+    public final func remove(
+        _ object: ManagedObject, through relationship: EntityLayout.Relationship
+    ) throws {
+        guard relationship.isToMany else { throw wrongKind(relationship) }
+        try check(object, for: relationship)
+        let context = requireContext()
+        context.willChange(self)
+        context.removeFromMany(of: self, relationship, object)
+    }
+
+    /// Sets the objects that a to-many relationship leads to, in this order if it has one.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidValue` if an object is of another entity or context; nothing
+    ///   is changed then.
+    public final func setObjects(
+        _ objects: [ManagedObject], through relationship: EntityLayout.Relationship
+    ) throws {
+        guard relationship.isToMany else { throw wrongKind(relationship) }
+        for object in objects { try check(object, for: relationship) }
+        let context = requireContext()
+        context.willChange(self)
+        let wanted = OrderedSet(objects.map(\.objectID))
+        for id in members(of: relationship) where !wanted.contains(id) {
+            context.removeFromMany(of: self, relationship, context.object(with: id))
+        }
+        for object in objects { context.addToMany(of: self, relationship, object) }
+        if relationship.isOrdered { context.reorder(self, relationship, wanted) }
+    }
+
+    // MARK: State
+
+    /// The contents of a to-many relationship, read if they are a fault.
+    final func members(of relationship: EntityLayout.Relationship) -> OrderedSet<ManagedObjectID> {
+        guard let index = relationship.toManyIndex else { return [] }
+        if let members = toManyState(index).members { return members }
+        let edits = editsForRelationships()
+        do {
+            let rows: RowSet? =
+                state.contains(.persisted)
+                ? try requireContext().relatedRows(of: self, through: relationship) : nil
+            edits.toMany[index].load(
+                rows.map { rows in rows.indices.map { rows.objectID(at: $0) } } ?? [])
+        } catch {
+            // Stays a fault, so that a save cannot mistake what was not read for what was removed.
+            context?.reportFault(error)
+        }
+        return edits.toMany[index].members ?? edits.toMany[index].added
+    }
+
+    /// The state of a to-many relationship, by its position among them.
+    final func toManyState(_ index: Int) -> ToManyState {
+        guard let edits, !edits.toMany.isEmpty else { return ToManyState() }
+        return edits.toMany[index]
+    }
+
+    /// The edits, with room for to-many relationships.
+    final func editsForRelationships() -> ObjectEdits {
+        let edits = editsForWriting()
+        if edits.toMany.isEmpty {
+            edits.toMany = ContiguousArray(
+                repeating: ToManyState(), count: entity.toManyRelationships.count)
+        }
+        return edits
+    }
+
+    // MARK: Checks
+
+    private final func relationship(_ key: String, toMany: Bool) -> EntityLayout.Relationship {
+        guard let relationship = entity.relationship(named: key), relationship.isToMany == toMany
+        else {
+            preconditionFailure(
+                "\(entity.name) has no \(toMany ? "to-many" : "to-one") relationship “\(key)”.")
+        }
+        return relationship
+    }
+
+    private final func check(
+        _ object: ManagedObject, for relationship: EntityLayout.Relationship
+    ) throws {
+        let context = requireContext()
+        guard object.context === context else {
+            throw QuireError(
+                .invalidValue,
+                "\(object) belongs to another context than \(self); ask this one for object(with:).",
+                subject: .init(entity: entity.name, property: relationship.name))
+        }
+        let destination = context.layout.destination(of: relationship)
+        guard destination.subtree.contains(object.entity.number) else {
+            throw QuireError(
+                .invalidValue,
+                "“\(relationship.name)” of \(entity.name) leads to \(destination.name); "
+                    + "\(object.objectID.shortDescription) is none.",
+                subject: .init(entity: entity.name, property: relationship.name))
+        }
+        guard object.state.contains(.live) else {
+            throw QuireError(
+                .invalidValue,
+                "\(object.objectID.shortDescription) was deleted and cannot be in "
+                    + "“\(relationship.name)” of \(entity.name).",
+                subject: .init(entity: entity.name, property: relationship.name))
+        }
+    }
+
+    private final func wrongKind(_ relationship: EntityLayout.Relationship) -> QuireError {
+        QuireError(
+            .invalidValue,
+            "“\(relationship.name)” of \(entity.name) is a \(relationship.isToMany ? "to-many" : "to-one") "
+                + "relationship.",
+            subject: .init(entity: entity.name, property: relationship.name))
+    }
+
+    private final func trapping(_ body: () throws -> Void) {
+        do { try body() } catch { preconditionFailure("\(error)") }
+    }
+}

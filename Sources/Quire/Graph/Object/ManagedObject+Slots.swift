@@ -1,0 +1,178 @@
+public import Foundation
+
+/// Access by slot: the position that ``EntityLayout/slot(named:)`` gives for a key. For code that reads many
+/// objects: no lookup by name, no allocation but the text or data asked for.
+extension ManagedObject {
+    /// The value of a slot.
+    ///
+    /// - Throws: What reading the store or the value's file throws.
+    public final func readValue(at slot: Int) throws -> AttributeValue {
+        if let edits, edits.own.contains(slot) { return edits.values[slot] }
+        realize()
+        guard let chunk else { return .null }
+        return try PackedRow(chunk: chunk, offset: Int(rowOffset))
+            .value(of: entity.slots[slot], in: entity, store: rowIdentity)
+    }
+
+    /// The value of a slot; missing if it cannot be read, which the context's
+    /// ``ManagedObjectContext/lastFaultError`` then explains.
+    public final func value(at slot: Int) -> AttributeValue {
+        do {
+            return try readValue(at: slot)
+        } catch {
+            context?.reportFault(error)
+            return .null
+        }
+    }
+
+    /// The row to decode a slot from, or `nil` if the slot has no value there. Stops the program if the slot
+    /// has another storage form, because decoding it would read bytes that mean something else.
+    @inline(__always)
+    private final func row(for slot: Int, _ storage: EntityLayout.Slot.Storage) -> PackedRow? {
+        precondition(
+            entity.storages[slot] == storage,
+            "Slot \(slot) of \(entity.name) holds a value of another type than the one asked for.")
+        realize()
+        guard let chunk else { return nil }
+        let row = PackedRow(chunk: chunk, offset: Int(rowOffset))
+        return row.hasValue(slot) ? row : nil
+    }
+
+    /// The text in a slot.
+    public final func string(at slot: Int) -> String? {
+        if let edits, edits.own.contains(slot) {
+            if case .string(let string) = edits.values[slot] { return string }
+            return nil
+        }
+        return row(for: slot, .string)?.string(slot, slotCount: entity.storages.count)
+    }
+
+    /// The integer in a slot.
+    public final func integer(at slot: Int) -> Int64? {
+        if let edits, edits.own.contains(slot) {
+            if case .integer(let integer) = edits.values[slot] { return integer }
+            return nil
+        }
+        return row(for: slot, .integer)?.integer(slot, slotCount: entity.storages.count)
+    }
+
+    /// The floating-point number in a slot.
+    public final func double(at slot: Int) -> Double? {
+        if let edits, edits.own.contains(slot) {
+            if case .double(let double) = edits.values[slot] { return double }
+            return nil
+        }
+        return row(for: slot, .double)?.double(slot, slotCount: entity.storages.count)
+    }
+
+    /// The truth value in a slot.
+    public final func boolean(at slot: Int) -> Bool? {
+        if let edits, edits.own.contains(slot) {
+            if case .boolean(let boolean) = edits.values[slot] { return boolean }
+            return nil
+        }
+        return row(for: slot, .boolean).map {
+            $0.integer(slot, slotCount: entity.storages.count) != 0
+        }
+    }
+
+    /// The date in a slot.
+    public final func date(at slot: Int) -> Date? {
+        if let edits, edits.own.contains(slot) {
+            if case .date(let date) = edits.values[slot] { return date }
+            return nil
+        }
+        return row(for: slot, .date).map {
+            Date(
+                timeIntervalSinceReferenceDate: $0.double(slot, slotCount: entity.storages.count))
+        }
+    }
+
+    /// The UUID in a slot.
+    public final func uuid(at slot: Int) -> UUID? {
+        if let edits, edits.own.contains(slot) {
+            if case .uuid(let uuid) = edits.values[slot] { return uuid }
+            return nil
+        }
+        return row(for: slot, .uuid).map {
+            UUID(
+                uuid: $0.bytes(slot, slotCount: entity.storages.count)
+                    .loadUnaligned(as: uuid_t.self))
+        }
+    }
+
+    /// The identifier of the object that a to-one relationship's slot leads to.
+    public final func objectID(at slot: Int) -> ManagedObjectID? {
+        if let edits, edits.own.contains(slot) {
+            if case .objectID(let id) = edits.values[slot] { return id }
+            return nil
+        }
+        return row(for: slot, .reference).map {
+            ManagedObjectID(
+                bits: UInt64(
+                    bitPattern: $0.integer(slot, slotCount: entity.storages.count)),
+                store: rowIdentity)
+        }
+    }
+
+    /// The bytes of a slot as the object's row has them, or `nil` if its value is not there.
+    final func rowBytes(at slot: Int) -> UnsafeRawBufferPointer? {
+        guard let chunk, edits?.own.contains(slot) != true else { return nil }
+        let row = PackedRow(chunk: chunk, offset: Int(rowOffset))
+        return row.hasValue(slot) ? row.bytes(slot, slotCount: entity.storages.count) : nil
+    }
+
+    /// Sets the attribute in a slot.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidValue` if the value is not of the attribute's type.
+    public final func setValue(_ value: AttributeValue, at slot: Int) throws {
+        guard let attribute = entity.slots[slot].attribute else {
+            throw QuireError(
+                .invalidValue,
+                "“\(entity.slots[slot].name)” of \(entity.name) is a relationship; set an object.",
+                subject: .init(entity: entity.name, property: entity.slots[slot].name))
+        }
+        let value = try attribute.coerce(value)
+        requireContext().willChange(self)
+        write(value, at: slot)
+    }
+
+    /// Changes a slot and logs it for undo, without regard to inverses.
+    final func write(_ value: AttributeValue, at slot: Int) {
+        let context = requireContext()
+        if context.logsChanges {
+            context.log(.value(self, slot: slot, value: self.value(at: slot)))
+        }
+        editsForWriting().write(value, at: slot, remembersCommitted: state.contains(.persisted))
+        context.track(self)
+    }
+
+    final func editsForWriting() -> ObjectEdits {
+        if let edits { return edits }
+        let new = ObjectEdits(slotCount: entity.storages.count)
+        edits = new
+        return new
+    }
+
+    /// The context, for an operation that needs one.
+    @inline(__always)
+    final func requireContext() -> ManagedObjectContext {
+        guard let context else {
+            preconditionFailure(
+                "\(self) belongs to no context any more (after reset(), or because the context has gone)."
+            )
+        }
+        return context
+    }
+}
+
+extension EntityLayout {
+    /// The slot of an attribute, of a composite's element (`location.latitude`), or of a to-one relationship.
+    public func slot(named name: String) -> Int? {
+        switch properties[name] {
+        case .attribute(let slot): slot
+        case .relationship(let index): relationships[index].slot
+        default: nil
+        }
+    }
+}

@@ -1,0 +1,161 @@
+/// An object of a document: its values by key, its relationships, and its place in a context.
+///
+/// ```swift
+/// let book = try context.insertObject(entityName: "Book")
+/// book["title"] = "Emma"
+/// book.setObject(austen, forKey: "author")        // austen.objects("books") now has it too
+/// print(book.string("title") ?? "untitled")
+/// ```
+///
+/// An object belongs to one context and is used on that context's queue only; pass its ``objectID`` to others.
+/// An object read from a store may be a fault: it fetches its values when one is asked for. If its row is gone
+/// by then, or cannot be read, every value is missing, ``isInaccessible`` is true, and the context's
+/// ``ManagedObjectContext/lastFaultError`` says why; ``ManagedObjectContext/existingObject(with:)`` throws
+/// instead.
+///
+/// A key that names no property, or a value of the wrong type, is a programmer's mistake and stops the program
+/// with a sentence; ``value(forKey:)`` and ``setValue(_:forKey:)`` throw instead, for keys that come from
+/// outside.
+open class ManagedObject {
+    struct State: OptionSet {
+        let rawValue: UInt8
+        /// The parent or the store has the object.
+        static let persisted = State(rawValue: 1)
+        /// The object has not been deleted.
+        static let live = State(rawValue: 2)
+        /// The context's list of changed objects holds it.
+        static let tracked = State(rawValue: 4)
+        /// Its values are there; it is no fault.
+        static let realized = State(rawValue: 8)
+        /// Its row could not be read.
+        static let inaccessible = State(rawValue: 16)
+        /// It was saved in this context, so its row may be older than what the parent has.
+        static let savedHere = State(rawValue: 32)
+    }
+
+    /// The object's identifier: temporary until it is saved.
+    public final internal(set) var objectID: ManagedObjectID
+    /// The object's entity.
+    public final let entity: EntityLayout
+    /// Not retained: the context clears it when it goes, and outlives every use of the object otherwise.
+    unowned(unsafe) final var context: ManagedObjectContext?
+    /// The row that holds the values which `edits` does not.
+    final var chunk: RowChunk?
+    final var rowOffset: UInt32 = 0
+    /// The version of the row; the optimistic lock.
+    final var version: UInt32 = 0
+    final var state: State
+    final var edits: ObjectEdits?
+
+    init(
+        objectID: ManagedObjectID, entity: EntityLayout, context: ManagedObjectContext, state: State
+    ) {
+        self.objectID = objectID
+        self.entity = entity
+        self.context = context
+        self.state = state
+    }
+
+    deinit { context?.forget(self) }
+
+    /// The context the object belongs to; `nil` after a reset, a rollback of its insertion, or the context's
+    /// end.
+    public final var managedObjectContext: ManagedObjectContext? { context }
+
+    /// Whether the object is new and not saved yet.
+    public final var isInserted: Bool { state.isSuperset(of: .live) && !state.contains(.persisted) }
+    /// Whether the object was deleted and that is not saved yet.
+    public final var isDeleted: Bool { state.contains(.persisted) && !state.contains(.live) }
+    /// Whether the object has been saved before and has changes that are not.
+    public final var isUpdated: Bool {
+        state.isSuperset(of: [.live, .persisted]) && edits?.hasChanges == true
+    }
+    /// Whether the object is inserted, updated or deleted.
+    public final var hasChanges: Bool { isInserted || isDeleted || isUpdated }
+    /// Whether the object's values have not been read yet.
+    public final var isFault: Bool { !state.contains(.realized) }
+    /// Whether the object's row is gone or could not be read.
+    public final var isInaccessible: Bool { state.contains(.inaccessible) }
+}
+
+@available(
+    *, unavailable, message: "A ManagedObject is used on its context's queue; pass its objectID."
+)
+extension ManagedObject: Sendable {}
+
+extension ManagedObject: Hashable {
+    /// Whether both are the same object. A context has one object per identifier.
+    public static func == (left: ManagedObject, right: ManagedObject) -> Bool { left === right }
+
+    /// Feeds the object's identity into a hasher.
+    public final func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
+}
+
+extension ManagedObject: CustomStringConvertible {
+    /// The entity, the identifier and the state.
+    public var description: String {
+        let change =
+            isInserted ? ", inserted" : isDeleted ? ", deleted" : isUpdated ? ", updated" : ""
+        return "<\(entity.name) \(objectID.shortDescription)\(isFault ? ", fault" : "")\(change)>"
+    }
+}
+
+// MARK: - Faults
+
+extension ManagedObject {
+    /// Takes over a row, if the object is a fault.
+    @inline(__always)
+    final func adopt(_ snapshot: ObjectSnapshot) {
+        guard !state.contains(.realized) else { return }
+        chunk = snapshot.chunk
+        rowOffset = UInt32(truncatingIfNeeded: snapshot.offset)
+        version = snapshot.version
+        state.insert(.realized)
+        state.remove(.inaccessible)
+    }
+
+    /// Reads the values, if the object is a fault. Afterwards it is none.
+    @inline(__always)
+    final func realize() {
+        if !state.contains(.realized) { fire() }
+    }
+
+    private final func fire() {
+        guard let context else {
+            state.formUnion([.realized, .inaccessible])
+            return
+        }
+        context.checkQueue()
+        do {
+            if let snapshot = try context.source.row(for: objectID) {
+                adopt(snapshot)
+                return
+            }
+            context.reportFault(
+                QuireError(
+                    .notFound,
+                    "The object \(objectID.shortDescription) is not in the store any more.",
+                    subject: .init(entity: entity.name, object: objectID.uriRepresentation)))
+        } catch {
+            context.reportFault(error)
+        }
+        state.formUnion([.realized, .inaccessible])
+    }
+
+    /// Becomes a fault again. Only without changes.
+    final func turnIntoFault() {
+        chunk = nil
+        edits = nil
+        state.subtract([.realized, .inaccessible, .savedHere])
+    }
+
+    /// The object's row, if it has one.
+    final var snapshot: ObjectSnapshot? {
+        guard let chunk else { return nil }
+        return ObjectSnapshot(
+            chunk: chunk, offset: Int(rowOffset), entity: entity, store: rowIdentity)
+    }
+
+    /// What the identifiers in the object's row belong to.
+    final var rowIdentity: StoreIdentity { context?.source.storeIdentity ?? objectID.store }
+}

@@ -1,0 +1,62 @@
+/// The values an object has of its own because it is new, changed, or was saved here, and the contents of its
+/// to-many relationships. An object that was only read has none.
+final class ObjectEdits {
+    /// Values by slot. Only those in `own` mean anything.
+    var values: ContiguousArray<AttributeValue>
+    /// The slots whose value is in `values` rather than in the object's row.
+    var own: SlotMask
+    /// The slots changed since the last save.
+    var changed = SlotMask()
+    /// `values` and `own` as of the last save, while there are changes.
+    var committed: (values: ContiguousArray<AttributeValue>, own: SlotMask)?
+    /// By position among the to-many relationships. Empty until one is asked for.
+    var toMany: ContiguousArray<ToManyState> = []
+
+    /// The edits of an object with a row.
+    init(slotCount: Int) {
+        values = ContiguousArray(repeating: .null, count: slotCount)
+        own = SlotMask()
+    }
+
+    /// The edits of a new object.
+    init(defaultValues: ContiguousArray<AttributeValue>) {
+        values = defaultValues
+        own = SlotMask(first: defaultValues.count)
+    }
+
+    var hasChanges: Bool { !changed.isEmpty || toMany.contains { $0.hasChanges } }
+
+    /// Changes a slot and remembers what was saved.
+    @inline(__always)
+    func write(_ value: AttributeValue, at slot: Int, remembersCommitted: Bool) {
+        if remembersCommitted && committed == nil { committed = (values, own) }
+        values[slot] = value
+        own.insert(slot)
+        changed.insert(slot)
+    }
+
+    /// Makes the present state the saved one.
+    func commit() {
+        changed = SlotMask()
+        committed = nil
+        for index in toMany.indices { toMany[index].commit() }
+    }
+
+    /// Goes back to the saved state.
+    func rollBack() {
+        if let committed { (values, own) = committed }
+        changed = SlotMask()
+        committed = nil
+        for index in toMany.indices { toMany[index].rollBack() }
+    }
+
+    /// Replaces temporary identifiers in references and to-many relationships.
+    func replaceIDs(_ replacement: (ManagedObjectID) -> ManagedObjectID) {
+        for slot in values.indices {
+            if case .objectID(let id) = values[slot], id.isTemporary {
+                values[slot] = .objectID(replacement(id))
+            }
+        }
+        for index in toMany.indices { toMany[index].replaceIDs(replacement) }
+    }
+}

@@ -1,0 +1,104 @@
+internal import OrderedCollections
+
+/// The contents of a to-many relationship of one object, and how they differ from what is saved.
+///
+/// The contents are a fault until asked for. What comes in or goes out before that is kept as a difference, so
+/// that adding to a relationship never reads it.
+///
+/// Invariants: `added` and `removed` are disjoint; if `members` is there, it contains all of `added` and none
+/// of `removed`.
+struct ToManyState {
+    /// The contents; `nil` for a fault.
+    var members: OrderedSet<ManagedObjectID>?
+    /// What came in since the last save.
+    var added: OrderedSet<ManagedObjectID> = []
+    /// What went out since the last save.
+    var removed: OrderedSet<ManagedObjectID> = []
+    /// For an ordered relationship whose order has changed, the saved order.
+    var committedOrder: OrderedSet<ManagedObjectID>?
+
+    var hasChanges: Bool {
+        !added.isEmpty || !removed.isEmpty || (committedOrder != nil && committedOrder != members)
+    }
+
+    /// Whether the order differs from the saved contents less `removed` followed by `added`.
+    var needsOrder: Bool {
+        guard let committedOrder, let members else { return false }
+        let appended = committedOrder.subtracting(removed).union(added)
+        return appended != members
+    }
+
+    /// Puts an object in, at a position or last. Returns whether it was not there.
+    mutating func insert(_ id: ManagedObjectID, at index: Int?, ordered: Bool) -> Bool {
+        if members != nil {
+            if members?.contains(id) == true { return false }
+            if ordered { rememberOrder() }
+            if let index { members?.insert(id, at: index) } else { members?.append(id) }
+        } else if added.contains(id) {
+            return false
+        }
+        if removed.remove(id) == nil { added.append(id) }
+        return true
+    }
+
+    /// Takes an object out. Returns its position (`nil` while the contents are a fault) if it was or may have
+    /// been there.
+    mutating func remove(_ id: ManagedObjectID, ordered: Bool) -> (index: Int?, Void)? {
+        var index: Int?
+        if let members {
+            guard let position = members.firstIndex(of: id) else { return nil }
+            index = position
+            if ordered { rememberOrder() }
+            self.members?.remove(at: position)
+        } else if removed.contains(id) {
+            return nil
+        }
+        if added.remove(id) == nil { removed.append(id) }
+        return (index, ())
+    }
+
+    /// Sets the contents of an ordered relationship to an arrangement of the same objects.
+    mutating func reorder(_ order: OrderedSet<ManagedObjectID>) {
+        rememberOrder()
+        members = order
+    }
+
+    /// Fills in the contents read from the source.
+    mutating func load(_ saved: some Sequence<ManagedObjectID>) {
+        var contents = OrderedSet(saved)
+        for id in removed { contents.remove(id) }
+        for id in added { contents.append(id) }
+        // What was added or removed unseen may have been so already: keep the difference exact.
+        members = contents
+    }
+
+    private mutating func rememberOrder() {
+        if committedOrder == nil, let members {
+            committedOrder = members.subtracting(added)
+        }
+    }
+
+    /// Makes the present contents the saved ones.
+    mutating func commit() {
+        added = []
+        removed = []
+        committedOrder = nil
+    }
+
+    /// Forgets changes and contents.
+    mutating func rollBack() {
+        members = nil
+        commit()
+    }
+
+    /// Replaces temporary identifiers.
+    mutating func replaceIDs(_ replacement: (ManagedObjectID) -> ManagedObjectID) {
+        func replace(_ set: inout OrderedSet<ManagedObjectID>) {
+            if set.contains(where: \.isTemporary) { set = OrderedSet(set.map(replacement)) }
+        }
+        replace(&added)
+        if members != nil, members?.contains(where: \.isTemporary) == true {
+            members = members.map { OrderedSet($0.map(replacement)) }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+public import Quire
+
+/// Models that tests share.
+public enum FixtureModels {
+    /// Authors, books, tags, shelves, covers and people: every kind of relationship and inheritance.
+    public static let library = ManagedObjectModel(entities: [
+        entity(
+            "Author", attribute("name", .string, optional: false), attribute("born", .integer16),
+            toMany("books", "Book", "author", .cascade)),
+        entity(
+            "Book", attribute("title", .string, optional: false), attribute("year", .integer16),
+            attribute("price", .decimal), attribute("isbn", .string),
+            toOne("author", "Author", "books"), toMany("tags", "Tag", "books"),
+            toOne("cover", "Cover", "book", .cascade), toOne("shelf", "Shelf", "books"),
+            toMany("sequels", "Book", "prequels"), toMany("prequels", "Book", "sequels")),
+        entity(
+            "Tag", unique: [["name"]], attribute("name", .string), toMany("books", "Book", "tags")),
+        entity(
+            "Cover", attribute("image", .binary) { $0.allowsExternalBinaryDataStorage = true },
+            toOne("book", "Book", "cover")),
+        entity(
+            "Shelf", attribute("name", .string),
+            toMany("books", "Book", "shelf", .deny) { $0.isOrdered = true },
+            toMany("favourites", "Tag", nil)),
+        entity(
+            "Person", attribute("name", .string), toOne("spouse", "Person", "spouse"),
+            toOne("manager", "Manager", "reports")),
+        entity("Employee", parent: "Person", attribute("salary", .double)),
+        entity("Manager", parent: "Employee", toMany("reports", "Person", "manager")),
+        entity("Playlist", toMany("books", "Song", "playlists") { $0.isOrdered = true }),
+        entity("Song", attribute("title", .string), toMany("playlists", "Playlist", "books")),
+    ])
+
+    /// One entity with an attribute of every type.
+    public static let everyType = ManagedObjectModel(entities: [
+        entity(
+            "Everything", attribute("int16", .integer16), attribute("int32", .integer32),
+            attribute("int64", .integer64), attribute("decimal", .decimal),
+            attribute("double", .double),
+            attribute("float", .float), attribute("string", .string),
+            attribute("boolean", .boolean),
+            attribute("date", .date), attribute("binary", .binary),
+            attribute("external", .binary) { $0.allowsExternalBinaryDataStorage = true },
+            attribute("uuid", .uuid), attribute("uri", .uri),
+            attribute("transformable", .transformable),
+            attribute("note", .string) { $0.isTransient = true })
+    ])
+
+    /// An entity of properties.
+    public static func entity(
+        _ name: String, parent: String? = nil, unique: [[String]] = [],
+        _ properties: PropertyDescription...
+    ) -> EntityDescription {
+        var entity = EntityDescription(name: name)
+        entity.superentityName = parent
+        entity.uniquenessConstraints = unique
+        entity.properties = properties
+        return entity
+    }
+
+    /// An attribute.
+    public static func attribute(
+        _ name: String, _ type: AttributeType, optional: Bool = true,
+        _ adjust: (inout AttributeDescription) -> Void = { _ in }
+    ) -> PropertyDescription {
+        var attribute = AttributeDescription(name: name, type: type)
+        attribute.isOptional = optional
+        adjust(&attribute)
+        return .attribute(attribute)
+    }
+
+    /// A to-one relationship.
+    public static func toOne(
+        _ name: String, _ destination: String, _ inverse: String?, _ rule: DeleteRule = .nullify
+    ) -> PropertyDescription {
+        var relationship = RelationshipDescription(
+            name: name, destination: destination, inverse: inverse)
+        relationship.deleteRule = rule
+        return .relationship(relationship)
+    }
+
+    /// A to-many relationship.
+    public static func toMany(
+        _ name: String, _ destination: String, _ inverse: String?, _ rule: DeleteRule = .nullify,
+        _ adjust: (inout RelationshipDescription) -> Void = { _ in }
+    ) -> PropertyDescription {
+        var relationship = RelationshipDescription(
+            name: name, destination: destination, inverse: inverse)
+        relationship.isToMany = true
+        relationship.maximumCount = 0
+        relationship.deleteRule = rule
+        adjust(&relationship)
+        return .relationship(relationship)
+    }
+}
