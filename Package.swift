@@ -65,7 +65,10 @@ let package = Package(
             swiftSettings: settings),
         .testTarget(
             name: "QuireDocumentsTests",
-            dependencies: ["Quire", "QuireDocuments", "QuireTestSupport"],
+            dependencies: [
+                "Quire", "QuireDocuments", "QuireTestSupport",
+                .product(name: "Crypto", package: "swift-crypto"),
+            ],
             swiftSettings: settings),
         .testTarget(
             name: "QuireCommandTests",

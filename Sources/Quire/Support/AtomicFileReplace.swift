@@ -26,7 +26,7 @@ package enum AtomicFileReplace {
         let path = try resolved(path)
         let temporary = FileSystem.temporarySibling(of: path, for: "new")
         do {
-            let file = try OpenFile.open(temporary, for: .creating)
+            let file = try OpenFile.open(temporary, for: .creating, reportedAs: path)
             if let old = try FileSystem.information(at: path) {
                 try file.setPermissions(old.permissions & 0o777)
             }

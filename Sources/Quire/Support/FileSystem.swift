@@ -70,7 +70,7 @@ package enum FileSystem {
     ) throws {
         let temporary = temporarySibling(of: path, for: "new")
         do {
-            let file = try OpenFile.open(temporary, for: .creating)
+            let file = try OpenFile.open(temporary, for: .creating, reportedAs: path)
             try file.write(data)
             try file.synchronize()
             file.close()

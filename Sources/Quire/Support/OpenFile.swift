@@ -45,7 +45,7 @@ package final class OpenFile: Sendable {
         }
     }
 
-    /// The path it was opened by.
+    /// The path it was opened by, or the one that errors name instead.
     package let path: String
     private let state: Atomic<Int32>
 
@@ -61,10 +61,13 @@ package final class OpenFile: Sendable {
     package var descriptor: Int32 { state.load(ordering: .acquiring) }
 
     /// Opens a path, relative to a folder if one is given.
+    ///
+    /// - Parameter reported: What errors call the file, if not by its path: what a temporary file is to become.
     package static func open(
-        _ path: String, in folder: OpenFile? = nil, for purpose: Purpose
+        _ path: String, in folder: OpenFile? = nil, for purpose: Purpose,
+        reportedAs reported: String? = nil
     ) throws -> OpenFile {
-        try open(path, in: folder, for: purpose) {
+        try open(path, in: folder, for: purpose, reportedAs: reported) {
             quire_openat(folder?.descriptor ?? AT_FDCWD, path, purpose.flags, 0o666)
         }
     }
@@ -74,7 +77,7 @@ package final class OpenFile: Sendable {
     package static func openBeneath(
         _ path: String, in folder: OpenFile, for purpose: Purpose
     ) throws -> OpenFile {
-        try open(path, in: folder, for: purpose) {
+        try open(path, in: folder, for: purpose, reportedAs: nil) {
             let descriptor = quire_openat_beneath(folder.descriptor, path, purpose.flags, 0o666)
             if descriptor >= 0 || errno != ENOSYS && errno != EINVAL { return descriptor }
             return openStepwise(path, in: folder, flags: purpose.flags)
@@ -82,14 +85,19 @@ package final class OpenFile: Sendable {
     }
 
     private static func open(
-        _ path: String, in folder: OpenFile?, for purpose: Purpose, by call: () -> Int32
+        _ path: String, in folder: OpenFile?, for purpose: Purpose, reportedAs reported: String?,
+        by call: () -> Int32
     ) throws -> OpenFile {
         while true {
             let descriptor = call()
-            if descriptor >= 0 {
-                return OpenFile(owning: descriptor, path: full(path, in: folder))
+            let number = errno
+            let name = reported ?? full(path, in: folder)
+            if descriptor >= 0 { return OpenFile(owning: descriptor, path: name) }
+            if number == EINTR { continue }
+            if number == ENOENT, purpose == .creating {
+                throw FileSystem.failure("open", FileSystem.folder(of: name), errno: number)
             }
-            if errno != EINTR { throw FileSystem.failure(purpose.action, full(path, in: folder)) }
+            throw FileSystem.failure(purpose.action, name, errno: number)
         }
     }
 
@@ -208,9 +216,37 @@ extension OpenFile {
         }
     }
 
-    /// Moves the position to the start.
-    package func rewind() throws {
-        if lseek(descriptor, 0, SEEK_SET) != 0 { throw FileSystem.failure("read", path) }
+    /// Reads exactly as many bytes at an offset, leaving the position alone.
+    package func read(_ count: Int, at offset: Int64) throws -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: count)
+        var filled = 0
+        while filled < count {
+            let added = bytes.withUnsafeMutableBytes {
+                pread(
+                    descriptor, $0.baseAddress.map { $0 + filled }, count - filled,
+                    off_t(offset) + off_t(filled))
+            }
+            if added < 0 && errno == EINTR { continue }
+            if added < 0 { throw FileSystem.failure("read", path) }
+            if added == 0 { throw FileSystem.failure("read", path, errno: EIO) }
+            filled += added
+        }
+        return bytes
+    }
+
+    /// Writes bytes at an offset, leaving the position alone.
+    package func write(_ bytes: [UInt8], at offset: Int64) throws {
+        var written = 0
+        while written < bytes.count {
+            let count = bytes.withUnsafeBytes {
+                pwrite(
+                    descriptor, $0.baseAddress.map { $0 + written }, $0.count - written,
+                    off_t(offset) + off_t(written))
+            }
+            if count < 0 && errno == EINTR { continue }
+            if count < 0 { throw FileSystem.failure("write", path) }
+            written += count
+        }
     }
 }
 

@@ -248,7 +248,9 @@ import Testing
 
     @Test func missingFolderIsNamedAndNothingIsLeft() throws {
         let path = folder.path("missing/a")
-        #expect(code { try AtomicFileReplace.replace(path, with: Data()) } == .notFound)
+        let error = try #require(failure { try AtomicFileReplace.replace(path, with: Data()) })
+        #expect(error.code == .notFound)
+        #expect(error.message == "There is no “\(folder.path("missing"))”.")
         try FileSystem.makeFolder(folder.path("b"))
         #expect(failure { try AtomicFileReplace.replace(folder.path("b"), with: Data()) } != nil)
         #expect(try FileSystem.names(in: folder.path) == ["b"])

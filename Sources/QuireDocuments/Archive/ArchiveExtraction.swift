@@ -1,0 +1,206 @@
+import Crypto
+import Foundation
+import Quire
+
+/// What an archive may contain at most, so that a small hostile one does not fill the disk.
+public struct ArchiveLimits: Sendable {
+    /// The number of files and folders.
+    public var entries = 100_000
+    /// The bytes of all files together.
+    public var bytes: Int64 = 256 << 30
+    /// The bytes of one file.
+    public var bytesPerEntry: Int64 = 64 << 30
+    /// How many times larger than the archive its content may be, once it is larger than ``bytesBeforeRatio``.
+    public var ratio: Int64 = 1000
+    /// The bytes of content from which on ``ratio`` matters.
+    public var bytesBeforeRatio: Int64 = 256 << 20
+
+    /// The usual limits.
+    public init() {}
+}
+
+/// Extracts an archive into a new package folder.
+///
+/// It trusts nothing in the archive: only files and folders are accepted, only names that ``PortableNames`` and
+/// `accepts` accept, not more than the limits, and only exactly what the manifest lists. Everything is written to a
+/// temporary sibling of the destination, which is removed again if anything is wrong.
+struct ArchiveExtraction {
+    /// The archive.
+    var archive: String
+    /// The folder to make.
+    var destination: String
+    /// What the archive may contain at most.
+    var limits = ArchiveLimits()
+    /// Gets the size of the archive as its total, and is asked whether to stop.
+    var progress: Progress?
+    /// What is wrong with a path that is otherwise fine, to continue “… it …”, or `nil`.
+    var objection: (_ path: String, _ isFolder: Bool) -> String? = { _, _ in nil }
+    /// Looks at the extracted folder before it gets its name.
+    var verify: (_ folder: String) throws -> Void = { _ in }
+
+    private static let pieceSize = 262_144
+
+    /// Extracts the archive.
+    func run() throws {
+        if FileSystem.exists(destination) {
+            throw FileSystem.failure("create", destination, errno: EEXIST)
+        }
+        let file = try openArchive()
+        FileSystem.removeStaleSiblings(of: destination)
+        let temporary = FileSystem.temporarySibling(of: destination, for: "new")
+        try FileSystem.makeFolder(temporary)
+        do {
+            let root = try OpenFile.open(
+                temporary, for: .folder, reportedAs: destination)
+            _ = try root.claim()
+            try withUTF8Locale {
+                try extract(ArchiveReader(file: file), into: root, at: temporary)
+            }
+            try verify(temporary)
+            try FileSystem.synchronizeTree(temporary)
+            try FileSystem.renameWithoutReplacing(temporary, to: destination)
+        } catch {
+            try? FileSystem.removeTree(temporary)
+            throw error
+        }
+        try FileSystem.synchronizeFolder(containing: destination)
+    }
+
+    /// What the archive says is in it, without extracting it.
+    static func manifest(of archive: String) throws -> ArchiveManifest {
+        let extraction = ArchiveExtraction(archive: archive, destination: "")
+        let file = try extraction.openArchive()
+        return try withUTF8Locale {
+            let reader = try ArchiveReader(file: file)
+            while let entry = try reader.next() {
+                if entry.path == ArchiveManifest.path, case .file = entry.kind {
+                    return try extraction.readManifest(reader)
+                }
+            }
+            throw extraction.invalid("has no \(ArchiveManifest.path)")
+        }
+    }
+
+    private func openArchive() throws -> OpenFile {
+        let file = try OpenFile.open(archive, for: .reading)
+        let information = try file.information()
+        guard information.kind == .regular else {
+            throw invalid("is not a file")
+        }
+        progress?.totalUnitCount = information.size
+        progress?.completedUnitCount = 0
+        return file
+    }
+
+    private func extract(_ reader: ArchiveReader, into root: OpenFile, at path: String) throws {
+        var names = PortableNames()
+        var found: [ArchiveManifest.Entry] = []
+        var total: Int64 = 0
+        while let entry = try reader.next() {
+            try checkCancelled()
+            if case .other(let what) = entry.kind {
+                throw invalid("has the entry “\(entry.path)”, which is \(what)")
+            }
+            if entry.path == ArchiveManifest.path, case .file = entry.kind {
+                let manifest = try readManifest(reader)
+                if let extra = try reader.next() {
+                    throw invalid("has “\(extra.path)” after its manifest")
+                }
+                try manifest.verify(found, archive: archive)
+                progress?.completedUnitCount = progress?.totalUnitCount ?? 0
+                return
+            }
+            var isFolder = false
+            if case .folder = entry.kind { isFolder = true }
+            if let problem = names.add(entry.path, isFolder: isFolder)
+                ?? objection(entry.path, isFolder)
+            {
+                throw invalid("has the entry “\(entry.path)”, which cannot be used: it \(problem)")
+            }
+            guard found.count < limits.entries else {
+                throw invalid("has more than \(limits.entries) entries")
+            }
+            if isFolder {
+                try makeFolder(entry.path, in: path)
+                found.append(.init(path: entry.path + "/", size: 0, sha256: ""))
+            } else {
+                let (size, digest) = try extractFile(
+                    entry.path, from: reader, into: root, at: path, total: &total)
+                found.append(.init(path: entry.path, size: size, sha256: digest))
+            }
+        }
+        throw invalid("has no \(ArchiveManifest.path)")
+    }
+
+    private func makeFolder(_ path: String, in root: String) throws {
+        // There are no symbolic links below the root: we made it, and make none.
+        try FileSystem.makeFolder(FileSystem.path(root, path), withIntermediates: true)
+    }
+
+    private func extractFile(
+        _ path: String, from reader: ArchiveReader, into root: OpenFile, at rootPath: String,
+        total: inout Int64
+    ) throws -> (size: Int64, digest: String) {
+        if path.contains("/") { try makeFolder(FileSystem.folder(of: path), in: rootPath) }
+        let file = try OpenFile.openBeneath(path, in: root, for: .creating)
+        var size: Int64 = 0
+        var digest = SHA256()
+        try withUnsafeTemporaryAllocation(byteCount: Self.pieceSize, alignment: 16) { buffer in
+            while true {
+                try checkCancelled()
+                let count = try reader.read(into: buffer)
+                if count == 0 { return }
+                size += Int64(count)
+                total += Int64(count)
+                try checkLimits(path, size: size, total: total, read: reader.bytesRead)
+                let piece = UnsafeRawBufferPointer(rebasing: buffer[..<count])
+                digest.update(bufferPointer: piece)
+                try file.write(piece)
+                if let progress {
+                    progress.completedUnitCount = max(
+                        progress.completedUnitCount,
+                        min(reader.bytesRead, progress.totalUnitCount))
+                }
+            }
+        }
+        return (size, digest.finalize().hexadecimal)
+    }
+
+    private func checkLimits(_ path: String, size: Int64, total: Int64, read: Int64) throws {
+        if size > limits.bytesPerEntry {
+            throw invalid("has “\(path)” of more than \(limits.bytesPerEntry) bytes")
+        }
+        if total > limits.bytes { throw invalid("has more than \(limits.bytes) bytes of content") }
+        if total > limits.bytesBeforeRatio, total / limits.ratio > read {
+            throw invalid("has content more than \(limits.ratio) times its size")
+        }
+    }
+
+    private func readManifest(_ reader: ArchiveReader) throws -> ArchiveManifest {
+        var data = Data()
+        var piece = [UInt8](repeating: 0, count: 65_536)
+        while true {
+            let count = try piece.withUnsafeMutableBytes { try reader.read(into: $0) }
+            if count == 0 { break }
+            data.append(contentsOf: piece[..<count])
+            if data.count > ArchiveManifest.largestSize {
+                throw invalid("has a manifest of more than \(ArchiveManifest.largestSize) bytes")
+            }
+        }
+        return try ArchiveManifest.decoded(data, archive: archive)
+    }
+
+    private func invalid(_ what: String) -> QuireError {
+        QuireError(
+            .invalidFormat, "“\(archive)” is no archive of a document: it \(what).",
+            subject: .init(file: archive))
+    }
+
+    private func checkCancelled() throws {
+        if progress?.isCancelled == true {
+            throw QuireError(
+                .cancelled, "The extraction of “\(archive)” was cancelled.",
+                subject: .init(file: archive))
+        }
+    }
+}

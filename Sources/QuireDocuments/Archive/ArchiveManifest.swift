@@ -1,0 +1,81 @@
+import Foundation
+import Quire
+
+/// What an archive says is in it: its last entry, `META-INF/manifest.json`.
+///
+/// Everything but the manifest itself is listed, sorted by the bytes of the path. An archive is extracted only if what
+/// is in it and what is listed are the same.
+public struct ArchiveManifest: Codable, Sendable, Hashable {
+    /// A file or folder.
+    public struct Entry: Codable, Sendable, Hashable {
+        /// The path in the package, with a slash at the end if it is a folder.
+        public var path: String
+        /// The number of bytes.
+        public var size: Int64
+        /// The SHA-256 digest of the bytes in hexadecimal, empty for a folder.
+        public var sha256: String
+    }
+
+    static let path = "META-INF/manifest.json"
+    static let currentFormat = "quire-archive/1"
+    /// More than 100,000 entries need.
+    static let largestSize = 64 << 20
+
+    /// The version of the convention that the archive follows.
+    public var format: String
+    /// The files and folders.
+    public var entries: [Entry]
+
+    init(entries: [Entry]) {
+        format = Self.currentFormat
+        self.entries = entries.sorted {
+            $0.path.utf8.lexicographicallyPrecedes($1.path.utf8)
+        }
+    }
+
+    /// The manifest as a text, equal for equal manifests.
+    func encoded() throws -> Data {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+        return try encoder.encode(self) + Data("\n".utf8)
+    }
+
+    static func decoded(_ data: Data, archive: String) throws -> ArchiveManifest {
+        let manifest: ArchiveManifest
+        do {
+            manifest = try JSONDecoder().decode(ArchiveManifest.self, from: data)
+        } catch {
+            throw QuireError(
+                .invalidFormat, "The manifest of “\(archive)” cannot be read.",
+                subject: .init(file: archive), underlying: error)
+        }
+        guard manifest.format == currentFormat else {
+            throw QuireError(
+                .unsupported,
+                "“\(archive)” has the format \(manifest.format); this version reads \(currentFormat).",
+                subject: .init(file: archive))
+        }
+        return manifest
+    }
+
+    /// Throws a sentence about the first difference to what an archive really has.
+    func verify(_ found: [Entry], archive: String) throws {
+        func fail(_ what: String) -> QuireError {
+            QuireError(
+                .invalidFormat, "“\(archive)” is damaged: \(what).", subject: .init(file: archive))
+        }
+        var listed = [String: Entry]()
+        for entry in entries where listed.updateValue(entry, forKey: entry.path) != nil {
+            throw fail("its manifest lists “\(entry.path)” twice")
+        }
+        for entry in found {
+            guard let expected = listed.removeValue(forKey: entry.path) else {
+                throw fail("its manifest does not list “\(entry.path)”")
+            }
+            guard expected == entry else {
+                throw fail("“\(entry.path)” is not what its manifest says")
+            }
+        }
+        if let missing = listed.keys.min() { throw fail("“\(missing)” is missing") }
+    }
+}

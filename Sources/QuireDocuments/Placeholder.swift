@@ -1,3 +1,0 @@
-import CArchive
-
-func warm() -> Int32 { archive_version_number() }
