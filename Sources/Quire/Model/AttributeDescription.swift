@@ -48,8 +48,6 @@ public struct AttributeDescription: Sendable, Hashable {
     public var versionHashModifier: String?
     /// Free keys and values of the model's author.
     public var userInfo: [String: String] = [:]
-    /// The identifier that some versions of Xcode give an element.
-    public var elementID: String?
 
     /// Describes an attribute; set what differs from the defaults afterwards.
     public init(name: String, type: AttributeType) {

@@ -30,8 +30,6 @@ public struct EntityDescription: Sendable, Hashable {
     public var codeGenerationType: String?
     /// The expression that names an object in Spotlight on Apple's systems.
     public var coreSpotlightDisplayNameExpression: String?
-    /// The identifier that some versions of Xcode give an element.
-    public var elementID: String?
 
     /// Describes an entity without properties; add them afterwards.
     public init(name: String) {

@@ -14,6 +14,10 @@ public struct ManagedObjectModel: Sendable, Hashable {
     public var composites: [CompositeDescription] = []
     /// Texts that tell versions of the model apart.
     public var versionIdentifiers: [String] = []
+    /// Whether CloudKit mirrors the stores of the whole model on Apple's systems.
+    public var usedWithCloudKit = false
+    /// Whether the model is SwiftData's too on Apple's systems.
+    public var usedWithSwiftData = false
 
     /// A named subset of a model's entities, for a store that keeps only these.
     public struct Configuration: Sendable, Hashable {

@@ -49,14 +49,17 @@ public final class ModelLayout: Sendable {
         self.numbers = numbers
 
         // Relationship positions first, because inverses refer to entities that come later.
-        var relationshipIndexes: [[String: Int]] = []
+        var relationshipEnds: [[String: RelationshipEnd]] = []
         for (offset, node) in order.enumerated() {
-            var indexes = node.parent.map { relationshipIndexes[$0] } ?? [:]
+            var ends = node.parent.map { relationshipEnds[$0] } ?? [:]
             for relationship in node.description.relationships {
-                indexes[relationship.name] = indexes.count
+                ends[relationship.name] = RelationshipEnd(
+                    index: ends.count, ownerNumber: offset + 1,
+                    inverseName: relationship.inverseName,
+                    // Validation has found every destination.
+                    destinationNumber: numbers[relationship.destinationEntityName] ?? 0)
             }
-            precondition(relationshipIndexes.count == offset)
-            relationshipIndexes.append(indexes)
+            relationshipEnds.append(ends)
         }
 
         let composites = Dictionary(
@@ -65,8 +68,8 @@ public final class ModelLayout: Sendable {
         for (offset, node) in order.enumerated() {
             let parent = node.parent.map { entities[$0] }
             var builder = Builder(
-                number: offset + 1, parent: parent, composites: composites, numbers: numbers,
-                relationshipIndexes: relationshipIndexes)
+                number: offset + 1, parent: parent, composites: composites,
+                relationshipEnds: relationshipEnds)
             for property in node.description.properties { builder.add(property) }
             entities.append(
                 EntityLayout(
@@ -85,6 +88,14 @@ public final class ModelLayout: Sendable {
         var parent: Int?
         /// The number of the last entity below this one.
         var subtreeEnd: Int
+    }
+
+    /// What the other end needs to know of a relationship.
+    private struct RelationshipEnd {
+        var index: Int
+        var ownerNumber: Int
+        var inverseName: String?
+        var destinationNumber: Int
     }
 
     private static func numbering(of model: ManagedObjectModel) -> [Node] {
@@ -111,8 +122,7 @@ public final class ModelLayout: Sendable {
     private struct Builder {
         let number: Int
         let composites: [String: CompositeDescription]
-        let numbers: [String: Int]
-        let relationshipIndexes: [[String: Int]]
+        let relationshipEnds: [[String: RelationshipEnd]]
         var slots: [EntityLayout.Slot]
         var relationships: [EntityLayout.Relationship]
         var properties: [String: EntityLayout.Property]
@@ -121,12 +131,11 @@ public final class ModelLayout: Sendable {
 
         init(
             number: Int, parent: EntityLayout?, composites: [String: CompositeDescription],
-            numbers: [String: Int], relationshipIndexes: [[String: Int]]
+            relationshipEnds: [[String: RelationshipEnd]]
         ) {
             self.number = number
             self.composites = composites
-            self.numbers = numbers
-            self.relationshipIndexes = relationshipIndexes
+            self.relationshipEnds = relationshipEnds
             slots = parent?.slots ?? []
             relationships = parent?.relationships ?? []
             properties = parent?.properties ?? [:]
@@ -165,16 +174,15 @@ public final class ModelLayout: Sendable {
         }
 
         mutating func add(_ description: RelationshipDescription) {
-            let destination = numbers[description.destinationEntityName] ?? 0
+            // Both are there: the ends were made from the same relationships, in the same order.
+            let destination = relationshipEnds[number - 1][description.name]?.destinationNumber ?? 0
             let index = relationships.count
             properties[description.name] = .relationship(index: index)
             relationships.append(
                 EntityLayout.Relationship(
                     index: index, description: description, ownerNumber: number,
                     destinationNumber: destination,
-                    inverseIndex: description.inverseName.flatMap {
-                        relationshipIndexes[destination - 1][$0]
-                    },
+                    inverseIndex: inverseIndex(of: description, destination: destination),
                     slot: description.isToMany ? nil : slots.count,
                     toManyIndex: description.isToMany ? toManyCount : nil))
             if description.isToMany {
@@ -186,6 +194,18 @@ public final class ModelLayout: Sendable {
                         attribute: nil, relationshipIndex: index, ownerNumber: number,
                         isStored: !description.isTransient, isExternalCapable: false))
             }
+        }
+
+        /// The position of the inverse, if it leads back to this very relationship. Xcode lets two to-one
+        /// relationships name the same inverse; the one that is not its partner has none here.
+        func inverseIndex(of description: RelationshipDescription, destination: Int) -> Int? {
+            guard let name = description.inverseName,
+                let inverse = relationshipEnds[destination - 1][name],
+                inverse.inverseName == description.name,
+                relationshipEnds[inverse.destinationNumber - 1][description.name]?.ownerNumber
+                    == number
+            else { return nil }
+            return inverse.index
         }
 
         static func storage(of type: AttributeType) -> EntityLayout.Slot.Storage {

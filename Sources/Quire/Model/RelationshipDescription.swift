@@ -20,8 +20,10 @@ public struct RelationshipDescription: Sendable, Hashable {
     public var inverseName: String?
     /// The entity that the model file names as the inverse's, usually the destination.
     public var inverseEntityName: String?
-    /// Whether it may lead to any number of objects.
-    public var isToMany = false
+    /// Whether it may lead to any number of objects. Changing it sets ``maximumCount`` to 0 or 1.
+    public var isToMany = false {
+        didSet { if isToMany != oldValue { maximumCount = isToMany ? 0 : 1 } }
+    }
     /// Whether a to-many relationship keeps its objects in an order.
     public var isOrdered = false
     /// Whether it may be empty when the object is saved.
@@ -46,8 +48,6 @@ public struct RelationshipDescription: Sendable, Hashable {
     public var versionHashModifier: String?
     /// Free keys and values of the model's author.
     public var userInfo: [String: String] = [:]
-    /// The identifier that some versions of Xcode give an element.
-    public var elementID: String?
 
     /// Describes a to-one relationship; set what differs from the defaults afterwards.
     public init(name: String, destination: String, inverse: String? = nil) {
