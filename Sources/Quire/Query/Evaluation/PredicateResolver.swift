@@ -1,0 +1,250 @@
+/// Checks a predicate against an entity and brings it into the form that ``ResolvedQuery`` describes.
+struct PredicateResolver {
+    let entity: EntityLayout
+    let layout: ModelLayout
+    let store: StoreIdentity?
+    let allowsTransient: Bool
+    /// The key paths met so far.
+    private(set) var keyPaths: [[String]: QueryKeyPath] = [:]
+
+    init(
+        entity: EntityLayout, layout: ModelLayout, store: StoreIdentity?, allowsTransient: Bool
+    ) {
+        self.entity = entity
+        self.layout = layout
+        self.store = store
+        self.allowsTransient = allowsTransient
+    }
+
+    // MARK: - Predicates
+
+    mutating func resolve(_ predicate: QueryPredicate) throws -> QueryPredicate {
+        switch predicate {
+        case .constant: return predicate
+        case .comparison(let comparison): return try resolve(comparison)
+        case .and(let parts):
+            return .all(of: try parts.map { try resolve($0) })
+        case .or(let parts):
+            return .any(of: try parts.map { try resolve($0) })
+        case .not(let inner):
+            let inner = try resolve(inner)
+            if case .constant(let value) = inner { return .constant(!value) }
+            return .not(inner)
+        }
+    }
+
+    // MARK: - Comparisons
+
+    /// A side of a comparison after its keys have been looked up.
+    enum Side {
+        case constant(AttributeValue)
+        case path(QueryKeyPath)
+        case collection([QueryExpression])
+
+        var path: QueryKeyPath? { if case .path(let path) = self { path } else { nil } }
+        var isToMany: Bool { path?.isToMany ?? false }
+
+        var expression: QueryExpression {
+            switch self {
+            case .constant(let value): .constant(value)
+            case .path(let path): path.keys.isEmpty ? .evaluatedObject : .keyPath(path.keys)
+            case .collection(let elements): .collection(elements)
+            }
+        }
+    }
+
+    private mutating func side(_ expression: QueryExpression) throws -> Side {
+        switch expression {
+        case .constant(let value):
+            return .constant(ValueOrder.isMissing(value) ? .null : value)
+        case .evaluatedObject:
+            return .path(QueryKeyPath(of: entity))
+        case .keyPath(let keys):
+            return .path(try keyPath(keys))
+        case .variable(let name):
+            throw QuireError(.invalidQuery, "No value is given for the variable $\(name).")
+        case .collection(let elements):
+            return .collection(try elements.map { try side($0).expression })
+        }
+    }
+
+    mutating func keyPath(_ keys: [String]) throws -> QueryKeyPath {
+        let path = try QueryKeyPath(keys, from: entity, in: layout)
+        if case .slot(let slot) = path.end, !slot.isStored, !allowsTransient {
+            throw QuireError(
+                .invalidQuery,
+                "“\(path.text)” of \(entity.name) is transient; a store cannot be asked for it.",
+                subject: .init(entity: entity.name, property: path.text))
+        }
+        if let step = path.steps.first(where: { $0.relationship.description.isTransient }),
+            !allowsTransient
+        {
+            throw QuireError(
+                .invalidQuery,
+                "“\(step.relationship.name)” of \(step.source.name) is transient; a store cannot "
+                    + "be asked for it.",
+                subject: .init(entity: step.source.name, property: step.relationship.name))
+        }
+        keyPaths[path.keys] = path
+        return path
+    }
+
+    private mutating func resolve(_ comparison: QueryComparison) throws -> QueryPredicate {
+        var comparison = comparison
+        var left = try side(comparison.left)
+        var right = try side(comparison.right)
+        if comparison.modifier == .direct {
+            rewriteMembership(&comparison, &left, &right)
+            flip(&comparison, &left, &right)
+        }
+        try checkShape(comparison, left, right)
+        if let rewritten = try rewriteCollection(comparison, left, right) { return rewritten }
+        (left, right) = try typed(comparison, left, right)
+        comparison.left = left.expression
+        comparison.right = right.expression
+        return try simplify(comparison)
+    }
+
+    /// What IN and CONTAINS say of the objects of a to-many relationship, said with ANY.
+    private func rewriteMembership(
+        _ comparison: inout QueryComparison, _ left: inout Side, _ right: inout Side
+    ) {
+        if comparison.operator == .in, right.isToMany, !left.isToMany {
+            swap(&left, &right)
+        } else if comparison.operator == .contains, left.isToMany, !right.isToMany,
+            case .object? = left.path?.end
+        {
+            // The sides are as they should be.
+        } else {
+            return
+        }
+        comparison.operator = .equal
+        comparison.modifier = .any
+    }
+
+    /// Brings the key path to the left of a constant.
+    private func flip(
+        _ comparison: inout QueryComparison, _ left: inout Side, _ right: inout Side
+    ) {
+        guard case .constant = left, case .path = right, let flipped = comparison.operator.flipped
+        else { return }
+        comparison.operator = flipped
+        swap(&left, &right)
+    }
+
+    private func checkShape(_ comparison: QueryComparison, _ left: Side, _ right: Side) throws {
+        if case .collection = left {
+            throw invalid(comparison, "a collection can stand only on the right of IN and BETWEEN")
+        }
+        if comparison.modifier == .direct, left.isToMany {
+            throw PredicateEvaluator.needsModifier(left.expression)
+        }
+        if comparison.modifier != .direct, !left.isToMany {
+            throw invalid(
+                comparison,
+                "“\(left.expression)” leads to one value at most; ANY, ALL and NONE need a key path "
+                    + "through a to-many relationship")
+        }
+        if right.isToMany {
+            throw invalid(
+                comparison,
+                "“\(right.expression)” leads to any number of values and stands on the right; write "
+                    + "it on the left, with ANY or ALL before it")
+        }
+        switch (comparison.operator, right) {
+        case (.in, _): return
+        case (.between, .collection(let bounds)) where bounds.count == 2: return
+        case (.between, _):
+            throw invalid(comparison, "BETWEEN needs two bounds, as in BETWEEN {1, 5}")
+        case (_, .collection):
+            throw invalid(comparison, "a collection can stand only on the right of IN and BETWEEN")
+        default: return
+        }
+    }
+
+    /// IN with key paths among the elements, said with ==.
+    private mutating func rewriteCollection(
+        _ comparison: QueryComparison, _ left: Side, _ right: Side
+    ) throws -> QueryPredicate? {
+        guard comparison.operator == .in, case .collection(let elements) = right,
+            elements.contains(where: { !$0.isConstant })
+        else { return nil }
+        guard comparison.modifier != .all else {
+            throw invalid(comparison, "key paths in the collection are not supported with ALL")
+        }
+        return .any(
+            of: try elements.map { element in
+                try resolve(
+                    QueryComparison(
+                        left.expression, .equal, element, modifier: comparison.modifier,
+                        options: comparison.options))
+            })
+    }
+
+    private func simplify(_ comparison: QueryComparison) throws -> QueryPredicate {
+        var comparison = comparison
+        if case .constant(.string(let pattern)) = comparison.right {
+            if comparison.operator == .like,
+                let simpler = TextPattern(pattern, comparison.options).simpler
+            {
+                comparison.operator = simpler.operator
+                comparison.right = .constant(.string(simpler.text))
+            }
+            if comparison.operator == .matches {
+                try TextFunctions.check(pattern, comparison.options)
+            }
+        }
+        guard comparison.left.isConstant, comparison.right.isConstant else {
+            return .comparison(comparison)
+        }
+        return .constant(try PredicateEvaluator(subject: nil).holds(.comparison(comparison)))
+    }
+
+    func invalid(_ comparison: QueryComparison, _ problem: String) -> QuireError {
+        QuireError(
+            .invalidQuery,
+            "“\(QueryPredicate.comparison(comparison))” makes no sense: \(problem).",
+            subject: .init(entity: entity.name))
+    }
+}
+
+extension QueryComparison.Operator {
+    /// The operator that says the same with the sides exchanged.
+    fileprivate var flipped: QueryComparison.Operator? {
+        switch self {
+        case .equal, .notEqual: self
+        case .less: .greater
+        case .lessOrEqual: .greaterOrEqual
+        case .greater: .less
+        case .greaterOrEqual: .lessOrEqual
+        default: nil
+        }
+    }
+}
+
+extension QueryExpression {
+    /// Whether it is the same for every object.
+    fileprivate var isConstant: Bool {
+        switch self {
+        case .constant: true
+        case .collection(let elements): elements.allSatisfy(\.isConstant)
+        case .keyPath, .evaluatedObject, .variable: false
+        }
+    }
+}
+
+extension QueryPredicate {
+    /// All of several conditions, without those that are always true.
+    fileprivate static func all(of parts: [QueryPredicate]) -> QueryPredicate {
+        if parts.contains(.constant(false)) { return .constant(false) }
+        let parts = parts.filter { $0 != .constant(true) }
+        return parts.isEmpty ? .constant(true) : parts.count == 1 ? parts[0] : .and(parts)
+    }
+
+    /// One of several conditions, without those that are always false.
+    fileprivate static func any(of parts: [QueryPredicate]) -> QueryPredicate {
+        if parts.contains(.constant(true)) { return .constant(true) }
+        let parts = parts.filter { $0 != .constant(false) }
+        return parts.isEmpty ? .constant(false) : parts.count == 1 ? parts[0] : .or(parts)
+    }
+}

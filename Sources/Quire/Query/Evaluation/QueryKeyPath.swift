@@ -1,0 +1,141 @@
+/// A key path with every key looked up in the model.
+struct QueryKeyPath: Sendable {
+    /// A relationship on the way.
+    struct Step: Sendable {
+        let relationship: EntityLayout.Relationship
+        let source: EntityLayout
+        let destination: EntityLayout
+    }
+
+    /// What stands at the end.
+    enum End: Sendable {
+        /// The object that the relationships lead to; without any, the object tested.
+        case object
+        /// A value of that object.
+        case slot(EntityLayout.Slot)
+    }
+
+    /// The entity it begins at.
+    let entity: EntityLayout
+    /// The relationships on the way.
+    private(set) var steps: [Step] = []
+    /// What stands at the end.
+    private(set) var end = End.object
+    /// The keys, without `objectID` at the end, which means the same as the object.
+    private(set) var keys: [String] = []
+
+    /// The key that stands for the object itself.
+    static let objectKey = "objectID"
+
+    /// Whether it leads to any number of values.
+    var isToMany: Bool { steps.contains { $0.relationship.isToMany } }
+
+    /// The keys as they are written.
+    var text: String { keys.isEmpty ? "SELF" : keys.joined(separator: ".") }
+
+    /// The path of the object itself.
+    init(of entity: EntityLayout) { self.entity = entity }
+
+    /// Looks up keys.
+    ///
+    /// - Throws: ``QuireError`` with code `unknownKey`, or `invalidQuery` for a property that has no value to
+    ///   compare.
+    init(_ keys: [String], from entity: EntityLayout, in layout: ModelLayout) throws {
+        self.entity = entity
+        var current = entity
+        var position = 0
+        while position < keys.count {
+            let key = keys[position]
+            position += 1
+            guard case .object = end else {
+                throw QuireError(
+                    .unknownKey,
+                    "“\(text)” of \(entity.name) is an attribute, so “\(key)” cannot follow it.",
+                    subject: .init(entity: entity.name, property: keys.joined(separator: ".")))
+            }
+            guard let property = current.properties[key] else {
+                if key == Self.objectKey, position == keys.count { return }
+                throw Self.unknownKey(key, of: current)
+            }
+            self.keys.append(key)
+            switch property {
+            case .relationship(let index):
+                let relationship = current.relationships[index]
+                let destination = layout.destination(of: relationship)
+                steps.append(
+                    Step(relationship: relationship, source: current, destination: destination))
+                current = destination
+            case .attribute(let slot):
+                end = .slot(current.slots[slot])
+            case .composite:
+                let slot = try Self.element(of: key, keys, &position, in: current)
+                self.keys += keys[(self.keys.count)..<position]
+                end = .slot(slot)
+            case .fetched:
+                throw QuireError(
+                    .invalidQuery,
+                    "“\(key)” of \(current.name) is a fetched property; a query cannot use it.",
+                    subject: .init(entity: current.name, property: key))
+            }
+        }
+    }
+
+    /// The element of a composite attribute, which further keys name.
+    private static func element(
+        of key: String, _ keys: [String], _ position: inout Int, in entity: EntityLayout
+    ) throws -> EntityLayout.Slot {
+        var name = key
+        while position < keys.count {
+            name += "." + keys[position]
+            position += 1
+            switch entity.properties[name] {
+            case .attribute(let slot)?: return entity.slots[slot]
+            case .composite?: continue
+            default: throw unknownKey(name, of: entity)
+            }
+        }
+        throw QuireError(
+            .invalidQuery,
+            "“\(name)” of \(entity.name) is a composite attribute; name one of its elements.",
+            subject: .init(entity: entity.name, property: name))
+    }
+
+    private static func unknownKey(_ key: String, of entity: EntityLayout) -> QuireError {
+        let close = CloseNames.of(key, among: Array(entity.properties.keys))
+        let advice =
+            close.isEmpty
+            ? "its properties are: \(entity.propertyNames.joined(separator: ", "))"
+            : "did you mean \(close.map { "“\($0)”" }.joined(separator: " or "))?"
+        return QuireError(
+            .unknownKey,
+            "\(entity.name) has no property “\(key)”; \(advice)\(close.isEmpty ? "." : "")",
+            subject: .init(entity: entity.name, property: key))
+    }
+}
+
+/// Finds what somebody may have meant who mistyped a name.
+enum CloseNames {
+    /// Names that differ by case or by few letters, the closest first, at most three.
+    static func of(_ name: String, among names: [String]) -> [String] {
+        let wanted = Array(name.lowercased())
+        let bound = max(1, wanted.count / 3)
+        return names.map { (distance(wanted, Array($0.lowercased())), $0) }
+            .filter { $0.0 <= bound }.sorted { $0 < $1 }.prefix(3).map(\.1)
+    }
+
+    /// The number of letters to insert, remove or replace to get from one word to the other.
+    private static func distance(_ left: [Character], _ right: [Character]) -> Int {
+        guard !left.isEmpty, !right.isEmpty else { return max(left.count, right.count) }
+        var row = Array(0...right.count)
+        for (i, character) in left.enumerated() {
+            var diagonal = row[0]
+            row[0] = i + 1
+            for (j, other) in right.enumerated() {
+                let replaced = diagonal + (character == other ? 0 : 1)
+                diagonal = row[j + 1]
+                row[j + 1] = min(replaced, row[j] + 1, row[j + 1] + 1)
+            }
+        }
+        return row[right.count]
+    }
+}

@@ -1,0 +1,20 @@
+/// Something that predicates are tested on in memory: an object of a context, or a stand-in for one.
+public protocol QuerySubject {
+    /// The object's identifier, which `SELF`, `objectID` and comparisons of relationships mean.
+    var objectID: ManagedObjectID { get }
+
+    /// The value of a property.
+    ///
+    /// - Throws: ``QuireError`` with code `unknownKey` if there is no such property.
+    func queryValue(forKey key: String) throws -> QueryValue
+}
+
+/// What a subject has under a key.
+public enum QueryValue {
+    /// The value of an attribute, or the missing object of a to-one relationship.
+    case value(AttributeValue)
+    /// The object of a to-one relationship.
+    case object(any QuerySubject)
+    /// The objects of a to-many relationship.
+    case objects([any QuerySubject])
+}

@@ -1,0 +1,42 @@
+extension SortOrdering {
+    /// What an object is sorted by: compute it once for each object and compare with ``compare(_:_:)``.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidQuery` if the key path leads through a to-many relationship, or
+    ///   `unknownKey`.
+    public func sortValue(of subject: some QuerySubject) throws -> AttributeValue {
+        let value = try PredicateEvaluator(subject: subject).value(of: .key(keyPath))
+        guard !options.isEmpty, let text = value.text else { return value }
+        return .string(TextFolding.fold(text, options))
+    }
+
+    /// Negative, zero or positive as an object with the left value comes before, beside or behind one with the
+    /// right value. Missing values are the smallest.
+    public func compare(_ left: AttributeValue, _ right: AttributeValue) -> Int {
+        let order =
+            ValueOrder.compare(left, right)
+            ?? {
+                switch (ValueOrder.isMissing(left), ValueOrder.isMissing(right)) {
+                case (true, false): -1
+                case (false, true): 1
+                default: 0
+                }
+            }()
+        return ascending ? order : -order
+    }
+}
+
+extension Array where Element: QuerySubject {
+    /// The objects in the order of orderings, and then of their primary keys, new objects last.
+    public func sorted(by orderings: [SortOrdering]) throws -> [Element] {
+        let keyed = try map { subject in
+            (subject: subject, values: try orderings.map { try $0.sortValue(of: subject) })
+        }
+        return keyed.sorted { left, right in
+            for (index, ordering) in orderings.enumerated() {
+                let order = ordering.compare(left.values[index], right.values[index])
+                if order != 0 { return order < 0 }
+            }
+            return ValueOrder.compareObjects(left.subject.objectID, right.subject.objectID) < 0
+        }.map(\.subject)
+    }
+}

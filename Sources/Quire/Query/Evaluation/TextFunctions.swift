@@ -1,0 +1,112 @@
+import Synchronization
+
+/// What SQL and memory ask about texts in common. Patterns are compiled once and kept.
+///
+/// A store registers three SQL functions that call these: `QUIRE_FOLD(text, options)`,
+/// `QUIRE_LIKE(pattern, text, options)` and `QUIRE_MATCHES(pattern, text, options)`, all deterministic, where
+/// options is the raw value of ``QueryComparison/Options`` and a result is NULL if the text or pattern is.
+enum TextFunctions {
+    /// The name of the SQL function that folds a text.
+    static let foldName = "QUIRE_FOLD"
+    /// The name of the SQL function behind `LIKE`.
+    static let likeName = "QUIRE_LIKE"
+    /// The name of the SQL function behind `MATCHES`.
+    static let matchesName = "QUIRE_MATCHES"
+
+    /// The text without differences that the options ignore.
+    static func fold(_ text: String, options: Int64) -> String {
+        TextFolding.fold(text, comparisonOptions(options))
+    }
+
+    /// Whether the text has the pattern's form.
+    static func like(pattern: String, text: String, options: Int64) -> Bool {
+        like(pattern, text, comparisonOptions(options))
+    }
+
+    /// Whether the text matches the regular expression.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidQuery` if it is none or takes too long.
+    static func matches(pattern: String, text: String, options: Int64) throws -> Bool {
+        try matches(pattern, text, comparisonOptions(options))
+    }
+
+    static func like(
+        _ pattern: String, _ text: String, _ options: QueryComparison.Options
+    ) -> Bool {
+        patterns.value(for: PatternKey(pattern: pattern, options: options)) {
+            TextPattern(pattern, options)
+        }.matches(text)
+    }
+
+    static func matches(
+        _ pattern: String, _ text: String, _ options: QueryComparison.Options
+    ) throws -> Bool {
+        try expression(pattern, options).matches(text)
+    }
+
+    /// Checks a pattern of `MATCHES`.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidQuery` if it is no regular expression.
+    static func check(_ pattern: String, _ options: QueryComparison.Options) throws {
+        _ = try expression(pattern, options)
+    }
+
+    private static func expression(
+        _ pattern: String, _ options: QueryComparison.Options
+    ) throws -> TextExpression {
+        try expressions.value(for: PatternKey(pattern: pattern, options: options)) {
+            try TextExpression(pattern, options)
+        }
+    }
+
+    private static func comparisonOptions(_ bits: Int64) -> QueryComparison.Options {
+        QueryComparison.Options(rawValue: UInt8(truncatingIfNeeded: bits))
+    }
+
+    private static let patterns = PatternCache<TextPattern>()
+    private static let expressions = PatternCache<TextExpression>()
+}
+
+private struct PatternKey: Hashable {
+    let pattern: String
+    let options: QueryComparison.Options
+
+    /// By bytes, as equal texts may be of different bytes.
+    static func == (left: PatternKey, right: PatternKey) -> Bool {
+        left.options == right.options && left.pattern.utf8.elementsEqual(right.pattern.utf8)
+    }
+
+    func hash(into hasher: inout Hasher) {
+        hasher.combine(pattern.utf8.count)
+        hasher.combine(pattern)
+        hasher.combine(options)
+    }
+}
+
+/// Keeps the patterns compiled last, and the very last one at hand, as a fetch asks for one again and again.
+private final class PatternCache<Pattern: Sendable>: Sendable {
+    private struct Content {
+        var last: (key: PatternKey, pattern: Pattern)?
+        var patterns: [PatternKey: Pattern] = [:]
+    }
+
+    private static var greatestCount: Int { 256 }
+    private let content = Mutex(Content())
+
+    func value(for key: PatternKey, make: () throws -> Pattern) rethrows -> Pattern {
+        let known = content.withLock { content -> Pattern? in
+            if let last = content.last, last.key == key { return last.pattern }
+            guard let pattern = content.patterns[key] else { return nil }
+            content.last = (key, pattern)
+            return pattern
+        }
+        if let known { return known }
+        let made = try make()
+        content.withLock { content in
+            if content.patterns.count >= Self.greatestCount { content.patterns.removeAll() }
+            content.patterns[key] = made
+            content.last = (key, made)
+        }
+        return made
+    }
+}
