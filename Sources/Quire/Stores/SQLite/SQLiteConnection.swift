@@ -1,0 +1,170 @@
+import CSQLite
+
+/// The owner of a connection to a database.
+///
+/// Unchecked because a connection is used by one thread at a time: whoever holds it does so under a lock, or has
+/// taken it out of a pool. The library's own locks are therefore off.
+final class SQLiteConnection: @unchecked Sendable {
+    /// What a connection may do.
+    enum Mode {
+        /// Make the file if it is not there.
+        case creating
+        /// Read and write a file that is there.
+        case writing
+        /// Read a file that others may write.
+        case reading
+        /// Read a file that nobody writes, without any lock or file beside it.
+        case immutable
+    }
+
+    /// The library's connection. Valid until ``close()``.
+    let handle: OpaquePointer
+    /// The path of the database.
+    let path: String
+    private var statements: [String: SQLiteStatement] = [:]
+    private var isClosed = false
+
+    /// How many prepared statements are kept.
+    private static let greatestStatementCount = 512
+
+    /// Opens a database with everything off that a hostile file could use.
+    init(path: String, mode: Mode) throws {
+        self.path = path
+        var flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
+        var name = path.hasPrefix("/") ? path : "./" + path
+        switch mode {
+        case .creating: flags |= SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
+        case .writing: flags |= SQLITE_OPEN_READWRITE
+        case .reading: flags |= SQLITE_OPEN_READONLY
+        case .immutable:
+            flags |= SQLITE_OPEN_READONLY | SQLITE_OPEN_URI
+            name = "file:" + Self.percentEncoded(path) + "?immutable=1"
+        }
+        var opened: OpaquePointer?
+        let code = sqlite3_open_v2(name, &opened, flags, nil)
+        guard let opened, code == SQLITE_OK else {
+            let failure = SQLiteFailure(
+                code: opened == nil ? SQLITE_NOMEM : code,
+                message: opened.map { String(cString: sqlite3_errmsg($0)) } ?? "out of memory")
+            sqlite3_close(opened)
+            throw failure
+        }
+        handle = opened
+        for (option, value) in [
+            (SQLITE_DBCONFIG_DEFENSIVE, 1), (SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0),
+            (SQLITE_DBCONFIG_DQS_DML, 0), (SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0),
+        ] as [(Int32, Int32)] {
+            _ = quire_sqlite3_db_config_int(handle, option, value)
+        }
+        sqlite3_limit(handle, SQLITE_LIMIT_ATTACHED, 1)  // What VACUUM needs.
+        sqlite3_limit(handle, SQLITE_LIMIT_WORKER_THREADS, 0)
+    }
+
+    deinit { close() }
+
+    /// Ends the connection. Closing twice does nothing.
+    func close() {
+        guard !isClosed else { return }
+        isClosed = true
+        statements.removeAll()
+        // Waits for statements that somebody still holds, rather than failing.
+        sqlite3_close_v2(handle)
+    }
+
+    /// Leaves the write-ahead log as it is when the connection ends.
+    func keepLogOnClose() {
+        _ = quire_sqlite3_db_config_int(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    }
+
+    // MARK: - Statements
+
+    /// Runs statements that return nothing of interest.
+    func execute(_ sql: String) throws {
+        if sqlite3_exec(handle, sql, nil, nil, nil) != SQLITE_OK { throw failure() }
+    }
+
+    /// A new prepared statement.
+    func prepare(_ sql: String, isKept: Bool = false) throws -> SQLiteStatement {
+        var prepared: OpaquePointer?
+        var sql = sql
+        let code = sql.withUTF8 {
+            let bytes = UnsafeRawBufferPointer($0).baseAddress?.assumingMemoryBound(to: CChar.self)
+            return sqlite3_prepare_v3(
+                handle, bytes, Int32($0.count), UInt32(isKept ? SQLITE_PREPARE_PERSISTENT : 0),
+                &prepared, nil)
+        }
+        guard code == SQLITE_OK else { throw failure() }
+        guard let prepared else {
+            throw SQLiteFailure(code: SQLITE_MISUSE, message: "empty statement")
+        }
+        return SQLiteStatement(prepared)
+    }
+
+    /// Hands out a prepared statement, which is kept for the next time, and resets it afterwards.
+    func withStatement<Result>(
+        _ sql: String, _ body: (SQLiteStatement) throws -> Result
+    ) throws -> Result {
+        let statement = try keptStatement(sql)
+        statement.isInUse = true
+        defer {
+            statement.isInUse = false
+            statement.reset()
+        }
+        return try body(statement)
+    }
+
+    /// A prepared statement, which is kept for the next time. The caller resets it.
+    func keptStatement(_ sql: String) throws -> SQLiteStatement {
+        if let statement = statements[sql] {
+            return statement.isInUse ? try prepare(sql) : statement
+        }
+        let statement = try prepare(sql, isKept: true)
+        if statements.count >= Self.greatestStatementCount {
+            statements = statements.filter { $0.value.isInUse }
+        }
+        statements[sql] = statement
+        return statement
+    }
+
+    /// The first column of the first row as an integer; `nil` if there is no row or the value is NULL.
+    func integer(_ sql: String, _ arguments: Int64...) throws -> Int64? {
+        try withStatement(sql) { statement in
+            for (index, argument) in arguments.enumerated() {
+                try statement.bind(argument, at: Int32(index + 1))
+            }
+            guard try statement.step(), !statement.isNull(0) else { return nil }
+            return statement.integer(0)
+        }
+    }
+
+    /// The number of rows that the last statement changed.
+    var changeCount: Int { Int(sqlite3_changes64(handle)) }
+
+    /// Whether a transaction is open.
+    var isInTransaction: Bool { sqlite3_get_autocommit(handle) == 0 }
+
+    /// What went wrong last.
+    func failure() -> SQLiteFailure {
+        SQLiteFailure(
+            code: sqlite3_extended_errcode(handle), message: String(cString: sqlite3_errmsg(handle))
+        )
+    }
+
+    /// Gives back memory that is not needed any more.
+    func releaseMemory() { sqlite3_db_release_memory(handle) }
+
+    private static func percentEncoded(_ path: String) -> String {
+        var result = ""
+        for byte in path.utf8 {
+            switch byte {
+            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, UInt8(ascii: "/"), UInt8(ascii: "."),
+                UInt8(ascii: "-"), UInt8(ascii: "_"):
+                result.unicodeScalars.append(Unicode.Scalar(byte))
+            default:
+                let digits = String(byte, radix: 16, uppercase: true)
+                result += digits.utf8.count == 1 ? "%0" + digits : "%" + digits
+            }
+        }
+        return result
+    }
+}

@@ -1,0 +1,46 @@
+import Foundation
+
+/// Decimal numbers as Core Data's stores keep them: as an integer, or as the nearest floating-point number.
+///
+/// A floating-point number stands for its shortest decimal text, so 0.1 comes back as 0.1.
+enum SQLiteDecimal {
+    /// What is written for a decimal number.
+    enum Stored: Equatable {
+        case integer(Int64)
+        case double(Double)
+    }
+
+    /// The stored form. `nil` for what is not a number.
+    static func stored(_ value: Decimal) -> Stored? {
+        if value.isNaN { return nil }
+        let text = value.description
+        if let integer = Int64(text) { return .integer(integer) }
+        return Double(text).map { .double($0) }
+    }
+
+    /// The number that a floating-point number stands for; `nil` if it is infinite or too large or small.
+    static func decimal(_ value: Double) -> Decimal? {
+        guard value.isFinite else { return nil }
+        // Most have few digits. With at most 15 the scaled number is exact, and dividing it rounds correctly.
+        var scale = 1.0
+        for exponent in 0...6 {
+            let scaled = (value * scale).rounded()
+            if abs(scaled) >= 1e15 { break }
+            if scaled / scale == value {
+                return Decimal(
+                    sign: scaled < 0 ? .minus : .plus, exponent: -exponent,
+                    significand: Decimal(Int64(abs(scaled))))
+            }
+            scale *= 10
+        }
+        return decimal(value.description)
+    }
+
+    /// The number that a text is; `nil` if it is none.
+    static func decimal(_ text: String) -> Decimal? {
+        guard let decimal = Decimal(string: text, locale: nil), !decimal.isNaN,
+            Double(text) != nil
+        else { return nil }
+        return decimal
+    }
+}

@@ -1,0 +1,87 @@
+import Foundation
+
+/// The files in which a store keeps large binary values: `.NAME_SUPPORT/_EXTERNAL_DATA/UUID` beside the store,
+/// where NAME is the store's name without extension.
+///
+/// A file never changes once it has its name. It is there, on disk, before the transaction commits that refers to
+/// it, and goes only after one has committed that does not any more.
+struct SQLiteExternalData: ExternalDataReading {
+    /// The folder of the files.
+    let folder: String
+
+    /// Values up to this size are kept in the row.
+    static let greatestInlineSize = 100 * 1024
+
+    /// The files of the store at a path.
+    init(storePath: String) {
+        let name = FileSystem.name(of: storePath)
+        let stem: Substring
+        if let dot = name.lastIndex(of: "."), dot != name.startIndex {
+            stem = name[..<dot]
+        } else {
+            stem = name[...]
+        }
+        let support = FileSystem.path(FileSystem.folder(of: storePath), ".\(stem)_SUPPORT")
+        folder = FileSystem.path(support, "_EXTERNAL_DATA")
+    }
+
+    func path(ofFileNamed name: String) -> String { FileSystem.path(folder, name) }
+
+    func data(named name: String) throws -> Data {
+        guard Self.isFileName(name) else {
+            throw QuireError(
+                .invalidFormat,
+                "“\(name)” is no name of a file with external data; the store is damaged.",
+                subject: .init(file: folder))
+        }
+        let path = path(ofFileNamed: name)
+        do {
+            return try FileSystem.contents(of: path)
+        } catch let error as QuireError where error.code == .notFound {
+            throw QuireError(
+                .storeUnavailable,
+                "The file “\(path)” that holds a value of the store is missing; restore it from a backup.",
+                subject: .init(file: path), underlying: error)
+        }
+    }
+
+    // MARK: - The form of a value
+
+    /// Whether a text is 8-4-4-4-12 hexadecimal digits. Nothing else may become part of a path.
+    static func isFileName(_ name: String) -> Bool { isFileName(name.utf8) }
+
+    private static func isFileName(_ name: some Collection<UInt8>) -> Bool {
+        guard name.count == 36 else { return false }
+        return name.enumerated().allSatisfy { position, byte in
+            switch position {
+            case 8, 13, 18, 23: byte == UInt8(ascii: "-")
+            default:
+                (0x30...0x39).contains(byte) || (0x41...0x46).contains(byte)
+                    || (0x61...0x66).contains(byte)
+            }
+        }
+    }
+
+    /// Whether a stored value has the form that a value in the row or in a file must have.
+    static func isWellFormed(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        switch bytes.first {
+        case ExternalDataTag.inline: true
+        case ExternalDataTag.external: fileName(in: bytes) != nil
+        default: false
+        }
+    }
+
+    /// The name of the file that a stored value refers to; `nil` if it refers to none.
+    static func fileName(in bytes: UnsafeRawBufferPointer) -> String? {
+        guard bytes.first == ExternalDataTag.external, bytes.count >= 37,
+            bytes.count == 37 || bytes[37] == 0
+        else { return nil }
+        let name = bytes[1..<37]
+        return isFileName(name) ? String(decoding: name, as: UTF8.self) : nil
+    }
+
+    /// The stored value that refers to a file.
+    static func reference(toFileNamed name: String) -> Data {
+        Data([ExternalDataTag.external] + Array(name.utf8) + [0])
+    }
+}

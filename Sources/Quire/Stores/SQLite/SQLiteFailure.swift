@@ -1,0 +1,105 @@
+import CSQLite
+
+/// A call of SQLite that failed: its code and what SQLite says about it.
+struct SQLiteFailure: Error, CustomStringConvertible {
+    /// The extended result code.
+    let code: Int32
+    /// SQLite's message.
+    let message: String
+
+    /// The code without its extension.
+    var primaryCode: Int32 { code & 0xFF }
+
+    var description: String { "SQLite error \(code): \(message)" }
+
+    /// Whether the file may be in a state that nobody knows, so that the store must not go on writing.
+    ///
+    /// After a failed fsync the kernel may have dropped what was to be written, and the next fsync succeeds all the
+    /// same. So a failure is never followed by another try.
+    var leavesFileUnknown: Bool {
+        primaryCode == SQLITE_IOERR && code != Self.sharedMemoryMap && code != Self.sharedMemorySize
+    }
+
+    // The extended codes are macros that compute, which Swift does not import.
+    private static let sharedMemorySize = SQLITE_IOERR | (19 << 8)
+    private static let sharedMemoryMap = SQLITE_IOERR | (21 << 8)
+    /// A primary key is taken.
+    static let primaryKeyConstraint = SQLITE_CONSTRAINT | (6 << 8)
+    /// A row number is taken.
+    static let rowNumberConstraint = SQLITE_CONSTRAINT | (10 << 8)
+    /// A value of a unique index is taken.
+    static let uniqueConstraint = SQLITE_CONSTRAINT | (8 << 8)
+}
+
+extension SQLiteFailure {
+    /// The error to throw to callers of the store.
+    ///
+    /// The one place that chooses codes and sentences for what SQLite reports.
+    ///
+    /// - Parameters:
+    ///   - path: The store's path.
+    ///   - schema: To name entity and properties of a broken constraint, if it is known already.
+    func error(path: String, schema: SQLSchema? = nil) -> QuireError {
+        let subject = QuireError.Subject(file: path)
+        func make(_ code: QuireError.Code, _ sentence: String) -> QuireError {
+            QuireError(code, sentence, subject: subject, underlying: self)
+        }
+        switch primaryCode {
+        case SQLITE_FULL:
+            return make(
+                .outOfSpace,
+                "The disk is too full to save “\(path)”; free some space and try again.")
+        case SQLITE_READONLY:
+            return make(
+                .readOnly,
+                "“\(path)” cannot be written; check the permissions of the file and its folder.")
+        case SQLITE_BUSY, SQLITE_LOCKED:
+            return make(
+                .locked, "“\(path)” is in use by another process; try again when it has finished.")
+        case SQLITE_CORRUPT:
+            return make(.invalidFormat, "“\(path)” is damaged: \(message).")
+        case SQLITE_NOTADB:
+            return make(.invalidFormat, "“\(path)” is not a SQLite database.")
+        case SQLITE_CONSTRAINT:
+            return constraintError(path: path, schema: schema)
+        case SQLITE_CANTOPEN:
+            return make(
+                .storeUnavailable,
+                "“\(path)” cannot be opened; check that it is there and who may read it and its folder."
+            )
+        case SQLITE_PERM, SQLITE_AUTH:
+            return make(.storeUnavailable, "“\(path)” may not be used in this way: \(message).")
+        case SQLITE_TOOBIG:
+            return make(.invalidValue, "A value is too large for “\(path)”: \(message).")
+        case SQLITE_NOMEM:
+            return make(.storeUnavailable, "There is not enough memory to use “\(path)”.")
+        case SQLITE_IOERR:
+            return make(
+                .storeUnavailable,
+                "Reading or writing “\(path)” failed (\(message), code \(code)); open it again before saving."
+            )
+        default:
+            return make(.storeUnavailable, "“\(path)” cannot be used: \(message) (code \(code)).")
+        }
+    }
+
+    private func constraintError(path: String, schema: SQLSchema?) -> QuireError {
+        if code == Self.primaryKeyConstraint || code == Self.rowNumberConstraint {
+            return QuireError(
+                .mergeConflict,
+                "Another process gave the same identifiers to objects of its own in “\(path)”; save again.",
+                subject: .init(file: path), underlying: self)
+        }
+        guard let found = schema?.uniqueProperties(inMessage: message) else {
+            return QuireError(
+                .constraintConflict, "“\(path)” does not allow the change: \(message).",
+                subject: .init(file: path), underlying: self)
+        }
+        let names = found.properties.map { "“\($0)”" }.joined(separator: " and ")
+        return QuireError(
+            .constraintConflict,
+            "Another “\(found.entity)” has the same \(names), which must be unique; change one of them.",
+            subject: .init(entity: found.entity, property: found.properties.first, file: path),
+            underlying: self)
+    }
+}

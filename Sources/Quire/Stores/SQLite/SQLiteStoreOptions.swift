@@ -1,0 +1,34 @@
+/// How a SQLite store uses its file.
+public struct SQLiteStoreOptions: Sendable {
+    /// How SQLite keeps a transaction whole.
+    public enum Journal: Sendable {
+        /// Write-ahead log, or where the file system cannot have one (on a network), a rollback journal.
+        case automatic
+        /// A log beside the store while it is open. Readers never wait.
+        case writeAheadLog
+        /// A rollback journal that is emptied after each save.
+        case rollback
+    }
+
+    /// What a save waits for.
+    public enum Synchronization: Sendable {
+        /// Every save is on disk when it returns, and survives power loss.
+        case full
+        /// The store stays whole, but **a power loss may take back the last saves** although they returned.
+        case normal
+    }
+
+    /// Whether the store is opened without leaving any trace.
+    public var isReadOnly = false
+    /// How SQLite keeps a transaction whole.
+    public var journal = Journal.automatic
+    /// What a save waits for.
+    public var synchronization = Synchronization.full
+    /// The greatest size of the page cache of each connection, in bytes.
+    public var cacheSize = 16 << 20
+    /// How long to wait for another process that is writing.
+    public var busyTimeout = Duration.seconds(5)
+
+    /// The usual options.
+    public init() {}
+}
