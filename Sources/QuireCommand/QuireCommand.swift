@@ -1,6 +1,69 @@
 import ArgumentParser
+import Foundation
+import Quire
 
+/// The command: parses its arguments, runs a verb and exits with a code of ``ExitStatus``.
 @main
 struct QuireCommand: AsyncParsableCommand {
-    mutating func run() async throws {}
+    static let configuration = CommandConfiguration(
+        commandName: "quire",
+        abstract: "Makes, reads, changes, checks and packs Quire documents and Core Data stores.",
+        discussion: """
+            PATH is a document package or a bare Core Data SQLite store. Objects are named by \
+            Entity/pN or by their URI, x-coredata://STORE-UUID/Entity/pN.
+
+            Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found (document, entity, key, object), \
+            4 invalid data (document, file, value, condition).
+
+            EXAMPLES:
+              quire new Library.quire --template Library
+              quire import Library.quire Book books.csv
+              quire fetch Library.quire Book --where 'year < 1800' --columns title,author.name
+              quire set Library.quire Book/p1 rating=4.5
+              quire open Library.quire
+            """,
+        version: "0.1.0",
+        groupedSubcommands: [
+            CommandGroup(
+                name: "Documents",
+                subcommands: [
+                    TemplatesCommand.self, NewCommand.self, OnDocument<InfoVerb>.self,
+                    OnDocument<ModelVerb>.self, OnDocument<CheckVerb>.self, OpenCommand.self,
+                ]),
+            CommandGroup(
+                name: "Objects",
+                subcommands: [
+                    OnDocument<FetchVerb>.self, OnDocument<InsertVerb>.self,
+                    OnDocument<SetVerb>.self, OnDocument<DeleteVerb>.self,
+                    OnDocument<ImportVerb>.self, OnDocument<DumpVerb>.self,
+                ]),
+            CommandGroup(name: "Archives", subcommands: [ExportCommand.self, ExtractCommand.self]),
+        ])
+
+    static func main() async {
+        let status = await run(Array(CommandLine.arguments.dropFirst()))
+        exit(status.rawValue)
+    }
+
+    /// Runs one command line.
+    static func run(_ arguments: [String]) async -> ExitStatus {
+        do {
+            var command = try parseAsRoot(arguments)
+            if var command = command as? any AsyncParsableCommand {
+                try await command.run()
+            } else {
+                try command.run()
+            }
+            return .success
+        } catch {
+            if exitCode(for: error) == .success {
+                // Help and the version are asked for, not errors.
+                print(fullMessage(for: error))
+                return .success
+            }
+            let failure = Failure(error, of: QuireCommand.self)
+            if !failure.sentence.isEmpty { Output.report(failure.sentence) }
+            return failure.status
+        }
+    }
 }

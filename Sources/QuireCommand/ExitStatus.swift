@@ -1,0 +1,76 @@
+import ArgumentParser
+import Quire
+
+/// The command's exit codes, which scripts rely on.
+enum ExitStatus: Int32 {
+    /// All went well.
+    case success = 0
+    /// It could not be done: no space, no permission, the document is open elsewhere, …
+    case failed = 1
+    /// The command line makes no sense.
+    case usage = 2
+    /// The document, entity, key or object that was named is not there.
+    case notFound = 3
+    /// A document, file, value or condition is not as it must be.
+    case invalidData = 4
+
+    /// The exit code for an error of the library.
+    init(_ code: QuireError.Code) {
+        switch code {
+        case .notFound, .unknownEntity, .unknownKey: self = .notFound
+        case .invalidFormat, .invalidModel, .incompatibleModel, .invalidValue, .validation,
+            .invalidQuery, .deleteDenied, .constraintConflict:
+            self = .invalidData
+        default: self = .failed
+        }
+    }
+}
+
+/// What went wrong, as the command reports it: a sentence and an exit code.
+struct Failure: Error {
+    /// A sentence, without `quire:` before it.
+    var sentence: String
+    /// The exit code.
+    var status: ExitStatus
+
+    /// The failure that an error means, or `nil` if it is a request for help, whose text is printed on
+    /// standard output.
+    init(_ error: any Error, of command: any ParsableArguments.Type) {
+        switch error {
+        case let failure as Failure: self = failure
+        case let error as QuireError: self.init(error)
+        default:
+            let parserCode = command.exitCode(for: error)
+            if parserCode == .validationFailure {
+                self.init(usage: error, of: command)
+            } else {
+                self.init(sentence: command.message(for: error), status: .failed)
+            }
+        }
+    }
+
+    init(sentence: String, status: ExitStatus) {
+        self.sentence = sentence
+        self.status = status
+    }
+
+    private init(_ error: QuireError) {
+        // A sentence per line of the terminal: what the library quotes from a file may hold line ends.
+        let sentence = error.message.split(whereSeparator: \.isNewline).joined(separator: " ")
+        self.init(sentence: sentence, status: ExitStatus(error.code))
+    }
+
+    /// A usage error: the parser's sentence, and where to read more.
+    private init(usage error: any Error, of command: any ParsableArguments.Type) {
+        var sentence = command.message(for: error)
+        if sentence.isEmpty { sentence = "Say what to do" }
+        if !".?!".contains(sentence.last ?? " ") { sentence += "." }
+        let hint = command.fullMessage(for: error).split(separator: "\n")
+            .compactMap { $0.firstMatch(of: /See '(?<help>.+)' for more information\./)?.help }
+            .last
+        if let hint { sentence += " See '\(hint)'." }
+        self.init(
+            sentence: sentence.split(whereSeparator: \.isNewline).joined(separator: " "),
+            status: .usage)
+    }
+}

@@ -1,0 +1,111 @@
+import ArgumentParser
+import Foundation
+import Quire
+
+/// `key=value` on the command line.
+struct Assignment: Equatable {
+    /// The property's name, or the dotted name of an element of a composite attribute.
+    var key: String
+    /// What is to the right of the first `=`.
+    var text: String
+
+    /// Whether a word is meant as an assignment. Identifiers and entity names hold no `=`.
+    static func isOne(_ word: String) -> Bool { word.contains("=") }
+
+    /// Reads a word.
+    ///
+    /// - Throws: `ValidationError`, a usage error.
+    init(_ word: String) throws {
+        guard let mark = word.firstIndex(of: "="), mark != word.startIndex else {
+            throw ValidationError("“\(word)” is not an assignment; write key=value.")
+        }
+        key = String(word[..<mark])
+        text = String(word[word.index(after: mark)...])
+    }
+
+    /// What the text stands for: nothing, a file's content, or itself. `@@` at the start is one `@`.
+    enum Source: Equatable {
+        case none
+        case file(String)
+        case text(String)
+    }
+
+    /// What the text stands for.
+    var source: Source {
+        if text.isEmpty { return .none }
+        if text.hasPrefix("@@") { return .text(String(text.dropFirst())) }
+        if text.hasPrefix("@") { return .file(String(text.dropFirst())) }
+        return .text(text)
+    }
+}
+
+extension Assignment {
+    /// Checks the assignment against an entity and reads its value, without changing anything.
+    ///
+    /// - Throws: `QuireError` with code `unknownKey`, `invalidValue` or `notFound`.
+    @MainActor
+    func resolved(for entity: EntityLayout, in document: DocumentSession) throws -> PropertyChange {
+        switch try entity.requireProperty(named: key) {
+        case .attribute(let slot):
+            return .attribute(key: key, try value(of: entity.slots[slot], in: entity))
+        case .relationship(let index):
+            let relationship = entity.relationships[index]
+            let objects = try related(by: relationship, in: document)
+            return try PropertyChange(relationship, objects, of: entity)
+        case .composite:
+            throw QuireError(
+                .invalidValue,
+                "\(entity.name).\(key) is composite; set its elements one by one, such as "
+                    + "\(entity.elementNames(of: key).first ?? "\(key).x").",
+                subject: .init(entity: entity.name, property: key))
+        case .fetched:
+            throw QuireError(
+                .invalidValue,
+                "\(entity.name).\(key) is a fetched property, which cannot be set.",
+                subject: .init(entity: entity.name, property: key))
+        }
+    }
+
+    private func value(
+        of slot: EntityLayout.Slot, in entity: EntityLayout
+    ) throws -> AttributeValue {
+        guard let attribute = slot.attribute else {
+            // A slot without an attribute is a relationship's, and those are not looked up as attributes.
+            preconditionFailure("Slot \(slot.name) is no attribute.")
+        }
+        let label = "\(entity.name).\(key)"
+        switch source {
+        case .none: return .null
+        case .text(let text):
+            return try AttributeValue(commandText: text, as: attribute, label: label)
+        case .file(let path):
+            let data = try InputFile.read(path)
+            if attribute.type == .binary || attribute.type == .transformable {
+                return .binary(data)
+            }
+            guard let text = String(data: data, encoding: .utf8) else {
+                throw QuireError(
+                    .invalidValue, "The file “\(path)” for \(label) is not UTF-8 text.",
+                    subject: .init(entity: entity.name, property: key, file: path))
+            }
+            if attribute.type == .string { return .string(text) }
+            return try AttributeValue(
+                commandText: text.trimmingCharacters(in: .whitespacesAndNewlines), as: attribute,
+                label: label)
+        }
+    }
+
+    @MainActor
+    private func related(
+        by relationship: EntityLayout.Relationship, in document: DocumentSession
+    ) throws -> [ManagedObject] {
+        let text: String
+        switch source {
+        case .none: return []
+        case .text(let given): text = given
+        case .file(let path):
+            text = String(decoding: try InputFile.read(path), as: UTF8.self)
+        }
+        return try document.objects(named: text, for: relationship)
+    }
+}

@@ -1,0 +1,196 @@
+import Quire
+
+/// A column: a property, or a path of properties such as `author.name`, checked against the model.
+struct PropertyPath {
+    /// The path as it was written, which names the column.
+    let name: String
+    private let steps: [Step]
+
+    private enum Step {
+        case attribute(slot: EntityLayout.Slot)
+        case composite(key: String, entity: EntityLayout)
+        case toOne(EntityLayout.Relationship)
+        case toMany(EntityLayout.Relationship)
+    }
+
+    /// Reads a path.
+    ///
+    /// - Throws: `QuireError` with code `unknownKey` or `unsupported`, naming the entity and what it has.
+    init(_ name: String, in entity: EntityLayout, of layout: ModelLayout) throws {
+        self.name = name
+        var steps: [Step] = []
+        var current: EntityLayout? = entity
+        var rest = name.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
+        while !rest.isEmpty {
+            guard let entity = current else {
+                throw QuireError(
+                    .unknownKey,
+                    "In “\(name)”, “\(rest.joined(separator: "."))” comes after an attribute, "
+                        + "which has no properties.",
+                    subject: .init(property: name))
+            }
+            let (step, taken) = try Self.step(rest, in: entity)
+            rest.removeFirst(taken)
+            steps.append(step)
+            switch step {
+            case .toOne(let relationship), .toMany(let relationship):
+                current = layout.destination(of: relationship)
+            case .attribute, .composite: current = nil
+            }
+        }
+        guard !steps.isEmpty else {
+            throw QuireError(.unknownKey, "A column has no name.", subject: .init(entity: entity.name))
+        }
+        self.steps = steps
+    }
+
+    /// The columns of all of an entity's attributes, composite ones whole.
+    static func attributes(of entity: EntityLayout, in layout: ModelLayout) throws -> [PropertyPath] {
+        try paths(of: entity, in: layout) { property in
+            switch property {
+            case .attribute, .composite: true
+            case .relationship, .fetched: false
+            }
+        }
+    }
+
+    /// The columns of all that a document keeps of an entity's objects: attributes and relationships that are
+    /// stored.
+    static func stored(of entity: EntityLayout, in layout: ModelLayout) throws -> [PropertyPath] {
+        try paths(of: entity, in: layout) { property in
+            switch property {
+            case .attribute(let slot): entity.slots[slot].isStored
+            case .composite(let slots): slots.contains { entity.slots[$0].isStored }
+            case .relationship(let index): !entity.relationships[index].description.isTransient
+            case .fetched: false
+            }
+        }
+    }
+
+    private static func paths(
+        of entity: EntityLayout, in layout: ModelLayout, where condition: (EntityLayout.Property) -> Bool
+    ) throws -> [PropertyPath] {
+        try entity.propertyNames.filter { entity.properties[$0].map(condition) ?? false }
+            .map { try PropertyPath($0, in: entity, of: layout) }
+    }
+
+    /// The step that a path begins with, and the number of names it takes: an element of a composite attribute
+    /// takes several.
+    private static func step(
+        _ names: [String], in entity: EntityLayout
+    ) throws -> (Step, taken: Int) {
+        for count in stride(from: names.count, to: 1, by: -1) {
+            let name = names[..<count].joined(separator: ".")
+            switch entity.properties[name] {
+            case .attribute(let slot): return (.attribute(slot: entity.slots[slot]), count)
+            case .composite: return (.composite(key: name, entity: entity), count)
+            default: continue
+            }
+        }
+        switch try entity.requireProperty(named: names[0]) {
+        case .attribute(let slot): return (.attribute(slot: entity.slots[slot]), 1)
+        case .composite: return (.composite(key: names[0], entity: entity), 1)
+        case .relationship(let index):
+            let relationship = entity.relationships[index]
+            return (relationship.isToMany ? .toMany(relationship) : .toOne(relationship), 1)
+        case .fetched:
+            throw QuireError(
+                .unsupported,
+                "\(entity.name).\(names[0]) is a fetched property, which cannot be a column.",
+                subject: .init(entity: entity.name, property: names[0]))
+        }
+    }
+
+    /// Whether the column's values are numbers.
+    var isNumber: Bool {
+        guard steps.allSatisfy({ if case .toMany = $0 { false } else { true } }),
+            case .attribute(let slot)? = steps.last
+        else { return false }
+        return slot.attribute?.type.isNumber ?? false
+    }
+
+    /// The value for an object.
+    ///
+    /// - Throws: What reading the object throws.
+    func value(of object: ManagedObject) throws -> PropertyValue {
+        try Self.value(of: object, steps[...])
+    }
+
+    private static func value(
+        of object: ManagedObject, _ steps: ArraySlice<Step>
+    ) throws -> PropertyValue {
+        let rest = steps.dropFirst()
+        switch steps.first {
+        case nil: return .object(object.objectID)
+        case .attribute(let slot):
+            return .attribute(
+                try object.value(forKey: slot.name), slot.attribute?.type ?? .undefined)
+        case .composite(let key, let entity):
+            return try composite(key, of: object, entity)
+        case .toOne(let relationship):
+            guard let other = try object.related(through: relationship) else {
+                return rest.isEmpty ? .object(nil) : empty(rest)
+            }
+            return rest.isEmpty ? .object(other.objectID) : try value(of: other, rest)
+        case .toMany(let relationship):
+            var ids = object.objectIDs(relationship.name)
+            if !relationship.isOrdered { ids.sort(by: inOrder) }
+            if rest.isEmpty { return .objects(ids) }
+            guard let context = object.managedObjectContext else { return .list([]) }
+            return .list(try ids.map { try value(of: context.object(with: $0), rest) })
+        }
+    }
+
+    /// What a path shows that ends early at a missing object.
+    private static func empty(_ steps: ArraySlice<Step>) -> PropertyValue {
+        if steps.contains(where: { if case .toMany = $0 { true } else { false } }) {
+            return .list([])
+        }
+        if case .attribute(let slot)? = steps.last {
+            return .attribute(.null, slot.attribute?.type ?? .undefined)
+        }
+        return .object(nil)
+    }
+
+    private static func composite(
+        _ key: String, of object: ManagedObject, _ entity: EntityLayout
+    ) throws -> PropertyValue {
+        var tree = PropertyValue.composite([:])
+        for name in entity.elementNames(of: key) {
+            let type = entity.slots.first { $0.name == name }?.attribute?.type ?? .undefined
+            tree.insert(
+                .attribute(try object.value(forKey: name), type),
+                at: name.dropFirst(key.count + 1).split(separator: ".").map(String.init)[...])
+        }
+        return tree
+    }
+
+    /// The order of objects that have none of their own: by entity, then by key.
+    static func inOrder(_ left: ManagedObjectID, _ right: ManagedObjectID) -> Bool {
+        let (leftText, rightText) = (left.shortDescription, right.shortDescription)
+        if left.entityName != right.entityName { return left.entityName < right.entityName }
+        // The keys are what differs, and have no leading zeros: the shorter is the smaller.
+        return (leftText.utf8.count, leftText) < (rightText.utf8.count, rightText)
+    }
+}
+
+extension PropertyValue {
+    /// Puts a value into a composite.
+    fileprivate mutating func insert(_ value: PropertyValue, at path: ArraySlice<String>) {
+        guard let first = path.first, case .composite(var elements) = self else { return }
+        if path.count == 1 {
+            elements[first] = value
+        } else {
+            elements[first, default: .composite([:])].insert(value, at: path.dropFirst())
+        }
+        self = .composite(elements)
+    }
+}
+
+extension ManagedObject {
+    /// What a to-one relationship leads to.
+    func related(through relationship: EntityLayout.Relationship) throws -> ManagedObject? {
+        guard case .objectID(let id) = try value(forKey: relationship.name) else { return nil }
+        return managedObjectContext?.object(with: id)
+    }
+}

@@ -1,0 +1,97 @@
+import Foundation
+import Quire
+
+/// What a column shows of an object.
+enum PropertyValue {
+    /// An attribute's value, with its type.
+    case attribute(AttributeValue, AttributeType)
+    /// A composite attribute's elements.
+    case composite([String: PropertyValue])
+    /// What a to-one relationship leads to.
+    case object(ManagedObjectID?)
+    /// What a to-many relationship leads to.
+    case objects([ManagedObjectID])
+    /// The values at the end of a path through a to-many relationship.
+    case list([PropertyValue])
+
+    /// The value as the JSON contract has it: dates in ISO 8601, bytes in base64, decimals, UUIDs, URIs and
+    /// identifiers as texts.
+    var json: JSONValue {
+        switch self {
+        case .attribute(let value, let type): Self.json(value, type)
+        case .composite(let elements): .object(elements.mapValues(\.json))
+        case .object(let id): JSONValue(id?.uriRepresentation)
+        case .objects(let ids): .array(ids.map { .string($0.uriRepresentation) })
+        case .list(let values): .array(values.map(\.json))
+        }
+    }
+
+    /// The value as tables have it: identifiers short, bytes counted, nothing for no value.
+    var text: String {
+        switch self {
+        case .attribute(.binary(let data), _): "<\(data.count) bytes>"
+        case .attribute(let value, let type):
+            switch Self.json(value, type) {
+            case .null: ""
+            case .string(let string): string
+            case let other: other.text()
+            }
+        case .composite(let elements):
+            elements.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value.text)" }
+                .joined(separator: " ")
+        case .object(let id): id?.shortDescription ?? ""
+        case .objects(let ids): ids.map(\.shortDescription).joined(separator: ", ")
+        case .list(let values): values.map(\.text).joined(separator: ", ")
+        }
+    }
+
+    /// Whether tables show it on the right.
+    var isNumber: Bool {
+        if case .attribute(_, let type) = self { return type.isNumber }
+        return false
+    }
+
+    private static func json(_ value: AttributeValue, _ type: AttributeType) -> JSONValue {
+        switch value {
+        case .null: .null
+        case .integer(let integer): .integer(integer)
+        case .double(let double): number(double, type)
+        case .boolean(let boolean): .boolean(boolean)
+        case .decimal(let decimal): .string(text(of: decimal))
+        case .string(let string): .string(string)
+        case .date(let date): .string(UTCDate.text(date))
+        case .binary(let data): .string(data.base64EncodedString())
+        case .uuid(let uuid): .string(uuid.uuidString)
+        case .uri(let uri): .string(uri.absoluteString)
+        case .objectID(let id): .string(id.uriRepresentation)
+        case .composite(let elements): .object(elements.mapValues { json($0, type) })
+        }
+    }
+
+    /// A number with the digits of its own precision: 0.1 of 32 bits is not 0.10000000149011612.
+    private static func number(_ value: Double, _ type: AttributeType) -> JSONValue {
+        let single = Float(value)
+        guard type == .float, value.isFinite, Double(single) == value,
+            let shortest = Double(single.description)
+        else { return .double(value) }
+        return .double(shortest)
+    }
+
+    /// A decimal's digits: the same for equal decimals, however they are represented.
+    private static func text(of decimal: Decimal) -> String {
+        if decimal.isNaN { return "NaN" }
+        var compact = decimal
+        NSDecimalCompact(&compact)
+        return compact.description
+    }
+}
+
+extension AttributeType {
+    /// Whether values are numbers.
+    var isNumber: Bool {
+        switch self {
+        case .integer16, .integer32, .integer64, .decimal, .double, .float: true
+        default: false
+        }
+    }
+}

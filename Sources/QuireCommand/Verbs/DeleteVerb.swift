@@ -1,0 +1,47 @@
+import ArgumentParser
+import Quire
+
+/// `quire delete PATH ID…` and `quire delete PATH ENTITY --where F`
+struct DeleteVerb: DocumentVerb {
+    static let name = "delete"
+    static let abstract = "Removes objects, and what their model says goes with them."
+    static let discussion = """
+        Name objects by their identifiers, or an entity and a condition; TRUEPREDICATE is every object.
+
+        EXAMPLES:
+          quire delete Library.quire Book/p7 Book/p8
+          quire delete Library.quire Loan --where 'returnedAt != NULL'
+        """
+    static let access = DocumentSession.Access.write
+
+    @Argument(help: ArgumentHelp("Identifiers, or an entity with --where.", valueName: "ID|ENTITY"))
+    var subjects: [String]
+
+    @OptionGroup var filter: FilterOption
+
+    func validate() throws {
+        if filter.format != nil && subjects.count != 1 {
+            throw ValidationError("With --where, name one entity and no identifiers.")
+        }
+        if filter.format == nil, let entity = subjects.first(where: { !$0.contains("/") }) {
+            throw ValidationError(
+                "“\(entity)” is no identifier; to delete objects of an entity, add --where "
+                    + "(TRUEPREDICATE for all).")
+        }
+    }
+
+    @MainActor
+    func run(on document: DocumentSession) async throws -> Reply {
+        let objects: [ManagedObject]
+        if let predicate = try filter.predicate {
+            let entity = try document.layout.requireEntity(named: subjects[0])
+            objects = Array(
+                try document.context.fetch(FetchRequest(entity.name, predicate: predicate)))
+        } else {
+            objects = try subjects.map { try document.object(named: $0) }
+        }
+        let ids = objects.map(\.objectID)
+        for object in objects { document.context.delete(object) }
+        return Reply { try ChangedObjects("Deleted") { ids }.print($0) }
+    }
+}

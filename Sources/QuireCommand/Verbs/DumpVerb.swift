@@ -1,0 +1,54 @@
+import ArgumentParser
+import Quire
+
+/// `quire dump PATH`
+struct DumpVerb: DocumentVerb {
+    static let name = "dump"
+    static let abstract = "Prints all objects as canonical JSON: equal documents give equal bytes."
+    static let discussion = """
+        The format is quire-dump/1: {"entities": {NAME: [{"id": …, ATTRIBUTE: …, RELATIONSHIP: …}]}, \
+        "format": "quire-dump/1"}, with names in order, objects in the order of their keys, and every object \
+        under its own entity. Transient attributes are no part of a document and are left out.
+
+        EXAMPLES:
+          quire dump Library.quire > library.json
+          diff <(quire dump A.quire) <(quire dump B.quire)
+        """
+    static let access = DocumentSession.Access.read
+
+    @MainActor
+    func run(on document: DocumentSession) async throws -> Reply {
+        Reply { output in
+            let separator = output.compact ? ", " : ",\n"
+            let (open, close) = output.compact ? ("", "") : ("\n", "\n")
+            let inner = output.compact ? "" : "    "
+            let outer = output.compact ? "" : "  "
+            try output.print(raw: "{\(open)\(outer)\"entities\": {")
+            let entities = document.layout.entities.filter { !$0.isAbstract }
+                .sorted { $0.name < $1.name }
+            for (index, entity) in entities.enumerated() {
+                var name = ""
+                JSONValue.write(entity.name, to: &name)
+                try output.print(raw: (index == 0 ? open : separator) + inner + name + ": ")
+                try printObjects(of: entity, in: document, output)
+            }
+            let end = entities.isEmpty ? "" : close + outer
+            try output.print(raw: "\(end)}\(separator)\(outer)\"format\": \"quire-dump/1\"\(close)}\n")
+        }
+    }
+
+    @MainActor
+    private func printObjects(
+        of entity: EntityLayout, in document: DocumentSession, _ output: Output
+    ) throws {
+        var request = FetchRequest(entity.name)
+        request.includesSubentities = false
+        let paths = try PropertyPath.stored(of: entity, in: document.layout)
+        try output.printList(indentation: 4, ending: "") { element in
+            for object in try document.context.fetch(request) {
+                try element(.object(try ObjectRecord.members(of: object, paths)))
+            }
+        }
+        try document.throwFaultError()
+    }
+}

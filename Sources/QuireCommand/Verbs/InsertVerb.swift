@@ -1,0 +1,51 @@
+import ArgumentParser
+import Quire
+
+/// `quire insert PATH ENTITY k=v…`
+struct InsertVerb: DocumentVerb {
+    static let name = "insert"
+    static let abstract = "Adds an object."
+    static let discussion = """
+        A value is read by its attribute's type: dates in ISO 8601, bytes in base64. A relationship takes \
+        identifiers, Entity/pN,Entity/pM. k= is no value; k=@FILE reads a file, k=@@x is the text “@x”.
+
+        EXAMPLES:
+          quire insert Library.quire Book title=Emma year=1815 author=Author/p1
+          quire insert Notes.quire Attachment name=cover data=@cover.png post=Post/p2
+        """
+    static let access = DocumentSession.Access.write
+
+    @Argument(help: ArgumentHelp("The entity.", valueName: "ENTITY"))
+    var entity: String
+
+    @Argument(help: ArgumentHelp("Values.", valueName: "k=v"))
+    var assignments: [String] = []
+
+    @MainActor
+    func run(on document: DocumentSession) async throws -> Reply {
+        let assignments = try assignments.map { try Assignment($0) }
+        let entity = try document.layout.requireConcreteEntity(named: entity)
+        let changes = try assignments.map { try $0.resolved(for: entity, in: document) }
+        let object = try document.context.insertObject(entityName: entity.name)
+        for change in changes { try change.apply(to: object) }
+        return Reply { try ChangedObjects("Inserted") { [object.objectID] }.print($0) }
+    }
+}
+
+extension ModelLayout {
+    /// The entity of a name, of which there can be objects.
+    ///
+    /// - Throws: `QuireError` with code `unknownEntity`, or `invalidValue` if it is abstract.
+    func requireConcreteEntity(named name: String) throws -> EntityLayout {
+        let entity = try requireEntity(named: name)
+        guard !entity.isAbstract else {
+            let names = entity.subtree.map { self.entity(number: $0) }.filter { !$0.isAbstract }
+                .map(\.name).joined(separator: ", ")
+            throw QuireError(
+                .invalidValue,
+                "\(name) is abstract, so it has no objects of its own; its sub-entities are: \(names).",
+                subject: .init(entity: name))
+        }
+        return entity
+    }
+}

@@ -1,0 +1,80 @@
+import ArgumentParser
+import Quire
+
+/// `quire set PATH ID… k=v…` and `quire set PATH [ENTITY] --where F k=v…`
+struct SetVerb: DocumentVerb {
+    static let name = "set"
+    static let abstract = "Changes objects."
+    static let discussion = """
+        Name objects by their identifiers, or an entity and a condition. With a condition the entity may be \
+        left out if only one has the keys that are set. Values are written as for insert.
+
+        EXAMPLES:
+          quire set Library.quire Book/p1 rating=4.5 isbn=
+          quire set Library.quire Book --where 'year < 1800' subjects=classics
+        """
+    static let access = DocumentSession.Access.write
+
+    @Argument(help: ArgumentHelp("Identifiers or an entity, and values.", valueName: "ID|ENTITY|k=v"))
+    var words: [String] = []
+
+    @OptionGroup var filter: FilterOption
+
+    func validate() throws {
+        if !words.contains(where: Assignment.isOne) {
+            throw ValidationError("Say what to set: key=value.")
+        }
+        let subjects = words.filter { !Assignment.isOne($0) }
+        if filter.format == nil && subjects.isEmpty {
+            throw ValidationError("Say which objects to change: their identifiers, or --where.")
+        }
+        if filter.format != nil && subjects.count > 1 {
+            throw ValidationError("With --where, name one entity and no identifiers.")
+        }
+    }
+
+    @MainActor
+    func run(on document: DocumentSession) async throws -> Reply {
+        let assignments = try words.filter(Assignment.isOne).map { try Assignment($0) }
+        let subjects = words.filter { !Assignment.isOne($0) }
+        let objects: [ManagedObject]
+        if let predicate = try filter.predicate {
+            let entity =
+                try subjects.first.map { try document.layout.requireEntity(named: $0) }
+                ?? onlyEntity(with: assignments.map(\.key), in: document.layout)
+            objects = Array(
+                try document.context.fetch(FetchRequest(entity.name, predicate: predicate)))
+        } else {
+            objects = try subjects.map { try document.object(named: $0) }
+        }
+        // Everything is checked before anything is changed; entities may differ from object to object.
+        var changes: [String: [PropertyChange]] = [:]
+        for entity in Dictionary(grouping: objects, by: \.entity.name).values.map(\.[0].entity) {
+            changes[entity.name] = try assignments.map { try $0.resolved(for: entity, in: document) }
+        }
+        for object in objects {
+            for change in changes[object.entity.name] ?? [] { try change.apply(to: object) }
+        }
+        return Reply { try ChangedObjects("Changed") { objects.map(\.objectID) }.print($0) }
+    }
+
+    /// The entity whose objects have all the keys, if that is clear.
+    private func onlyEntity(with keys: [String], in layout: ModelLayout) throws -> EntityLayout {
+        let entities = layout.entities.filter { entity in
+            keys.allSatisfy { entity.properties[$0] != nil }
+        }
+        let topmost = entities.filter { entity in
+            !entities.contains { $0.number == entity.superentityNumber }
+        }
+        guard topmost.count == 1 else {
+            let keys = keys.joined(separator: ", ")
+            throw QuireError(
+                topmost.isEmpty ? .unknownKey : .invalidValue,
+                topmost.isEmpty
+                    ? "No entity has the keys \(keys)."
+                    : "\(topmost.map(\.name).joined(separator: ", ")) all have \(keys); name the "
+                        + "entity before --where.")
+        }
+        return topmost[0]
+    }
+}
