@@ -1,0 +1,69 @@
+/// A document of notes kept by one of the libraries that are compared.
+///
+/// Each measured method prepares what is not to be measured, and runs the stopwatch around the rest. Freeing
+/// what it has read is part of the work. Every engine uses write-ahead logging with `synchronous` = FULL:
+/// a save that has returned survives a power failure.
+protocol Engine: AnyObject {
+    static var kind: EngineKind { get }
+
+    /// Makes an empty document with tables and indexes.
+    static func create(at path: String) throws -> Self
+
+    /// Opens a document.
+    static func open(at path: String) throws -> Self
+
+    /// Closes the document; nothing else is called afterwards.
+    func close() throws
+
+    /// Puts folders and notes into an empty document in one durable save; tags too if asked for.
+    func insert(_ dataset: Dataset, withTags: Bool, _ stopwatch: Stopwatch) throws
+
+    /// Reads every attribute of every note.
+    func readEverything(_ stopwatch: Stopwatch) throws -> Checksum
+
+    /// Reads the rating of every note, whose objects are at hand afterwards where the library has objects.
+    func readRatings(_ stopwatch: Stopwatch) throws -> Checksum
+
+    /// Finds notes by their titles, one fetch each, and reads every attribute.
+    func find(titles: [String], _ stopwatch: Stopwatch) throws -> Checksum
+
+    /// Reads every attribute of the first notes by date.
+    func readFirst(_ count: Int, _ stopwatch: Stopwatch) throws -> Checksum
+
+    /// Changes rating and flag of every `step`th note that has been read before, and saves once.
+    func change(every step: Int, _ stopwatch: Stopwatch) throws
+
+    /// Changes the rating of one note after another, which have been read before, and saves each.
+    func changeOneByOne(titles: [String], _ stopwatch: Stopwatch) throws
+}
+
+/// The libraries that are compared.
+enum EngineKind: String, CaseIterable, Codable, Sendable {
+    case plain = "c"
+    case grdb
+    case quire
+
+    /// The heading of its column.
+    var title: String {
+        switch self {
+        case .plain: "C API"
+        case .grdb: "GRDB"
+        case .quire: "Quire"
+        }
+    }
+
+    var type: any Engine.Type {
+        switch self {
+        case .plain: PlainEngine.self
+        case .grdb: GRDBEngine.self
+        case .quire: QuireEngine.self
+        }
+    }
+}
+
+/// What went wrong in a benchmark, in a sentence.
+struct BenchmarkFailure: Error, CustomStringConvertible {
+    var description: String
+
+    init(_ description: String) { self.description = description }
+}

@@ -1,0 +1,247 @@
+import Foundation
+import Quire
+
+/// Quire: objects by entity and slot, in a private-queue context over a SQLite store.
+///
+/// Every measured task has a context of its own, so none finds objects that an earlier one has read.
+final class QuireEngine: Engine {
+    static let kind = EngineKind.quire
+
+    let coordinator: PersistentStoreCoordinator
+    private let slots: NoteSlots
+
+    private init(store: SQLiteStore) throws {
+        coordinator = PersistentStoreCoordinator(store: store)
+        slots = try NoteSlots(coordinator.layout)
+    }
+
+    static func create(at path: String) throws -> QuireEngine {
+        try QuireEngine(store: SQLiteStore.create(at: path, model: NoteModel.model))
+    }
+
+    /// Opens a document without being told its model, as documents are.
+    static func open(at path: String) throws -> QuireEngine {
+        try QuireEngine(store: SQLiteStore.open(at: path))
+    }
+
+    func close() throws { try coordinator.close() }
+
+    func insert(_ dataset: Dataset, withTags: Bool, _ stopwatch: Stopwatch) throws {
+        stopwatch.start()
+        let slots = slots
+        try PrivateQueueContext(coordinator: coordinator).performAndWait { context in
+            let folders = try (0..<dataset.folderCount).map {
+                let folder = try context.insertObject(entityName: "Folder")
+                folder["name"] = .string(Dataset.folderName($0))
+                return folder
+            }
+            let tags = try (0..<(withTags ? Dataset.tagCount : 0)).map {
+                let tag = try context.insertObject(entityName: "Tag")
+                tag["name"] = .string(Dataset.tagName($0))
+                return tag
+            }
+            for number in 0..<dataset.count {
+                let values = dataset[number]
+                let note = try context.insertObject(entityName: "Note")
+                try slots.set(values, of: note)
+                try note.setObject(folders[values.folder], through: slots.folder)
+                if withTags {
+                    try note.add(tags[values.tags.0], through: slots.tags)
+                    try note.add(tags[values.tags.1], through: slots.tags)
+                }
+            }
+            try context.save()
+        }
+        stopwatch.stop()
+    }
+
+    func readEverything(_ stopwatch: Stopwatch) throws -> Checksum {
+        stopwatch.start()
+        defer { stopwatch.stop() }
+        return try read(FetchRequest("Note"), ordered: false)
+    }
+
+    func readRatings(_ stopwatch: Stopwatch) throws -> Checksum {
+        stopwatch.start()
+        defer { stopwatch.stop() }
+        let rating = slots.rating
+        return try PrivateQueueContext(coordinator: coordinator).performAndWait { context in
+            var sum = Checksum()
+            for note in try context.fetch(FetchRequest("Note")) {
+                sum.count += 1
+                sum.ratings &+= note.integer(at: rating) ?? 0
+            }
+            return sum
+        }
+    }
+
+    func find(titles: [String], _ stopwatch: Stopwatch) throws -> Checksum {
+        stopwatch.start()
+        defer { stopwatch.stop() }
+        let slots = slots
+        return try PrivateQueueContext(coordinator: coordinator).performAndWait { context in
+            var sum = Checksum()
+            for title in titles {
+                for note in try context.fetch(Self.request(title: title)) {
+                    slots.add(note, to: &sum)
+                }
+            }
+            return sum
+        }
+    }
+
+    func readFirst(_ count: Int, _ stopwatch: Stopwatch) throws -> Checksum {
+        stopwatch.start()
+        defer { stopwatch.stop() }
+        var request = FetchRequest("Note", sortOrderings: [SortOrdering("created")])
+        request.fetchLimit = count
+        return try read(request, ordered: true)
+    }
+
+    func change(every step: Int, _ stopwatch: Stopwatch) throws {
+        let slots = slots
+        try PrivateQueueContext(coordinator: coordinator).performAndWait { context in
+            let all = try context.fetch(FetchRequest("Note"))
+            let notes = stride(from: 0, to: all.count, by: step).map { all[$0] }
+            stopwatch.start()
+            for note in notes {
+                let rating = note.integer(at: slots.rating) ?? 0
+                let flag = note.boolean(at: slots.flag) ?? false
+                try note.setValue(.integer(rating + 1), at: slots.rating)
+                try note.setValue(.boolean(!flag), at: slots.flag)
+            }
+            try context.save()
+            stopwatch.stop()
+        }
+    }
+
+    func changeOneByOne(titles: [String], _ stopwatch: Stopwatch) throws {
+        let rating = slots.rating
+        try PrivateQueueContext(coordinator: coordinator).performAndWait { context in
+            for title in titles {
+                guard let note = try context.fetch(Self.request(title: title)).first else {
+                    throw BenchmarkFailure("There is no note “\(title)”.")
+                }
+                stopwatch.start()
+                try note.setValue(.integer((note.integer(at: rating) ?? 0) + 1), at: rating)
+                try context.save()
+                stopwatch.stop()
+            }
+        }
+    }
+
+    static func request(title: String) -> FetchRequest {
+        FetchRequest(
+            "Note",
+            predicate: .comparison(
+                QueryComparison(.key("title"), .equal, .constant(.string(title)))))
+    }
+
+    private func read(_ request: FetchRequest, ordered: Bool) throws -> Checksum {
+        let slots = slots
+        return try PrivateQueueContext(coordinator: coordinator).performAndWait { context in
+            var sum = Checksum()
+            for note in try context.fetch(request) { slots.add(note, to: &sum, ordered: ordered) }
+            return sum
+        }
+    }
+}
+
+/// The places of a note's values, looked up once.
+struct NoteSlots {
+    let title: Int
+    let body: Int
+    let created: Int
+    let rating: Int
+    let flag: Int
+    let price: Int
+    let uuid: Int
+    let folder: EntityLayout.Relationship
+    let tags: EntityLayout.Relationship
+
+    init(_ layout: ModelLayout) throws {
+        let note = try layout.requireEntity(named: "Note")
+        func slot(_ name: String) throws -> Int {
+            guard let slot = note.slot(named: name) else {
+                throw BenchmarkFailure("Note has no attribute “\(name)”.")
+            }
+            return slot
+        }
+        func relationship(_ name: String) throws -> EntityLayout.Relationship {
+            guard let relationship = note.relationship(named: name) else {
+                throw BenchmarkFailure("Note has no relationship “\(name)”.")
+            }
+            return relationship
+        }
+        title = try slot("title")
+        body = try slot("body")
+        created = try slot("created")
+        rating = try slot("rating")
+        flag = try slot("flag")
+        price = try slot("price")
+        uuid = try slot("uuid")
+        folder = try relationship("folder")
+        tags = try relationship("tags")
+    }
+
+    func set(_ values: NoteValues, of note: ManagedObject) throws {
+        try note.setValue(.string(values.title), at: title)
+        try note.setValue(.string(values.body), at: body)
+        try note.setValue(
+            .date(Date(timeIntervalSinceReferenceDate: values.created)), at: created)
+        try note.setValue(.integer(values.rating), at: rating)
+        try note.setValue(.boolean(values.flag), at: flag)
+        try note.setValue(.double(values.price), at: price)
+        try note.setValue(.uuid(values.uuid), at: uuid)
+    }
+
+    @inline(__always)
+    func add(_ note: ManagedObject, to sum: inout Checksum, ordered: Bool = false) {
+        sum.add(
+            titleBytes: note.string(at: title)?.utf8.count ?? 0,
+            bodyBytes: note.string(at: body)?.utf8.count ?? 0,
+            created: note.date(at: created)?.timeIntervalSinceReferenceDate ?? 0,
+            rating: note.integer(at: rating) ?? 0, flag: note.boolean(at: flag) ?? false,
+            price: note.double(at: price) ?? 0, uuid: note.uuid(at: uuid)?.folded ?? 0,
+            ordered: ordered)
+    }
+}
+
+/// The model of the documents that Quire makes: the same notes, folders and tags, with the same indexes.
+enum NoteModel {
+    static let model: ManagedObjectModel = {
+        var note = EntityDescription(name: "Note")
+        note.properties = [
+            attribute("title", .string), attribute("body", .string), attribute("created", .date),
+            attribute("rating", .integer64), attribute("flag", .boolean),
+            attribute("price", .double), attribute("uuid", .uuid),
+            .relationship(
+                RelationshipDescription(name: "folder", destination: "Folder", inverse: "notes")),
+            toMany("tags", "Tag", inverse: "notes"),
+        ]
+        note.indexes = ["title", "created"].map {
+            FetchIndexDescription(name: "by\($0)", elements: [.init(propertyName: $0)])
+        }
+        var folder = EntityDescription(name: "Folder")
+        folder.properties = [
+            attribute("name", .string), toMany("notes", "Note", inverse: "folder"),
+        ]
+        var tag = EntityDescription(name: "Tag")
+        tag.properties = [attribute("name", .string), toMany("notes", "Note", inverse: "tags")]
+        return ManagedObjectModel(entities: [note, folder, tag])
+    }()
+
+    private static func attribute(_ name: String, _ type: AttributeType) -> PropertyDescription {
+        .attribute(AttributeDescription(name: name, type: type))
+    }
+
+    private static func toMany(
+        _ name: String, _ destination: String, inverse: String
+    ) -> PropertyDescription {
+        var relationship = RelationshipDescription(
+            name: name, destination: destination, inverse: inverse)
+        relationship.isToMany = true
+        relationship.maximumCount = 0
+        return .relationship(relationship)
+    }
+}

@@ -1,0 +1,83 @@
+/// What the command line asks for.
+struct Options {
+    var counts = [1_000, 10_000, 100_000]
+    var engines = EngineKind.allCases
+    var workloads = Workload.all
+    /// How many of a workload's usual rounds to run.
+    var effort = 1.0
+    var json = false
+    /// Where the documents are made. Not `/tmp`, which may be in memory, where syncing costs nothing.
+    var folder = "/var/tmp"
+    var measuresMemory = true
+    var measuresMainQueue = true
+    /// Set in the processes that measure their own memory.
+    var memoryTask: MemoryTask?
+
+    static let help = """
+        Compares Quire with SQLite's C API and with GRDB, interleaved in one run.
+
+        USAGE: Benchmarks [options]
+
+          --quick                1,000 and 10,000 objects, fewer rounds
+          --counts 1000,10000    how many notes the documents have (1000,10000,100000)
+          --workloads W1,W2      which workloads (\(Workload.all.map(\.id).joined(separator: ",")))
+          --engines c,quire      which engines (\(EngineKind.allCases.map(\.rawValue).joined(separator: ",")))
+          --effort 2             twice the usual rounds (1)
+          --folder PATH          where to make documents (/var/tmp); it should be on a disk
+          --no-memory            do not measure peak memory
+          --no-main-queue        do not measure the main queue's part of a save
+          --json                 print JSON instead of tables
+        """
+
+    init(_ arguments: [String]) throws {
+        var rest = arguments[...]
+        while let argument = rest.popFirst() {
+            func value() throws -> String {
+                guard let value = rest.popFirst() else {
+                    throw BenchmarkFailure("\(argument) needs a value. Try --help.")
+                }
+                return value
+            }
+            func list() throws -> [String] {
+                try value().split(separator: ",").map(String.init)
+            }
+            switch argument {
+            case "--quick":
+                counts = [1_000, 10_000]
+                effort = 0.5
+            case "--counts":
+                counts = try list().map {
+                    guard let count = Int($0), count >= 100 else {
+                        throw BenchmarkFailure("“\($0)” is not a number of notes from 100.")
+                    }
+                    return count
+                }
+            case "--workloads":
+                workloads = try list().map { id in
+                    guard let workload = Workload.all.first(where: { $0.id == id }) else {
+                        throw BenchmarkFailure("There is no workload “\(id)”. Try --help.")
+                    }
+                    return workload
+                }
+            case "--engines":
+                engines = try list().map {
+                    guard let kind = EngineKind(rawValue: $0) else {
+                        throw BenchmarkFailure("There is no engine “\($0)”. Try --help.")
+                    }
+                    return kind
+                }
+            case "--effort":
+                guard let number = Double(try value()), number > 0 else {
+                    throw BenchmarkFailure("--effort needs a positive number.")
+                }
+                effort = number
+            case "--folder": folder = try value()
+            case "--no-memory": measuresMemory = false
+            case "--no-main-queue": measuresMainQueue = false
+            case "--json": json = true
+            case MemoryTask.argument: memoryTask = try MemoryTask(arguments: list())
+            default: throw BenchmarkFailure("“\(argument)” is not an option. Try --help.")
+            }
+        }
+    }
+}

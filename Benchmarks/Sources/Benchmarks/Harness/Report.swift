@@ -1,0 +1,207 @@
+import Foundation
+
+/// All that was measured, as tables or JSON.
+struct Report {
+    var options: Options
+    var workloads: [WorkloadResult] = []
+    var memory: [MemoryResult] = []
+    var mainQueue: [MainQueueResult] = []
+    /// The machine's load before the run: above about 0.5, times are those of a busy machine.
+    var loadBefore = Machine.load
+
+    // MARK: - Tables
+
+    func printTables() {
+        print(
+            """
+            Quire beside SQLite's C API and GRDB 7.10.0, rounds interleaved, write-ahead logging and
+            synchronous = FULL for all. \(Machine.summary), load \(loadBefore) before and \(Machine.load) after.
+
+            """)
+        if !workloads.isEmpty {
+            print(
+                table(
+                    "Medians in milliseconds",
+                    workloads.map {
+                        row($0.id, $0.title, $0.count, $0.milliseconds, $0.targets, $0.verdict)
+                    }
+                ))
+        }
+        if !memory.isEmpty {
+            print(
+                table(
+                    "Peak memory of a process in megabytes",
+                    memory.map {
+                        row($0.id, $0.title, $0.count, $0.megabytes, $0.targets, $0.verdict)
+                    }
+                ))
+        }
+        if !mainQueue.isEmpty {
+            print(
+                Self.format(
+                    [
+                        [
+                            "Save of one changed object", "N", "main queue µs", "in all ms", "must",
+                            "",
+                        ]
+                    ]
+                        + mainQueue.map {
+                            [
+                                "child to parent to store", Self.grouped($0.count),
+                                Self.number($0.mainQueueMicroseconds),
+                                Self.number($0.totalMilliseconds),
+                                "< 100 µs", $0.mainQueueMicroseconds < 100 ? "met" : "MISSED",
+                            ]
+                        }))
+        }
+        let verdicts = workloads.compactMap(\.verdict) + memory.compactMap(\.verdict)
+        if !verdicts.isEmpty {
+            print(
+                "\(verdicts.filter { $0 >= .must }.count) of \(verdicts.count) rows with targets are met."
+            )
+        }
+    }
+
+    private func row(
+        _ id: String, _ title: String, _ count: Int, _ figures: [EngineKind: Double],
+        _ targets: Targets, _ verdict: Verdict?
+    ) -> [String] {
+        func ratio(to kind: EngineKind) -> String {
+            guard let quire = figures[.quire], let other = figures[kind] else { return "–" }
+            return Self.number(quire / other) + " ×"
+        }
+        return ["\(id) \(title)", Self.grouped(count)]
+            + options.engines.map { figures[$0].map(Self.number) ?? "–" }
+            + [
+                ratio(to: .plain), ratio(to: .grdb), Self.bounds(targets, must: true),
+                Self.bounds(targets, must: false), verdict?.text ?? "",
+            ]
+    }
+
+    private func table(_ title: String, _ rows: [[String]]) -> String {
+        Self.format(
+            [
+                [title, "N"] + options.engines.map(\.title)
+                    + ["Quire/C", "Quire/GRDB", "must", "aim", ""]
+            ] + rows)
+    }
+
+    private static func bounds(_ targets: Targets, must: Bool) -> String {
+        let plain = must ? targets.mustOfPlain : targets.aimOfPlain
+        let grdb = must ? targets.mustOfGRDB : targets.aimOfGRDB
+        var parts: [String] = []
+        if let plain { parts.append("≤ \(number(plain)) C") }
+        if let grdb { parts.append("≤ \(number(grdb)) GRDB") }
+        if must, let milliseconds = targets.mustMilliseconds {
+            parts.append("< \(number(milliseconds)) ms")
+        }
+        return parts.joined(separator: ", ")
+    }
+
+    /// Lines up columns: the first, and those whose text is not a figure, to the left; the others to the right.
+    private static func format(_ rows: [[String]]) -> String {
+        guard let heading = rows.first else { return "" }
+        let widths = heading.indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
+        let toTheLeft = heading.indices.map { column in
+            column == 0
+                || rows.dropFirst().contains {
+                    $0[column].first.map { !"0123456789–".contains($0) } ?? false
+                }
+        }
+        var lines = rows.map { row in
+            row.indices.map { column in
+                let padding = String(repeating: " ", count: widths[column] - row[column].count)
+                return toTheLeft[column] ? row[column] + padding : padding + row[column]
+            }.joined(separator: "  ")
+        }
+        lines.insert(
+            String(repeating: "─", count: widths.reduce(0, +) + 2 * (widths.count - 1)), at: 1)
+        return lines.map {
+            String($0.reversed().drop { $0 == " " }.reversed())
+        }.joined(separator: "\n") + "\n"
+    }
+
+    /// Three significant digits, or whole numbers from 100.
+    private static func number(_ value: Double) -> String {
+        switch value {
+        case 100...: grouped(Int(value.rounded()))
+        case 10..<100: String(format: "%.1f", value)
+        case 1..<10: String(format: "%.2f", value)
+        default: String(format: "%.3f", value)
+        }
+    }
+
+    private static func grouped(_ value: Int) -> String {
+        var digits = String(value)
+        var groups: [Substring] = []
+        while digits.count > 3 {
+            groups.insert(digits.suffix(3), at: 0)
+            digits = String(digits.dropLast(3))
+        }
+        return ([Substring(digits)] + groups).joined(separator: ",")
+    }
+
+    // MARK: - JSON
+
+    func printJSON() throws {
+        struct Row: Encodable {
+            var id: String
+            var title: String
+            var count: Int
+            var figures: [String: Double]
+            var targets: Targets
+            var met: Bool?
+        }
+        struct MainQueueRow: Encodable {
+            var count: Int
+            var mainQueueMicroseconds: Double
+            var totalMilliseconds: Double
+        }
+        struct Document: Encodable {
+            var machine: String
+            var loadBefore: Double
+            var loadAfter: Double
+            var milliseconds: [Row]
+            var megabytes: [Row]
+            var mainQueue: [MainQueueRow]
+        }
+        func figures(_ figures: [EngineKind: Double]) -> [String: Double] {
+            Dictionary(uniqueKeysWithValues: figures.map { ($0.key.rawValue, $0.value) })
+        }
+        let document = Document(
+            machine: Machine.summary, loadBefore: loadBefore, loadAfter: Machine.load,
+            milliseconds: workloads.map {
+                Row(
+                    id: $0.id, title: $0.title, count: $0.count, figures: figures($0.milliseconds),
+                    targets: $0.targets, met: $0.verdict.map { $0 >= .must })
+            },
+            megabytes: memory.map {
+                Row(
+                    id: $0.id, title: $0.title, count: $0.count, figures: figures($0.megabytes),
+                    targets: $0.targets, met: $0.verdict.map { $0 >= .must })
+            },
+            mainQueue: mainQueue.map {
+                MainQueueRow(
+                    count: $0.count, mainQueueMicroseconds: $0.mainQueueMicroseconds,
+                    totalMilliseconds: $0.totalMilliseconds)
+            })
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.prettyPrinted, .sortedKeys]
+        print(String(decoding: try encoder.encode(document), as: UTF8.self))
+    }
+}
+
+/// What a reader must know of the machine to judge the figures.
+enum Machine {
+    static var summary: String {
+        let gibibytes = Double(ProcessInfo.processInfo.physicalMemory) / 1_073_741_824
+        return "\(ProcessInfo.processInfo.activeProcessorCount) cores, "
+            + String(format: "%.0f GiB", gibibytes)
+    }
+
+    /// The load average of the last minute.
+    static var load: Double {
+        let text = try? String(contentsOfFile: "/proc/loadavg", encoding: .utf8)
+        return text?.split(separator: " ").first.flatMap { Double($0) } ?? 0
+    }
+}

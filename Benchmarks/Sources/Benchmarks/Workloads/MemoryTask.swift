@@ -1,0 +1,125 @@
+import Foundation
+
+/// The greatest amount of memory that a process uses for one workload, in a process that does nothing else.
+struct MemoryTask {
+    static let argument = "--measure-memory-of"
+
+    enum Work: String, CaseIterable {
+        case insert = "W1"
+        case read = "W2"
+
+        var title: String {
+            switch self {
+            case .insert: "insert N, one save"
+            case .read: "fetch N, read everything"
+            }
+        }
+
+        var targets: Targets {
+            switch self {
+            case .insert: Targets()
+            case .read: Targets(mustOfPlain: 2, aimOfPlain: 1.3, mustOfGRDB: 1)
+            }
+        }
+    }
+
+    var work: Work
+    var engine: EngineKind
+    var count: Int
+    var path: String
+
+    init(work: Work, engine: EngineKind, count: Int, path: String) {
+        self.work = work
+        self.engine = engine
+        self.count = count
+        self.path = path
+    }
+
+    init(arguments: [String]) throws {
+        guard arguments.count == 4, let work = Work(rawValue: arguments[0]),
+            let engine = EngineKind(rawValue: arguments[1]), let count = Int(arguments[2])
+        else { throw BenchmarkFailure("\(Self.argument) is for the benchmark's own use.") }
+        self.init(work: work, engine: engine, count: count, path: arguments[3])
+    }
+
+    /// Does the work in this process and prints the peak in kilobytes.
+    func run() throws {
+        switch work {
+        case .insert:
+            let document = try engine.type.create(at: path)
+            // Values are made one by one: a list of them would be most of what is measured.
+            let dataset = Dataset(count: count, inAdvance: false)
+            try document.insert(dataset, withTags: false, Stopwatch())
+            try document.close()
+        case .read:
+            let document = try engine.type.open(at: path)
+            _ = try document.readEverything(Stopwatch())
+            try document.close()
+        }
+        print(try Self.peakKilobytes())
+    }
+
+    /// Does the work in a process of its own and returns the peak in megabytes.
+    func measure() throws -> Double {
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
+        process.arguments = [
+            Self.argument, "\(work.rawValue),\(engine.rawValue),\(count),\(path)",
+        ]
+        let output = Pipe()
+        process.standardOutput = output
+        try process.run()
+        let text = String(
+            decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        process.waitUntilExit()
+        guard process.terminationStatus == 0,
+            let kilobytes = Double(text.trimmingCharacters(in: .whitespacesAndNewlines))
+        else {
+            throw BenchmarkFailure(
+                "The process that measures the memory of \(work.rawValue) with \(engine.title) failed."
+            )
+        }
+        return kilobytes / 1_024
+    }
+
+    private static func peakKilobytes() throws -> Int {
+        let status = try String(contentsOfFile: "/proc/self/status", encoding: .utf8)
+        for line in status.split(separator: "\n") where line.hasPrefix("VmHWM:") {
+            let fields = line.split(whereSeparator: \.isWhitespace)
+            if fields.count > 1, let kilobytes = Int(fields[1]) { return kilobytes }
+        }
+        throw BenchmarkFailure("/proc/self/status does not tell the peak of memory.")
+    }
+}
+
+/// The peak memory of one workload with one size of document.
+struct MemoryResult: Sendable {
+    var id: String
+    var title: String
+    var count: Int
+    var targets: Targets
+    var megabytes: [EngineKind: Double]
+
+    var verdict: Verdict? {
+        targets.verdict(quire: megabytes[.quire], plain: megabytes[.plain], grdb: megabytes[.grdb])
+    }
+}
+
+extension Run {
+    /// Measures peak memory with one size of document, each engine in fresh processes.
+    func measureMemory(count: Int, progress: (String) -> Void) throws -> [MemoryResult] {
+        try MemoryTask.Work.allCases.map { work in
+            progress("memory of \(work.rawValue), \(count) notes")
+            var megabytes: [EngineKind: Double] = [:]
+            for kind in options.engines {
+                // The document that inserting makes is the one that reading reads.
+                let path = "\(folder)/memory-\(kind.rawValue)-\(count).sqlite"
+                let task = MemoryTask(work: work, engine: kind, count: count, path: path)
+                megabytes[kind] = try task.measure()
+            }
+            return MemoryResult(
+                id: work.rawValue, title: work.title, count: count, targets: work.targets,
+                megabytes: megabytes)
+        }
+    }
+}

@@ -1,0 +1,41 @@
+import Foundation
+
+func report(_ sentence: String) {
+    FileHandle.standardError.write(Data("\(sentence)\n".utf8))
+}
+
+func runBenchmarks() throws {
+    let arguments = Array(CommandLine.arguments.dropFirst())
+    if arguments.contains("--help") || arguments.contains("-h") {
+        print(Options.help)
+        return
+    }
+    let options = try Options(arguments)
+    if let task = options.memoryTask { return try task.run() }
+
+    let run = try Run(options: options)
+    defer { run.removeFolder() }
+    var results = Report(options: options)
+    for count in options.counts {
+        results.workloads += try run.measure(count: count, progress: report)
+        if options.measuresMemory {
+            results.memory += try run.measureMemory(count: count, progress: report)
+        }
+        if options.measuresMainQueue, options.engines.contains(.quire) {
+            report("main queue, \(count) notes")
+            results.mainQueue.append(try run.measureMainQueue(count: count))
+        }
+    }
+    let order = Dictionary(
+        uniqueKeysWithValues: options.workloads.enumerated().map { ($1.id, $0) })
+    results.workloads.sort { (order[$0.id] ?? 0, $0.count) < (order[$1.id] ?? 0, $1.count) }
+    results.memory.sort { ($0.id, $0.count) < ($1.id, $1.count) }
+    if options.json { try results.printJSON() } else { results.printTables() }
+}
+
+do {
+    try runBenchmarks()
+} catch {
+    report("Benchmarks: \(error)")
+    exit(1)
+}
