@@ -27,8 +27,8 @@ public enum FixtureModels {
             toOne("manager", "Manager", "reports")),
         entity("Employee", parent: "Person", attribute("salary", .double)),
         entity("Manager", parent: "Employee", toMany("reports", "Person", "manager")),
-        entity("Playlist", toMany("books", "Song", "playlists") { $0.isOrdered = true }),
-        entity("Song", attribute("title", .string), toMany("playlists", "Playlist", "books")),
+        entity("Playlist", toMany("songs", "Song", "playlists") { $0.isOrdered = true }),
+        entity("Song", attribute("title", .string), toMany("playlists", "Playlist", "songs")),
     ])
 
     /// One entity with an attribute of every type.

@@ -1,0 +1,60 @@
+public import Quire
+
+/// A new SQLite store in a temporary folder, with a coordinator. The folder goes with it.
+public final class TestStack: Sendable {
+    /// The folder that holds the store.
+    public let folder: TemporaryFolder
+    /// The path of the store.
+    public let path: String
+    /// The coordinator.
+    public let coordinator: PersistentStoreCoordinator
+
+    /// Creates a store with a model.
+    public init(_ model: ManagedObjectModel = FixtureModels.library) throws {
+        folder = try TemporaryFolder()
+        path = folder.path("test.sqlite")
+        coordinator = PersistentStoreCoordinator(
+            store: try SQLiteStore.create(at: path, model: model))
+    }
+
+    /// A main-queue context over the store.
+    @MainActor public func mainContext() -> ManagedObjectContext {
+        .mainQueue(coordinator: coordinator)
+    }
+
+    /// A main-queue context over a private-queue one, as documents have them.
+    @MainActor public func nestedContext() -> ManagedObjectContext {
+        .mainQueue(parent: PrivateQueueContext(coordinator: coordinator))
+    }
+
+    deinit { try? coordinator.close() }
+}
+
+/// How the context under test reaches its store.
+public enum ContextArrangement: CaseIterable, Sendable {
+    /// Over the coordinator.
+    case direct
+    /// Over a private-queue parent, saved to the store by ``TestStack/save(_:)``.
+    case nested
+}
+
+extension TestStack {
+    /// A main-queue context arranged so.
+    @MainActor public func context(_ arrangement: ContextArrangement) -> ManagedObjectContext {
+        switch arrangement {
+        case .direct: mainContext()
+        case .nested: nestedContext()
+        }
+    }
+
+    /// Saves a context and its parent, if it has one.
+    @MainActor public func save(_ context: ManagedObjectContext) throws {
+        try context.save()
+        try context.parent?.performAndWait { try $0.save() }
+    }
+
+    /// What a fresh context reads under a key of all objects of an entity, sorted by the text it makes.
+    @MainActor public func stored(_ entity: String, _ key: String) throws -> [String] {
+        try mainContext().fetch(FetchRequest(entity)).map { "\($0[key])" }.sorted()
+    }
+}

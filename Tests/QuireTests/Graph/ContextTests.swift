@@ -1,0 +1,192 @@
+import Foundation
+import Quire
+import QuireTestSupport
+import Testing
+
+@MainActor @Suite struct ContextTests {
+    let stack: TestStack
+
+    init() throws { stack = try TestStack() }
+
+    private func book(_ title: String, _ context: ManagedObjectContext) throws -> ManagedObject {
+        let book = try context.insertObject(entityName: "Book")
+        book["title"] = .string(title)
+        return book
+    }
+
+    @Test(arguments: ContextArrangement.allCases)
+    func savingMakesIdentifiersPermanent(arrangement: ContextArrangement) throws {
+        let context = stack.context(arrangement)
+        let emma = try book("Emma", context)
+        #expect(emma.objectID.isTemporary)
+        #expect(emma.isInserted)
+        try stack.save(context)
+        #expect(!emma.objectID.isTemporary)
+        #expect(!emma.hasChanges)
+        #expect(context.object(with: emma.objectID) === emma)
+        let uuid = stack.coordinator.store.identity.uuid
+        #expect(emma.objectID.uriRepresentation == "x-coredata://\(uuid)/Book/p1")
+        #expect(try stack.coordinator.objectID(for: "Book/p1") == emma.objectID)
+    }
+
+    @Test(arguments: ContextArrangement.allCases)
+    func changesReachTheStore(arrangement: ContextArrangement) throws {
+        let context = stack.context(arrangement)
+        let emma = try book("Emma", context)
+        let author = try context.insertObject(entityName: "Author")
+        author["name"] = "Jane Austen"
+        emma.setObject(author, forKey: "author")
+        try stack.save(context)
+        emma["year"] = 1815
+        try stack.save(context)
+        emma["year"] = 1816
+        emma["price"] = .decimal(Decimal(string: "12.50")!)
+        try stack.save(context)
+        let read = try #require(try stack.mainContext().fetch(FetchRequest("Book")).first)
+        #expect(read.integer("year") == 1816)
+        #expect(read.decimal("price") == Decimal(string: "12.5"))
+        #expect(read.object("author")?.string("name") == "Jane Austen")
+        context.delete(emma)
+        try stack.save(context)
+        #expect(try stack.mainContext().fetch(FetchRequest("Book")).isEmpty)
+    }
+
+    @Test func thereIsOneObjectPerIdentifier() throws {
+        let context = stack.mainContext()
+        _ = try book("Emma", context)
+        try context.save()
+        let other = stack.mainContext()
+        let first = try other.fetch(FetchRequest("Book"))[0]
+        let second = try other.fetch(FetchRequest("Book"))[0]
+        #expect(first === second)
+        #expect(other.object(with: first.objectID) === first)
+    }
+
+    @Test func objectsNobodyHoldsAreReleased() throws {
+        let context = stack.mainContext()
+        let id = try {
+            let emma = try book("Emma", context)
+            try context.save()
+            return emma.objectID
+        }()
+        #expect(context.registeredObject(for: id) == nil)
+        #expect(context.object(with: id).string("title") == "Emma")
+        #expect(context.registeredObject(for: id) == nil)
+    }
+
+    @Test func aFaultFiresWhenAValueIsAskedFor() throws {
+        let context = stack.mainContext()
+        let id = try {
+            let emma = try book("Emma", context)
+            try context.save()
+            return emma.objectID
+        }()
+        let fault = context.object(with: id)
+        #expect(fault.isFault)
+        #expect(fault.string("title") == "Emma")
+        #expect(!fault.isFault)
+    }
+
+    @Test func aFaultWhoseRowIsGoneHasNoValuesAndSaysSo() throws {
+        let context = stack.mainContext()
+        let id = try {
+            let emma = try book("Emma", context)
+            try context.save()
+            return emma.objectID
+        }()
+        let fault = context.object(with: id)
+        let other = stack.mainContext()
+        other.delete(other.object(with: id))
+        try other.save()
+        #expect(fault.string("title") == nil)
+        #expect(fault.isInaccessible)
+        #expect(context.lastFaultError?.code == .notFound)
+        let error = #expect(throws: QuireError.self) { try context.existingObject(with: id) }
+        #expect(error?.code == .notFound)
+    }
+
+    @Test(arguments: ContextArrangement.allCases)
+    func rollbackRestoresSavedState(arrangement: ContextArrangement) throws {
+        let context = stack.context(arrangement)
+        let emma = try book("Emma", context)
+        let author = try context.insertObject(entityName: "Author")
+        author["name"] = "A"
+        emma.setObject(author, forKey: "author")
+        try stack.save(context)
+        let added = try book("New", context)
+        emma["title"] = "Changed"
+        emma.setObject(nil, forKey: "author")
+        context.delete(author)
+        context.rollback()
+        #expect(!context.hasChanges)
+        #expect(added.managedObjectContext == nil)
+        #expect(emma.string("title") == "Emma")
+        #expect(emma.object("author") === author)
+        #expect(author.objects("books") == [emma])
+        #expect(!author.isDeleted)
+    }
+
+    @Test func resetForgetsEverything() throws {
+        let context = stack.mainContext()
+        let emma = try book("Emma", context)
+        context.reset()
+        #expect(!context.hasChanges)
+        #expect(emma.managedObjectContext == nil)
+    }
+
+    @Test(arguments: ContextArrangement.allCases)
+    func validationFailureSavesNothingAndKeepsChanges(arrangement: ContextArrangement) throws {
+        let context = stack.context(arrangement)
+        let emma = try book("Emma", context)
+        let untitled = try context.insertObject(entityName: "Book")
+        let error = #expect(throws: QuireError.self) { try stack.save(context) }
+        #expect(error?.code == .validation)
+        #expect(error?.subject.property == "title")
+        #expect(context.insertedObjects == [emma, untitled])
+        #expect(try stack.mainContext().count(for: FetchRequest("Book")) == 0)
+        untitled["title"] = "Titled"
+        try stack.save(context)
+        #expect(try stack.stored("Book", "title") == ["string(\"Emma\")", "string(\"Titled\")"])
+    }
+
+    @Test func savingTwiceTheSameVersionConflicts() throws {
+        let context = stack.mainContext()
+        let emma = try book("Emma", context)
+        try context.save()
+        let other = stack.mainContext()
+        let theirs = other.object(with: emma.objectID)
+        theirs["year"] = 1
+        emma["year"] = 2
+        try context.save()
+        let error = #expect(throws: QuireError.self) { try other.save() }
+        #expect(error?.code == .mergeConflict)
+        #expect(theirs.isUpdated)
+        #expect(theirs.integer("year") == 1)
+        #expect(try stack.stored("Book", "year") == ["integer(2)"])
+    }
+
+    @Test func twoContextsMayAddToTheSameOwner() throws {
+        let context = stack.mainContext()
+        let author = try context.insertObject(entityName: "Author")
+        author["name"] = "A"
+        try context.save()
+        let other = stack.mainContext()
+        let theirs = try book("two", other)
+        theirs.setObject(other.object(with: author.objectID), forKey: "author")
+        try book("one", context).setObject(author, forKey: "author")
+        try context.save()
+        try other.save()
+        #expect(stack.mainContext().object(with: author.objectID).objectIDs("books").count == 2)
+    }
+
+    @Test func unknownKeysAndWrongTypesThrow() throws {
+        let context = stack.mainContext()
+        let emma = try book("Emma", context)
+        #expect(throws: QuireError.self) { try emma.value(forKey: "nonsense") }
+        #expect(throws: QuireError.self) { try emma.setValue("text", forKey: "year") }
+        #expect(throws: QuireError.self) { try emma.setValue(.integer(70_000), forKey: "year") }
+        #expect(throws: QuireError.self) { try context.insertObject(entityName: "Nonsense") }
+        #expect(throws: QuireError.self) { try stack.coordinator.objectID(for: "Book") }
+        #expect(throws: QuireError.self) { try stack.coordinator.objectID(for: "Book/p-1") }
+    }
+}
