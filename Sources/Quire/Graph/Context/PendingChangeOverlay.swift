@@ -30,7 +30,8 @@ struct PendingChangeOverlay {
     }
 
     func rows() throws -> RowSet {
-        let resolved = try request.resolved(in: context.layout)
+        let resolved = try ResolvedQuery(
+            request, in: context.layout, store: context.source.storeIdentity)
         var wide = request
         wide.fetchLimit = 0
         wide.fetchOffset = 0
@@ -69,12 +70,12 @@ struct PendingChangeOverlay {
         case object(ManagedObject)
     }
 
-    private func matches(_ object: ManagedObject, _ resolved: FetchRequest) throws -> Bool {
-        try resolved.predicate?.evaluate(with: object) ?? true
+    private func matches(_ object: ManagedObject, _ resolved: ResolvedQuery) throws -> Bool {
+        try resolved.matches(object)
     }
 
-    private func looksAtOtherChangedObjects(_ resolved: FetchRequest) -> Bool {
-        let entities = resolved.entitiesBeyond(entity, in: context.layout)
+    private func looksAtOtherChangedObjects(_ resolved: ResolvedQuery) -> Bool {
+        let entities = resolved.entitiesBeyond
         guard !entities.isEmpty else { return false }
         return changed.contains { object in
             entities.contains { $0.subtree.contains(object.entity.number) }
@@ -82,7 +83,7 @@ struct PendingChangeOverlay {
     }
 
     private func assemble(
-        _ found: RowSet, _ kept: [Candidate], _ added: [ManagedObject], _ resolved: FetchRequest,
+        _ found: RowSet, _ kept: [Candidate], _ added: [ManagedObject], _ resolved: ResolvedQuery,
         sortsAll: Bool
     ) throws -> RowSet {
         func object(_ candidate: Candidate) -> ManagedObject {
@@ -93,7 +94,7 @@ struct PendingChangeOverlay {
         }
         func precedes(_ left: Candidate, _ right: Candidate) throws -> Bool {
             let (left, right) = (object(left), object(right))
-            for ordering in resolved.sortOrderings {
+            for ordering in resolved.request.sortOrderings {
                 switch try ordering.compare(left, right) {
                 case .orderedAscending: return true
                 case .orderedDescending: return false

@@ -1,0 +1,16 @@
+extension ManagedObject: QuerySubject {
+    /// The value of a property, for predicates tested in memory.
+    ///
+    /// - Throws: ``QuireError`` with code `unknownKey`, or what reading the store throws.
+    public func queryValue(forKey key: String) throws -> QueryValue {
+        guard case .relationship(let index) = try property(key) else {
+            return .value(try value(forKey: key))
+        }
+        let relationship = entity.relationships[index]
+        let context = requireContext()
+        guard let slot = relationship.slot else {
+            return .objects(members(of: relationship).map { context.object(with: $0) })
+        }
+        return objectID(at: slot).map { .object(context.object(with: $0)) } ?? .value(.null)
+    }
+}
