@@ -4,8 +4,6 @@ import Foundation
 struct PredicateEvaluator {
     /// The object; `nil` for what is the same for every object.
     let subject: (any QuerySubject)?
-    /// The key paths of a predicate that has been resolved.
-    var keyPaths: [[String]: QueryKeyPath] = [:]
 
     /// What an expression stands for.
     private enum Operand {
@@ -208,19 +206,22 @@ struct PredicateEvaluator {
         var isToMany = false
         for (index, key) in keys.enumerated() {
             var next: [QueryValue] = []
-            var stepIsToMany = false
             for value in current {
-                let found = try self.value(at: key, of: value, isLast: index == keys.count - 1)
-                if case .objects(let objects) = found {
-                    stepIsToMany = true
-                    next += objects.map { .object($0) }
-                } else {
-                    next.append(found)
+                switch value {
+                case .value(.null) where try leadsToMany(keys, step: index):
+                    isToMany = true
+                case .value(.null):
+                    next.append(value)
+                default:
+                    let isLast = index == keys.count - 1
+                    let found = try self.value(at: key, of: value, isLast: isLast)
+                    if case .objects(let objects) = found {
+                        isToMany = true
+                        next += objects.map { .object($0) }
+                    } else {
+                        next.append(found)
+                    }
                 }
-            }
-            if stepIsToMany || leadsToMany(keys, step: index) {
-                isToMany = true
-                next.removeAll { if case .value = $0 { true } else { false } }
             }
             current = next
         }
@@ -228,9 +229,11 @@ struct PredicateEvaluator {
         return isToMany ? .many(values) : .one(values.first ?? .null)
     }
 
-    private func leadsToMany(_ keys: [String], step: Int) -> Bool {
-        guard let steps = keyPaths[keys]?.steps, step < steps.count else { return false }
-        return steps[step].relationship.isToMany
+    /// Whether a step of a key path is a to-many relationship, where there is no object to ask for it.
+    private func leadsToMany(_ keys: [String], step: Int) throws -> Bool {
+        guard let subject else { return false }
+        let steps = try QueryKeyPath(keys, from: subject.entity, in: subject.layout).steps
+        return step < steps.count && steps[step].relationship.isToMany
     }
 
     private func value(
@@ -242,9 +245,7 @@ struct PredicateEvaluator {
             return try object.queryValue(forKey: key)
         case .value(.composite(let elements)):
             return .value(elements[key] ?? .null)
-        case .value(.null), .objects:
-            return .value(.null)
-        case .value:
+        case .value, .objects:
             throw QuireError(
                 .unknownKey, "“\(key)” cannot follow an attribute in a key path.",
                 subject: .init(property: key))

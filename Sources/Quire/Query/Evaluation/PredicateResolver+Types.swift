@@ -132,7 +132,7 @@ extension PredicateResolver {
         guard let store else {
             throw QuireError(.invalidQuery, "“\(text)” names an object, which only a store knows.")
         }
-        return try ManagedObjectID(text, in: layout, store: store)
+        return try ManagedObjectID(parsing: text, in: layout, store: store)
     }
 }
 

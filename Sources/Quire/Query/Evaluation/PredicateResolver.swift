@@ -53,7 +53,7 @@ struct PredicateResolver {
         }
     }
 
-    private mutating func side(_ expression: QueryExpression) throws -> Side {
+    mutating func side(_ expression: QueryExpression) throws -> Side {
         switch expression {
         case .constant(let value):
             return .constant(ValueOrder.isMissing(value) ? .null : value)

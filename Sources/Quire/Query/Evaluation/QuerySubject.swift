@@ -2,6 +2,10 @@
 public protocol QuerySubject {
     /// The object's identifier, which `SELF`, `objectID` and comparisons of relationships mean.
     var objectID: ManagedObjectID { get }
+    /// The object's entity.
+    var entity: EntityLayout { get }
+    /// The model that the entity is part of.
+    var layout: ModelLayout { get }
 
     /// The value of a property.
     ///

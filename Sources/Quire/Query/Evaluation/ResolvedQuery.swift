@@ -6,14 +6,12 @@ struct ResolvedQuery: Sendable {
     let layout: ModelLayout
     /// The entity whose objects are asked for.
     let entity: EntityLayout
-    /// The condition, without variables.
-    let predicate: QueryPredicate
-    /// The order.
-    let sortOrderings: [SortOrdering]
-    /// All key paths of predicate and order by their keys.
-    let keyPaths: [[String]: QueryKeyPath]
-    /// The request.
+    /// The request, with condition and order in their checked form.
     let request: FetchRequest
+    /// The condition.
+    var predicate: QueryPredicate { request.predicate ?? .constant(true) }
+    /// All key paths of condition and order by their keys.
+    let keyPaths: [[String]: QueryKeyPath]
 
     /// Checks a request.
     ///
@@ -26,17 +24,45 @@ struct ResolvedQuery: Sendable {
         allowsTransient: Bool = false
     ) throws {
         self.layout = layout
-        self.request = request
+        var request = request
         entity = try layout.requireEntity(named: request.entityName)
         var resolver = PredicateResolver(
             entity: entity, layout: layout, store: store, allowsTransient: allowsTransient)
-        predicate = try request.predicate.map { try resolver.resolve($0) } ?? .constant(true)
-        sortOrderings = try request.sortOrderings.map { try resolver.resolve($0) }
+        request.predicate = try request.predicate.map { try resolver.resolve($0) }
+        request.sortOrderings = try request.sortOrderings.map { try resolver.resolve($0) }
+        self.request = request
         keyPaths = resolver.keyPaths
     }
 
     /// Whether an object of the entity satisfies the condition.
     func matches(_ subject: some QuerySubject) throws -> Bool {
-        try PredicateEvaluator(subject: subject, keyPaths: keyPaths).holds(predicate)
+        try PredicateEvaluator(subject: subject).holds(predicate)
+    }
+}
+
+extension ResolvedQuery {
+    /// The entities of the objects, other than the one tested, whose attributes or relationships decide whether
+    /// an object is found and where it stands.
+    var entitiesBeyond: [EntityLayout] {
+        var found: [EntityLayout] = []
+        for path in keyPaths.values {
+            var steps = path.steps[...]
+            // Which object a relationship leads to, its owner says.
+            if case .object = path.end { steps = steps.dropLast() }
+            for step in steps where !found.contains(where: { $0 === step.destination }) {
+                found.append(step.destination)
+            }
+        }
+        return found
+    }
+}
+
+extension FetchRequest {
+    /// The request checked against a model, with constants of the types that they are compared with; see
+    /// ``ResolvedQuery``.
+    ///
+    /// - Throws: ``QuireError`` with code `unknownEntity`, `unknownKey`, `invalidQuery` or `unsupported`.
+    func resolved(in layout: ModelLayout, store: StoreIdentity? = nil) throws -> FetchRequest {
+        try ResolvedQuery(self, in: layout, store: store).request
     }
 }

@@ -1,3 +1,5 @@
+public import Foundation
+
 extension SortOrdering {
     /// What an object is sorted by: compute it once for each object and compare with ``compare(_:_:)``.
     ///
@@ -22,6 +24,18 @@ extension SortOrdering {
                 }
             }()
         return ascending ? order : -order
+    }
+}
+
+extension SortOrdering {
+    /// How two objects stand in this ordering.
+    ///
+    /// - Throws: As ``sortValue(of:)``.
+    public func compare(
+        _ left: some QuerySubject, _ right: some QuerySubject
+    ) throws -> ComparisonResult {
+        let order = compare(try sortValue(of: left), try sortValue(of: right))
+        return order < 0 ? .orderedAscending : order == 0 ? .orderedSame : .orderedDescending
     }
 }
 

@@ -57,7 +57,7 @@ enum TextFolding {
 
     /// What each character below ``latinEnd`` becomes, by options. None of them combines with another, so a text
     /// of them folds character by character.
-    private static let latin: [[Unicode.Scalar]] = (0..<4).map { bits in
+    private static let latin: [[Unicode.Scalar]] = (UInt8(0)..<4).map { bits in
         let options = QueryComparison.Options(rawValue: bits)
         return (0..<latinEnd).compactMap(Unicode.Scalar.init).map { scalar in
             let folded = foldSlowly(String(scalar), options).unicodeScalars
