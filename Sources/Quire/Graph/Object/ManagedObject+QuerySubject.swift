@@ -1,4 +1,7 @@
 extension ManagedObject: QuerySubject {
+    /// The model of the object's context.
+    public final var layout: ModelLayout { requireContext().layout }
+
     /// The value of a property, for predicates tested in memory.
     ///
     /// - Throws: ``QuireError`` with code `unknownKey`, or what reading the store throws.
