@@ -77,9 +77,6 @@ extension ManagedObjectContext {
 
     /// Makes an object whose deletion was saved, and now is undone, count as new with all it has.
     private func reinsert(_ object: ManagedObject) {
-        if identityMap.find(object.objectID.bits) == nil {
-            identityMap.insert(object, for: object.objectID.bits)
-        }
         guard let edits = object.edits else { return }
         for index in edits.toMany.indices {
             let members = edits.toMany[index].members ?? []

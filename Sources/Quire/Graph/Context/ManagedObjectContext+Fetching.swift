@@ -83,8 +83,17 @@ extension ManagedObjectContext {
     func object(for snapshot: ObjectSnapshot) -> ManagedObject {
         let id = snapshot.objectID
         let object = identityMap.find(id.bits) ?? makeObject(id, snapshot.entity)
+        reviveIfDeleted(object)
         object.adopt(snapshot)
         return object
+    }
+
+    /// Makes an object whose deletion was saved a fault again, because its row has been seen: another context
+    /// has undone its own deletion of it.
+    private func reviveIfDeleted(_ object: ManagedObject) {
+        guard object.state.isDisjoint(with: [.live, .persisted]) else { return }
+        object.turnIntoFault()
+        object.state.formUnion([.live, .persisted])
     }
 
     /// The object of a row in a set; a fault takes the row over.
@@ -97,6 +106,8 @@ extension ManagedObjectContext {
         let bits = row.identifierBits
         let object: ManagedObject
         if let found = identityMap.find(bits) {
+            if found.state.isSuperset(of: [.realized, .live]) { return found }
+            reviveIfDeleted(found)
             if found.state.contains(.realized) { return found }
             object = found
         } else {

@@ -131,7 +131,6 @@ extension ManagedObjectContext {
                 object.edits?.commit()
             } else {
                 object.state.remove(.persisted)
-                identityMap.remove(object.objectID.bits, object)
             }
         }
         tracked.removeAll()

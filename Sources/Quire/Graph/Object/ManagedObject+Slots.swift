@@ -8,6 +8,9 @@ extension ManagedObject {
     /// - Throws: What reading the store or the value's file throws.
     public final func readValue(at slot: Int) throws -> AttributeValue {
         if let edits, edits.own.contains(slot) { return edits.values[slot] }
+        if entity.storages[slot] == .reference {
+            return objectID(at: slot).map { .objectID($0) } ?? .null
+        }
         realize()
         guard let chunk else { return .null }
         return try PackedRow(chunk: chunk, offset: Int(rowOffset))
@@ -108,10 +111,8 @@ extension ManagedObject {
             return nil
         }
         return row(for: slot, .reference).map {
-            ManagedObjectID(
-                bits: UInt64(
-                    bitPattern: $0.integer(slot, slotCount: entity.storages.count)),
-                store: rowIdentity)
+            let bits = UInt64(bitPattern: $0.integer(slot, slotCount: entity.storages.count))
+            return context?.objectID(bits: bits) ?? ManagedObjectID(bits: bits, store: objectID.store)
         }
     }
 

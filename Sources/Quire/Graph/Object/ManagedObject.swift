@@ -106,7 +106,7 @@ extension ManagedObject {
     /// Takes over a row, if the object is a fault.
     @inline(__always)
     final func adopt(_ snapshot: ObjectSnapshot) {
-        guard !state.contains(.realized) else { return }
+        guard !state.contains(.realized), snapshot.entity === entity else { return }
         chunk = snapshot.chunk
         rowOffset = UInt32(truncatingIfNeeded: snapshot.offset)
         version = snapshot.version
@@ -127,7 +127,7 @@ extension ManagedObject {
         }
         context.checkQueue()
         do {
-            if let snapshot = try context.source.row(for: objectID) {
+            if let snapshot = try context.source.row(for: objectID), snapshot.entity === entity {
                 adopt(snapshot)
                 return
             }
