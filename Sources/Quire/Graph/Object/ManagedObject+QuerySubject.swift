@@ -1,6 +1,6 @@
 extension ManagedObject: QuerySubject {
     /// The model of the object's context.
-    public final var layout: ModelLayout { requireContext().layout }
+    public final var queryLayout: ModelLayout { requireContext().layout }
 
     /// The value of a property, for predicates tested in memory.
     ///

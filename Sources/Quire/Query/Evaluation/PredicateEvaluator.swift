@@ -122,7 +122,9 @@ struct PredicateEvaluator {
         if leftIsMissing || ValueOrder.isMissing(right) {
             return leftIsMissing && ValueOrder.isMissing(right)
         }
-        if case .objectID(let left) = left, case .objectID(let right) = right { return left == right }
+        if case .objectID(let left) = left, case .objectID(let right) = right {
+            return left == right
+        }
         return order(left, right, options) == 0
     }
 
@@ -232,7 +234,7 @@ struct PredicateEvaluator {
     /// Whether a step of a key path is a to-many relationship, where there is no object to ask for it.
     private func leadsToMany(_ keys: [String], step: Int) throws -> Bool {
         guard let subject else { return false }
-        let steps = try QueryKeyPath(keys, from: subject.entity, in: subject.layout).steps
+        let steps = try QueryKeyPath(keys, from: subject.entity, in: subject.queryLayout).steps
         return step < steps.count && steps[step].relationship.isToMany
     }
 

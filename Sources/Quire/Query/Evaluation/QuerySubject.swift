@@ -5,7 +5,7 @@ public protocol QuerySubject {
     /// The object's entity.
     var entity: EntityLayout { get }
     /// The model that the entity is part of.
-    var layout: ModelLayout { get }
+    var queryLayout: ModelLayout { get }
 
     /// The value of a property.
     ///

@@ -56,13 +56,3 @@ extension ResolvedQuery {
         return found
     }
 }
-
-extension FetchRequest {
-    /// The request checked against a model, with constants of the types that they are compared with; see
-    /// ``ResolvedQuery``.
-    ///
-    /// - Throws: ``QuireError`` with code `unknownEntity`, `unknownKey`, `invalidQuery` or `unsupported`.
-    func resolved(in layout: ModelLayout, store: StoreIdentity? = nil) throws -> FetchRequest {
-        try ResolvedQuery(self, in: layout, store: store).request
-    }
-}

@@ -74,7 +74,8 @@ enum TextFolding {
             if ignoresDiacritics, isDiacritic(scalar) { continue }
             result.append(ignoresCase ? foldCase(scalar) : scalar)
         }
-        return ignoresDiacritics ? String(result).precomposedStringWithCanonicalMapping : String(result)
+        return ignoresDiacritics
+            ? String(result).precomposedStringWithCanonicalMapping : String(result)
     }
 
     private static func isDiacritic(_ scalar: Unicode.Scalar) -> Bool {

@@ -108,7 +108,9 @@ enum ValueOrder {
         var left = left
         var right = right
         return left.withUTF8 { left in
-            right.withUTF8 { compareBytes(UnsafeRawBufferPointer(left), UnsafeRawBufferPointer($0)) }
+            right.withUTF8 {
+                compareBytes(UnsafeRawBufferPointer(left), UnsafeRawBufferPointer($0))
+            }
         }
     }
 

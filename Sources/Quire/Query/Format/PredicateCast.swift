@@ -32,7 +32,7 @@ enum PredicateCast: String, CaseIterable {
             return .date(Date(timeIntervalSinceReferenceDate: Double(seconds)))
         case (.date, .double(let seconds)):
             return .date(Date(timeIntervalSinceReferenceDate: seconds))
-        case (.date, .string(let text)): return Self.date(text).map { .date($0) }
+        case (.date, .string(let text)): return DateText.date(of: text).map { .date($0) }
         case (.uuid, .string(let text)): return UUID(uuidString: text).map { .uuid($0) }
         case (.uri, .string(let text)), (.objectID, .string(let text)):
             return URL(string: text).map { .uri($0) }
@@ -46,13 +46,5 @@ enum PredicateCast: String, CaseIterable {
         case (.number, .integer), (.number, .double), (.number, .boolean): return literal
         default: return nil
         }
-    }
-
-    /// A date in ISO 8601 with time zone, with or without a fraction of a second, or a day, which begins in UTC.
-    static func date(_ text: String) -> Date? {
-        let plain = Date.ISO8601FormatStyle()
-        return (try? plain.parse(text))
-            ?? (try? Date.ISO8601FormatStyle(includingFractionalSeconds: true).parse(text))
-            ?? (try? plain.year().month().day().parse(text))
     }
 }

@@ -17,7 +17,8 @@ extension PredicateLexer {
                 text.append(character)
             }
         }
-        throw failure("expected \(mark) to end the text that begins at column \(start + 1)", at: place)
+        throw failure(
+            "expected \(mark) to end the text that begins at column \(start + 1)", at: place)
     }
 
     private mutating func appendEscape(to text: inout String.UnicodeScalarView) throws {
@@ -54,7 +55,8 @@ extension PredicateLexer {
 
     private mutating func hexadecimalUnit(of start: Int) throws -> UInt16 {
         let digits = (0..<4).compactMap { peek($0) }.map(String.init).joined()
-        guard digits.utf8.count == 4, digits.allSatisfy(\.isHexDigit), let unit = UInt16(digits, radix: 16)
+        guard digits.utf8.count == 4, digits.allSatisfy(\.isHexDigit),
+            let unit = UInt16(digits, radix: 16)
         else { throw failure("expected four hexadecimal digits in the escape", at: start) }
         advance(by: 4)
         return unit
@@ -89,7 +91,9 @@ extension PredicateLexer {
             isInteger = false
             advance()
             if peek() == "-" || peek() == "+" { advance() }
-            guard skipDigits() else { throw failure("expected the digits of an exponent", at: place) }
+            guard skipDigits() else {
+                throw failure("expected the digits of an exponent", at: place)
+            }
         }
         if let character = peek(), PredicateToken.isKeyPart(character) || character == "." {
             throw failure("expected the end of the number", at: place)

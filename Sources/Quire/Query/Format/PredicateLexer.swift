@@ -63,7 +63,8 @@ struct PredicateLexer {
     ]
 
     private mutating func sign() throws -> PredicateToken.Kind {
-        for sign in Self.signs where characters[position...].starts(with: sign.text.unicodeScalars) {
+        for sign in Self.signs where characters[position...].starts(with: sign.text.unicodeScalars)
+        {
             position += sign.text.unicodeScalars.count
             return sign.kind
         }

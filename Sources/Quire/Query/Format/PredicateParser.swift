@@ -27,7 +27,9 @@ struct PredicateParser {
         var ends: [Int: Int] = [:]
         for (index, token) in tokens.enumerated() {
             if token.kind == .openParenthesis { open.append(index) }
-            if token.kind == .closeParenthesis, let start = open.popLast() { ends[start] = index + 1 }
+            if token.kind == .closeParenthesis, let start = open.popLast() {
+                ends[start] = index + 1
+            }
         }
         self.ends = ends
         try checkArgumentCount()
@@ -185,7 +187,8 @@ struct PredicateParser {
     func failure(_ expectation: String) -> QuireError {
         let found = current.kind == .end ? "its end" : "“\(current.text)”"
         return failure(
-            "\(expectation) at column \(current.column), but found \(found)", column: current.column)
+            "\(expectation) at column \(current.column), but found \(found)", column: current.column
+        )
     }
 
     func failure(_ problem: String, column: Int) -> QuireError {
