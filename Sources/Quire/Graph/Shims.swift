@@ -1,10 +1,6 @@
 import Foundation
 
 // Until the branches that bring these are merged. If your merge has a real one, delete it here.
-extension AttributeDescription {
-    func coerce(_ value: AttributeValue) throws -> AttributeValue { value }
-    func validate(_ value: AttributeValue) throws {}
-}
 extension FetchRequest {
     func resolved(in layout: ModelLayout) throws -> FetchRequest { self }
     func entitiesBeyond(_ entity: EntityLayout, in layout: ModelLayout) -> [EntityLayout] { [] }
