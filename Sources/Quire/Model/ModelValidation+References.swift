@@ -121,6 +121,9 @@ extension ModelValidation {
         for index in entity.indexes {
             let title = "Index “\(index.name)” of entity “\(entity.name)”"
             if index.name.isEmpty { fail("\(title) has no name.", entity: entity.name) }
+            if index.partialIndexPredicate?.isEmpty == true {
+                fail("\(title) has an empty predicate.", entity: entity.name)
+            }
             if !indexNames.insert(index.name).inserted {
                 fail("\(title) is there several times.", entity: entity.name)
             }
@@ -213,6 +216,9 @@ extension ModelValidation {
             fail(
                 "\(title) is about entity “\(request.entityName)”, which does not exist.",
                 entity: entity, property: property)
+        }
+        if request.predicateFormat?.isEmpty == true {
+            fail("\(title) has an empty predicate.", entity: entity, property: property)
         }
         if request.fetchLimit < 0 || request.fetchBatchSize < 0 {
             fail("\(title) has a negative limit or batch size.", entity: entity, property: property)

@@ -64,8 +64,11 @@ struct ModelValidation {
 
     mutating func checkModel() {
         checkEntityNames()
-        for identifier in model.versionIdentifiers where identifier.contains(where: \.isNewline) {
-            fail("The version identifier “\(identifier)” contains a line break.")
+        for identifier in model.versionIdentifiers {
+            if identifier.isEmpty { fail("A version identifier is empty.") }
+            if identifier.contains(where: \.isNewline) {
+                fail("The version identifier “\(identifier)” contains a line break.")
+            }
         }
         checkTexts(model.versionIdentifiers, of: "A version identifier")
         checkComposites()

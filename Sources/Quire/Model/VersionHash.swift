@@ -1,0 +1,190 @@
+import Crypto
+public import Foundation
+
+/// Hashes that tell whether a store's data fit a model.
+///
+/// A store keeps a hash of 32 bytes for each entity (`NSStoreModelVersionHashes`), and opens with a model whose
+/// entities have the same. Core Data's own way to compute them is not public. So a store that Core Data made
+/// keeps the hashes it has, and these are Quire's own, for stores that Quire makes.
+///
+/// The hash of an entity is the SHA-256 of what follows, in this order. A *text* is its number of bytes in
+/// UTF-8 as 4 bytes, most significant first, and these bytes; a text that may be missing is a byte 0, or a byte
+/// 1 and the text (an empty one counts as missing); a *truth value* is a byte 0 or 1; a *number* is 8 bytes, most
+/// significant first.
+///
+/// 1. The text `quire-entity/1`.
+/// 2. The entity's name; whether it is abstract; its version hash modifier, which may be missing.
+/// 3. A truth value, whether there is a superentity; then its hash (32 bytes).
+/// 4. The number of its own stored properties, and these, sorted by the bytes of their names. Transient and
+///    fetched properties are not stored.
+///     - An attribute: the text `a`; name; version hash modifier, which may be missing; whether it is optional;
+///       the code of its type as a number; whether values may be kept outside; its derivation expression, which
+///       may be missing. A composite attribute then has the SHA-256 of the text `quire-composite/1`, the number of
+///       the composite's elements and these, as attributes, in the order of the composite.
+///     - A relationship: the text `r`; name; version hash modifier, which may be missing; whether it is optional;
+///       the name of the destination; the name of the inverse, which may be missing; whether it is to-many;
+///       whether it is ordered; the smallest and the greatest count and the code of the delete rule as numbers.
+///
+/// So, as with Core Data, classes, default values, validation, indexes, user info and renaming identifiers make
+/// no difference. Unlike Core Data's documentation says of its own, external storage, order and derivation do:
+/// they change what is stored.
+extension ManagedObjectModel {
+    /// The hash of every entity by name. Of several entities with one name, which no valid model has, the first
+    /// counts.
+    public func entityVersionHashes() -> [String: Data] {
+        let entities = Dictionary(
+            self.entities.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
+        let composites = Dictionary(
+            self.composites.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
+        var hashes: [String: Data] = [:]
+        var hasher = VersionHasher(composites: composites)
+        for entity in self.entities {
+            // From the topmost superentity that is not hashed yet downwards.
+            var pending: [EntityDescription] = []
+            var names: Set<String> = []
+            var next: EntityDescription? = entities[entity.name]
+            while let current = next, hashes[current.name] == nil,
+                names.insert(current.name).inserted
+            {
+                pending.append(current)
+                next = current.superentityName.flatMap { entities[$0] }
+            }
+            while let current = pending.popLast() {
+                hashes[current.name] = hasher.hash(
+                    of: current, superentityHash: current.superentityName.flatMap { hashes[$0] })
+            }
+        }
+        return hashes
+    }
+
+    /// The digest of a model's hashes that stores keep (`NSStoreModelVersionHashesDigest`): the SHA-512 of each
+    /// entity's name and hash, sorted by the bytes of the names, in base64.
+    public static func versionHashesDigest(of hashes: [String: Data]) -> String {
+        var function = SHA512()
+        for (name, hash) in sorted(hashes) {
+            function.update(data: Data(name.utf8))
+            function.update(data: hash)
+        }
+        return Data(function.finalize()).base64EncodedString()
+    }
+
+    /// The checksum of a model's hashes that stores keep (`NSStoreModelVersionChecksumKey`): the SHA-256 of the
+    /// hashes, sorted by the bytes of the entities' names, in base64.
+    public static func versionChecksum(of hashes: [String: Data]) -> String {
+        var function = SHA256()
+        for (_, hash) in sorted(hashes) { function.update(data: hash) }
+        return Data(function.finalize()).base64EncodedString()
+    }
+
+    private static func sorted(_ hashes: [String: Data]) -> [(key: String, value: Data)] {
+        hashes.sorted { $0.key.utf8.lexicographicallyPrecedes($1.key.utf8) }
+    }
+}
+
+/// Hashes entities, and each composite once.
+private struct VersionHasher {
+    let composites: [String: CompositeDescription]
+    private var compositeHashes: [String: Data] = [:]
+    /// The bytes to hash.
+    private var bytes: [UInt8] = []
+
+    init(composites: [String: CompositeDescription]) { self.composites = composites }
+
+    mutating func hash(of entity: EntityDescription, superentityHash: Data?) -> Data {
+        // Composites are hashed by themselves, so they come first.
+        for attribute in entity.attributes { hashComposite(of: attribute, depth: 1) }
+        bytes.removeAll(keepingCapacity: true)
+        add("quire-entity/1")
+        add(entity.name)
+        add(entity.isAbstract)
+        add(optional: entity.versionHashModifier)
+        add(superentityHash != nil)
+        bytes.append(contentsOf: superentityHash ?? Data())
+        let properties = entity.properties.filter(Self.isStored).sorted {
+            $0.name.utf8.lexicographicallyPrecedes($1.name.utf8)
+        }
+        add(properties.count)
+        for property in properties {
+            switch property {
+            case .attribute(let attribute): add(attribute)
+            case .relationship(let relationship): add(relationship)
+            case .fetched: break
+            }
+        }
+        return Data(SHA256.hash(data: bytes))
+    }
+
+    private mutating func hashComposite(of attribute: AttributeDescription, depth: Int) {
+        guard attribute.type == .composite, let name = attribute.compositeName,
+            compositeHashes[name] == nil
+        else { return }
+        // Ends a cycle, which a model that was not validated may have.
+        compositeHashes[name] = Data()
+        guard depth <= ModelValidation.greatestDepth else { return }
+        let elements = composites[name]?.elements ?? []
+        for element in elements { hashComposite(of: element, depth: depth + 1) }
+        bytes.removeAll(keepingCapacity: true)
+        add("quire-composite/1")
+        add(elements.count)
+        for element in elements { add(element) }
+        compositeHashes[name] = Data(SHA256.hash(data: bytes))
+    }
+
+    private static func isStored(_ property: PropertyDescription) -> Bool {
+        switch property {
+        case .attribute(let attribute): !attribute.isTransient
+        case .relationship(let relationship): !relationship.isTransient
+        case .fetched: false
+        }
+    }
+
+    private mutating func add(_ attribute: AttributeDescription) {
+        add("a")
+        add(attribute.name)
+        add(optional: attribute.versionHashModifier)
+        add(attribute.isOptional)
+        add(attribute.type.rawValue)
+        add(attribute.allowsExternalBinaryDataStorage)
+        add(optional: attribute.derivationExpression)
+        if attribute.type == .composite {
+            bytes.append(contentsOf: compositeHashes[attribute.compositeName ?? ""] ?? Data())
+        }
+    }
+
+    private mutating func add(_ relationship: RelationshipDescription) {
+        add("r")
+        add(relationship.name)
+        add(optional: relationship.versionHashModifier)
+        add(relationship.isOptional)
+        add(relationship.destinationEntityName)
+        add(optional: relationship.inverseName)
+        add(relationship.isToMany)
+        add(relationship.isOrdered)
+        add(relationship.minimumCount)
+        add(relationship.maximumCount)
+        add(relationship.deleteRule.rawValue)
+    }
+
+    private mutating func add(_ text: String) {
+        let utf8 = text.utf8
+        withUnsafeBytes(of: UInt32(truncatingIfNeeded: utf8.count).bigEndian) {
+            bytes.append(contentsOf: $0)
+        }
+        bytes.append(contentsOf: utf8)
+    }
+
+    private mutating func add(optional text: String?) {
+        guard let text, !text.isEmpty else {
+            bytes.append(0)
+            return
+        }
+        bytes.append(1)
+        add(text)
+    }
+
+    private mutating func add(_ truth: Bool) { bytes.append(truth ? 1 : 0) }
+
+    private mutating func add(_ number: Int) {
+        withUnsafeBytes(of: Int64(number).bigEndian) { bytes.append(contentsOf: $0) }
+    }
+}
