@@ -1,0 +1,107 @@
+import Foundation
+import Quire
+
+/// A generator of random numbers that a seed repeats.
+struct SeededGenerator: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(seed: UInt64) { state = seed }
+
+    mutating func next() -> UInt64 {
+        // SplitMix64.
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
+    }
+
+    /// A seed of the environment's, to repeat a failure, or a new one.
+    static func seed() -> UInt64 {
+        ProcessInfo.processInfo.environment["QUIRE_TEST_SEED"].flatMap { UInt64($0) }
+            ?? UInt64.random(in: 0...UInt64.max)
+    }
+}
+
+/// Makes predicates of every shape, whether they make sense for an entity or not.
+struct RandomPredicates {
+    var generator: SeededGenerator
+
+    mutating func predicate(depth: Int = 4) -> QueryPredicate {
+        switch Int.random(in: 0..<(depth > 0 ? 10 : 5), using: &generator) {
+        case 0: .constant(Bool.random(using: &generator))
+        case 1...4: .comparison(comparison())
+        case 5, 6: .and(parts(depth))
+        case 7, 8: .or(parts(depth))
+        default: .not(predicate(depth: depth - 1))
+        }
+    }
+
+    private mutating func parts(_ depth: Int) -> [QueryPredicate] {
+        let count = Int.random(in: 2...4, using: &generator)
+        return (0..<count).map { _ in predicate(depth: depth - 1) }
+    }
+
+    private mutating func comparison() -> QueryComparison {
+        let comparisonOperator = pick(QueryComparison.Operator.allCases)
+        let right: QueryExpression
+        switch comparisonOperator {
+        case .between: right = .collection([expression(), expression()])
+        case .in: right = .collection((0..<Int.random(in: 0...3, using: &generator)).map { _ in expression() })
+        default: right = expression()
+        }
+        return QueryComparison(
+            expression(), comparisonOperator, right, modifier: pick([.direct, .direct, .any, .all]),
+            options: .init(rawValue: UInt8.random(in: 0...3, using: &generator)))
+    }
+
+    private mutating func expression() -> QueryExpression {
+        switch Int.random(in: 0..<10, using: &generator) {
+        case 0...4: .constant(constant())
+        case 5...7: .keyPath((0..<Int.random(in: 1...3, using: &generator)).map { _ in key() })
+        case 8: .evaluatedObject
+        default: .variable(key())
+        }
+    }
+
+    private mutating func key() -> String {
+        pick(["title", "in", "SELF", "ANY", "größe", "_a1", "cast", "Null", "yes", "x"])
+    }
+
+    private mutating func constant() -> AttributeValue {
+        switch Int.random(in: 0..<10, using: &generator) {
+        case 0: .null
+        case 1: .integer(Int64.random(in: Int64.min...Int64.max, using: &generator))
+        case 2: .double(Double(bitPattern: UInt64.random(in: 0...UInt64.max, using: &generator)).finite)
+        case 3: .boolean(Bool.random(using: &generator))
+        case 4: .string(text())
+        case 5: .date(Date(timeIntervalSinceReferenceDate: Double.random(in: -1e10...1e10, using: &generator)))
+        case 6: .binary(Data(text().utf8))
+        case 7: .uuid(UUID(uuid: uuid()))
+        case 8: .decimal(Decimal(Int64.random(in: -1_000_000_000...1_000_000_000, using: &generator)) / 1000)
+        default: .uri(URL(string: "https://example.org/\(Int.random(in: 0...9, using: &generator))")!)
+        }
+    }
+
+    private mutating func uuid() -> uuid_t {
+        var bytes = (UInt64.random(in: 0...UInt64.max, using: &generator), UInt64.random(in: 0...UInt64.max, using: &generator))
+        return withUnsafeBytes(of: &bytes) { $0.load(as: uuid_t.self) }
+    }
+
+    private mutating func text() -> String {
+        let scalars: [Unicode.Scalar] = [
+            "a", "B", "é", "\"", "'", "\\", "\n", "\t", "\0", "%", "@", "*", "?", "😀", "\u{301}", "\u{200D}", "\u{600}", " ", "\r",
+        ]
+        var view = String.UnicodeScalarView()
+        for _ in 0..<Int.random(in: 0...6, using: &generator) { view.append(pick(scalars)) }
+        return String(view)
+    }
+
+    private mutating func pick<Element>(_ elements: [Element]) -> Element {
+        elements[Int.random(in: 0..<elements.count, using: &generator)]
+    }
+}
+
+extension Double {
+    fileprivate var finite: Double { isNaN ? 0 : self }
+}
