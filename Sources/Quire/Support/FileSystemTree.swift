@@ -96,6 +96,18 @@ extension FileSystem {
         }
         try synchronizeFolder(path)
     }
+
+    /// Makes the names in a folder and in all folders below it durable, deepest first. For trees whose files are on disk
+    /// already.
+    package static func synchronizeFolders(ofTree path: String) throws {
+        for name in try names(in: path) {
+            let full = FileSystem.path(path, name)
+            if try informationWithoutFollowing(at: full)?.kind == .folder {
+                try synchronizeFolders(ofTree: full)
+            }
+        }
+        try synchronizeFolder(path)
+    }
 }
 
 // MARK: - Copying

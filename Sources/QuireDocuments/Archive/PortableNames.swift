@@ -51,7 +51,8 @@ struct PortableNames {
         return nil
     }
 
-    private static func folded(_ path: String) -> String {
+    /// A path that is equal to those that mean the same on systems that ignore case or the form of accents.
+    static func folded(_ path: String) -> String {
         // Upper-casing first unites what lower-casing alone does not: ß and ss, ſ and s.
         path.uppercased().lowercased().precomposedStringWithCanonicalMapping
     }

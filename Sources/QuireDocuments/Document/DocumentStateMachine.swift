@@ -1,0 +1,208 @@
+/// Decides what a document does next. A value: it does nothing itself, and knows neither files nor time.
+///
+/// Whoever owns it tells it what was requested and how operations ended, and carries out the effects that it returns, in
+/// their order.
+///
+/// Rules
+/// =====
+///
+/// - One operation runs at a time. Requests wait in a queue and are answered in the order in which they were made, each
+///   exactly once.
+/// - Opening while the same opening runs or waits, saving behind a save that waits, and closing behind a close that
+///   waits join it. A save never joins one that runs, whose snapshot has been taken.
+/// - An autosave that finds nothing to save succeeds at once.
+/// - Closing saves first what is unsaved, also what is changed while it does. If that fails the document stays open.
+/// - A close that waits for an opening takes it back: those who opened are told that it was cancelled.
+/// - A failed save leaves the document unsaved and in ``DocumentState/savingError`` until one succeeds.
+struct DocumentStateMachine: Sendable {
+    /// What users ask for.
+    enum Request: Sendable, Equatable {
+        /// To be open. Requests with the same number may share one opening.
+        case open(Int)
+        /// To be saved.
+        case save
+        /// To be saved if there are unsaved changes.
+        case autosave
+        /// To be as it was saved.
+        case revert
+        /// To be closed, after saving or without.
+        case close(discardingChanges: Bool)
+    }
+
+    /// What is done, one at a time.
+    enum Operation: Sendable, Equatable {
+        case open(Int)
+        case save
+        case revert
+        case close
+    }
+
+    /// How a request ends.
+    enum Answer: Sendable, Equatable {
+        /// It was done.
+        case done
+        /// The operation failed, with the error that the owner knows.
+        case failed
+        /// It was taken back by a later request.
+        case cancelled
+        /// The document is not open.
+        case notOpen
+        /// The document is open already, otherwise than requested.
+        case alreadyOpen
+    }
+
+    /// Names somebody who waits for an answer.
+    typealias Waiter = Int
+
+    /// What the owner is to do.
+    enum Effect: Sendable, Equatable {
+        /// Start an operation, and report how it ended by ``DocumentStateMachine/finish(succeeded:)``.
+        case start(Operation)
+        /// Tell those who wait.
+        case answer([Waiter], Answer)
+        /// Tell about a new state.
+        case stateChanged(DocumentState, DocumentState)
+    }
+
+    private struct Pending: Sendable {
+        var request: Request
+        var waiters: [Waiter]
+    }
+
+    private var queue: [Pending] = []
+    /// What is being done, and for which request.
+    private var running: (operation: Operation, pending: Pending)?
+    /// By which opening it is open.
+    private var opened: Int?
+    private var hasSavingError = false
+    /// Whether there is anything unsaved. The owner keeps it up to date.
+    var hasUnsavedChanges = false
+
+    /// The present state.
+    private(set) var state: DocumentState = .closed
+
+    /// Whether the document is open.
+    var isOpen: Bool { opened != nil }
+
+    /// Whether a save is running or waits.
+    var isSaveExpected: Bool {
+        if case .save = running?.operation { return true }
+        return queue.contains { $0.request == .save || $0.request == .autosave }
+    }
+
+    // MARK: Events
+
+    /// Somebody requests something.
+    mutating func submit(_ request: Request, for waiter: Waiter) -> [Effect] {
+        if !join(request, waiter) {
+            queue.append(Pending(request: request, waiters: [waiter]))
+        }
+        return advance()
+    }
+
+    /// The running operation has ended.
+    mutating func finish(succeeded: Bool) -> [Effect] {
+        guard let (operation, pending) = running else { return [] }
+        running = nil
+        var answer: Answer? = succeeded ? .done : .failed
+        switch operation {
+        case .open(let number):
+            if succeeded {
+                opened = number
+                hasSavingError = false
+                if let next = queue.first, case .close = next.request { answer = .cancelled }
+            }
+        case .save:
+            hasSavingError = !succeeded
+            if succeeded, case .close = pending.request {
+                // Comes again for what was changed meanwhile, or to close.
+                queue.insert(pending, at: 0)
+                answer = nil
+            }
+        case .revert:
+            if succeeded { hasSavingError = false }
+        case .close:
+            // A store that could not be closed well is closed nevertheless.
+            opened = nil
+            hasSavingError = false
+            hasUnsavedChanges = false
+        }
+        var effects: [Effect] = []
+        if let answer { effects.append(.answer(pending.waiters, answer)) }
+        return effects + advance()
+    }
+
+    // MARK: Deciding
+
+    private mutating func join(_ request: Request, _ waiter: Waiter) -> Bool {
+        if queue.isEmpty, case .open = request, running?.pending.request == request {
+            running?.pending.waiters.append(waiter)
+            return true
+        }
+        guard let last = queue.indices.last else { return false }
+        switch (queue[last].request, request) {
+        case (.save, .save), (.save, .autosave), (.autosave, .autosave): break
+        case (.autosave, .save): queue[last].request = .save
+        case (.open, .open), (.revert, .revert), (.close, .close):
+            guard queue[last].request == request else { return false }
+        default: return false
+        }
+        queue[last].waiters.append(waiter)
+        return true
+    }
+
+    /// Takes requests from the queue until an operation starts or none is left.
+    private mutating func advance() -> [Effect] {
+        var effects: [Effect] = []
+        while running == nil, !queue.isEmpty {
+            let pending = queue.removeFirst()
+            switch decide(pending.request) {
+            case .answer(let answer): effects.append(.answer(pending.waiters, answer))
+            case .run(let operation):
+                running = (operation, pending)
+                updateState(&effects)
+                effects.append(.start(operation))
+            }
+        }
+        updateState(&effects)
+        return effects
+    }
+
+    private enum Decision {
+        case answer(Answer)
+        case run(Operation)
+    }
+
+    private func decide(_ request: Request) -> Decision {
+        switch request {
+        case .open(let number):
+            guard let opened else { return .run(.open(number)) }
+            return .answer(opened == number ? .done : .alreadyOpen)
+        case .save: return isOpen ? .run(.save) : .answer(.notOpen)
+        case .autosave:
+            guard isOpen else { return .answer(.notOpen) }
+            return hasUnsavedChanges ? .run(.save) : .answer(.done)
+        case .revert: return isOpen ? .run(.revert) : .answer(.notOpen)
+        case .close(let discardingChanges):
+            guard isOpen else { return .answer(.done) }
+            return .run(hasUnsavedChanges && !discardingChanges ? .save : .close)
+        }
+    }
+
+    private mutating func updateState(_ effects: inout [Effect]) {
+        var new = DocumentState()
+        if !isOpen { new.insert(.closed) }
+        if hasSavingError { new.insert(.savingError) }
+        if let running {
+            switch running.operation {
+            case .open, .save: new.insert(.progressAvailable)
+            case .revert, .close: new.insert(.editingDisabled)
+            }
+            if case .close = running.pending.request { new.insert(.editingDisabled) }
+        }
+        if new != state {
+            effects.append(.stateChanged(state, new))
+            state = new
+        }
+    }
+}

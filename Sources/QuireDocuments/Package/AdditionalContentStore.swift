@@ -1,0 +1,138 @@
+import Foundation
+import Quire
+
+/// Reads and writes the generations of a package's additional content.
+///
+/// A generation is a folder that never changes. A save that changes additional content writes a new one, in which
+/// unchanged files are hard links to those of the one before, and makes it durable **before** the store's transaction
+/// records its number. So the store always names a generation that is there, and rows and files are of the same save.
+/// Generations that the store does not name are rubbish of interrupted or finished saves.
+struct AdditionalContentStore: Sendable {
+    /// The key among the store's records under which the number of the live generation is.
+    static let recordKey = "additionalContentGeneration"
+
+    let layout: DocumentPackageLayout
+
+    /// The generation that a store's records name, or `nil` if there is no additional content.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidFormat` if the record is no number.
+    func generation(in records: [String: String]) throws -> Int? {
+        guard let text = records[Self.recordKey] else { return nil }
+        guard let generation = DocumentPackageLayout.generation(ofFolder: text) else {
+            throw QuireError(
+                .invalidFormat,
+                "The store of “\(layout.path)” names “\(text)” as its additional content, which is no number.",
+                subject: .init(file: layout.store))
+        }
+        return generation
+    }
+
+    /// The paths and sizes of the files of a generation, sorted by the paths' bytes.
+    func files(in generation: Int?) throws -> [(path: String, size: Int64)] {
+        guard let generation else { return [] }
+        let folder = layout.additionalContent(generation: generation)
+        do {
+            return try FileSystem.contentsOfTree(folder).compactMap { path, information in
+                information.kind == .regular ? (path, information.size) : nil
+            }
+            .sorted { $0.0.utf8.lexicographicallyPrecedes($1.0.utf8) }
+        } catch let error as QuireError where error.code == .notFound {
+            throw missing(generation, error)
+        }
+    }
+
+    /// The bytes of a file of a generation, or `nil` if it has no such file.
+    func data(at path: String, in generation: Int?) throws -> Data? {
+        guard let generation else { return nil }
+        let folder = layout.additionalContent(generation: generation)
+        do {
+            return try OpenFile.openBeneath(
+                path, in: OpenFile.open(folder, for: .folder), for: .reading
+            ).readToEnd()
+        } catch let error as QuireError where error.code == .notFound {
+            if FileSystem.exists(folder) { return nil }
+            throw missing(generation, error)
+        }
+    }
+
+    /// Writes a new generation: an old one with changes. When it returns the generation is durable, but nobody knows it.
+    ///
+    /// - Returns: Its number, or `nil` if no file is left.
+    func write(_ changes: AdditionalContentChanges, after live: Int?) throws -> Int? {
+        var unchanged = Set(try files(in: live).map(\.path))
+        for path in changes.files.keys { unchanged.remove(path) }
+        let added = changes.files.compactMap { path, data in data.map { (path, $0) } }
+        if unchanged.isEmpty && added.isEmpty { return nil }
+
+        let isFirst = !FileSystem.exists(layout.additionalContent)
+        try FileSystem.makeFolder(layout.additionalContent, withIntermediates: true)
+        if isFirst { try FileSystem.synchronizeFolder(layout.path) }
+        let number = try (generations() + [live ?? 0]).reduce(0, max) + 1
+        let folder = layout.additionalContent(generation: number)
+        let temporary = FileSystem.temporarySibling(of: folder, for: "new")
+        do {
+            try FileSystem.makeFolder(temporary)
+            for (path, data) in added.sorted(by: { $0.0 < $1.0 }) {
+                let target = FileSystem.path(temporary, path)
+                try makeFolder(of: target)
+                let file = try OpenFile.open(
+                    target, for: .creating, reportedAs: FileSystem.path(folder, path))
+                try file.write(data)
+                try file.synchronize()
+            }
+            if let live {
+                let source = layout.additionalContent(generation: live)
+                for path in unchanged {
+                    let target = FileSystem.path(temporary, path)
+                    try makeFolder(of: target)
+                    if try FileSystem.linkOrCopy(FileSystem.path(source, path), to: target) {
+                        try OpenFile.open(target, for: .reading).synchronize()
+                    }
+                }
+            }
+            try FileSystem.synchronizeFolders(ofTree: temporary)
+            try FileSystem.renameWithoutReplacing(temporary, to: folder)
+            try FileSystem.synchronizeFolder(layout.additionalContent)
+        } catch {
+            try? FileSystem.removeTree(temporary)
+            throw error
+        }
+        return number
+    }
+
+    /// Removes a generation that no save has recorded.
+    func discard(_ generation: Int) {
+        try? FileSystem.removeTree(layout.additionalContent(generation: generation))
+    }
+
+    /// Removes everything but a generation. Only for the owner of the package's lock.
+    ///
+    /// What cannot be removed stays until the next time.
+    func collectGarbage(except live: Int?) {
+        guard let names = try? FileSystem.names(in: layout.additionalContent) else { return }
+        for name in names where live == nil || name != live.map(String.init) {
+            guard DocumentPackageLayout.generation(ofFolder: name) != nil
+                || FileSystem.isTemporaryName(name)
+            else { continue }
+            try? FileSystem.removeTree(FileSystem.path(layout.additionalContent, name))
+        }
+    }
+
+    private func generations() throws -> [Int] {
+        try FileSystem.names(in: layout.additionalContent)
+            .compactMap(DocumentPackageLayout.generation(ofFolder:))
+    }
+
+    private func makeFolder(of path: String) throws {
+        try FileSystem.makeFolder(FileSystem.folder(of: path), withIntermediates: true)
+    }
+
+    private func missing(_ generation: Int, _ error: QuireError) -> QuireError {
+        QuireError(
+            .notFound,
+            "The additional content of “\(layout.path)”, generation \(generation), is missing; "
+                + "restore it from a copy.",
+            subject: .init(file: layout.additionalContent(generation: generation)),
+            underlying: error)
+    }
+}

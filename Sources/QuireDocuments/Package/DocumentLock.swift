@@ -1,0 +1,64 @@
+import Foundation
+import Quire
+
+/// The right to write to a package, which one process has, and in that one owner.
+///
+/// It is a lock on the open file `.lock`, which the kernel drops when the process ends, however it ends: there are
+/// no stale locks. What the file says is for people only. The file is removed with the lock.
+final class DocumentLock: Sendable {
+    private let file: OpenFile
+    private let path: String
+
+    private init(file: OpenFile, path: String) {
+        self.file = file
+        self.path = path
+    }
+
+    deinit { release() }
+
+    /// Takes the lock.
+    ///
+    /// - Throws: ``QuireError`` with code `locked`, and a sentence that says who has it.
+    static func acquire(for layout: DocumentPackageLayout) throws -> DocumentLock {
+        let path = layout.lock
+        // A former owner may have removed the file between our opening and locking it; then it is not the lock.
+        for _ in 0..<100 {
+            let file = try OpenFile.open(path, for: .updatingOrCreating)
+            guard try file.lockExclusively() else { throw try locked(layout, file) }
+            guard let current = try FileSystem.information(at: path),
+                try current.isSameFile(as: file.information())
+            else { continue }
+            let lock = DocumentLock(file: file, path: path)
+            try file.setSize(0)
+            try file.write(Data(ownerText().utf8))
+            return lock
+        }
+        throw QuireError(
+            .locked, "“\(layout.path)” is being opened and closed by others all the time; try again.",
+            subject: .init(file: layout.path))
+    }
+
+    /// Gives the lock up. Doing so twice does nothing.
+    func release() {
+        guard file.descriptor >= 0 else { return }
+        // While we still have the lock: afterwards it could be another owner's file.
+        _ = try? FileSystem.removeFileIfPresent(path)
+        file.close()
+    }
+
+    private static func locked(_ layout: DocumentPackageLayout, _ file: OpenFile) throws -> QuireError
+    {
+        let text = String(decoding: (try? file.readToEnd()) ?? Data(), as: UTF8.self)
+        let owner = text.split(separator: "\n").first.map { " by \($0)" } ?? ""
+        return QuireError(
+            .locked,
+            "“\(layout.path)” is open for writing\(owner); close it there, or open it for reading only.",
+            subject: .init(file: layout.path))
+    }
+
+    private static func ownerText() -> String {
+        let process = ProcessInfo.processInfo
+        let name = process.processName.prefix(80).filter { !$0.isNewline }
+        return "process \(process.processIdentifier) (\(name)) on \(process.hostName)\n"
+    }
+}

@@ -1,0 +1,66 @@
+import Foundation
+import Quire
+
+/// What `DocumentMetadata.plist` says: a copy of what the store knows, for those who do not want to open it.
+///
+/// The store is right where they differ. Keys that are not ours are kept.
+struct DocumentMetadata: Equatable {
+    /// The version of the package's layout.
+    static let currentFormat = 1
+
+    /// The store's UUID.
+    var storeUUID: String
+    /// The kind of store.
+    var storeType: String
+    /// The generation of additional content, if there is any.
+    var additionalContentGeneration: Int?
+
+    private enum Key {
+        static let format = "QuireDocumentFormat"
+        static let storeUUID = "QuireStoreUUID"
+        static let storeType = "QuireStoreType"
+        static let generation = "QuireAdditionalContentGeneration"
+    }
+
+    /// Throws if a package's metadata say that it has a format that is newer than ours. Missing or unreadable
+    /// metadata are no obstacle.
+    static func checkFormat(of layout: DocumentPackageLayout) throws {
+        guard let format = dictionary(at: layout.metadata)[Key.format] as? Int else { return }
+        if format > currentFormat {
+            throw QuireError(
+                .unsupported,
+                "“\(layout.path)” has the format \(format), this version reads up to \(currentFormat); "
+                    + "open it with a newer version.",
+                subject: .init(file: layout.path))
+        }
+    }
+
+    /// Whether a package's metadata say the same.
+    func isWritten(in layout: DocumentPackageLayout) -> Bool {
+        let dictionary = Self.dictionary(at: layout.metadata)
+        return dictionary[Key.format] as? Int == Self.currentFormat
+            && dictionary[Key.storeUUID] as? String == storeUUID
+            && dictionary[Key.storeType] as? String == storeType
+            && dictionary[Key.generation] as? Int == additionalContentGeneration
+    }
+
+    /// Writes the metadata, unless they are written already.
+    func write(to layout: DocumentPackageLayout) throws {
+        if isWritten(in: layout) { return }
+        var dictionary = Self.dictionary(at: layout.metadata)
+        dictionary[Key.format] = Self.currentFormat
+        dictionary[Key.storeUUID] = storeUUID
+        dictionary[Key.storeType] = storeType
+        dictionary[Key.generation] = additionalContentGeneration
+        let data = try PropertyListSerialization.data(
+            fromPropertyList: dictionary, format: .xml, options: 0)
+        try AtomicFileReplace.replace(layout.metadata, with: data)
+    }
+
+    private static func dictionary(at path: String) -> [String: Any] {
+        guard let data = try? FileSystem.contents(of: path),
+            let list = try? PropertyListSerialization.propertyList(from: data, format: nil)
+        else { return [:] }
+        return list as? [String: Any] ?? [:]
+    }
+}

@@ -1,0 +1,204 @@
+public import Foundation
+import Logging
+public import Quire
+
+/// An open document package: the folder, its lock, its store and its additional content.
+///
+/// This is the document without a user: no contexts, no undo, no autosave; ``ManagedDocument`` adds those. It may be
+/// used from any thread.
+///
+/// Invariants
+/// ==========
+///
+/// - A package that exists is whole: it was built beside its place, synchronized and renamed.
+/// - One owner of ``DocumentPackageLayout/lock`` writes. Those who only read take no lock and leave no trace.
+/// - The commit of the store's transaction is the only moment at which a document changes. Files that it refers to are
+///   on disk before; files that nothing refers to any more go after. So whatever is interrupted, the package is that of
+///   the last commit, with rubbish beside it that the next owner of the lock removes.
+/// - The metadata file follows the store. Nothing depends on it.
+public final class DocumentPackage: Sendable {
+    /// Where things are.
+    public let layout: DocumentPackageLayout
+    /// The store.
+    public let store: SQLiteStore
+    /// Whether it was opened for reading only.
+    public var isReadOnly: Bool { lock == nil }
+
+    let content: AdditionalContentStore
+    private let lock: DocumentLock?
+    private static let logger = Logger(label: "quire.document")
+
+    private init(layout: DocumentPackageLayout, store: SQLiteStore, lock: DocumentLock?) {
+        self.layout = layout
+        self.store = store
+        self.lock = lock
+        content = AdditionalContentStore(layout: layout)
+    }
+
+    // MARK: Opening
+
+    /// Makes a new package with an empty store, and opens it for writing.
+    ///
+    /// The package is there whole, or not at all.
+    ///
+    /// - Throws: ``QuireError`` with code `alreadyExists` if there is anything at the path.
+    public static func create(
+        at path: String, model: ManagedObjectModel, options: SQLiteStoreOptions = .init()
+    ) throws -> DocumentPackage {
+        try build(at: path) { layout in
+            let store = try SQLiteStore.create(at: layout.store, model: model, options: options)
+            try metadata(of: store, generation: nil).write(to: layout)
+            try store.close()
+        }
+        return try open(at: path, options: options)
+    }
+
+    /// Opens a package.
+    ///
+    /// - Parameters:
+    ///   - path: The package folder.
+    ///   - model: The model, if it shall not be the one that the store carries.
+    ///   - readOnly: Whether to open it for reading only, which leaves no trace and works beside somebody who writes.
+    ///   - options: How the store uses its file.
+    /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if it is no package, `unsupported` if it was made by
+    ///   a newer version, `locked` if somebody else has it open for writing, or what the store throws.
+    public static func open(
+        at path: String, model: ManagedObjectModel? = nil, readOnly: Bool = false,
+        options: SQLiteStoreOptions = .init()
+    ) throws -> DocumentPackage {
+        let layout = DocumentPackageLayout(path: path)
+        if !readOnly { try finishInterruptedExchange(at: layout.path) }
+        try checkIsPackage(layout)
+        try DocumentMetadata.checkFormat(of: layout)
+        var options = options
+        options.isReadOnly = readOnly
+        if readOnly {
+            let store = try SQLiteStore.open(at: layout.store, model: model, options: options)
+            return DocumentPackage(layout: layout, store: store, lock: nil)
+        }
+        let lock = try DocumentLock.acquire(for: layout)
+        let store = try SQLiteStore.open(at: layout.store, model: model, options: options)
+        let package = DocumentPackage(layout: layout, store: store, lock: lock)
+        do {
+            try package.tidy(generation: package.liveGeneration())
+        } catch {
+            try? store.close()
+            throw error
+        }
+        FileSystem.removeStaleSiblings(of: layout.path)
+        return package
+    }
+
+    /// Ends all use of the package. Closing twice does nothing.
+    public func close() throws {
+        defer { lock?.release() }
+        try store.close()
+    }
+
+    private static func checkIsPackage(_ layout: DocumentPackageLayout) throws {
+        guard let information = try FileSystem.information(at: layout.path) else {
+            throw FileSystem.failure("open", layout.path, errno: ENOENT)
+        }
+        guard information.kind == .folder, layout.isPackage else {
+            throw QuireError(
+                .invalidFormat,
+                "“\(layout.path)” is no document: it is not a folder with StoreContent/persistentStore in it.",
+                subject: .init(file: layout.path))
+        }
+    }
+
+    /// Puts a package back that was being replaced when the process or the machine stopped.
+    private static func finishInterruptedExchange(at path: String) throws {
+        // An unreadable folder will be reported when the package is looked for.
+        guard let aside = (try? FileSystem.interruptedExchange(of: path)) ?? nil else { return }
+        try FileSystem.renameWithoutReplacing(aside, to: path)
+        try FileSystem.synchronizeFolder(containing: path)
+    }
+
+    /// Builds a package beside its place and puts it there.
+    ///
+    /// - Parameter replacing: Whether to replace a package that is there.
+    static func build(
+        at path: String, replacing: Bool = false, _ body: (DocumentPackageLayout) throws -> Void
+    ) throws {
+        let path = FileSystem.absolute(path)
+        if !replacing, FileSystem.exists(path) {
+            throw FileSystem.failure("create", path, errno: EEXIST)
+        }
+        FileSystem.removeStaleSiblings(of: path)
+        let temporary = FileSystem.temporarySibling(of: path, for: "new")
+        do {
+            try FileSystem.makeFolder(temporary)
+        } catch let error as QuireError where error.code == .notFound {
+            throw FileSystem.failure("open", FileSystem.folder(of: path), errno: ENOENT)
+        }
+        do {
+            let claim = try OpenFile.open(temporary, for: .folder, reportedAs: path)
+            _ = try claim.claim()
+            let layout = DocumentPackageLayout(path: temporary)
+            try FileSystem.makeFolder(layout.storeFolder)
+            try body(layout)
+            try FileSystem.synchronizeTree(temporary)
+            if replacing, FileSystem.exists(path) {
+                try FileSystem.exchange(temporary, path)
+                try FileSystem.synchronizeFolder(containing: path)
+                try FileSystem.removeTree(temporary)
+            } else {
+                try FileSystem.renameWithoutReplacing(temporary, to: path)
+            }
+        } catch {
+            try? FileSystem.removeTree(temporary)
+            throw error
+        }
+        try FileSystem.synchronizeFolder(containing: path)
+    }
+
+    // MARK: Saving
+
+    /// The generation of additional content of the last save, or `nil` if there is no additional content.
+    func liveGeneration() throws -> Int? { try content.generation(in: store.records()) }
+
+    /// Brings what follows the store up to date after a save, and removes what it does not need any more. Failures are
+    /// harmless and only logged.
+    func tidy(generation: Int?) {
+        guard lock != nil else { return }
+        do {
+            try Self.metadata(of: store, generation: generation).write(to: layout)
+        } catch {
+            Self.logger.warning("The metadata of “\(layout.path)” were not written: \(error)")
+        }
+        content.collectGarbage(except: generation)
+    }
+
+    private static func metadata(of store: SQLiteStore, generation: Int?) -> DocumentMetadata {
+        DocumentMetadata(
+            storeUUID: store.identity.uuid, storeType: store.type.rawValue,
+            additionalContentGeneration: generation)
+    }
+
+    // MARK: Additional content
+
+    /// The paths and sizes of the files of additional content, as of the last save.
+    public func additionalContent() throws -> [(path: String, size: Int64)] {
+        try withLiveGeneration { try content.files(in: $0) }
+    }
+
+    /// The bytes of a file of additional content, as of the last save, or `nil` if there is no such file.
+    public func additionalContent(at path: String) throws -> Data? {
+        try withLiveGeneration { try content.data(at: path, in: $0) }
+    }
+
+    /// Runs a body with the live generation, again if a writer replaced it meanwhile.
+    private func withLiveGeneration<Result>(_ body: (Int?) throws -> Result) throws -> Result {
+        var generation = try liveGeneration()
+        while true {
+            do {
+                return try body(generation)
+            } catch let error as QuireError where error.code == .notFound {
+                let newer = try liveGeneration()
+                if newer == generation { throw error }
+                generation = newer
+            }
+        }
+    }
+}
