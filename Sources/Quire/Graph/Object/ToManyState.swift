@@ -68,7 +68,6 @@ struct ToManyState {
         var contents = OrderedSet(saved)
         for id in removed { contents.remove(id) }
         for id in added { contents.append(id) }
-        // What was added or removed unseen may have been so already: keep the difference exact.
         members = contents
     }
 
