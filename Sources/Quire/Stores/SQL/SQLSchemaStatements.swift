@@ -6,7 +6,6 @@ struct SQLSchemaStatements {
     static let bookkeepingTables = [
         "CREATE TABLE Z_PRIMARYKEY (Z_ENT INTEGER PRIMARY KEY, Z_NAME VARCHAR, Z_SUPER INTEGER, Z_MAX INTEGER)",
         "CREATE TABLE Z_METADATA (Z_VERSION INTEGER PRIMARY KEY, Z_UUID VARCHAR(255), Z_PLIST BLOB)",
-        "CREATE TABLE Z_MODELCACHE (Z_CONTENT BLOB)",
     ]
 
     /// All statements: tables of objects, join tables, then indexes.

@@ -140,6 +140,9 @@ final class SQLiteConnection: @unchecked Sendable {
     /// The number of rows that the last statement changed.
     var changeCount: Int { Int(sqlite3_changes64(handle)) }
 
+    /// Whether the file cannot be written, although it may have been asked for.
+    var isReadOnly: Bool { sqlite3_db_readonly(handle, "main") == 1 }
+
     /// Whether a transaction is open.
     var isInTransaction: Bool { sqlite3_get_autocommit(handle) == 0 }
 

@@ -113,6 +113,9 @@ final class SQLiteStatement {
 
     // MARK: - Columns
 
+    /// The number of columns of a row.
+    var columnCount: Int32 { sqlite3_column_count(handle) }
+
     func isNull(_ column: Int32) -> Bool { sqlite3_column_type(handle, column) == SQLITE_NULL }
 
     func integer(_ column: Int32) -> Int64 { sqlite3_column_int64(handle, column) }

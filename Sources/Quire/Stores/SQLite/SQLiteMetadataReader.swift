@@ -1,0 +1,26 @@
+/// Reads the row of `Z_METADATA`.
+struct SQLiteMetadataReader {
+    let connection: SQLiteConnection
+    let path: String
+
+    func metadata() throws -> SQLiteStoreMetadata {
+        try connection.withStatement(
+            "SELECT Z_UUID, Z_PLIST FROM Z_METADATA ORDER BY Z_VERSION LIMIT 1"
+        ) { statement in
+            guard try statement.step() else {
+                throw QuireError(
+                    .invalidFormat,
+                    "The table Z_METADATA of “\(path)” is empty; the store is damaged.",
+                    subject: .init(file: path))
+            }
+            let uuid = statement.text(0).uppercased()
+            guard !uuid.isEmpty, !uuid.contains("/") else {
+                throw QuireError(
+                    .invalidFormat, "“\(path)” has no UUID; the store is damaged.",
+                    subject: .init(file: path))
+            }
+            return try SQLiteStoreMetadata(
+                storeUUID: uuid, propertyList: statement.data(1), path: path)
+        }
+    }
+}

@@ -1,0 +1,191 @@
+import CSQLite
+import Foundation
+
+/// Writes the rows of objects within a transaction.
+final class SQLiteRowWriter {
+    private let store: SQLiteStore
+    private let writer: SQLiteWriter
+    private let files: SQLiteExternalFiles
+    private let dropsExternalData: Bool
+    private let arena = SQLiteBindingArena()
+    /// The object whose row was written last, to name it in errors.
+    private(set) var currentObject: ManagedObjectID?
+    /// Files that rows have referred to before.
+    private(set) var droppedFiles: Set<String> = []
+
+    init(
+        store: SQLiteStore, writer: SQLiteWriter, files: SQLiteExternalFiles,
+        dropsExternalData: Bool
+    ) {
+        self.store = store
+        self.writer = writer
+        self.files = files
+        self.dropsExternalData = dropsExternalData
+    }
+
+    private var connection: SQLiteConnection { writer.connection }
+
+    func insert(_ change: ObjectChange) throws {
+        currentObject = change.objectID
+        let prepared = try writer.insert(change.entity)
+        let statement = prepared.statement
+        try statement.bind(change.objectID.primaryKey, at: SQLRowStatement.primaryKeyIndex)
+        try bind(change, prepared.row.bindings, to: statement)
+        try statement.run()
+        arena.reset()
+    }
+
+    func update(_ change: ObjectChange) throws {
+        guard change.writesRow else { return }
+        currentObject = change.objectID
+        if dropsExternalData { try noteFiles(of: change.objectID, slots: change.changedSlots) }
+        let prepared = try writer.update(change.entity, slots: change.changedSlots)
+        let statement = prepared.statement
+        try statement.bind(change.objectID.primaryKey, at: SQLRowStatement.primaryKeyIndex)
+        try statement.bind(Int64(change.version &+ 1), at: SQLRowStatement.newVersionIndex)
+        try statement.bind(Int64(change.version), at: SQLRowStatement.oldVersionIndex)
+        try bind(change, prepared.row.bindings, to: statement)
+        try statement.run()
+        arena.reset()
+        if connection.changeCount == 0 { throw try conflict(change.objectID, "changed") }
+    }
+
+    func delete(_ deletion: ObjectDeletion) throws {
+        currentObject = deletion.objectID
+        let entity = store.layout.entity(number: deletion.objectID.entityNumber)
+        if dropsExternalData { try noteFiles(of: deletion.objectID, slots: nil) }
+        let prepared = try writer.delete(entity, checkingVersion: deletion.version != nil)
+        try prepared.statement.bind(
+            deletion.objectID.primaryKey, at: SQLRowStatement.primaryKeyIndex)
+        if let version = deletion.version { try prepared.statement.bind(Int64(version), at: 2) }
+        try prepared.statement.run()
+        if connection.changeCount == 0, deletion.version != nil {
+            throw try conflict(deletion.objectID, "deleted")
+        }
+    }
+
+    private func conflict(_ objectID: ManagedObjectID, _ action: String) throws -> QuireError {
+        let table = store.schema.entity(number: objectID.entityNumber).tableName
+        let isThere = try connection.integer(
+            "SELECT 1 FROM \(SQLName.quoted(table)) WHERE Z_PK = ?", objectID.primaryKey)
+        let name = objectID.shortDescription
+        return QuireError(
+            .mergeConflict,
+            isThere == nil
+                ? "“\(name)” was to be \(action) but has been deleted meanwhile; discard the change."
+                : "“\(name)” was to be \(action) but has been saved by somebody else since it was read; "
+                    + "read it again.",
+            subject: .init(
+                entity: objectID.entityName, object: objectID.uriRepresentation,
+                file: store.storePath))
+    }
+
+    // MARK: - Binding
+
+    @inline(__always)
+    private func bind(
+        _ change: ObjectChange, _ bindings: ContiguousArray<SQLRowStatement.Binding>,
+        to statement: SQLiteStatement
+    ) throws {
+        for binding in bindings {
+            try bind(change.values[binding.slot.index], binding, of: change, to: statement)
+        }
+    }
+
+    private func bind(
+        _ value: AttributeValue, _ binding: SQLRowStatement.Binding, of change: ObjectChange,
+        to statement: SQLiteStatement
+    ) throws {
+        let index = binding.index
+        switch (binding.slot.storage, value) {
+        case (_, .null):
+            try statement.bindNull(at: index)
+            if binding.entityIndex > 0 { try statement.bindNull(at: binding.entityIndex) }
+        case (.string, .string(var text)):
+            try text.withUTF8 {
+                try statement.bindText(arena.place(UnsafeRawBufferPointer($0)), at: index)
+            }
+        case (.integer, .integer(let integer)): try statement.bind(integer, at: index)
+        case (.double, .double(let double)): try statement.bind(double, at: index)
+        case (.boolean, .boolean(let boolean)):
+            try statement.bind(boolean ? 1 : 0 as Int64, at: index)
+        case (.date, .date(let date)):
+            try statement.bind(date.timeIntervalSinceReferenceDate, at: index)
+        case (.reference, .objectID(let id)):
+            try statement.bind(id.primaryKey, at: index)
+            if binding.entityIndex > 0 {
+                let number = store.schema.entity(number: id.entityNumber).storeNumber
+                try statement.bind(Int64(number), at: binding.entityIndex)
+            }
+        case (.uuid, .uuid(let uuid)):
+            try withUnsafeBytes(of: uuid.uuid) {
+                try statement.bindBlob(arena.place($0), at: index)
+            }
+        case (.uri, .uri(let url)):
+            var text = url.absoluteString
+            try text.withUTF8 {
+                try statement.bindText(arena.place(UnsafeRawBufferPointer($0)), at: index)
+            }
+        case (.binary, .binary(let data)):
+            try bind(data, binding, of: change, to: statement)
+        case (.decimal, .decimal(let decimal)):
+            switch SQLiteDecimal.stored(decimal) {
+            case .integer(let integer): try statement.bind(integer, at: index)
+            case .double(let double): try statement.bind(double, at: index)
+            case nil: throw wrongValue(value, binding.slot, change)
+            }
+        default: throw wrongValue(value, binding.slot, change)
+        }
+    }
+
+    private func bind(
+        _ data: Data, _ binding: SQLRowStatement.Binding, of change: ObjectChange,
+        to statement: SQLiteStatement
+    ) throws {
+        guard binding.slot.isExternalCapable else {
+            try data.withUnsafeBytes { try statement.bindBlob(arena.place($0), at: binding.index) }
+            return
+        }
+        if let name = files.name(object: change.objectID, slot: binding.slot.index) {
+            try statement.bind(SQLiteExternalData.reference(toFileNamed: name), at: binding.index)
+            return
+        }
+        let room = arena.allocate(data.count + 1)
+        room[0] = ExternalDataTag.inline
+        data.copyBytes(to: UnsafeMutableRawBufferPointer(rebasing: room[1...]))
+        try statement.bindBlob(UnsafeRawBufferPointer(room), at: binding.index)
+    }
+
+    private func wrongValue(
+        _ value: AttributeValue, _ slot: EntityLayout.Slot, _ change: ObjectChange
+    ) -> QuireError {
+        QuireError(
+            .invalidValue,
+            "“\(change.entity.name).\(slot.name)” of \(change.objectID.shortDescription) cannot hold \(value).",
+            subject: .init(
+                entity: change.entity.name, property: slot.name,
+                object: change.objectID.uriRepresentation))
+    }
+
+    // MARK: - External data
+
+    /// Notes the files that the row refers to now and will not when it is written or deleted.
+    private func noteFiles(of objectID: ManagedObjectID, slots: SlotMask?) throws {
+        let entity = store.layout.entity(number: objectID.entityNumber)
+        let place = store.schema.entity(entity)
+        for slot in entity.slots where slot.isExternalCapable && slots?.contains(slot.index) ?? true
+        {
+            guard let column = place.columns[slot.index] else { continue }
+            let value = try connection.withStatement(
+                "SELECT substr(\(SQLName.quoted(column.name)), 1, 38) FROM "
+                    + "\(SQLName.quoted(place.tableName)) WHERE Z_PK = ?"
+            ) { statement in
+                try statement.bind(objectID.primaryKey, at: 1)
+                return try statement.step() ? statement.data(0) : Data()
+            }
+            if let name = value.withUnsafeBytes(SQLiteExternalData.fileName) {
+                droppedFiles.insert(name)
+            }
+        }
+    }
+}

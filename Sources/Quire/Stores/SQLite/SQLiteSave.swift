@@ -1,0 +1,169 @@
+import CSQLite
+import Foundation
+
+/// One save: the steps in the order in which they must happen.
+///
+/// External data is on disk before the transaction begins; the transaction is the only point at which anything
+/// becomes visible. If a step throws, the transaction is rolled back, and files that it would have referred to are
+/// removed.
+struct SQLiteSave {
+    let store: SQLiteStore
+    let writer: SQLiteWriter
+    let changes: ChangeSet
+    private var connection: SQLiteConnection { writer.connection }
+
+    func run() throws {
+        let files = try SQLiteExternalDataWriter(store: store, changes: changes).write()
+        let rows = SQLiteRowWriter(
+            store: store, writer: writer, files: files,
+            dropsExternalData: store.layout.entities.contains {
+                $0.slots.contains(where: \.isExternalCapable)
+            })
+        do {
+            try connection.execute("BEGIN IMMEDIATE")
+            let greatest = try checkPrimaryKeys()
+            for deletion in changes.deleted { try rows.delete(deletion) }
+            for change in changes.updated { try rows.update(change) }
+            for change in changes.inserted { try rows.insert(change) }
+            try SQLiteRelationshipWriter(store: store, connection: connection).write(changes)
+            try writeRecords()
+            try writeDigests(files, removed: rows.droppedFiles)
+            try writeGreatestPrimaryKeys(greatest)
+            try connection.execute("COMMIT")
+            store.didRecordPrimaryKeys(greatest.mapValues(\.recorded))
+            writer.unreferencedFiles.formUnion(rows.droppedFiles)
+        } catch {
+            let error = describe(error, object: rows.currentObject)
+            undo(after: error.failure)
+            files.remove()
+            throw error.error
+        }
+        if changes.inserted.count + changes.updated.count > Self.largeCount {
+            connection.releaseMemory()
+        }
+    }
+
+    /// With more rows than this the memory that the save took is given back.
+    private static let largeCount = 10_000
+
+    // MARK: - Failing
+
+    private func describe(
+        _ error: any Error, object: ManagedObjectID?
+    ) -> (error: any Error, failure: SQLiteFailure?) {
+        guard let failure = error as? SQLiteFailure else { return (error, nil) }
+        var described = failure.error(path: store.storePath, schema: store.schema)
+        if described.code == .constraintConflict || described.code == .invalidValue {
+            described.subject.object = object?.uriRepresentation
+            if let object { described.message += " The object is \(object.shortDescription)." }
+        }
+        return (described, failure)
+    }
+
+    private func undo(after failure: SQLiteFailure?) {
+        var failure = failure
+        if connection.isInTransaction {
+            do {
+                try connection.execute("ROLLBACK")
+            } catch let other as SQLiteFailure {
+                failure = other
+                writer.poison = other.error(path: store.storePath)
+            } catch {}
+        }
+        if let failure, failure.leavesFileUnknown {
+            writer.poison = failure.error(path: store.storePath)
+        }
+    }
+
+    // MARK: - Primary keys
+
+    /// The greatest key of a hierarchy that the save inserts, and what the store is to record.
+    private struct KeyRange {
+        var least: Int64
+        var greatest: Int64
+        var recorded: Int64
+    }
+
+    private func checkPrimaryKeys() throws -> [Int: KeyRange] {
+        var ranges: [Int: KeyRange] = [:]
+        for change in changes.inserted {
+            let key = change.objectID.primaryKey
+            let root = change.entity.rootNumber
+            if let range = ranges[root] {
+                ranges[root]?.least = min(range.least, key)
+                ranges[root]?.greatest = max(range.greatest, key)
+            } else {
+                ranges[root] = KeyRange(least: key, greatest: key, recorded: key)
+            }
+        }
+        for (root, range) in ranges {
+            let recorded =
+                try connection.integer(
+                    "SELECT Z_MAX FROM Z_PRIMARYKEY WHERE Z_ENT = ?",
+                    Int64(store.schema.entity(number: root).storeNumber)) ?? 0
+            try store.checkPrimaryKeys(root: root, recorded: recorded, least: range.least)
+            ranges[root]?.recorded = max(recorded, range.greatest)
+        }
+        return ranges
+    }
+
+    private func writeGreatestPrimaryKeys(_ ranges: [Int: KeyRange]) throws {
+        for (root, range) in ranges {
+            try connection.withStatement("UPDATE Z_PRIMARYKEY SET Z_MAX = ? WHERE Z_ENT = ?") {
+                try $0.bind(range.recorded, at: 1)
+                try $0.bind(Int64(store.schema.entity(number: root).storeNumber), at: 2)
+                try $0.run()
+            }
+        }
+    }
+
+    // MARK: - Tables of our own
+
+    private func writeRecords() throws {
+        if changes.records.isEmpty { return }
+        try connection.execute(SQLiteTables.createRecords)
+        for (key, value) in changes.records {
+            if let value {
+                try connection.withStatement(
+                    "INSERT OR REPLACE INTO \(SQLiteTables.records) VALUES (?, ?)"
+                ) {
+                    try $0.bind(key, at: 1)
+                    try $0.bind(value, at: 2)
+                    try $0.run()
+                }
+            } else {
+                try connection.withStatement(
+                    "DELETE FROM \(SQLiteTables.records) WHERE Z_KEY = ?"
+                ) {
+                    try $0.bind(key, at: 1)
+                    try $0.run()
+                }
+            }
+        }
+    }
+
+    /// Records sizes and digests of new files, so that a check can tell whether they are whole. Only in stores made
+    /// here; others get no tables that they do not have.
+    private func writeDigests(_ files: SQLiteExternalFiles, removed: Set<String>) throws {
+        guard store.carriesModel, !(files.isEmpty && removed.isEmpty) else { return }
+        try connection.execute(SQLiteTables.createExternalData)
+        for file in files.all {
+            try connection.withStatement(
+                "INSERT INTO \(SQLiteTables.externalData) VALUES (?, ?, ?)"
+            ) {
+                try $0.bind(file.name, at: 1)
+                try $0.bind(Int64(file.size), at: 2)
+                try $0.bind(file.digest, at: 3)
+                try $0.run()
+            }
+        }
+        for name in removed {
+            try connection.withStatement(
+                "DELETE FROM \(SQLiteTables.externalData) WHERE Z_UUID = ?"
+            ) {
+                try $0.bind(name, at: 1)
+                try $0.run()
+            }
+        }
+    }
+}

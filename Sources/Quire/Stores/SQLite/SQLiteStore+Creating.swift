@@ -1,0 +1,100 @@
+import Foundation
+
+extension SQLiteStore {
+    /// Makes a new, empty store for the objects of a model, which it carries from then on.
+    ///
+    /// - Parameters:
+    ///   - path: Where; there must be nothing yet. The folder must exist.
+    ///   - model: The model.
+    ///   - options: How to use the file.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `invalidModel`, `outOfSpace`, `readOnly` or
+    ///   `storeUnavailable`. Then no file is left.
+    public static func create(
+        at path: String, model: ManagedObjectModel,
+        options: SQLiteStoreOptions = SQLiteStoreOptions()
+    ) throws -> SQLiteStore {
+        let path = FileSystem.absolute(path)
+        let layout = try model.layout()
+        if options.isReadOnly {
+            throw QuireError(
+                .readOnly, "“\(path)” cannot be made for reading only.", subject: .init(file: path))
+        }
+        if FileSystem.exists(path) {
+            throw QuireError(
+                .alreadyExists, "There is a “\(path)” already; remove it or choose another name.",
+                subject: .init(file: path))
+        }
+        guard try FileSystem.information(at: FileSystem.folder(of: path))?.kind == .folder else {
+            throw QuireError(
+                .notFound, "There is no folder “\(FileSystem.folder(of: path))” for the store.",
+                subject: .init(file: path))
+        }
+        let source = try SQLiteStoreSource(path: path, isReadOnly: false)
+        do {
+            return try create(source: source, layout: layout, options: options)
+        } catch {
+            source.release()
+            for suffix in ["", "-wal", "-shm", "-journal"] {
+                _ = try? FileSystem.removeFileIfPresent(path + suffix)
+            }
+            throw (error as? SQLiteFailure)?.error(path: path) ?? error
+        }
+    }
+
+    private static func create(
+        source: SQLiteStoreSource, layout: ModelLayout, options: SQLiteStoreOptions
+    ) throws -> SQLiteStore {
+        let connection = try source.connect(.creating, options: options)
+        do {
+            // Before anything is written, or it has no effect.
+            try connection.execute(
+                "PRAGMA page_size = 4096; PRAGMA encoding = 'UTF-8'; PRAGMA auto_vacuum = INCREMENTAL"
+            )
+            let hasLog = try source.chooseJournal(connection, options: options)
+            let schema = SQLSchema(fresh: layout)
+            let uuid = UUID().uuidString
+            try connection.execute("BEGIN IMMEDIATE")
+            try writeTables(of: schema, uuid: uuid, connection)
+            try connection.execute("COMMIT")
+            try FileSystem.synchronizeFolder(containing: source.storePath)
+            return SQLiteStore(
+                source: source,
+                identity: StoreIdentity(uuid: uuid, entityNames: layout.entities.map(\.name)),
+                schema: schema, triggers: [], carriesModel: true, options: options,
+                connection: connection, hasLog: hasLog)
+        } catch {
+            connection.close()
+            throw error
+        }
+    }
+
+    private static func writeTables(
+        of schema: SQLSchema, uuid: String, _ connection: SQLiteConnection
+    ) throws {
+        let statements = SQLSchemaStatements(schema: schema)
+        for sql in statements.all + SQLSchemaStatements.bookkeepingTables {
+            try connection.execute(sql)
+        }
+        let model = schema.layout.model
+        for entity in schema.layout.entities {
+            try connection.withStatement("INSERT INTO Z_PRIMARYKEY VALUES (?, ?, ?, 0)") {
+                try $0.bind(Int64(entity.number), at: 1)
+                try $0.bind(entity.name, at: 2)
+                try $0.bind(Int64(entity.superentityNumber ?? 0), at: 3)
+                try $0.run()
+            }
+        }
+        let metadata = try SQLiteStoreMetadata(
+            storeUUID: uuid, model: model, hashes: model.entityVersionHashes())
+        try connection.withStatement("INSERT INTO Z_METADATA VALUES (1, ?, ?)") {
+            try $0.bind(uuid, at: 1)
+            try $0.bind(metadata.propertyList, at: 2)
+            try $0.run()
+        }
+        try connection.execute(SQLiteTables.createModel)
+        try connection.withStatement("INSERT INTO \(SQLiteTables.model) VALUES (?)") {
+            try $0.bind(try model.modelXML(), at: 1)
+            try $0.run()
+        }
+    }
+}

@@ -1,0 +1,147 @@
+import Foundation
+
+extension SQLiteStore {
+    /// Opens a store.
+    ///
+    /// - Parameters:
+    ///   - path: The path of its file. A log beside it is part of it.
+    ///   - model: The model of its objects; `nil` for the one that the store carries.
+    ///   - options: How to use the file.
+    /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if the file is no store or is damaged,
+    ///   `incompatibleModel` if the store lacks something of the model, the model something of the store, or the
+    ///   store carries no model and none is given, `readOnly`, `locked` or `storeUnavailable`.
+    public static func open(
+        at path: String, model: ManagedObjectModel? = nil,
+        options: SQLiteStoreOptions = SQLiteStoreOptions()
+    ) throws -> SQLiteStore {
+        let path = FileSystem.absolute(path)
+        guard let information = try FileSystem.information(at: path) else {
+            throw QuireError(.notFound, "There is no “\(path)”.", subject: .init(file: path))
+        }
+        guard information.kind == .regular else {
+            throw QuireError(
+                .invalidFormat, "“\(path)” is no file, so it cannot be a store.",
+                subject: .init(file: path))
+        }
+        let source = try SQLiteStoreSource(path: path, isReadOnly: options.isReadOnly)
+        do {
+            let connection = try source.connect(
+                options.isReadOnly ? .reading : .writing, options: options)
+            do {
+                return try SQLiteStoreOpening(
+                    source: source, connection: connection, options: options
+                ).open(model: model)
+            } catch {
+                connection.close()
+                throw error
+            }
+        } catch {
+            source.release()
+            throw (error as? SQLiteFailure)?.openingError(path: path) ?? error
+        }
+    }
+}
+
+extension SQLiteFailure {
+    /// The error to throw if a store could not be opened.
+    func openingError(path: String) -> QuireError {
+        if primaryCode == Self.sqlError {
+            // The statements are ours and right: the tables are not what they should be.
+            return QuireError(
+                .invalidFormat, "“\(path)” is not laid out like a Core Data store: \(message).",
+                subject: .init(file: path), underlying: self)
+        }
+        return error(path: path)
+    }
+
+    private static let sqlError: Int32 = 1
+}
+
+/// The steps of opening a store.
+private struct SQLiteStoreOpening {
+    let source: SQLiteStoreSource
+    let connection: SQLiteConnection
+    let options: SQLiteStoreOptions
+    private var path: String { source.storePath }
+
+    init(source: SQLiteStoreSource, connection: SQLiteConnection, options: SQLiteStoreOptions) {
+        self.source = source
+        self.connection = connection
+        self.options = options
+    }
+
+    func open(model given: ManagedObjectModel?) throws -> SQLiteStore {
+        let reader = SQLiteCatalogReader(connection: connection)
+        let tables = Set(try reader.tableNames())
+        for table in ["Z_METADATA", "Z_PRIMARYKEY"] where !tables.contains(table) {
+            throw QuireError(
+                .invalidFormat,
+                "“\(path)” is a SQLite database but no store: it has no table \(table).",
+                subject: .init(file: path))
+        }
+        let metadata = try SQLiteMetadataReader(connection: connection, path: path).metadata()
+        let carriesModel = tables.contains(SQLiteTables.model)
+        let layout = try model(given, isCarried: carriesModel, tables: tables).layout()
+        let catalog = try reader.catalog()
+        let schema = try schema(of: layout, catalog: catalog)
+        return SQLiteStore(
+            source: source,
+            identity: StoreIdentity(
+                uuid: metadata.storeUUID, entityNames: layout.entities.map(\.name)),
+            schema: schema, triggers: catalog.triggers, carriesModel: carriesModel,
+            options: options, connection: connection, hasLog: try prepareForWriting())
+    }
+
+    private func model(
+        _ given: ManagedObjectModel?, isCarried: Bool, tables: Set<String>
+    ) throws -> ManagedObjectModel {
+        if let given { return given }
+        guard isCarried else {
+            let reason =
+                tables.contains("Z_MODELCACHE")
+                ? "carries its model in Core Data's own form only" : "does not carry its model"
+            throw QuireError(
+                .incompatibleModel, "“\(path)” \(reason); say which model it was made with.",
+                subject: .init(file: path))
+        }
+        let xml = try connection.withStatement("SELECT Z_CONTENT FROM \(SQLiteTables.model)") {
+            try $0.step() ? $0.text(0) : ""
+        }
+        do {
+            return try ManagedObjectModel(modelXML: xml)
+        } catch let error as QuireError {
+            throw QuireError(
+                .invalidFormat, "The model that “\(path)” carries cannot be read: \(error.message)",
+                subject: .init(file: path), underlying: error)
+        }
+    }
+
+    private func schema(of layout: ModelLayout, catalog: SQLCatalog) throws -> SQLSchema {
+        do {
+            return try SQLSchema(layout, catalog: catalog)
+        } catch let error as QuireError {
+            throw QuireError(
+                error.code, "The model does not fit “\(path)”: \(error.message)",
+                subject: .init(
+                    entity: error.subject.entity, property: error.subject.property, file: path),
+                underlying: error, failures: error.failures)
+        }
+    }
+
+    /// Checks that the file can be written, and whether it has a write-ahead log.
+    private func prepareForWriting() throws -> Bool {
+        if options.isReadOnly { return true }
+        if connection.isReadOnly {
+            throw QuireError(
+                .readOnly,
+                "“\(path)” cannot be written; open it for reading only, or change its permissions.",
+                subject: .init(file: path))
+        }
+        let hasLog = try source.hasLog(connection)
+        // A file without a log gets one when it is first saved; opening it changes nothing.
+        if hasLog && !source.wantsLog(options) {
+            return try source.chooseJournal(connection, options: options)
+        }
+        return hasLog
+    }
+}

@@ -1,0 +1,167 @@
+extension SQLiteStore {
+    public func rows(matching request: FetchRequest) throws -> RowSet {
+        let entity = try layout.requireEntity(named: request.entityName)
+        let selection = selection(of: entity)
+        return try rows(
+            selection,
+            "FROM \(table(of: entity)) t0\(test(of: entity, request)) ORDER BY t0.Z_PK"
+                + limit(of: request))
+    }
+
+    public func count(matching request: FetchRequest) throws -> Int {
+        let entity = try layout.requireEntity(named: request.entityName)
+        return try read { connection in
+            Int(
+                try connection.integer(
+                    "SELECT count(*) FROM (SELECT 1 FROM \(table(of: entity)) t0"
+                        + "\(test(of: entity, request))\(limit(of: request)))") ?? 0)
+        }
+    }
+
+    public func row(for objectID: ManagedObjectID) throws -> ObjectSnapshot? {
+        guard isMine(objectID) else { return nil }
+        let entity = layout.entity(number: objectID.entityNumber)
+        let found = try rows(
+            selection(of: layout.entity(number: entity.rootNumber)),
+            "FROM \(table(of: entity)) t0 WHERE t0.Z_PK = ?1", objectID.primaryKey)
+        // A key is given to one object of the hierarchy; if to one of another entity, this one is gone.
+        guard let row = found.first, entity.subtree.contains(row.entity.number) else { return nil }
+        return row
+    }
+
+    public func rows(for objectIDs: [ManagedObjectID]) throws -> RowSet {
+        var byRoot: [Int: [Int64]] = [:]
+        for id in objectIDs where isMine(id) {
+            byRoot[layout.entity(number: id.entityNumber).rootNumber, default: []]
+                .append(id.primaryKey)
+        }
+        var builder = RowSetBuilder(layout: layout, store: identity, externalData: externalData)
+        try read { connection in
+            for (root, keys) in byRoot.sorted(by: { $0.key < $1.key }) {
+                let entity = layout.entity(number: root)
+                try readRows(keys.sorted(), of: entity, connection, into: &builder)
+            }
+        }
+        return builder.finish()
+    }
+
+    /// How many rows one statement asks for.
+    private static let batchSizes = [512, 32, 1]
+
+    private func readRows(
+        _ keys: [Int64], of root: EntityLayout, _ connection: SQLiteConnection,
+        into builder: inout RowSetBuilder
+    ) throws {
+        let selection = selection(of: root)
+        let reader = SQLiteRowReader(connection: connection, selection: selection, schema: schema)
+        var rest = keys[...]
+        while !rest.isEmpty {
+            let size = Self.batchSizes.first { $0 <= rest.count } ?? 1
+            let marks = [String](repeating: "?", count: size).joined(separator: ",")
+            try connection.withStatement(
+                "SELECT \(selection.list) FROM \(table(of: root)) t0 WHERE t0.Z_PK IN (\(marks))"
+            ) { statement in
+                for (offset, key) in rest.prefix(size).enumerated() {
+                    try statement.bind(key, at: Int32(offset + 1))
+                }
+                try reader.readAll(statement, into: &builder)
+            }
+            rest = rest.dropFirst(size)
+        }
+    }
+
+    public func relatedRows(
+        of objectID: ManagedObjectID, through relationship: EntityLayout.Relationship
+    ) throws -> RowSet {
+        let destination = layout.destination(of: relationship)
+        let selection = selection(of: destination)
+        guard isMine(objectID), !relationship.description.isTransient else {
+            return RowSetBuilder(layout: layout, store: identity).finish()
+        }
+        let entity = layout.entity(number: objectID.entityNumber)
+        let key = objectID.primaryKey
+        guard relationship.isToMany else {
+            guard let slot = relationship.slot, let column = schema.entity(entity).columns[slot]
+            else { return RowSetBuilder(layout: layout, store: identity).finish() }
+            return try rows(
+                selection,
+                "FROM \(table(of: destination)) t0 WHERE t0.Z_PK = (SELECT "
+                    + "\(SQLName.quoted(column.name)) FROM \(table(of: entity)) WHERE Z_PK = ?1)",
+                key)
+        }
+        switch schema.toMany(relationship, of: entity) {
+        case .foreignKey(let place):
+            let order = place.orderColumn.map { "t0.\(SQLName.quoted($0)), " } ?? ""
+            return try rows(
+                selection,
+                "FROM \(table(of: destination)) t0 WHERE t0.\(SQLName.quoted(place.column)) = ?1 "
+                    + "ORDER BY \(order)t0.Z_PK", key)
+        case .join(let join):
+            let order = join.orderColumn.map { "j.\(SQLName.quoted($0)), " } ?? ""
+            return try rows(
+                selection,
+                "FROM \(SQLName.quoted(join.tableName)) j CROSS JOIN \(table(of: destination)) t0 "
+                    + "WHERE j.\(SQLName.quoted(join.sourceColumn)) = ?1 "
+                    + "AND t0.Z_PK = j.\(SQLName.quoted(join.targetColumn)) "
+                    + "ORDER BY \(order)t0.Z_PK", key)
+        }
+    }
+
+    public func records() throws -> [String: String] {
+        try read { connection in
+            guard try connection.hasTable(SQLiteTables.records) else { return [:] }
+            return try connection.withStatement(
+                "SELECT Z_KEY, Z_VALUE FROM \(SQLiteTables.records)"
+            ) { statement in
+                var records: [String: String] = [:]
+                while try statement.step() { records[statement.text(0)] = statement.text(1) }
+                return records
+            }
+        }
+    }
+
+    /// What the store says of itself and of the model it was made with.
+    public func metadata() throws -> SQLiteStoreMetadata {
+        try read { try SQLiteMetadataReader(connection: $0, path: storePath).metadata() }
+    }
+
+    // MARK: - Parts of statements
+
+    private func isMine(_ objectID: ManagedObjectID) -> Bool {
+        !objectID.isTemporary && objectID.entityNumber >= 1
+            && objectID.entityNumber <= layout.entities.count
+            && (objectID.store === identity || objectID.store.uuid == identity.uuid)
+    }
+
+    private func table(of entity: EntityLayout) -> String {
+        SQLName.quoted(schema.entity(entity).tableName)
+    }
+
+    private func rows(
+        _ selection: SQLRowSelection, _ rest: String, _ argument: Int64? = nil
+    ) throws -> RowSet {
+        var builder = RowSetBuilder(layout: layout, store: identity, externalData: externalData)
+        try read { connection in
+            let reader = SQLiteRowReader(
+                connection: connection, selection: selection, schema: schema)
+            try connection.withStatement("SELECT \(selection.list) \(rest)") { statement in
+                if let argument { try statement.bind(argument, at: 1) }
+                try reader.readAll(statement, into: &builder)
+            }
+        }
+        return builder.finish()
+    }
+
+    private func test(of entity: EntityLayout, _ request: FetchRequest) -> String {
+        let numbers = schema.entity(entity).entityTest(
+            includingSubentities: request.includesSubentities)
+        guard let numbers else { return "" }
+        return " WHERE t0.Z_ENT IN (\(numbers.map(String.init).joined(separator: ", ")))"
+    }
+
+    private func limit(of request: FetchRequest) -> String {
+        if request.fetchLimit <= 0 && request.fetchOffset <= 0 { return "" }
+        return
+            " LIMIT \(request.fetchLimit > 0 ? request.fetchLimit : -1) OFFSET \(max(request.fetchOffset, 0))"
+    }
+}

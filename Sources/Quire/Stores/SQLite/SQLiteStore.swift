@@ -1,0 +1,231 @@
+import Foundation
+import Synchronization
+
+/// A store in one SQLite database, laid out as Core Data lays it out.
+///
+/// A store that Core Data made opens here, and what is saved here keeps its layout, its metadata and its model
+/// cache. Stores made here carry their model, so they open without anything else.
+///
+/// Invariants
+/// ==========
+///
+/// - One connection writes, under a lock; others read, each used by one thread at a time. Only when there is no
+///   write-ahead log does the writing connection read as well, so that reading and saving take turns.
+/// - A save is one transaction. Files of external data are on disk before it commits, and go after it has.
+/// - After a failure that leaves open what is on disk, nothing is written any more until the store is opened anew.
+/// - The database's file is opened by SQLite only: opening it otherwise would, when closed, drop SQLite's locks.
+///
+/// ```swift
+/// let store = try SQLiteStore.create(at: "library.sqlite", model: model)
+/// let container = PersistentContainer(store: store)
+/// …
+/// try container.close()       // One file is left, without -wal and -shm.
+/// ```
+public final class SQLiteStore: PersistentStore {
+    public let identity: StoreIdentity
+    public let layout: ModelLayout
+    public let isReadOnly: Bool
+    /// The path of the store's file, as it was given.
+    public let storePath: String
+    /// Where the tables and columns are.
+    let schema: SQLSchema
+    let options: SQLiteStoreOptions
+    let externalData: SQLiteExternalData
+    /// Whether the store carries its model the way this framework writes it.
+    let carriesModel: Bool
+    /// The database that is really open, which for a copy is not the store's path.
+    private let source: SQLiteStoreSource
+    /// Unsafe because it is used only while ``writerLock`` is held.
+    private nonisolated(unsafe) var writer: SQLiteWriter?
+    private let writerLock = NSLock()
+    private let readers: SQLiteReaderPool
+    private let primaryKeys = Mutex(SQLPrimaryKeys())
+    private let selections = Mutex<[Int: SQLRowSelection]>([:])
+    /// Whether there is a write-ahead log, which lets readers and the writer work at the same time.
+    private let hasLog: Atomic<Bool>
+    private let isClosed = Atomic(false)
+
+    public var type: StoreType { .sqlite }
+    public var path: String? { storePath }
+
+    init(
+        source: SQLiteStoreSource, identity: StoreIdentity, schema: SQLSchema, triggers: [String],
+        carriesModel: Bool, options: SQLiteStoreOptions, connection: SQLiteConnection, hasLog: Bool
+    ) {
+        self.source = source
+        self.identity = identity
+        self.schema = schema
+        self.options = options
+        self.carriesModel = carriesModel
+        layout = schema.layout
+        storePath = source.storePath
+        isReadOnly = options.isReadOnly
+        externalData = SQLiteExternalData(storePath: source.storePath)
+        readers = SQLiteReaderPool { try source.connect(.reading, options: options) }
+        self.hasLog = Atomic(hasLog || options.isReadOnly)
+        if options.isReadOnly {
+            connection.close()
+        } else {
+            writer = SQLiteWriter(connection: connection, schema: schema, triggers: triggers)
+        }
+    }
+
+    // MARK: - Connections
+
+    /// Runs a closure with a connection that sees the last save, and turns its failures into errors.
+    func read<Result>(_ body: (SQLiteConnection) throws -> Result) throws -> Result {
+        do {
+            if hasLog.load(ordering: .acquiring) {
+                if let result = try readers.withConnection(body) { return result }
+            } else {
+                writerLock.lock()
+                defer { writerLock.unlock() }
+                if let writer { return try body(writer.connection) }
+            }
+        } catch let failure as SQLiteFailure {
+            throw failure.error(path: storePath, schema: schema)
+        }
+        throw closedError()
+    }
+
+    /// Runs a closure with the writer.
+    private func write<Result>(_ body: (SQLiteWriter) throws -> Result) throws -> Result {
+        do {
+            writerLock.lock()
+            defer { writerLock.unlock() }
+            if let writer {
+                if let poison = writer.poison { throw poison }
+                return try body(writer)
+            }
+        } catch let failure as SQLiteFailure {
+            throw failure.error(path: storePath, schema: schema)
+        }
+        throw closedError()
+    }
+
+    private func closedError() -> QuireError {
+        QuireError(
+            .storeUnavailable, "“\(storePath)” has been closed.", subject: .init(file: storePath))
+    }
+
+    /// What to select for the objects of an entity and its sub-entities.
+    func selection(of entity: EntityLayout) -> SQLRowSelection {
+        if let known = selections.withLock({ $0[entity.number] }) { return known }
+        let selection = SQLRowSelection(entity, schema: schema)
+        selections.withLock { $0[entity.number] = selection }
+        return selection
+    }
+
+    // MARK: - Saving
+
+    public func reserveObjectIDs(
+        for entity: EntityLayout, count: Int
+    ) throws -> [ManagedObjectID] {
+        if isReadOnly { throw readOnlyError() }
+        // Read outside the lock, which a save takes while it holds the connection.
+        let isKnown = primaryKeys.withLock { $0.isKnown(root: entity.rootNumber) }
+        let greatest = isKnown ? 0 : try greatestPrimaryKey(of: entity)
+        let keys = try primaryKeys.withLock {
+            try $0.reserve(root: entity.rootNumber, count: count, greatest: greatest)
+        }
+        return (keys.map(Array.init) ?? []).map {
+            ManagedObjectID(entityNumber: entity.number, primaryKey: $0, store: identity)
+        }
+    }
+
+    /// The greatest key that an object of a hierarchy has had.
+    private func greatestPrimaryKey(of entity: EntityLayout) throws -> Int64 {
+        let root = schema.entity(number: entity.rootNumber)
+        return try read { connection in
+            // Some stores' books are behind their tables.
+            let recorded = try connection.integer(
+                "SELECT Z_MAX FROM Z_PRIMARYKEY WHERE Z_ENT = ?", Int64(root.storeNumber))
+            let used = try connection.integer(
+                "SELECT max(Z_PK) FROM \(SQLName.quoted(root.tableName))")
+            return max(recorded ?? 0, used ?? 0, 0)
+        }
+    }
+
+    public func save(_ changes: ChangeSet) throws {
+        if isReadOnly { throw readOnlyError() }
+        if changes.isEmpty { return }
+        try write { writer in
+            if !writer.isJournalReady { try prepareJournal(writer) }
+            try SQLiteSave(store: self, writer: writer, changes: changes).run()
+        }
+    }
+
+    private func readOnlyError() -> QuireError {
+        QuireError(
+            .readOnly, "“\(storePath)” was opened for reading only and cannot be changed.",
+            subject: .init(file: storePath))
+    }
+
+    /// Gives an old store a write-ahead log before the first save, unless it cannot have one.
+    private func prepareJournal(_ writer: SQLiteWriter) throws {
+        if !hasLog.load(ordering: .relaxed) {
+            let hasLog = try source.chooseJournal(writer.connection, options: options)
+            self.hasLog.store(hasLog, ordering: .releasing)
+        }
+        writer.isJournalReady = true
+    }
+
+    /// Checks keys that are about to be inserted against what the store has recorded meanwhile.
+    func checkPrimaryKeys(root: Int, recorded: Int64, least: Int64) throws {
+        let taken = primaryKeys.withLock {
+            $0.wereTaken(root: root, recorded: recorded, least: least)
+        }
+        if taken {
+            throw QuireError(
+                .mergeConflict,
+                "Another process has added objects to “\(storePath)” meanwhile; save again.",
+                subject: .init(entity: layout.entity(number: root).name, file: storePath))
+        }
+    }
+
+    func didRecordPrimaryKeys(_ greatest: [Int: Int64]) {
+        primaryKeys.withLock { keys in
+            for (root, key) in greatest { keys.didRecord(key, root: root) }
+        }
+    }
+
+    // MARK: - Closing
+
+    public func close() throws {
+        guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
+        readers.close()
+        let failure = writerLock.withLock { () -> (any Error)? in
+            defer { writer = nil }
+            return writer.flatMap(finish)
+        }
+        source.release()
+        if let failure = failure as? SQLiteFailure {
+            throw failure.error(path: storePath, schema: schema)
+        }
+        if let failure { throw failure }
+    }
+
+    deinit { try? close() }
+
+    /// Empties the log, so that the database is one file, and ends the connection.
+    private func finish(_ writer: SQLiteWriter) -> (any Error)? {
+        defer { writer.close() }
+        if writer.poison != nil {
+            writer.connection.keepLogOnClose()
+            return nil
+        }
+        do {
+            // Whoever else has the store open finishes the log themselves.
+            if hasLog.load(ordering: .acquiring) {
+                try writer.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            }
+        } catch let failure as SQLiteFailure where failure.leavesFileUnknown {
+            writer.connection.keepLogOnClose()
+            return failure
+        } catch {
+            return nil
+        }
+        SQLiteExternalDataCleanup(store: self, writer: writer).run()
+        return nil
+    }
+}

@@ -1,0 +1,222 @@
+import CSQLite
+import Foundation
+import Synchronization
+
+/// The file behind an open store, and how connections to it are made.
+final class SQLiteStoreSource: Sendable {
+    /// How the file is used.
+    enum Access: Sendable {
+        /// Reading and writing.
+        case writing
+        /// Reading a file that is at rest, leaving no trace.
+        case immutable
+        /// Reading a file that this process has open for writing as well, whose log is in use.
+        case besideWriter
+        /// Reading a private copy, because the file has a log that is not merged into it.
+        case copy(folder: String)
+    }
+
+    /// What a connection is for.
+    enum Purpose {
+        case creating, writing, reading
+    }
+
+    /// The store's path as it was given, from the root.
+    let storePath: String
+    /// The path of the database that is opened.
+    let databasePath: String
+    let access: Access
+    private let isOnNetwork: Bool
+    private let isReleased = Atomic(false)
+
+    /// The writer may hold much of the database in memory during a large save, which halves its time.
+    private static let writerCacheSize = 64 << 20
+
+    /// Finds out how to use a file, which need not exist if it is to be created.
+    init(path: String, isReadOnly: Bool) throws {
+        storePath = FileSystem.absolute(path)
+        isOnNetwork = (try? FileSystem.isOnNetwork(storePath)) ?? false
+        guard isReadOnly else {
+            databasePath = storePath
+            access = .writing
+            SQLiteOpenFiles.add(storePath)
+            return
+        }
+        if SQLiteOpenFiles.contains(storePath) {
+            databasePath = storePath
+            access = .besideWriter
+        } else if Self.hasUnmergedLog(storePath) {
+            let folder = try Self.copy(storePath)
+            databasePath = FileSystem.path(folder, Self.copyName)
+            access = .copy(folder: folder)
+        } else {
+            databasePath = storePath
+            access = .immutable
+        }
+    }
+
+    deinit { release() }
+
+    /// Removes what was made for reading. Called when all connections are closed.
+    func release() {
+        guard !isReleased.exchange(true, ordering: .acquiringAndReleasing) else { return }
+        switch access {
+        case .writing: SQLiteOpenFiles.remove(storePath)
+        case .copy(let folder): try? FileSystem.removeTree(folder)
+        case .immutable, .besideWriter: break
+        }
+    }
+
+    // MARK: - Copies
+
+    private static let copyName = "store"
+    private static let logSuffixes = ["-wal", "-journal"]
+
+    private static func hasUnmergedLog(_ path: String) -> Bool {
+        logSuffixes.contains { suffix in
+            ((try? FileSystem.information(at: path + suffix))?.size ?? 0) > 0
+        }
+    }
+
+    /// Copies the store and its log to a temporary folder, so that merging them leaves the originals alone.
+    private static func copy(_ path: String) throws -> String {
+        let folder = FileSystem.path(
+            FileManager.default.temporaryDirectory.path, "quire-\(UUID().uuidString)")
+        try FileSystem.makeFolder(folder)
+        do {
+            // Somebody may write meanwhile; then the parts would not belong together.
+            for _ in 0..<5 {
+                let before = try state(of: path)
+                let target = FileSystem.path(folder, copyName)
+                for suffix in [""] + logSuffixes {
+                    try FileSystem.removeFileIfPresent(target + suffix)
+                    if FileSystem.exists(path + suffix) {
+                        try FileSystem.copyFile(path + suffix, to: target + suffix)
+                    }
+                }
+                if try state(of: path) == before { return folder }
+            }
+            throw QuireError(
+                .locked,
+                "“\(path)” is being written by another process; try again when it has finished.",
+                subject: .init(file: path))
+        } catch {
+            try? FileSystem.removeTree(folder)
+            throw error
+        }
+    }
+
+    private static func state(of path: String) throws -> [Int64] {
+        try ([""] + logSuffixes).flatMap { suffix -> [Int64] in
+            guard let information = try FileSystem.information(at: path + suffix) else {
+                return [-1]
+            }
+            return [
+                information.size, information.modificationTime, information.statusChangeTime,
+                Int64(bitPattern: information.inode),
+            ]
+        }
+    }
+
+    // MARK: - Connections
+
+    /// Opens a connection and sets it up.
+    func connect(_ purpose: Purpose, options: SQLiteStoreOptions) throws -> SQLiteConnection {
+        let mode: SQLiteConnection.Mode
+        switch (access, purpose) {
+        case (_, .creating): mode = .creating
+        case (.immutable, _): mode = .immutable
+        case (.copy, _), (_, .writing): mode = .writing
+        case (.besideWriter, .reading), (.writing, .reading): mode = .reading
+        }
+        let connection = try SQLiteConnection(path: databasePath, mode: mode)
+        do {
+            let milliseconds = options.busyTimeout / .milliseconds(1)
+            sqlite3_busy_timeout(connection.handle, Int32(min(max(milliseconds, 0), 1e9)))
+            try SQLiteFunctions.register(on: connection)
+            let cacheSize = max(
+                options.cacheSize, purpose == .reading ? 0 : Self.writerCacheSize)
+            try connection.execute(
+                """
+                PRAGMA cache_size = -\(max(cacheSize >> 10, 16));
+                PRAGMA temp_store = MEMORY;
+                PRAGMA cell_size_check = ON;
+                PRAGMA synchronous = \(options.synchronization == .normal ? "NORMAL" : "FULL");
+                """)
+            if purpose == .reading { try connection.execute("PRAGMA query_only = ON") }
+            // Without shared memory the log can be used by one connection alone.
+            if isOnNetwork && purpose != .reading {
+                try connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+            }
+        } catch {
+            connection.close()
+            throw error
+        }
+        return connection
+    }
+
+    // MARK: - Journal
+
+    /// Whether the options, and the file system, want a write-ahead log.
+    func wantsLog(_ options: SQLiteStoreOptions) -> Bool {
+        switch options.journal {
+        case .automatic: !isOnNetwork
+        case .writeAheadLog: true
+        case .rollback: false
+        }
+    }
+
+    /// Whether the database has a write-ahead log now.
+    func hasLog(_ connection: SQLiteConnection) throws -> Bool {
+        try journalMode("PRAGMA journal_mode", connection) == "wal"
+    }
+
+    /// Sets the journal that the options want.
+    ///
+    /// - Returns: Whether it is a write-ahead log.
+    func chooseJournal(
+        _ connection: SQLiteConnection, options: SQLiteStoreOptions
+    ) throws -> Bool {
+        if wantsLog(options),
+            try journalMode("PRAGMA journal_mode = WAL", connection) == "wal"
+        {
+            return true
+        }
+        // Emptied rather than removed: removing it is not durable until the folder has been synchronized.
+        _ = try journalMode("PRAGMA journal_mode = TRUNCATE", connection)
+        return false
+    }
+
+    private func journalMode(_ pragma: String, _ connection: SQLiteConnection) throws -> String {
+        let statement = try connection.prepare(pragma)
+        return try statement.step() ? statement.text(0).lowercased() : ""
+    }
+}
+
+/// The database files that this process has open for writing. They must not be opened by other means, as closing them
+/// would drop SQLite's locks.
+enum SQLiteOpenFiles {
+    private static let counts = Mutex<[String: Int]>([:])
+
+    static func add(_ path: String) {
+        counts.withLock { $0[resolved(path), default: 0] += 1 }
+    }
+
+    static func remove(_ path: String) {
+        counts.withLock { counts in
+            let key = resolved(path)
+            counts[key] = counts[key].flatMap { $0 > 1 ? $0 - 1 : nil }
+        }
+    }
+
+    static func contains(_ path: String) -> Bool {
+        counts.withLock { $0[resolved(path)] != nil }
+    }
+
+    /// One name for a file however it is reached, also while it does not exist yet.
+    private static func resolved(_ path: String) -> String {
+        let folder = URL(fileURLWithPath: FileSystem.folder(of: path)).resolvingSymlinksInPath()
+        let whole = folder.appendingPathComponent(FileSystem.name(of: path))
+        return whole.resolvingSymlinksInPath().path
+    }
+}

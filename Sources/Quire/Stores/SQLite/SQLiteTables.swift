@@ -1,0 +1,25 @@
+/// Tables of our own in a store. Made when they are first used; Core Data leaves tables alone that it does not know.
+enum SQLiteTables {
+    /// The model in Xcode's XML, for stores made here.
+    static let model = "QUIRE_MODEL"
+    /// Texts that documents keep with the rows.
+    static let records = "QUIRE_DOCUMENT"
+    /// Sizes and digests of the files with external data, for stores made here.
+    static let externalData = "QUIRE_EXTERNAL_DATA"
+
+    static let createModel = "CREATE TABLE QUIRE_MODEL (Z_CONTENT VARCHAR)"
+    static let createRecords =
+        "CREATE TABLE IF NOT EXISTS QUIRE_DOCUMENT (Z_KEY VARCHAR PRIMARY KEY, Z_VALUE VARCHAR)"
+    static let createExternalData =
+        "CREATE TABLE IF NOT EXISTS QUIRE_EXTERNAL_DATA (Z_UUID VARCHAR PRIMARY KEY, Z_BYTES INTEGER, Z_SHA256 BLOB)"
+}
+
+extension SQLiteConnection {
+    /// Whether there is a table of a name.
+    func hasTable(_ name: String) throws -> Bool {
+        try withStatement("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?") {
+            try $0.bind(name, at: 1)
+            return try $0.step()
+        }
+    }
+}

@@ -1,0 +1,116 @@
+/// A store's only connection that writes, with what it has prepared. Used under the store's lock.
+final class SQLiteWriter {
+    let connection: SQLiteConnection
+    let schema: SQLSchema
+    /// Attributes that triggers of the store compute, which must not be written.
+    private let derived: Set<SQLRelationshipKey>
+    private var inserts: [Int: SQLitePreparedRow] = [:]
+    private var updates: [UpdateKey: SQLitePreparedRow] = [:]
+    private var deletions: [DeletionKey: SQLitePreparedRow] = [:]
+    private var lastUpdate: (key: UpdateKey, row: SQLitePreparedRow)?
+    /// Why the store does not save any more.
+    var poison: QuireError?
+    /// Whether the journal is as the options want it.
+    var isJournalReady = false
+    /// Files of external data that no row refers to any more since a save of this store.
+    var unreferencedFiles: Set<String> = []
+
+    private struct UpdateKey: Hashable {
+        let entity: Int
+        let slots: SlotMask
+    }
+
+    private struct DeletionKey: Hashable {
+        let entity: Int
+        let checksVersion: Bool
+    }
+
+    init(connection: SQLiteConnection, schema: SQLSchema, triggers: [String]) {
+        self.connection = connection
+        self.schema = schema
+        derived = Self.derivedSlots(of: schema.layout, triggers: triggers)
+    }
+
+    /// The slots that triggers set: Core Data calls them `Z_DA_TABLE_Entity_attribute_…`.
+    private static func derivedSlots(
+        of layout: ModelLayout, triggers: [String]
+    ) -> Set<SQLRelationshipKey> {
+        let triggers = triggers.filter { $0.hasPrefix("Z_DA_") }
+        if triggers.isEmpty { return [] }
+        var result: Set<SQLRelationshipKey> = []
+        for entity in layout.entities {
+            for slot in entity.slots where slot.attribute?.derivationExpression != nil {
+                let owner = layout.entity(number: slot.ownerNumber).name
+                if triggers.contains(where: { $0.contains("_\(owner)_\(slot.name)_") }) {
+                    result.insert(
+                        SQLRelationshipKey(entityNumber: entity.number, index: slot.index))
+                }
+            }
+        }
+        return result
+    }
+
+    private func isDerived(_ slot: EntityLayout.Slot, of entity: EntityLayout) -> Bool {
+        !derived.isEmpty
+            && derived.contains(SQLRelationshipKey(entityNumber: entity.number, index: slot.index))
+    }
+
+    // MARK: - Statements for rows
+
+    func insert(_ entity: EntityLayout) throws -> SQLitePreparedRow {
+        if let known = inserts[entity.number] { return known }
+        let row = try SQLitePreparedRow(
+            .insert(entity, schema: schema) { !isDerived($0, of: entity) }, connection)
+        inserts[entity.number] = row
+        return row
+    }
+
+    func update(_ entity: EntityLayout, slots: SlotMask) throws -> SQLitePreparedRow {
+        let key = UpdateKey(entity: entity.number, slots: slots)
+        if let lastUpdate, lastUpdate.key == key { return lastUpdate.row }
+        let row: SQLitePreparedRow
+        if let known = updates[key] {
+            row = known
+        } else {
+            row = try SQLitePreparedRow(
+                .update(entity, schema: schema) {
+                    slots.contains($0.index) && !isDerived($0, of: entity)
+                }, connection)
+            if updates.count >= Self.greatestUpdateCount { updates.removeAll() }
+            updates[key] = row
+        }
+        lastUpdate = (key, row)
+        return row
+    }
+
+    func delete(_ entity: EntityLayout, checkingVersion: Bool) throws -> SQLitePreparedRow {
+        let key = DeletionKey(entity: entity.rootNumber, checksVersion: checkingVersion)
+        if let known = deletions[key] { return known }
+        let row = try SQLitePreparedRow(
+            .delete(entity, schema: schema, checkingVersion: checkingVersion), connection)
+        deletions[key] = row
+        return row
+    }
+
+    private static let greatestUpdateCount = 256
+
+    /// Drops everything prepared and ends the connection.
+    func close() {
+        inserts = [:]
+        updates = [:]
+        deletions = [:]
+        lastUpdate = nil
+        connection.close()
+    }
+}
+
+/// A statement that writes one row, prepared.
+final class SQLitePreparedRow {
+    let row: SQLRowStatement
+    let statement: SQLiteStatement
+
+    init(_ row: SQLRowStatement, _ connection: SQLiteConnection) throws {
+        self.row = row
+        statement = try connection.prepare(row.sql, isKept: true)
+    }
+}
