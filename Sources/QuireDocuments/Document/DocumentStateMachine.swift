@@ -17,8 +17,8 @@
 struct DocumentStateMachine: Sendable {
     /// What users ask for.
     enum Request: Sendable, Equatable {
-        /// To be open. Requests with the same number may share one opening.
-        case open(Int)
+        /// To be open.
+        case open(Opening)
         /// To be saved.
         case save
         /// To be saved if there are unsaved changes.
@@ -29,9 +29,25 @@ struct DocumentStateMachine: Sendable {
         case close(discardingChanges: Bool)
     }
 
+    /// How a document is to be opened. Equal ones may share one opening.
+    struct Opening: Sendable, Equatable {
+        /// Tells openings with different models, and creations, apart.
+        var number = 0
+        /// Whether for reading only.
+        var isReadOnly = false
+        /// Whether the document is to be made.
+        var isCreation = false
+
+        /// Whether a document that was opened otherwise will do.
+        func isSatisfied(by other: Opening) -> Bool {
+            !isCreation && isReadOnly == other.isReadOnly
+                && (number == 0 || number == other.number)
+        }
+    }
+
     /// What is done, one at a time.
     enum Operation: Sendable, Equatable {
-        case open(Int)
+        case open(Opening)
         case save
         case revert
         case close
@@ -73,7 +89,7 @@ struct DocumentStateMachine: Sendable {
     /// What is being done, and for which request.
     private var running: (operation: Operation, pending: Pending)?
     /// By which opening it is open.
-    private var opened: Int?
+    private var opened: Opening?
     private var hasSavingError = false
     /// Whether there is anything unsaved. The owner keeps it up to date.
     var hasUnsavedChanges = false
@@ -106,9 +122,9 @@ struct DocumentStateMachine: Sendable {
         running = nil
         var answer: Answer? = succeeded ? .done : .failed
         switch operation {
-        case .open(let number):
+        case .open(let opening):
             if succeeded {
-                opened = number
+                opened = opening
                 hasSavingError = false
                 if let next = queue.first, case .close = next.request { answer = .cancelled }
             }
@@ -135,6 +151,7 @@ struct DocumentStateMachine: Sendable {
     // MARK: Deciding
 
     private mutating func join(_ request: Request, _ waiter: Waiter) -> Bool {
+        if case .open(let opening) = request, opening.isCreation { return false }
         if queue.isEmpty, case .open = request, running?.pending.request == request {
             running?.pending.waiters.append(waiter)
             return true
@@ -175,9 +192,9 @@ struct DocumentStateMachine: Sendable {
 
     private func decide(_ request: Request) -> Decision {
         switch request {
-        case .open(let number):
-            guard let opened else { return .run(.open(number)) }
-            return .answer(opened == number ? .done : .alreadyOpen)
+        case .open(let opening):
+            guard let opened else { return .run(.open(opening)) }
+            return .answer(opening.isSatisfied(by: opened) ? .done : .alreadyOpen)
         case .save: return isOpen ? .run(.save) : .answer(.notOpen)
         case .autosave:
             guard isOpen else { return .answer(.notOpen) }

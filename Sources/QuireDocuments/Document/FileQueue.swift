@@ -1,0 +1,26 @@
+import Dispatch
+
+/// Runs what waits for the disk on threads of its own, so that neither the main queue nor the cooperative thread pool
+/// waits.
+final class FileQueue: Sendable {
+    /// For documents' opening, saving and closing.
+    static let shared = FileQueue("quire.document.files")
+    /// For what takes long and is in nobody's way: exports, copies, checks.
+    static let copies = FileQueue("quire.document.copies")
+
+    private let queue: DispatchQueue
+
+    private init(_ label: String) {
+        // Concurrent: one document on a slow disk does not hold up another. A document orders its own work.
+        queue = DispatchQueue(label: label, attributes: .concurrent)
+    }
+
+    /// Runs a body and gives what it returns or throws.
+    func run<Result: Sendable>(
+        _ body: @escaping @Sendable () throws -> Result
+    ) async throws -> Result {
+        try await withCheckedThrowingContinuation { continuation in
+            queue.async { continuation.resume(with: Swift.Result { try body() }) }
+        }
+    }
+}
