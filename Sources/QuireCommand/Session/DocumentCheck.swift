@@ -42,7 +42,7 @@ struct DocumentCheck {
     private var objects: [Int: Set<ManagedObjectID>] = [:]
     /// Pairs of a one-to-one or many-to-many relationship, as they are seen from one side.
     private var pairs: [Int: [Int: Set<Pair>]] = [:]
-    private let integrityProblems: () throws -> [String]
+    private let fileProblems: [String]
 
     private struct Pair: Hashable {
         var from: ManagedObjectID
@@ -54,7 +54,7 @@ struct DocumentCheck {
         store = document.store
         layout = document.store.layout
         report.externalFiles = try document.externalData().files
-        integrityProblems = { try document.integrityProblems() }
+        fileProblems = try document.fileProblems()
     }
 
     /// Checks everything.
@@ -62,7 +62,7 @@ struct DocumentCheck {
     /// - Throws: What reading the store throws where it makes going on pointless.
     func run() throws -> Report {
         var check = self
-        for problem in try integrityProblems() {
+        for problem in fileProblems {
             check.report.problems.append(Problem(kind: .integrity, object: nil, message: problem))
         }
         let entities = layout.entities.filter { !$0.isAbstract }

@@ -117,7 +117,7 @@ struct DocumentInfo {
 /// Counted nouns.
 enum Count {
     /// “1 file”, “2 files”.
-    static func of(_ count: Int, _ noun: String) -> String {
-        "\(count) \(noun)\(count == 1 ? "" : "s")"
+    static func of(_ count: Int, _ noun: String, _ plural: String? = nil) -> String {
+        "\(count) \(count == 1 ? noun : plural ?? noun + "s")"
     }
 }

@@ -54,7 +54,7 @@ struct ModelVerb: DocumentVerb {
     private static func json(_ attribute: AttributeDescription) -> JSONValue {
         .object([
             "name": .string(attribute.name),
-            "type": .string(attribute.type.title),
+            "type": .string(attribute.type.name),
             "optional": .boolean(attribute.isOptional),
             "transient": .boolean(attribute.isTransient),
             "default": PropertyValue.attribute(attribute.defaultValue, attribute.type).json,
@@ -84,7 +84,7 @@ struct ModelVerb: DocumentVerb {
         var table = TextTable([("  property", .left), ("type", .left), ("", .left)])
         for attribute in entity.description.attributes {
             table.rows.append(
-                ["  " + attribute.name, attribute.type.title, notes(on: attribute)])
+                ["  " + attribute.name, attribute.type.name, notes(on: attribute)])
         }
         for relationship in entity.description.relationships {
             let arrow = relationship.isToMany ? "→→" : "→"
@@ -122,6 +122,30 @@ struct ModelVerb: DocumentVerb {
             notes.append("delete rule \(relationship.deleteRule.title)")
         }
         return notes.joined(separator: ", ")
+    }
+}
+
+extension AttributeType {
+    /// The type's name, as `model` prints it.
+    fileprivate var name: String {
+        switch self {
+        case .undefined: "undefined"
+        case .integer16: "integer16"
+        case .integer32: "integer32"
+        case .integer64: "integer64"
+        case .decimal: "decimal"
+        case .double: "double"
+        case .float: "float"
+        case .string: "string"
+        case .boolean: "boolean"
+        case .date: "date"
+        case .binary: "binary"
+        case .uuid: "uuid"
+        case .uri: "uri"
+        case .transformable: "transformable"
+        case .objectID: "objectID"
+        case .composite: "composite"
+        }
     }
 }
 
