@@ -93,7 +93,7 @@ extension SQLiteStore {
         }
         try connection.execute(SQLiteTables.createModel)
         try connection.withStatement("INSERT INTO \(SQLiteTables.model) VALUES (?)") {
-            try $0.bind(try model.modelXML(), at: 1)
+            try $0.bind(String(decoding: model.modelXML(), as: UTF8.self), at: 1)
             try $0.run()
         }
     }

@@ -108,7 +108,7 @@ private struct SQLiteStoreOpening {
             try $0.step() ? $0.text(0) : ""
         }
         do {
-            return try ManagedObjectModel(modelXML: xml)
+            return try ManagedObjectModel(modelXML: Data(xml.utf8), name: path)
         } catch let error as QuireError {
             throw QuireError(
                 .invalidFormat, "The model that “\(path)” carries cannot be read: \(error.message)",
