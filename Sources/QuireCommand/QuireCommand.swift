@@ -27,7 +27,7 @@ struct QuireCommand: AsyncParsableCommand {
             CommandGroup(
                 name: "Documents",
                 subcommands: [
-                    TemplatesCommand.self, NewCommand.self, OnDocument<InfoVerb>.self,
+                    TemplatesCommand.self, NewCommand.self, InfoCommand.self,
                     OnDocument<ModelVerb>.self, OnDocument<CheckVerb>.self, OpenCommand.self,
                 ]),
             CommandGroup(

@@ -77,7 +77,7 @@ extension Assignment {
         switch source {
         case .none: return .null
         case .text(let text):
-            return try AttributeValue(commandText: text, as: attribute, label: label)
+            return try Self.parse(text, attribute, label)
         case .file(let path):
             let data = try InputFile.read(path)
             if attribute.type == .binary || attribute.type == .transformable {
@@ -89,9 +89,20 @@ extension Assignment {
                     subject: .init(entity: entity.name, property: key, file: path))
             }
             if attribute.type == .string { return .string(text) }
-            return try AttributeValue(
-                commandText: text.trimmingCharacters(in: .whitespacesAndNewlines), as: attribute,
-                label: label)
+            return try Self.parse(
+                text.trimmingCharacters(in: .whitespacesAndNewlines), attribute, label)
+        }
+    }
+
+    private static func parse(
+        _ text: String, _ attribute: AttributeDescription, _ label: String
+    ) throws -> AttributeValue {
+        do {
+            return try AttributeValue(parsing: text, as: attribute.type)
+        } catch var error as QuireError {
+            error.message = "\(label): \(error.message)"
+            error.subject.property = attribute.name
+            throw error
         }
     }
 

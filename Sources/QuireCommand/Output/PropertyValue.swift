@@ -57,12 +57,13 @@ enum PropertyValue {
         case .integer(let integer): .integer(integer)
         case .double(let double): number(double, type)
         case .boolean(let boolean): .boolean(boolean)
-        case .decimal(let decimal): .string(text(of: decimal))
+        case .decimal(var decimal): JSONValue(text(ofCompacted: &decimal))
         case .string(let string): .string(string)
-        case .date(let date): .string(UTCDate.text(date))
-        case .binary(let data): .string(data.base64EncodedString())
-        case .uuid(let uuid): .string(uuid.uuidString)
-        case .uri(let uri): .string(uri.absoluteString)
+        case .date(let date):
+            .string(
+                value.text(as: type)
+                    ?? "\(date.timeIntervalSinceReferenceDate) s after 2001-01-01T00:00:00Z")
+        case .binary, .uuid, .uri: JSONValue(value.text(as: type))
         case .objectID(let id): .string(id.uriRepresentation)
         case .composite(let elements): .object(elements.mapValues { json($0, type) })
         }
@@ -78,11 +79,10 @@ enum PropertyValue {
     }
 
     /// A decimal's digits: the same for equal decimals, however they are represented.
-    private static func text(of decimal: Decimal) -> String {
+    private static func text(ofCompacted decimal: inout Decimal) -> String? {
         if decimal.isNaN { return "NaN" }
-        var compact = decimal
-        NSDecimalCompact(&compact)
-        return compact.description
+        NSDecimalCompact(&decimal)
+        return AttributeValue.decimal(decimal).text(as: .decimal)
     }
 }
 

@@ -83,6 +83,6 @@ struct InSession<Verb: DocumentVerb>: ParsableCommand, SessionLine {
     func run(in session: InteractiveSession) async throws {
         let reply = try await verb.run(on: session.document)
         session.document.endUserEvent()
-        try reply.print(session.output(json: json))
+        try session.answer(json: json) { try reply.print($0) }
     }
 }

@@ -1,0 +1,40 @@
+# Quire. `make demo` shows what it does; `make test` runs all tests.
+
+BUILD_PACKAGES := libsqlite3-dev libxml2-dev libarchive-dev pkg-config
+TEST_PACKAGES := strace unzip zstd
+SOURCES := Sources Tests Benchmarks/Sources Package.swift
+
+.PHONY: help demo test bench samples format lint
+
+help:
+	@echo "make demo     build, then make, fill, edit, check and pack a document"
+	@echo "make demo STORE=path MODEL=path    and look into a Core Data store of yours"
+	@echo "make test     run all tests"
+	@echo "make bench    measure Quire beside SQLite's C API and GRDB"
+	@echo "make samples  make the documents in SampleDocs anew"
+	@echo "make format   format the sources"
+	@echo "make lint     check their format"
+
+demo:
+	@.ci/install-packages $(BUILD_PACKAGES)
+	swift build -c release --product quire
+	@STORE="$(STORE)" MODEL="$(MODEL)" SampleDocs/demo.sh "$$(swift build -c release --show-bin-path)/quire"
+
+test:
+	@.ci/install-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
+	swift test
+
+bench:
+	@.ci/install-packages $(BUILD_PACKAGES)
+	swift run -c release --package-path Benchmarks
+
+samples:
+	@.ci/install-packages $(BUILD_PACKAGES)
+	swift build -c release --product quire
+	@SampleDocs/make.sh "$$(swift build -c release --show-bin-path)/quire"
+
+format:
+	swift format -i -r $(SOURCES)
+
+lint:
+	swift format lint --strict -r $(SOURCES)

@@ -1,0 +1,242 @@
+import Foundation
+import Quire
+import QuireDocuments
+
+/// An open document, whatever it is: a package, through ``ManagedDocument`` when it is to be changed, or a bare
+/// store.
+///
+/// What only reads opens for reading only: it leaves no trace, and works while the document is open elsewhere.
+@MainActor
+final class DocumentSession {
+    /// What is to be done with a document.
+    enum Access { case read, write }
+
+    /// What a document is on disk.
+    enum Kind: String {
+        case package, store, archive
+
+        /// The kind in a sentence.
+        var title: String {
+            switch self {
+            case .package: "document package"
+            case .store: "bare store"
+            case .archive: "archive"
+            }
+        }
+    }
+
+    /// A file of a document's additional content.
+    struct ContentFile: Equatable {
+        var path: String
+        var bytes: Int64
+    }
+
+    /// What is open.
+    private enum Backing {
+        /// A package that is to be changed.
+        case document(ManagedDocument)
+        /// A package that is only read.
+        case package(DocumentPackage)
+        /// A bare store.
+        case store(SQLiteStore)
+    }
+
+    /// The path as it was given.
+    let path: String
+    /// What is there.
+    let kind: Kind
+    /// The context to fetch from and to change.
+    let context: ManagedObjectContext
+    /// Turns texts into identifiers.
+    let coordinator: PersistentStoreCoordinator
+    private let backing: Backing
+    /// A folder to remove at the end: where an archive was extracted to.
+    private let temporaryFolder: String?
+
+    private init(
+        path: String, kind: Kind, backing: Backing, coordinator: PersistentStoreCoordinator,
+        context: ManagedObjectContext, temporaryFolder: String? = nil
+    ) {
+        self.path = path
+        self.kind = kind
+        self.backing = backing
+        self.coordinator = coordinator
+        self.context = context
+        self.temporaryFolder = temporaryFolder
+    }
+
+    /// The model.
+    var layout: ModelLayout { coordinator.layout }
+
+    /// The store.
+    var store: SQLiteStore {
+        switch backing {
+        case .document(let document): document.package.store
+        case .package(let package): package.store
+        case .store(let store): store
+        }
+    }
+
+    // MARK: - Opening and closing
+
+    /// Opens what is at a path.
+    ///
+    /// - Parameter modelPath: The model to use instead of the one that the store carries.
+    /// - Throws: `QuireError` with code `notFound`, `invalidFormat`, `locked`, …
+    static func open(
+        _ path: String, modelPath: String?, access: Access
+    ) async throws -> DocumentSession {
+        let model = try modelPath.map { try ManagedObjectModel(contentsOf: $0) }
+        switch try DocumentPath.kind(of: path) {
+        case .package:
+            if access == .write {
+                let document = ManagedDocument(path: path)
+                document.model = model
+                try await document.open()
+                return DocumentSession(
+                    path: path, kind: .package, backing: .document(document),
+                    coordinator: document.coordinator, context: document.managedObjectContext)
+            }
+            return reading(
+                try DocumentPackage.open(at: path, model: model, readOnly: true), path: path,
+                kind: .package)
+        case .store:
+            var options = SQLiteStoreOptions()
+            options.isReadOnly = access == .read
+            let store = try SQLiteStore.open(at: path, model: model, options: options)
+            let coordinator = PersistentStoreCoordinator(store: store)
+            let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
+            if access == .write { context.undoManager = UndoManager() }
+            return DocumentSession(
+                path: path, kind: .store, backing: .store(store), coordinator: coordinator,
+                context: context)
+        case .archive:
+            throw QuireError(
+                .unsupported,
+                "“\(path)” is an archive; extract it first: quire extract \(path) DOCUMENT.quire",
+                subject: .init(file: path))
+        }
+    }
+
+    /// Extracts an archive into a temporary folder and opens it for reading.
+    static func open(archive path: String) throws -> DocumentSession {
+        let folder = try TemporaryPlace.make()
+        do {
+            let place = folder + "/Document.quire"
+            try DocumentPackage.extract(path, to: place)
+            return reading(
+                try DocumentPackage.open(at: place, readOnly: true), path: path, kind: .archive,
+                temporaryFolder: folder)
+        } catch {
+            TemporaryPlace.remove(folder)
+            throw error
+        }
+    }
+
+    private static func reading(
+        _ package: DocumentPackage, path: String, kind: Kind, temporaryFolder: String? = nil
+    ) -> DocumentSession {
+        let coordinator = PersistentStoreCoordinator(store: package.store)
+        return DocumentSession(
+            path: path, kind: kind, backing: .package(package), coordinator: coordinator,
+            context: .mainQueue(coordinator: coordinator), temporaryFolder: temporaryFolder)
+    }
+
+    /// Closes it. Changes must have been saved.
+    func close() async throws {
+        defer { if let temporaryFolder { TemporaryPlace.remove(temporaryFolder) } }
+        switch backing {
+        case .document(let document): try await document.close()
+        case .package(let package): try package.close()
+        case .store(let store): try store.close()
+        }
+    }
+
+    /// Closes it without saving.
+    func closeDiscardingChanges() async throws {
+        guard case .document(let document) = backing else { return try await close() }
+        try await document.close(discardingChanges: true)
+    }
+
+    // MARK: - Saving
+
+    /// Saves the changes.
+    func save() async throws {
+        switch backing {
+        case .document(let document): try await document.save()
+        case .package, .store: try context.save()
+        }
+    }
+
+    /// Drops the changes since the last save.
+    func revert() async throws {
+        switch backing {
+        case .document(let document): try await document.revert()
+        case .package, .store:
+            context.rollback()
+            context.undoManager?.removeAllActions()
+        }
+    }
+
+    /// Lets the document save itself.
+    func autosave(after seconds: Double) throws {
+        guard case .document(let document) = backing else {
+            throw QuireError(
+                .unsupported, "“\(path)” is a bare store, which does not save itself.",
+                subject: .init(file: path))
+        }
+        document.autosavePolicy = AutosavePolicy(delay: .seconds(seconds))
+    }
+
+    /// Ends a user event: what was changed becomes one step of undo.
+    func endUserEvent() { context.processPendingChanges() }
+
+    /// Whether there is something to save.
+    var hasUnsavedChanges: Bool {
+        switch backing {
+        case .document(let document): document.hasUnsavedChanges
+        case .package, .store: context.hasChanges
+        }
+    }
+
+    var canUndo: Bool { context.undoManager?.canUndo ?? false }
+    var canRedo: Bool { context.undoManager?.canRedo ?? false }
+    func undo() { context.undo() }
+    func redo() { context.redo() }
+
+    /// How it stands.
+    var status: DocumentStatus {
+        DocumentStatus(
+            path: path, inserted: context.insertedObjects.count,
+            updated: context.updatedObjects.count, deleted: context.deletedObjects.count,
+            hasUnsavedChanges: hasUnsavedChanges, canUndo: canUndo, canRedo: canRedo)
+    }
+
+    // MARK: - Beside the objects
+
+    /// The files of additional content.
+    func additionalContentFiles() throws -> [ContentFile] {
+        let files: [(path: String, size: Int64)]
+        switch backing {
+        case .document(let document): files = try document.package.additionalContent()
+        case .package(let package): files = try package.additionalContent()
+        case .store: files = []
+        }
+        return files.map { ContentFile(path: $0.path, bytes: $0.size) }
+    }
+
+    /// The number and size of the files of external data.
+    func externalData() throws -> (files: Int, bytes: Int64) {
+        try DocumentPath.externalData(ofStoreAt: store.storePath)
+    }
+
+    /// What is wrong with the package or the file, a sentence each, and whether it matters.
+    func fileProblems() throws -> [String] {
+        switch backing {
+        case .document(let document): try document.package.check().map(\.message)
+        case .package(let package): try package.check().map(\.message)
+        case .store(let store):
+            try store.integrityProblems().map { "The database is damaged: \($0)." }
+        }
+    }
+}

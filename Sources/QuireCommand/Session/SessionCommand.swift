@@ -1,0 +1,122 @@
+import ArgumentParser
+import Quire
+
+/// What a line of a session may say.
+struct SessionCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "",
+        abstract: "The document stays open; each line is one step that undo takes back.",
+        subcommands: [
+            InSession<FetchVerb>.self, InSession<InsertVerb>.self, InSession<SetVerb>.self,
+            InSession<DeleteVerb>.self, InSession<ImportVerb>.self, InSession<InfoVerb>.self,
+            InSession<ModelVerb>.self, InSession<CheckVerb>.self, InSession<DumpVerb>.self,
+            UndoLine.self, RedoLine.self, SaveLine.self, RevertLine.self, StatusLine.self,
+            HelpLine.self, QuitLine.self,
+        ],
+        helpNames: .long)
+}
+
+/// `undo`
+struct UndoLine: ParsableCommand, SessionLine {
+    static let configuration = CommandConfiguration(
+        commandName: "undo", abstract: "Takes back the last step.")
+
+    func run(in session: InteractiveSession) async throws {
+        guard session.document.canUndo else {
+            throw QuireError(.invalidState, "There is nothing to undo.")
+        }
+        session.document.undo()
+        try session.printStatus("Undone")
+    }
+}
+
+/// `redo`
+struct RedoLine: ParsableCommand, SessionLine {
+    static let configuration = CommandConfiguration(
+        commandName: "redo", abstract: "Does again what was taken back.")
+
+    func run(in session: InteractiveSession) async throws {
+        guard session.document.canRedo else {
+            throw QuireError(.invalidState, "There is nothing to redo.")
+        }
+        session.document.redo()
+        try session.printStatus("Redone")
+    }
+}
+
+/// `save`
+struct SaveLine: ParsableCommand, SessionLine {
+    static let configuration = CommandConfiguration(
+        commandName: "save", abstract: "Saves the changes.")
+
+    func run(in session: InteractiveSession) async throws {
+        try await session.document.save()
+        try session.printStatus("Saved")
+    }
+}
+
+/// `revert`
+struct RevertLine: ParsableCommand, SessionLine {
+    static let configuration = CommandConfiguration(
+        commandName: "revert", abstract: "Drops the changes since the last save.")
+
+    func run(in session: InteractiveSession) async throws {
+        try await session.document.revert()
+        try session.printStatus("Reverted")
+    }
+}
+
+/// `status`
+struct StatusLine: ParsableCommand, SessionLine {
+    static let configuration = CommandConfiguration(
+        commandName: "status", abstract: "Prints what is not saved, and whether undo can do anything.")
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    func run(in session: InteractiveSession) async throws {
+        try session.printStatus(nil, json: json)
+    }
+}
+
+/// `help`
+struct HelpLine: ParsableCommand, SessionLine {
+    static let configuration = CommandConfiguration(
+        commandName: "help", abstract: "Prints what a line may say.")
+
+    @Argument(help: "A word to learn more about.")
+    var word: String?
+
+    func run(in session: InteractiveSession) async throws {
+        guard let word else { throw CleanExit.helpRequest(SessionCommand.self) }
+        guard
+            let command = SessionCommand.configuration.subcommands.first(where: {
+                $0.configuration.commandName == word
+            })
+        else { throw ValidationError("There is no “\(word)” in a session.") }
+        throw CleanExit.helpRequest(command)
+    }
+}
+
+/// `quit`
+struct QuitLine: ParsableCommand, SessionLine {
+    static let configuration = CommandConfiguration(
+        commandName: "quit", abstract: "Saves the changes and ends the session.",
+        aliases: ["exit"])
+
+    func run(in session: InteractiveSession) async throws { session.finish() }
+}
+
+extension InteractiveSession {
+    /// Prints how the document stands: as JSON, or after a word as a sentence.
+    func printStatus(_ word: String?, json: Bool = false) throws {
+        let status = document.status
+        try answer(json: json) { output in
+            if output.json {
+                try output.print(status.json, levels: 0)
+            } else {
+                try output.print((word.map { $0 + ". " } ?? "") + status.sentence)
+            }
+        }
+    }
+}

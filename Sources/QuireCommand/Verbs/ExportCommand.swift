@@ -1,0 +1,58 @@
+import ArgumentParser
+import Foundation
+import Quire
+import QuireDocuments
+
+/// `quire export PATH ARCHIVE`
+struct ExportCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "export",
+        abstract: "Packs a document into an archive.",
+        discussion: """
+            The archive's name says what it becomes: .zip or .tar.zst. Equal documents give equal archives.
+
+            EXAMPLES:
+              quire export Library.quire Library.zip
+              quire export Library.quire Library.tar.zst
+            """)
+
+    @Argument(help: ArgumentHelp("A document package.", valueName: "PATH"))
+    var path: String
+
+    @Argument(help: ArgumentHelp("The archive to make.", valueName: "ARCHIVE"))
+    var archive: String
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    @MainActor
+    func run() async throws {
+        let output = Output(json: json)
+        guard try DocumentPath.kind(of: path) == .package else {
+            throw QuireError(
+                .unsupported, "“\(path)” is no document package; only those are exported.",
+                subject: .init(file: path))
+        }
+        let package = try DocumentPackage.open(at: path, readOnly: true)
+        do {
+            try package.export(to: archive)
+        } catch {
+            try? package.close()
+            throw error
+        }
+        try package.close()
+        let bytes = Int64(try FileManager.default.attributesOfItem(atPath: archive)[.size] as? Int ?? 0)
+        let files = try DocumentPackage.manifest(ofArchive: archive).entries
+            .count { !$0.path.hasSuffix("/") }
+        if json {
+            try output.print(
+                .object([
+                    "path": .string(archive), "bytes": .integer(bytes),
+                    "files": .integer(Int64(files)),
+                ]), levels: 0)
+        } else {
+            try output.print("Exported \(path) to \(archive): \(Count.of(files, "file")).")
+        }
+        try output.flush()
+    }
+}

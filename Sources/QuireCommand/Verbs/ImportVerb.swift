@@ -1,0 +1,71 @@
+import ArgumentParser
+import Foundation
+import Quire
+
+/// `quire import PATH ENTITY FILE`
+struct ImportVerb: DocumentVerb {
+    static let name = "import"
+    static let abstract = "Adds an object for each row of a CSV file or each object of a JSON array."
+    static let discussion = """
+        All rows are added, or none if anything is wrong with one. The first line of a CSV file names the \
+        columns; the members of a JSON object do. A column is an attribute, a relationship (identifiers), or \
+        a path such as author.name: the related object with that name is found, or made. Further columns of \
+        the same relationship, such as author.born, complete it and must not contradict it. Several values \
+        for a to-many relationship are separated by ; in CSV and are an array in JSON. An empty field of a \
+        CSV file leaves the attribute's default; "" is an empty text.
+
+        The output of fetch --json can be imported; its identifiers are not kept.
+
+        EXAMPLES:
+          quire import Library.quire Book books.csv
+          quire import Notes.quire Post posts.json
+        """
+    static let access = DocumentSession.Access.write
+
+    @Argument(help: ArgumentHelp("The entity.", valueName: "ENTITY"))
+    var entity: String
+
+    @Argument(help: ArgumentHelp("A file that ends in .csv or .json.", valueName: "FILE"))
+    var file: String
+
+    func validate() throws {
+        if format == nil {
+            throw ValidationError("“\(file)” does not say what it is; let it end in .csv or .json.")
+        }
+    }
+
+    private enum Format { case csv, json }
+
+    private var format: Format? {
+        let name = file.lowercased()
+        return name.hasSuffix(".csv") ? .csv : name.hasSuffix(".json") ? .json : nil
+    }
+
+    @MainActor
+    func run(on document: DocumentSession) async throws -> Reply {
+        let entity = try document.layout.requireEntity(named: entity)
+        let data = try InputFile.read(file)
+        let rows =
+            format == .csv
+            ? try ImportRows.csv(data, file: file, entity: entity, layout: document.layout)
+            : try ImportRows.json(data, file: file, entity: entity, layout: document.layout)
+        let result = try ObjectImport(document: document).run(rows)
+        return Reply { output in
+            if output.json {
+                func list(_ objects: [ManagedObject]) -> JSONValue {
+                    .array(objects.map { .string($0.objectID.uriRepresentation) })
+                }
+                try output.print(
+                    .object([
+                        "ids": list(result.imported), "related": list(result.related),
+                    ]), levels: 0)
+                return
+            }
+            var sentence = "Imported \(Count.of(result.imported.count, "object")) of \(entity.name)"
+            let related = Dictionary(grouping: result.related, by: \.entity.name)
+                .sorted { $0.key < $1.key }.map { "\($0.value.count) of \($0.key)" }
+            if !related.isEmpty { sentence += " and made \(related.joined(separator: ", "))" }
+            try output.print(sentence + ".")
+        }
+    }
+}

@@ -1,0 +1,30 @@
+import ArgumentParser
+import Quire
+
+/// `quire info PATH`, where PATH may also be an archive.
+struct InfoCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: InfoVerb.name, abstract: InfoVerb.abstract, discussion: InfoVerb.discussion)
+
+    @Argument(help: ArgumentHelp("A document, a store or an archive.", valueName: "PATH"))
+    var path: String
+
+    @OptionGroup var options: DocumentOptions
+
+    @MainActor
+    func run() async throws {
+        let output = Output(json: options.json)
+        let document =
+            try DocumentPath.kind(of: path) == .archive
+            ? DocumentSession.open(archive: path)
+            : await DocumentSession.open(path, modelPath: options.model, access: .read)
+        do {
+            try await InfoVerb().run(on: document).print(output)
+            try output.flush()
+        } catch {
+            try? await document.close()
+            throw error
+        }
+        try await document.close()
+    }
+}

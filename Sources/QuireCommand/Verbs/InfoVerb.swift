@@ -1,0 +1,123 @@
+import ArgumentParser
+import Quire
+import QuireDocuments
+
+/// `quire info PATH`
+struct InfoVerb: DocumentVerb {
+    static let name = "info"
+    static let abstract = "Prints what a document, a store or an archive holds."
+    static let discussion = """
+        EXAMPLES:
+          quire info Library.quire
+          quire info Backup.zip --json
+        """
+    static let access = DocumentSession.Access.read
+
+    @MainActor
+    func run(on document: DocumentSession) async throws -> Reply {
+        let info = try DocumentInfo(of: document)
+        return Reply { try info.print($0) }
+    }
+}
+
+/// What `info` tells about a document.
+@MainActor
+struct DocumentInfo {
+    /// An entity and the number of objects of exactly that entity.
+    struct Entity {
+        var name: String
+        var isAbstract: Bool
+        var parent: String?
+        var count: Int
+    }
+
+    var path: String
+    var kind: DocumentSession.Kind
+    var storeType: String
+    var storeUUID: String
+    var modelVersionIdentifiers: [String]
+    var entities: [Entity]
+    var additionalContent: [DocumentSession.ContentFile]
+    var externalData: (files: Int, bytes: Int64)
+
+    init(of document: DocumentSession) throws {
+        path = document.path
+        kind = document.kind
+        storeType = document.store.type.rawValue
+        storeUUID = document.store.identity.uuid
+        let layout = document.layout
+        modelVersionIdentifiers = layout.model.versionIdentifiers
+        entities = try layout.entities.map { entity in
+            var request = FetchRequest(entity.name)
+            request.includesSubentities = false
+            return Entity(
+                name: entity.name, isAbstract: entity.isAbstract,
+                parent: entity.superentityNumber.map { layout.entity(number: $0).name },
+                count: entity.isAbstract ? 0 : try document.context.count(for: request))
+        }
+        additionalContent = try document.additionalContentFiles()
+        externalData = try document.externalData()
+    }
+
+    var json: JSONValue {
+        .object([
+            "path": .string(path),
+            "kind": .string(kind.rawValue),
+            "storeType": .string(storeType),
+            "storeUUID": .string(storeUUID),
+            "modelVersionIdentifiers": .array(modelVersionIdentifiers.map { .string($0) }),
+            "entities": .array(
+                entities.map {
+                    .object([
+                        "name": .string($0.name), "abstract": .boolean($0.isAbstract),
+                        "parent": JSONValue($0.parent), "count": .integer(Int64($0.count)),
+                    ])
+                }),
+            "additionalContent": .array(
+                additionalContent.map {
+                    .object(["path": .string($0.path), "bytes": .integer($0.bytes)])
+                }),
+            "externalData": .object([
+                "files": .integer(Int64(externalData.files)),
+                "bytes": .integer(externalData.bytes),
+            ]),
+        ])
+    }
+
+    func print(_ output: Output) throws {
+        if output.json {
+            try output.print(json, levels: 2)
+            return
+        }
+        try output.print("\(path): \(kind.title), store \(storeType) \(storeUUID)")
+        let versions = modelVersionIdentifiers.filter { !$0.isEmpty }.joined(separator: ", ")
+        if !versions.isEmpty { try output.print("Model version: \(versions)") }
+        try output.print("")
+        var table = TextTable([("entity", .left), ("parent", .left), ("objects", .right)])
+        for entity in entities {
+            table.rows.append([
+                entity.name, entity.parent ?? "", entity.isAbstract ? "abstract" : "\(entity.count)",
+            ])
+        }
+        try output.print(raw: table.text)
+        if !additionalContent.isEmpty {
+            try output.print("")
+            var table = TextTable([("additional content", .left), ("bytes", .right)])
+            for file in additionalContent { table.rows.append([file.path, "\(file.bytes)"]) }
+            try output.print(raw: table.text)
+        }
+        if externalData.files > 0 {
+            try output.print("")
+            try output.print(
+                "External data: \(Count.of(externalData.files, "file")), \(externalData.bytes) bytes")
+        }
+    }
+}
+
+/// Counted nouns.
+enum Count {
+    /// “1 file”, “2 files”.
+    static func of(_ count: Int, _ noun: String, _ plural: String? = nil) -> String {
+        "\(count) \(count == 1 ? noun : plural ?? noun + "s")"
+    }
+}

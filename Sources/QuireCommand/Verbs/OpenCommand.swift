@@ -1,0 +1,53 @@
+import ArgumentParser
+import Foundation
+import Quire
+
+/// `quire open PATH`
+struct OpenCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "open",
+        abstract: "Keeps a document open and runs lines of verbs on it.",
+        discussion: """
+            Each line is a verb without PATH: fetch, insert, set, delete, import, info, model, check, dump; \
+            or undo, redo, save, revert, status, help, quit. Words are split as by a shell. Lines may come \
+            from a pipe; an error in one is reported, the others are run, and the exit code is the first \
+            error's. Unsaved changes are saved at the end. With --json every answer is one line.
+
+            EXAMPLES:
+              quire open Library.quire
+              printf 'set Book/p1 rating=5\\nundo\\n' | quire open Library.quire
+            """)
+
+    @Argument(help: ArgumentHelp("A document or a store.", valueName: "PATH"))
+    var path: String
+
+    @Option(help: ArgumentHelp("Save changes by itself after this time.", valueName: "SECONDS"))
+    var autosave: Double?
+
+    @OptionGroup var options: DocumentOptions
+
+    func validate() throws {
+        if let autosave, !(autosave > 0 && autosave < 1e9) {
+            throw ValidationError("--autosave takes a positive number of seconds.")
+        }
+    }
+
+    @MainActor
+    func run() async throws {
+        let document = try await DocumentSession.open(
+            path, modelPath: options.model, access: .write)
+        if let autosave { try document.autosave(after: autosave) }
+        let session = InteractiveSession(
+            document: document, json: options.json, isTerminal: isatty(STDIN_FILENO) == 1)
+        await session.run(LineReader())
+        do {
+            try await document.save()
+        } catch {
+            try? await document.closeDiscardingChanges()
+            throw error
+        }
+        try await document.close()
+        // What went wrong has been told already.
+        if session.status != .success { throw Failure(sentence: "", status: session.status) }
+    }
+}

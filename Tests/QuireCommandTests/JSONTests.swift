@@ -1,0 +1,102 @@
+import Foundation
+import Quire
+import QuireDocuments
+import Testing
+
+@testable import QuireCommand
+
+@Suite struct JSONWriterTests {
+    @Test func namesAreSortedAndTextsEscapedOnlyWhereTheyMust() {
+        let value = JSONValue.object([
+            "b": .string("a/b \"q\" \\ é\u{1}\n"), "a": .array([.null, .boolean(true)]),
+        ])
+        #expect(value.text() == #"{"a": [null, true], "b": "a/b \"q\" \\ é\u0001\n"}"#)
+    }
+
+    @Test(arguments: [
+        (Int64.max, "9223372036854775807"), (Int64.min, "-9223372036854775808"), (0, "0"),
+    ])
+    func integersAreExact(_ value: Int64, _ text: String) {
+        #expect(JSONValue.integer(value).text() == text)
+    }
+
+    @Test func doublesReadBackTheSame() throws {
+        var generator = SystemRandomNumberGenerator()
+        for _ in 0..<1000 {
+            let value = Double(bitPattern: generator.next())
+            guard value.isFinite else { continue }
+            #expect(Double(JSONValue.double(value).text()) == value, "bits \(value.bitPattern)")
+        }
+        #expect(JSONValue.double(0.1).text() == "0.1")
+        #expect(JSONValue.double(.infinity).text() == "\"Infinity\"")
+    }
+
+    @Test func outerLevelsAreSpreadOverLines() {
+        let value = JSONValue.array([.object(["a": .integer(1)]), .array([])])
+        #expect(value.text(levels: 1) == "[\n  {\"a\": 1},\n  []\n]")
+        #expect(value.text(levels: 2) == "[\n  {\n    \"a\": 1\n  },\n  []\n]")
+        #expect(JSONValue.array([]).text(levels: 1) == "[]")
+    }
+}
+
+@Suite struct JSONReaderTests {
+    private func read(_ text: String) throws -> JSONNode {
+        try JSONReader.read(Data(text.utf8), file: "a.json")
+    }
+
+    private func message(of text: String) throws -> String {
+        let error = #expect(throws: QuireError.self) { try read(text) }
+        return try #require(error).message
+    }
+
+    @Test func everyKindOfValueIsRead() throws {
+        let root = try read(#" {"a": [null, true, -1.50e+3, "x\u00e9\ud83d\ude00\n"], "b": {}} "#)
+        guard case .array(let elements)? = root["a"]?.content, elements.count == 4 else {
+            Issue.record("“a” is no array of four")
+            return
+        }
+        #expect(elements.map(\.kind) == ["null", "a truth value", "a number", "a text"])
+        if case .number(let digits) = elements[2].content { #expect(digits == "-1.50e+3") }
+        if case .string(let text) = elements[3].content { #expect(text == "xé😀\n") }
+    }
+
+    @Test func nodesKnowTheirPlaces() throws {
+        let root = try read("{\n  \"é\": 1, \"b\": 2\n}")
+        #expect(root["b"].map { [$0.line, $0.column] } == [2, 16])
+    }
+
+    @Test(arguments: [
+        ("", "line 1, column 1: this is not JSON, because it ends where a value must be."),
+        ("[1,]", "line 1, column 4: this is not JSON, because no value begins like this."),
+        ("[1 2]", "line 1, column 4: this is not JSON, because a comma or a closing bracket must be here."),
+        ("{\"a\": 1, \"a\": 2}", "line 1, column 10: this is not JSON, because the name “a” is twice in this object."),
+        ("{a: 1}", "line 1, column 2: this is not JSON, because a name in quotation marks must be here."),
+        ("01", "line 1, column 2: this is not JSON, because there is more after the end of the value."),
+        ("\"a\nb\"", "line 1, column 3: this is not JSON, because a control character must be written as an escape."),
+        ("\"\\ud800\"", "line 1, column 2: this is not JSON, because half of a surrogate pair stands alone."),
+        ("\"\\u+123\"", "line 1, column 4: this is not JSON, because four hexadecimal digits must follow \\u."),
+        ("[\n\"abc", "line 2, column 1: this is not JSON, because a text has no closing quotation mark."),
+    ])
+    func malformedTextIsRefusedWithItsPlace(_ text: String, _ sentence: String) throws {
+        #expect(try message(of: text) == "a.json, " + sentence)
+    }
+
+    @Test func deepNestingIsRefusedNotCrashedOn() throws {
+        let text = String(repeating: "[", count: 100_000)
+        #expect(try message(of: text).contains("nested more than 128 levels deep"))
+    }
+
+    @Test func valuesTakeTheAttributesType() throws {
+        func value(_ text: String, _ type: AttributeType) throws -> AttributeValue {
+            try AttributeValue(read(text), as: AttributeDescription(name: "a", type: type))
+        }
+        #expect(try value("9007199254740993", .integer64) == .integer(9_007_199_254_740_993))
+        #expect(try value("\"0.1\"", .decimal) == value("0.1", .decimal))
+        #expect(try value("null", .string) == .null)
+        #expect(try value("\"\"", .string) == .string(""))
+        #expect(try value("\"aGk=\"", .binary) == .binary(Data("hi".utf8)))
+        #expect(throws: QuireError.self) { try value("1.5", .integer16) }
+        #expect(throws: QuireError.self) { try value("5", .string) }
+        #expect(throws: QuireError.self) { try value("[]", .string) }
+    }
+}

@@ -1,0 +1,55 @@
+import Quire
+import Testing
+
+@testable import QuireCommand
+
+@Suite struct ShellWordsTests {
+    @Test(arguments: [
+        ("", []),
+        ("  a  b\t", ["a", "b"]),
+        ("set Book/p1 title='A \"b\" c'", ["set", "Book/p1", "title=A \"b\" c"]),
+        (#"a "b \"c\" \\ \d" e\ f"#, ["a", #"b "c" \ \d"#, "e f"]),
+        ("a '' \"\"", ["a", "", ""]),
+        ("a # comment", ["a"]),
+        ("a#b", ["a#b"]),
+    ])
+    func lineIsSplitAsByAShell(_ line: String, _ words: [String]) throws {
+        #expect(try ShellWords.split(line) == words)
+    }
+
+    @Test(arguments: ["'a", "\"a", "a\\", "\"a\\"])
+    func unfinishedLineIsRefused(_ line: String) {
+        #expect(throws: QuireError.self) { try ShellWords.split(line) }
+    }
+}
+
+@Suite struct TextTableTests {
+    @Test func columnsAreAligned() {
+        var table = TextTable([("id", .left), ("year", .right), ("title", .left)])
+        table.rows = [["Book/p1", "1815", "Emma"], ["Book/p12", "8", ""]]
+        #expect(table.text == "id        year  title\nBook/p1   1815  Emma\nBook/p12     8\n")
+    }
+
+    @Test func controlCharactersAndLongTextsDoNotReachTheTerminal() {
+        #expect(TextTable.shown("a\u{1B}[2Jb\nc") == "a [2Jb c")
+        #expect(TextTable.shown(String(repeating: "x", count: 49)).count == 48)
+        #expect(TextTable.shown(String(repeating: "x", count: 48)).last == "x")
+    }
+}
+
+@Suite struct AssignmentTests {
+    @Test(arguments: [
+        ("a=", "a", Assignment.Source.none), ("a=b=c", "a", .text("b=c")),
+        ("a=@f", "a", .file("f")), ("a=@@f", "a", .text("@f")), ("a.b=1", "a.b", .text("1")),
+    ])
+    func wordIsTakenApart(_ word: String, _ key: String, _ source: Assignment.Source) throws {
+        let assignment = try Assignment(word)
+        #expect(assignment.key == key)
+        #expect(assignment.source == source)
+    }
+
+    @Test(arguments: ["=b", "ab", ""])
+    func wordWithoutAKeyIsRefused(_ word: String) {
+        #expect(throws: (any Error).self) { try Assignment(word) }
+    }
+}

@@ -1,0 +1,136 @@
+import Foundation
+import QuireTestSupport
+
+/// What somebody typed and saw: lines that begin with `$ ` are run by a shell, those below are what it printed,
+/// on standard output and standard error together; `[4]` on a line of its own is an exit code other than 0.
+///
+/// The shell starts in a new folder, finds `quire` and the templates, and has the checkout in `$ROOT`. UUIDs of
+/// stores differ from run to run and are written as `STORE-UUID`.
+struct Transcript {
+    /// A command and what it prints.
+    struct Step {
+        /// Lines to leave as they are: prose before the command.
+        var prose: [String]
+        var command: String
+        var output: [String]
+    }
+
+    var steps: [Step] = []
+    /// Lines after the last command's output.
+    var end: [String] = []
+
+    /// Reads a transcript. An empty line ends a command's output; what follows is prose up to the next command.
+    init(_ text: String) {
+        var prose: [String] = []
+        var isOutput = false
+        for line in text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init) {
+            if line.hasPrefix("$ ") {
+                steps.append(Step(prose: prose, command: String(line.dropFirst(2)), output: []))
+                prose = []
+                isOutput = true
+            } else if isOutput && line.hasPrefix("> ") && steps[steps.count - 1].output.isEmpty {
+                steps[steps.count - 1].command += "\n" + line.dropFirst(2)
+            } else if isOutput && !line.isEmpty {
+                steps[steps.count - 1].output.append(line)
+            } else {
+                isOutput = false
+                prose.append(line)
+            }
+        }
+        end = prose
+    }
+
+    /// The text it was read from.
+    var text: String {
+        let lines = steps.flatMap { step in
+            step.prose
+                + step.command.split(separator: "\n", omittingEmptySubsequences: false).enumerated()
+                .map { ($0.offset == 0 ? "$ " : "> ") + $0.element } + step.output
+        }
+        return (lines + end).joined(separator: "\n")
+    }
+
+    /// The same commands with what they print now.
+    func run() throws -> Transcript {
+        let shell = try CommandShell()
+        var copy = self
+        for index in steps.indices {
+            copy.steps[index].output = try shell.run(steps[index].command).lines
+        }
+        return copy
+    }
+}
+
+/// A folder to run commands in.
+final class CommandShell {
+    let folder: TemporaryFolder
+    private let environment: [String: String]
+
+    /// What a command printed.
+    struct Result {
+        var output: String
+        var code: Int32
+
+        /// The output as a transcript has it.
+        var lines: [String] {
+            var lines = output.split(separator: "\n", omittingEmptySubsequences: false)
+                .map(String.init)
+            if lines.last == "" { lines.removeLast() }
+            return lines + (code == 0 ? [] : ["[\(code)]"])
+        }
+    }
+
+    init() throws {
+        folder = try TemporaryFolder()
+        var environment = ProcessInfo.processInfo.environment
+        environment["PATH"] = "\(Checkout.builtProducts):\(environment["PATH"] ?? "/usr/bin:/bin")"
+        environment["ROOT"] = Checkout.path
+        environment["QUIRE_TEMPLATES"] = Checkout.path + "/Templates"
+        environment["LC_ALL"] = "C.UTF-8"
+        environment["COLUMNS"] = "100"
+        self.environment = environment
+    }
+
+    func path(_ name: String) -> String { folder.path(name) }
+
+    /// Runs a command of the shell.
+    func run(_ command: String) throws -> Result {
+        let outputPath = folder.path + ".output"
+        FileManager.default.createFile(atPath: outputPath, contents: nil)
+        defer { try? FileManager.default.removeItem(atPath: outputPath) }
+        let handle = try FileHandle(forWritingTo: URL(fileURLWithPath: outputPath))
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: "/bin/bash")
+        process.arguments = ["-c", command]
+        process.currentDirectoryURL = folder.url
+        process.environment = environment
+        process.standardInput = FileHandle.nullDevice
+        process.standardOutput = handle
+        process.standardError = handle
+        try process.run()
+        process.waitUntilExit()
+        try handle.close()
+        let output = try String(contentsOfFile: outputPath, encoding: .utf8)
+        // Only the store's UUID: those that are values are left alone.
+        let normal = output.replacing(
+            #/(x-coredata:\/\/|"storeUUID": "|store SQLite )[0-9A-F-]{36}/#
+        ) { "\($0.output.1)STORE-UUID" }
+        return Result(output: normal, code: process.terminationStatus)
+    }
+}
+
+/// Where the checkout and what was built of it are.
+enum Checkout {
+    static let path: String = {
+        var url = URL(fileURLWithPath: #filePath)
+        for _ in 0..<4 { url.deleteLastPathComponent() }
+        return url.path
+    }()
+
+    /// The folder of the running test program, where `quire` is as well.
+    static let builtProducts: String = {
+        let program = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
+        return URL(fileURLWithPath: program ?? CommandLine.arguments[0])
+            .deletingLastPathComponent().path
+    }()
+}
