@@ -160,7 +160,7 @@ extension ManagedObject {
     final func requireContext() -> ManagedObjectContext {
         guard let context else {
             preconditionFailure(
-                "\(self) belongs to no context any more (after reset(), or because the context has gone)."
+                "\(self) belongs to no context any more: it was reset, or nothing holds it. Keep the context."
             )
         }
         return context
