@@ -1,4 +1,5 @@
 extension SQLiteStore {
+    /// The rows that a request finds, in its order, within its limit and offset.
     public func rows(matching request: FetchRequest) throws -> RowSet {
         let entity = try layout.requireEntity(named: request.entityName)
         let selection = selection(of: entity)
@@ -8,6 +9,7 @@ extension SQLiteStore {
                 + limit(of: request))
     }
 
+    /// The number of rows that a request finds.
     public func count(matching request: FetchRequest) throws -> Int {
         let entity = try layout.requireEntity(named: request.entityName)
         return try read { connection in
@@ -18,6 +20,7 @@ extension SQLiteStore {
         }
     }
 
+    /// The row of an object, or `nil` if there is none.
     public func row(for objectID: ManagedObjectID) throws -> ObjectSnapshot? {
         guard isMine(objectID) else { return nil }
         let entity = layout.entity(number: objectID.entityNumber)
@@ -29,6 +32,7 @@ extension SQLiteStore {
         return row
     }
 
+    /// The rows of objects, in any order. Missing rows are left out.
     public func rows(for objectIDs: [ManagedObjectID]) throws -> RowSet {
         var byRoot: [Int: [Int64]] = [:]
         for id in objectIDs where isMine(id) {
@@ -70,6 +74,7 @@ extension SQLiteStore {
         }
     }
 
+    /// The rows of the objects that a relationship leads to, in its order or by primary key.
     public func relatedRows(
         of objectID: ManagedObjectID, through relationship: EntityLayout.Relationship
     ) throws -> RowSet {
@@ -107,6 +112,7 @@ extension SQLiteStore {
         }
     }
 
+    /// What earlier saves recorded.
     public func records() throws -> [String: String] {
         try read { connection in
             guard try connection.hasTable(SQLiteTables.records) else { return [:] }

@@ -1,0 +1,95 @@
+package import Foundation
+
+/// A file with external data, as a store knows it.
+package struct SQLiteExternalFile: Sendable {
+    /// The file's path.
+    package var path: String
+    /// The number of its bytes, if the store has recorded it.
+    package var size: Int64?
+    /// The digest of its bytes, if the store has recorded it.
+    package var sha256: Data?
+}
+
+extension SQLiteStore {
+    /// What SQLite finds wrong with the database, one text for each problem.
+    package func integrityProblems() throws -> [String] {
+        try read { connection in
+            try connection.withStatement("PRAGMA integrity_check") { statement in
+                var problems: [String] = []
+                while try statement.step() { problems.append(statement.text(0)) }
+                return problems == ["ok"] ? [] : problems
+            }
+        }
+    }
+
+    /// The files that the rows refer to, sorted by their paths.
+    ///
+    /// - Complexity: O(*n*) in the rows of entities with attributes that may be kept in files.
+    package func externalFiles() throws -> [SQLiteExternalFile] {
+        let names = try externalFileNames()
+        var recorded: [String: (size: Int64, sha256: Data)] = [:]
+        try read { connection in
+            guard try connection.hasTable(SQLiteTables.externalData) else { return }
+            let sql = "SELECT Z_UUID, Z_BYTES, Z_SHA256 FROM \(SQLiteTables.externalData)"
+            try connection.withStatement(sql) {
+                while try $0.step() { recorded[$0.text(0)] = ($0.integer(1), $0.data(2)) }
+            }
+        }
+        return names.sorted().map { name in
+            SQLiteExternalFile(
+                path: externalData.path(ofFileNamed: name), size: recorded[name]?.size,
+                sha256: recorded[name]?.sha256)
+        }
+    }
+
+    /// The paths of files with external data that no row refers to: rubbish of interrupted saves, or of finished ones while
+    /// the store is open.
+    package func unreferencedExternalFiles() throws -> [String] {
+        guard FileSystem.exists(externalData.folder) else { return [] }
+        let names = try externalFileNames()
+        return try FileSystem.names(in: externalData.folder).filter {
+            SQLiteExternalData.isFileName($0) && !names.contains($0)
+                || FileSystem.isTemporaryName($0)
+        }
+        .map(externalData.path(ofFileNamed:))
+    }
+
+    /// Removes the files that no row refers to. Only for whoever knows that no process has the store open but this one, and
+    /// that this one has read nothing and saves nothing now.
+    ///
+    /// What cannot be removed is in nobody's way.
+    package func removeUnreferencedExternalFiles() throws {
+        for path in try unreferencedExternalFiles() {
+            _ = try? FileSystem.removeFileIfPresent(path)
+        }
+    }
+
+    /// The names of the files that the rows refer to.
+    func externalFileNames() throws -> Set<String> {
+        var columns: Set<[String]> = []
+        for entity in layout.entities {
+            let place = schema.entity(entity)
+            for slot in entity.slots where slot.isExternalCapable {
+                if let column = place.columns[slot.index] {
+                    columns.insert([place.tableName, column.name])
+                }
+            }
+        }
+        var names: Set<String> = []
+        try read { connection in
+            for place in columns {
+                let (table, column) = (SQLName.quoted(place[0]), SQLName.quoted(place[1]))
+                let sql = "SELECT \(column) FROM \(table) WHERE substr(\(column), 1, 1) = x'02'"
+                try connection.withStatement(sql) { statement in
+                    while try statement.step() {
+                        let value = statement.data(0)
+                        if let name = value.withUnsafeBytes(SQLiteExternalData.fileName) {
+                            names.insert(name)
+                        }
+                    }
+                }
+            }
+        }
+        return names
+    }
+}

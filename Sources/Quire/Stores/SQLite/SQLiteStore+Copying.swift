@@ -1,0 +1,49 @@
+import Foundation
+
+extension SQLiteStore {
+    /// Writes a copy of the store as of the last save, with its external data. Others may go on reading and saving.
+    ///
+    /// The copy has the same identity. Equal stores give equal files. Nothing is synchronized: the caller synchronizes the
+    /// folder that the copy is part of before giving it its name.
+    ///
+    /// - Parameters:
+    ///   - path: The copy's path, in a folder that exists.
+    ///   - linking: Whether the copy may share the files of external data, which never change, with this store.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `outOfSpace`, `notFound` if a saving process removed external data
+    ///   meanwhile, or `storeUnavailable`.
+    package func writeCopy(to path: String, linking: Bool = false) throws {
+        if FileSystem.exists(path) {
+            throw FileSystem.failure("create", path, errno: EEXIST)
+        }
+        do {
+            try read { connection in
+                // The copy is another database, but SQLite would not write it either.
+                let queryOnly = try connection.integer("PRAGMA query_only") ?? 0
+                try connection.execute("PRAGMA query_only = OFF")
+                defer { try? connection.execute("PRAGMA query_only = \(queryOnly)") }
+                try connection.withStatement("VACUUM INTO ?") {
+                    try $0.bind(path, at: 1)
+                    try $0.run()
+                }
+            }
+            var options = SQLiteStoreOptions()
+            options.isReadOnly = true
+            // What the copy refers to, not what this store refers to by now.
+            let copy = try SQLiteStore.open(at: path, model: layout.model, options: options)
+            defer { try? copy.close() }
+            for name in try copy.externalFileNames().sorted() {
+                let source = externalData.path(ofFileNamed: name)
+                let target = copy.externalData.path(ofFileNamed: name)
+                try FileSystem.makeFolder(copy.externalData.folder, withIntermediates: true)
+                if linking {
+                    try FileSystem.linkOrCopy(source, to: target)
+                } else {
+                    try FileSystem.copyFile(source, to: target)
+                }
+            }
+        } catch {
+            _ = try? FileSystem.removeFileIfPresent(path)
+            throw error
+        }
+    }
+}
