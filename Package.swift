@@ -59,6 +59,12 @@ let package = Package(
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: settings),
+        // Saves a document until it is killed; for the crash test of QuireDocumentsTests.
+        .executableTarget(
+            name: "QuireCrashWriter",
+            dependencies: ["QuireDocuments", "Quire"],
+            path: "Tests/QuireCrashWriter",
+            swiftSettings: settings),
         .target(name: "QuireTestSupport", dependencies: ["Quire"], swiftSettings: settings),
         .testTarget(
             name: "QuireTests", dependencies: ["Quire", "QuireTestSupport"],
@@ -66,7 +72,7 @@ let package = Package(
         .testTarget(
             name: "QuireDocumentsTests",
             dependencies: [
-                "Quire", "QuireDocuments", "QuireTestSupport",
+                "Quire", "QuireDocuments", "QuireTestSupport", "QuireCrashWriter",
                 .product(name: "Crypto", package: "swift-crypto"),
             ],
             swiftSettings: settings),

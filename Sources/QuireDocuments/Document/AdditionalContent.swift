@@ -1,5 +1,5 @@
 public import Foundation
-public import Quire
+import Quire
 
 /// The files that a document keeps beside its objects: pictures, notes, whatever it likes.
 ///

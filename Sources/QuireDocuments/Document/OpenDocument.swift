@@ -161,13 +161,12 @@ final class OpenDocument {
     func write(_ snapshot: Snapshot) async throws {
         let package = package
         let old = generation
-        var new = old
         let changesContent = !snapshot.content.isEmpty
-        if changesContent {
-            new = try await FileQueue.shared.run {
+        let new =
+            changesContent
+            ? try await FileQueue.shared.run {
                 try package.content.write(snapshot.content, after: old)
-            }
-        }
+            } : old
         let records: String?? = changesContent || mustRecordGeneration ? .some(new.map(String.init)) : nil
         do {
             try await parent.perform { context in

@@ -1,5 +1,5 @@
 public import Foundation
-public import Quire
+import Quire
 
 // Copies of a package, all of the state that one save left: other packages, and archives.
 
@@ -110,11 +110,12 @@ extension DocumentPackage {
     private func fillOnce(
         _ target: DocumentPackageLayout, by method: FileSystem.CopyMethod
     ) throws {
-        try store.writeCopy(to: target.store)
+        try store.writeCopy(to: target.store, linking: method == .linking)
         // What the copy says, which may be of an earlier save than what the store says by now.
         var options = SQLiteStoreOptions()
         options.isReadOnly = true
-        let copy = try SQLiteStore.open(at: target.store, options: options)
+        let copy = try SQLiteStore.open(
+            at: target.store, model: store.layout.model, options: options)
         defer { try? copy.close() }
         let generation = try content.generation(in: copy.records())
         if let generation {

@@ -81,6 +81,8 @@ public final class DocumentPackage: Sendable {
         let package = DocumentPackage(layout: layout, store: store, lock: lock)
         do {
             try package.tidy(generation: package.liveGeneration())
+            // The lock is ours and nothing has been read: what no row refers to, an interrupted save has left.
+            try? store.removeUnreferencedExternalFiles()
         } catch {
             try? store.close()
             throw error

@@ -1,0 +1,237 @@
+import Foundation
+import Quire
+import QuireDocuments
+
+/// What a document of the crash test contains, as plain values: what is on disk is compared with this.
+public struct CrashContent: Equatable, Sendable {
+    /// A note, by its number.
+    public struct Note: Equatable, Sendable {
+        var title: String
+        /// Determines the bytes of the payload, some of which are large enough for a file of their own.
+        var payload: Payload
+        var topic: Int?
+    }
+
+    /// Bytes that a seed determines.
+    public struct Payload: Equatable, Sendable {
+        var seed: UInt64
+        var size: Int
+
+        /// The bytes: the seed, repeated.
+        public var data: Data {
+            var data = Data(capacity: size + 8)
+            withUnsafeBytes(of: seed.littleEndian) { bytes in
+                while data.count < size { data.append(contentsOf: bytes) }
+            }
+            return data.prefix(size)
+        }
+
+        /// The payload that some bytes are, if they are one.
+        public init?(_ data: Data) {
+            guard data.count >= 8 else { return nil }
+            seed = data.withUnsafeBytes {
+                UInt64(littleEndian: $0.loadUnaligned(as: UInt64.self))
+            }
+            size = data.count
+            guard self.data == data else { return nil }
+        }
+
+        init(seed: UInt64, size: Int) {
+            self.seed = seed
+            self.size = size
+        }
+    }
+
+    /// The number of saves that led here. An object in the document has it too.
+    public private(set) var saves = 0
+    public private(set) var notes: [Int: Note] = [:]
+    public private(set) var files: [String: Payload] = [:]
+    private var nextNote = 1
+
+    private enum Change {
+        case setNote(Int, Note)
+        case removeNote(Int)
+        case writeFile(String, Payload)
+        case removeFile(String)
+    }
+
+    /// The content before the first save.
+    public init() {}
+
+    /// The model of the document.
+    public static let model = ManagedObjectModel {
+        Entity("Counter") { Attribute("saves", .integer64).required() }
+        Entity("Topic") {
+            Attribute("number", .integer64).required()
+            ToMany("notes", "Note", inverse: "topic")
+        }
+        Entity("Note") {
+            Attribute("number", .integer64).required()
+            Attribute("title", .string).required()
+            Attribute("payload", .binary).required().externalStorage()
+            ToOne("topic", "Topic", inverse: "notes")
+        }
+    }
+
+    // MARK: - Making
+
+    /// The changes of the next save.
+    private func nextChanges(seed: UInt64) -> [Change] {
+        var random = Generator(state: seed &+ UInt64(saves + 1) &* 0x9E37_79B9_7F4A_7C15)
+        func payload(_ random: inout Generator) -> Payload {
+            let isLarge = Int.random(in: 0..<3, using: &random) == 0
+            return Payload(
+                seed: random.next(),
+                size: .random(in: isLarge ? 110_000...200_000 : 8...4000, using: &random))
+        }
+        var changes: [Change] = []
+        var numbers = notes.keys.sorted()
+        var next = nextNote
+        for _ in 0..<Int.random(in: 1...5, using: &random) {
+            switch Int.random(in: 0..<4, using: &random) {
+            case 0 where numbers.count > 3:
+                let index = Int.random(in: numbers.indices, using: &random)
+                changes.append(.removeNote(numbers.remove(at: index)))
+            case 1 where !numbers.isEmpty:
+                let number = numbers[Int.random(in: numbers.indices, using: &random)]
+                changes.append(
+                    .setNote(
+                        number,
+                        Note(
+                            title: "changed \(saves + 1)", payload: payload(&random),
+                            topic: Int.random(in: 0..<4, using: &random))))
+            default:
+                changes.append(
+                    .setNote(
+                        next,
+                        Note(
+                            title: "note \(next) — é", payload: payload(&random),
+                            topic: Bool.random(using: &random) ? 1 : nil)))
+                numbers.append(next)
+                next += 1
+            }
+        }
+        if Bool.random(using: &random) {
+            changes.append(.writeFile("saves/count", Payload(seed: UInt64(saves + 1), size: 8)))
+            for _ in 0..<Int.random(in: 0...2, using: &random) {
+                let path = "folder \(Int.random(in: 0..<3, using: &random))/file"
+                if files[path] != nil, Bool.random(using: &random) {
+                    changes.append(.removeFile(path))
+                } else {
+                    changes.append(.writeFile(path, payload(&random)))
+                }
+            }
+        }
+        return changes
+    }
+
+    private mutating func apply(_ changes: [Change]) {
+        saves += 1
+        for change in changes {
+            switch change {
+            case .setNote(let number, let note):
+                notes[number] = note
+                nextNote = max(nextNote, number + 1)
+            case .removeNote(let number): notes[number] = nil
+            case .writeFile(let path, let payload): files[path] = payload
+            case .removeFile(let path): files[path] = nil
+            }
+        }
+    }
+
+    /// Advances by a save.
+    public mutating func advance(seed: UInt64) { apply(nextChanges(seed: seed)) }
+
+    /// Advances by a save, and changes a document accordingly. It is not saved.
+    @MainActor
+    public mutating func advance(seed: UInt64, in document: ManagedDocument) throws {
+        let changes = nextChanges(seed: seed)
+        let context = document.managedObjectContext
+        var notes = try Self.objects("Note", "number", in: context)
+        var topics = try Self.objects("Topic", "number", in: context)
+        for change in changes {
+            switch change {
+            case .setNote(let number, let note):
+                let object = try notes[number] ?? context.insertObject(entityName: "Note")
+                notes[number] = object
+                object["number"] = .integer(Int64(number))
+                object["title"] = .string(note.title)
+                object["payload"] = .binary(note.payload.data)
+                if let topic = note.topic, topics[topic] == nil {
+                    topics[topic] = try context.insertObject(entityName: "Topic")
+                    topics[topic]?["number"] = .integer(Int64(topic))
+                }
+                object.setObject(note.topic.flatMap { topics[$0] }, forKey: "topic")
+            case .removeNote(let number):
+                if let object = notes.removeValue(forKey: number) { context.delete(object) }
+            case .writeFile(let path, let payload):
+                try document.additionalContent.write(payload.data, at: path)
+            case .removeFile(let path): try document.additionalContent.remove(path)
+            }
+        }
+        let counter =
+            try context.fetch(FetchRequest("Counter")).first
+            ?? context.insertObject(entityName: "Counter")
+        counter["saves"] = .integer(Int64(saves + 1))
+        apply(changes)
+    }
+
+    // MARK: - Reading
+
+    /// What a document contains. Its bytes are all read, and must be payloads.
+    @MainActor
+    public init(of document: ManagedDocument) throws {
+        let context = document.managedObjectContext
+        saves = Int(try context.fetch(FetchRequest("Counter")).first?.integer("saves") ?? 0)
+        for (number, object) in try Self.objects("Note", "number", in: context) {
+            guard case .binary(let data) = try object.value(forKey: "payload"),
+                let payload = Payload(data)
+            else { throw Damage(what: "the payload of note \(number)") }
+            let topic = object.object("topic")
+            notes[number] = Note(
+                title: object.string("title") ?? "", payload: payload,
+                topic: topic?.integer("number").map { Int($0) })
+            guard topic?.objects("notes").contains(object) ?? true else {
+                throw Damage(what: "the inverse of the topic of note \(number)")
+            }
+        }
+        for path in document.additionalContent.paths {
+            guard let data = try document.additionalContent.data(at: path),
+                let payload = Payload(data)
+            else { throw Damage(what: "the file \(path)") }
+            files[path] = payload
+        }
+    }
+
+    /// Whether the document's content is the same. How notes will be numbered does not count.
+    public static func == (left: CrashContent, right: CrashContent) -> Bool {
+        left.saves == right.saves && left.notes == right.notes && left.files == right.files
+    }
+
+    private struct Damage: Error {
+        var what: String
+    }
+
+    @MainActor
+    private static func objects(
+        _ entity: String, _ key: String, in context: ManagedObjectContext
+    ) throws -> [Int: ManagedObject] {
+        var objects: [Int: ManagedObject] = [:]
+        for object in try context.fetch(FetchRequest(entity)) {
+            objects[Int(object.integer(key) ?? 0)] = object
+        }
+        return objects
+    }
+
+    private struct Generator: RandomNumberGenerator {
+        var state: UInt64
+
+        mutating func next() -> UInt64 {
+            state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+            var value = state
+            value ^= value >> 33
+            value = value &* 0xFF51_AFD7_ED55_8CCD
+            return value ^ value >> 33
+        }
+    }
+}

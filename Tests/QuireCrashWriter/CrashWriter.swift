@@ -1,0 +1,52 @@
+import Foundation
+import Quire
+import QuireDocuments
+
+/// Saves a document again and again, as a seed determines, and says on standard output how far it is, so that a test can
+/// kill it anywhere and know what must be on disk.
+///
+///     QuireCrashWriter PATH SEED SAVES [FIRST]
+///
+/// It prints `saving N` before save N begins and `saved N` when it has returned. The content after save N depends on the
+/// seed and N only; ``CrashContent`` says how.
+@main
+enum CrashWriter {
+    @MainActor
+    static func main() async throws {
+        let arguments = CommandLine.arguments
+        guard arguments.count >= 4, let seed = UInt64(arguments[2]), let saves = Int(arguments[3])
+        else {
+            report("usage: QuireCrashWriter PATH SEED SAVES [FIRST]")
+            exit(2)
+        }
+        let first = arguments.count > 4 ? Int(arguments[4]) ?? 1 : 1
+        let document = ManagedDocument(path: arguments[1])
+        document.autosavePolicy = .never
+        do {
+            if first == 1 {
+                try await document.create(model: CrashContent.model)
+                report("created")
+            } else {
+                try await document.open()
+            }
+            var content = CrashContent()
+            while content.saves < first - 1 { content.advance(seed: seed) }
+            for number in stride(from: first, through: saves, by: 1) {
+                try content.advance(seed: seed, in: document)
+                report("saving \(number)")
+                try await document.save()
+                report("saved \(number)")
+            }
+            try await document.close()
+            report("closed")
+        } catch let error as QuireError {
+            report("failed \(error.code.rawValue): \(error.message)")
+            exit(1)
+        }
+    }
+
+    /// Prints a line at once, by one call, so that a killed process has printed whole lines.
+    private static func report(_ line: String) {
+        FileHandle.standardOutput.write(Data((line + "\n").utf8))
+    }
+}
