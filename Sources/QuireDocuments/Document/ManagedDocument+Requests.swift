@@ -153,7 +153,7 @@ extension ManagedDocument {
     }
 
     private func request(_ request: DocumentStateMachine.Request) async throws {
-        try await withCheckedThrowingContinuation { continuation in
+        try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
             submit(request) { error in
                 if let error {
                     continuation.resume(throwing: error)
