@@ -96,7 +96,7 @@ final class CommandShell {
     /// Runs a command of the shell.
     func run(_ command: String) throws -> Result {
         let outputPath = folder.path + ".output"
-        FileManager.default.createFile(atPath: outputPath, contents: nil)
+        try Data().write(to: URL(fileURLWithPath: outputPath))
         defer { try? FileManager.default.removeItem(atPath: outputPath) }
         let handle = try FileHandle(forWritingTo: URL(fileURLWithPath: outputPath))
         let process = Process()
