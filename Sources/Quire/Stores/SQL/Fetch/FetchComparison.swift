@@ -63,12 +63,14 @@ struct FetchComparison {
 
     private func inequality() throws -> FetchCondition {
         switch (left, right) {
+        case (.object, .constant(.null)):
+            return isPresent(left)
         case (.object(let place), _), (_, .object(let place)):
             return try !objectEquality(place)
         case (_, .constant(let value)) where ValueOrder.isMissing(value):
-            return !isMissing(left)
+            return isPresent(left)
         case (.constant(let value), _) where ValueOrder.isMissing(value):
-            return !isMissing(right)
+            return isPresent(right)
         default:
             return compared("IS NOT", canBeNull: false)
         }
@@ -81,6 +83,15 @@ struct FetchComparison {
         case .object(let place):
             place.isOptional ? FetchCondition("\(place.key) IS NULL") : .never
         case .list: .never
+        }
+    }
+
+    private func isPresent(_ operand: Operand) -> FetchCondition {
+        switch operand {
+        case .value(let column, _): FetchCondition("\(column) IS NOT NULL")
+        case .object(let place) where place.isOptional:
+            FetchCondition("\(place.key) IS NOT NULL")
+        default: !isMissing(operand)
         }
     }
 

@@ -33,17 +33,28 @@ extension FetchScope {
             steps = steps.dropFirst()
         }
         guard let first = steps.first else { return .never }
-        var link: SQLFragment = ""
-        let inner = FetchScope(toMany: first, of: owner, in: context, link: &link)
+        let inner = FetchScope(toMany: first, of: owner, in: context)
         let left = try inner.operand(path.end, behind: steps.dropFirst(), from: inner.start)
-        var test = try FetchComparison(left: left, comparison, right: right, scope: inner)
+        let test = try FetchComparison(left: left, comparison, right: right, scope: inner)
             .condition()
-        if comparison.modifier == .all { test = !test }
-        if test == .never { return comparison.modifier == .all ? .always : .never }
-        let condition = FetchCondition(link).and(test)
-        let subquery: SQLFragment =
-            "EXISTS (SELECT 1 FROM \(inner.tables) WHERE \(condition.fragment))"
-        return FetchCondition(comparison.modifier == .all ? "NOT \(subquery)" : subquery)
+        if comparison.modifier == .all { return !inner.exists(!test) }
+        return comparison.isSelective ? inner.isAmong(test) : inner.exists(test)
+    }
+
+    /// Whether a subquery's objects that belong to the outer one include some that satisfy a condition.
+    private func exists(_ test: FetchCondition) -> FetchCondition {
+        guard let link, test != .never else { return .never }
+        let condition = FetchCondition("\(link.column) = \(link.owner.key)").and(test)
+        return FetchCondition("EXISTS (SELECT 1 FROM \(tables) WHERE \(condition.fragment))")
+    }
+
+    /// The same, said the other way round: whether the outer object is among the owners of those that satisfy it.
+    /// So SQLite can begin with them where they are few.
+    private func isAmong(_ test: FetchCondition) -> FetchCondition {
+        guard let link, test != .never else { return .never }
+        return FetchCondition(
+            "\(link.owner.key) IN (SELECT \(link.column) FROM \(tables) WHERE \(test.fragment))",
+            canBeNull: true)
     }
 
     // MARK: - Operands
@@ -106,5 +117,16 @@ extension FetchScope {
             }
         }
         return (parts + ["\(start.key)"]).joined(by: ", ")
+    }
+}
+
+extension QueryComparison {
+    /// Whether few objects satisfy it, as far as its form tells, and it does not depend on the outer object.
+    fileprivate var isSelective: Bool {
+        switch (`operator`, right) {
+        case (.equal, .constant(let value)): !ValueOrder.isMissing(value)
+        case (.in, .collection): true
+        default: false
+        }
     }
 }

@@ -6,6 +6,9 @@ final class FetchScope {
     let start: ObjectPlace
     /// What follows `FROM`.
     private(set) var tables: SQLFragment
+    /// For a subquery, what ties it to the outer object: this column of its first table holds that object's
+    /// primary key.
+    let link: (column: SQLFragment, owner: ObjectPlace)?
     /// The aliases of joined rows by their primary key's SQL.
     private var joinedRows: [SQLFragment: SQLFragment] = [:]
 
@@ -47,21 +50,17 @@ final class FetchScope {
         self.context = context
         let alias = context.newAlias()
         start = ObjectPlace(row: alias, of: entity)
+        link = nil
         tables = "\(name: context.schema.entity(entity).tableName) \(alias)"
     }
 
     /// The scope of a subquery about the objects that a to-many relationship of an outer object leads to.
-    ///
-    /// - Parameter link: Is set to the condition that ties it to the outer object.
-    init(
-        toMany step: QueryKeyPath.Step, of owner: ObjectPlace, in context: FetchContext,
-        link: inout SQLFragment
-    ) {
+    init(toMany step: QueryKeyPath.Step, of owner: ObjectPlace, in context: FetchContext) {
         self.context = context
         let place = ToManyPlace(step, of: owner, in: context)
         start = place.element
         tables = place.table
-        link = place.link
+        link = (place.ownerColumn, owner)
     }
 
     /// Restricts rows of a table that holds objects of other entities, too.
@@ -94,7 +93,7 @@ final class FetchScope {
     func follow(_ step: QueryKeyPath.Step, from place: ObjectPlace) throws -> ObjectPlace {
         if step.relationship.isToMany {
             let toMany = ToManyPlace(step, of: place, in: context)
-            tables = "\(tables) JOIN \(toMany.table) ON \(toMany.link)"
+            tables = "\(tables) JOIN \(toMany.table) ON \(toMany.ownerColumn) = \(place.key)"
             return toMany.element
         }
         let (column, row) = try column(step.relationship.slot, of: place)
@@ -132,8 +131,8 @@ final class FetchScope {
 private struct ToManyPlace {
     /// The table and its alias.
     let table: SQLFragment
-    /// The condition that ties it to the owner.
-    let link: SQLFragment
+    /// The column with the owner's primary key.
+    let ownerColumn: SQLFragment
     /// One of the objects.
     let element: FetchScope.ObjectPlace
 
@@ -142,11 +141,11 @@ private struct ToManyPlace {
         switch context.schema.toMany(step.relationship, of: owner.entity) {
         case .foreignKey(let place):
             table = "\(name: place.tableName) \(alias)"
-            link = "\(alias).\(name: place.column) = \(owner.key)"
+            ownerColumn = "\(alias).\(name: place.column)"
             element = FetchScope.ObjectPlace(row: alias, of: step.destination)
         case .join(let join):
             table = "\(name: join.tableName) \(alias)"
-            link = "\(alias).\(name: join.sourceColumn) = \(owner.key)"
+            ownerColumn = "\(alias).\(name: join.sourceColumn)"
             element = FetchScope.ObjectPlace(
                 key: "\(alias).\(name: join.targetColumn)", entityNumber: nil,
                 entity: step.destination, isOptional: false)
