@@ -41,6 +41,7 @@ struct QuireCommand: AsyncParsableCommand {
         ])
 
     static func main() async {
+        LogOutput.begin()
         let status = await run(Array(CommandLine.arguments.dropFirst()))
         Foundation.exit(status.rawValue)
     }
