@@ -44,7 +44,7 @@ import Testing
     @Test(arguments: [
         ("1", 1.0), (".5", 0.5), ("-1.", -1), ("1e-07", 1e-7), ("+2.5E+3", 2500),
         ("inf", .infinity),
-        ("-Infinity", -.infinity), ("4.9406564584124654e-324", 5e-324),
+        ("-Infinity", -.infinity), ("4.9406564584124654e-324", .leastNonzeroMagnitude),
     ])
     func doubles(text: String, value: Double) throws {
         #expect(try AttributeValue(parsing: text, as: .double) == .double(value))
@@ -130,7 +130,7 @@ import Testing
         ("2001-01-01", 0.0), ("2001-01-01T00:00", 0), ("2001-01-01 01:00:00", 3_600),
         ("2001-01-01T00:00:00+01:00", -3_600), ("2001-01-01T00:00:00 +0000", 0),
         ("2001-01-01t00:00:00-0530", 19_800), ("2001-01-01T00:00:00.500z", 0.5),
-        ("2001-01-01T00:00:00,25+02", -7_199.75), ("2000-02-29", -26_611_200),
+        ("2001-01-01T00:00:00,25+02", -7_199.75), ("2000-02-29", -26_524_800),
         (" 2001-01-02 ", 86_400), ("-000001-12-31T00:00:00Z", -63_145_612_800),
     ])
     func datesInOtherForms(text: String, interval: Double) throws {
@@ -181,7 +181,7 @@ import Testing
         var year = 1900
         var month = 3
         var day = 1
-        var interval = -3_181_766_400.0
+        var interval = -3_182_198_400.0
         let lengths = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
         for _ in 0..<146_097 {
             let text = String(

@@ -29,9 +29,9 @@ import Testing
     @Test func hashesNeverChange() throws {
         #expect(
             library().entityVersionHashes().mapValues { $0.base64EncodedString() } == [
-                "Author": "AUTHOR",
-                "Book": "BOOK",
-                "Item": "ITEM",
+                "Author": "39sRM4vqnPJrV+NW1eNq4gCx5OCzLnvP/8nZMBxbNDw=",
+                "Book": "NS1pqACRMcLmkV/87aA2+poFLq/BG8TVq6Gx769TJLg=",
+                "Item": "3f+wBzGXYwCKWkGxyda+m0iVWr3Qx+ICLcnZv6pSia4=",
             ])
     }
 

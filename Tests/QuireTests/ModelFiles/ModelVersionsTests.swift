@@ -91,6 +91,12 @@ import Testing
         #expect(try ModelVersions(contentsOf: path).currentName == "Library")
     }
 
+    @Test func aListWithoutACurrentVersionNamesNone() throws {
+        try makeVersions("Library", "Library 2", current: nil)
+        try write("<plist version=\"1.0\"><dict/></plist>", to: path + "/.xccurrentversion")
+        #expect(try ModelVersions(contentsOf: path).currentName == "Library")
+    }
+
     @Test func severalVersionsWithoutACurrentOneAreAmbiguous() throws {
         try makeVersions("A", "B", current: nil)
         #expect(code { _ = try ModelVersions(contentsOf: path) } == .invalidFormat)

@@ -15,7 +15,7 @@ import Testing
                 Attribute("int64", .integer64).default(.integer(.max)).syncable(false)
                 Attribute("decimal", .decimal).default(.decimal(Decimal(12345) / 1000)).minimum(
                     0.01)
-                Attribute("double", .double).default(0.1).maximum(1e-300)
+                Attribute("double", .double).default(1e-300).maximum(0.1)
                 Attribute("float", .float).default(0.1).minimum(.double(-.infinity))
                 Attribute("string", .string).default("a\n\t\r <&\"'> ü 😀 ").length(
                     atLeast: 1, atMost: 60
