@@ -80,6 +80,7 @@ let package = Package(
         .testTarget(
             name: "QuireCommandTests",
             dependencies: ["QuireCommand", "QuireDocuments", "Quire", "QuireTestSupport"],
+            exclude: ["Fixtures", "Transcripts"],
             swiftSettings: settings),
     ],
     swiftLanguageModes: [.v6]

@@ -133,7 +133,7 @@ extension ManagedObject {
                 "“\(entity.slots[slot].name)” of \(entity.name) is a relationship; set an object.",
                 subject: .init(entity: entity.name, property: entity.slots[slot].name))
         }
-        let value = try attribute.coerce(value)
+        let value = try attribute.coerce(value, entity: entity.name)
         requireContext().willChange(self)
         write(value, at: slot)
     }
