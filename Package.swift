@@ -57,6 +57,7 @@ let package = Package(
             dependencies: [
                 "QuireDocuments", "Quire",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings),
         // Saves a document until it is killed; for the crash test of QuireDocumentsTests.
@@ -79,6 +80,7 @@ let package = Package(
         .testTarget(
             name: "QuireCommandTests",
             dependencies: ["QuireCommand", "QuireDocuments", "Quire", "QuireTestSupport"],
+            exclude: ["Fixtures", "Transcripts"],
             swiftSettings: settings),
     ],
     swiftLanguageModes: [.v6]

@@ -60,6 +60,13 @@ struct Failure: Error {
         self.init(sentence: sentence, status: ExitStatus(error.code))
     }
 
+    /// Where to read more, as one types it: in a session, whose command has no name, with `help` first.
+    private static func hint(_ hint: String) -> String {
+        guard hint.hasPrefix(" ") else { return hint }
+        let words = hint.split(separator: " ").filter { $0 != "--help" && $0 != "help" }
+        return (["help"] + words.filter { !$0.hasPrefix("<") }).joined(separator: " ")
+    }
+
     /// A usage error: the parser's sentence, and where to read more.
     private init(usage error: any Error, of command: any ParsableArguments.Type) {
         var sentence = command.message(for: error)
@@ -68,7 +75,7 @@ struct Failure: Error {
         let hint = command.fullMessage(for: error).split(separator: "\n")
             .compactMap { $0.firstMatch(of: /See '(?<help>.+)' for more information\./)?.help }
             .last
-        if let hint { sentence += " See '\(hint)'." }
+        if let hint { sentence += " See '\(Self.hint(String(hint)))'." }
         self.init(
             sentence: sentence.split(whereSeparator: \.isNewline).joined(separator: " "),
             status: .usage)

@@ -18,7 +18,7 @@ struct QuireCommand: AsyncParsableCommand {
             EXAMPLES:
               quire new Library.quire --template Library
               quire import Library.quire Book books.csv
-              quire fetch Library.quire Book --where 'year < 1800' --columns title,author.name
+              quire fetch Library.quire Book --where 'year < 1800' --sort year
               quire set Library.quire Book/p1 rating=4.5
               quire open Library.quire
             """,
@@ -41,8 +41,9 @@ struct QuireCommand: AsyncParsableCommand {
         ])
 
     static func main() async {
+        LogOutput.begin()
         let status = await run(Array(CommandLine.arguments.dropFirst()))
-        exit(status.rawValue)
+        Foundation.exit(status.rawValue)
     }
 
     /// Runs one command line.

@@ -1,6 +1,6 @@
-import Foundation
-import Quire
-import QuireDocuments
+public import Foundation
+public import Quire
+public import QuireDocuments
 
 /// What a document of the crash test contains, as plain values: what is on disk is compared with this.
 struct CrashContent: Equatable, Sendable {

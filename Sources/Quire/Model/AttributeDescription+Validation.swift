@@ -102,12 +102,12 @@ extension AttributeDescription {
     private func validate(_ text: String, entity: String?) throws {
         if case .integer(let least) = minimum, text.utf16.count < least {
             throw violation(
-                "is \(text.utf16.count) characters long; at least \(least) are required.",
+                "is too short: its length is \(text.utf16.count), at least \(least) is required.",
                 entity: entity)
         }
         if case .integer(let most) = maximum, text.utf16.count > most {
             throw violation(
-                "is \(text.utf16.count) characters long; at most \(most) are allowed.",
+                "is too long: its length is \(text.utf16.count), at most \(most) is allowed.",
                 entity: entity)
         }
         if let pattern = regularExpression {

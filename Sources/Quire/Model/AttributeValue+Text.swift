@@ -29,7 +29,7 @@ extension AttributeValue {
             self = .string(text)
             return
         }
-        let trimmed = text.trimmingCharacters(in: .whitespacesAndNewlines)
+        let trimmed = Self.trimmed(text)
         let value: AttributeValue? =
             switch type {
             case .integer16: try Self.integer(Int16.self, trimmed, as: type)
@@ -70,6 +70,15 @@ extension AttributeValue {
     }
 
     // MARK: - Reading
+
+    private static func trimmed(_ text: String) -> String {
+        // Mostly there is nothing to trim, and finding that out by bytes takes no time.
+        let isInk = { (byte: UInt8) in byte > 0x20 && byte < 0x7F }
+        if let first = text.utf8.first, let last = text.utf8.last, isInk(first), isInk(last) {
+            return text
+        }
+        return text.trimmingCharacters(in: .whitespacesAndNewlines)
+    }
 
     private static func integer<Width: FixedWidthInteger>(
         _ width: Width.Type, _ text: String, as type: AttributeType

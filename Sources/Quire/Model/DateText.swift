@@ -137,8 +137,9 @@ enum DateText {
 
         var next: UInt8? { position < bytes.count ? bytes[position] : nil }
 
-        mutating func take(_ characters: Unicode.Scalar...) -> UInt8? {
-            guard let next, characters.contains(where: { UInt8(ascii: $0) == next }) else {
+        /// Takes the next character if it is one of two.
+        mutating func take(_ one: Unicode.Scalar, _ other: Unicode.Scalar? = nil) -> UInt8? {
+            guard let next, next == UInt8(ascii: one) || next == UInt8(ascii: other ?? one) else {
                 return nil
             }
             position += 1
@@ -171,7 +172,7 @@ enum DateText {
             var seconds = DateText.days(year: year, month: month, day: day) * 86_400
             if position == bytes.count { return DateText.date(seconds: seconds, fraction: []) }
 
-            guard take("T", "t", " ") != nil, let hour = number(0...23), take(":") != nil,
+            guard (take("T", "t") ?? take(" ")) != nil, let hour = number(0...23), take(":") != nil,
                 let minute = number(0...59)
             else { return nil }
             seconds += hour * 3_600 + minute * 60

@@ -63,9 +63,6 @@ extension ModelValidation {
         checkDefault(of: attribute, at: place)
         checkDerivation(of: attribute, at: place)
         if let pattern = attribute.regularExpression {
-            if pattern.isEmpty {
-                fail("The regular expression of attribute \(place.title) is empty.", at: place)
-            }
             do { _ = try RegularExpressionCache.expression(for: pattern) } catch {
                 fail(
                     "The regular expression “\(pattern)” of attribute \(place.title) is malformed.",

@@ -26,8 +26,8 @@ public import Foundation
 ///       whether it is ordered; the smallest and the greatest count and the code of the delete rule as numbers.
 ///
 /// So, as with Core Data, classes, default values, validation, indexes, user info and renaming identifiers make
-/// no difference. Unlike Core Data's documentation says of its own, external storage, order and derivation do:
-/// they change what is stored.
+/// no difference. Beyond what Core Data's documentation lists for its own hashes, external storage, order and
+/// derivation make one: they change what is stored.
 extension ManagedObjectModel {
     /// The hash of every entity by name. Of several entities with one name, which no valid model has, the first
     /// counts.

@@ -46,15 +46,16 @@ public struct ModelVersions: Sendable, Hashable {
                 .invalidFormat, "There is no version of the model in “\(path)”.",
                 subject: .init(file: path))
         }
-        if files.contains(Self.currentFileName) {
-            currentName = try Self.currentName(in: path)
-            if !names.contains(currentName) {
+        let named = files.contains(Self.currentFileName) ? try Self.currentName(in: path) : nil
+        if let named {
+            if !names.contains(named) {
                 throw QuireError(
                     .notFound,
-                    "The current version of “\(path)” is “\(currentName)”, which is not there; "
+                    "The current version of “\(path)” is “\(named)”, which is not there; "
                         + "there are: \(names.joined(separator: ", ")).",
                     subject: .init(file: path))
             }
+            currentName = named
         } else if let only = names.first, names.count == 1 {
             currentName = only
         } else {
@@ -63,7 +64,7 @@ public struct ModelVersions: Sendable, Hashable {
             guard names.contains(base) else {
                 throw QuireError(
                     .invalidFormat,
-                    "“\(path)” does not say which version is current (\(Self.currentFileName) is missing); "
+                    "“\(path)” does not say which version is current (in \(Self.currentFileName)); "
                         + "give one of its versions instead: \(names.joined(separator: ", ")).",
                     subject: .init(file: path))
             }
@@ -104,7 +105,8 @@ public struct ModelVersions: Sendable, Hashable {
 
     private static let currentFileName = ".xccurrentversion"
 
-    private static func currentName(in path: String) throws -> String {
+    /// The name in the file that names the current version; `nil` if the file is one and names none.
+    private static func currentName(in path: String) throws -> String? {
         let file = FileSystem.path(path, currentFileName)
         func damaged(_ underlying: (any Error)?) -> QuireError {
             QuireError(
@@ -116,10 +118,11 @@ public struct ModelVersions: Sendable, Hashable {
         do { list = try PropertyListSerialization.propertyList(from: data, format: nil) } catch {
             throw damaged(error)
         }
-        guard let entries = list as? [String: Any],
-            let name = entries["_XCCurrentVersionName"] as? String,
-            name.hasSuffix(ModelFile.versionExtension)
-        else { throw damaged(nil) }
+        guard let entries = list as? [String: Any] else { throw damaged(nil) }
+        guard let entry = entries["_XCCurrentVersionName"] else { return nil }
+        guard let name = entry as? String, name.hasSuffix(ModelFile.versionExtension) else {
+            throw damaged(nil)
+        }
         return withoutExtension(name)
     }
 

@@ -73,7 +73,11 @@ extension ModelXMLDecoder {
             if let number = Double(text), number.isFinite {
                 switch type {
                 case .integer16, .integer32, .integer64:
-                    if let integer = Int64(exactly: number) { return .integer(integer) }
+                    if let integer = Int64(exactly: number),
+                        let value = try? AttributeValue(parsing: String(integer), as: type)
+                    {
+                        return value
+                    }
                 case .date: return .date(Date(timeIntervalSinceReferenceDate: number))
                 default: break
                 }

@@ -14,6 +14,9 @@ struct ModelXMLReader {
 
     let source: ModelXMLSource
 
+    /// Several threads may read models at once, so libxml2 is made ready exactly once.
+    static let preparation: Void = xmlInitParser()
+
     /// The root element.
     ///
     /// - Throws: ``QuireError`` with code `invalidFormat`, with name and line.
@@ -24,6 +27,7 @@ struct ModelXMLReader {
                 "The text has \(data.count) bytes; a model has at most \(Self.greatestSize).",
                 line: nil)
         }
+        Self.preparation
         return try data.withUnsafeBytes { bytes in
             let options =
                 XML_PARSE_NONET.rawValue | XML_PARSE_NOERROR.rawValue

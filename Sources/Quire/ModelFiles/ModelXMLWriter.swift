@@ -5,6 +5,7 @@ import Foundation
 struct ModelXMLWriter {
     /// The text of a document.
     static func data(of root: ModelXMLElement) -> Data {
+        ModelXMLReader.preparation
         // These fail only when the system has no memory left, which is nothing a caller could handle.
         guard let buffer = xmlBufferCreate() else { preconditionFailure("Out of memory.") }
         defer { xmlBufferFree(buffer) }

@@ -80,7 +80,7 @@ struct DocumentCheck {
 
     private mutating func list(_ entity: EntityLayout) throws {
         let rows = try store.rows(matching: request(entity))
-        let ids = Set(rows.indices.map { rows.objectID(at: $0) })
+        let ids = Set(rows.indices.map { rows[$0].objectID })
         let count = try store.count(matching: request(entity))
         if ids.count != count {
             report.problems.append(
@@ -112,7 +112,7 @@ struct DocumentCheck {
                 let relationship = entity.relationships[index]
                 let related = try store.relatedRows(of: row.objectID, through: relationship)
                 for target in related.indices {
-                    follow(relationship, from: row.objectID, to: related.objectID(at: target))
+                    follow(relationship, from: row.objectID, to: related[target].objectID)
                 }
             }
         }

@@ -36,17 +36,15 @@ final class DocumentSession {
         /// A package that is to be changed.
         case document(ManagedDocument)
         /// A package that is only read.
-        case package(DocumentPackage)
+        case package(DocumentPackage, ManagedObjectContext)
         /// A bare store.
-        case store(SQLiteStore)
+        case store(SQLiteStore, ManagedObjectContext)
     }
 
     /// The path as it was given.
     let path: String
     /// What is there.
     let kind: Kind
-    /// The context to fetch from and to change.
-    let context: ManagedObjectContext
     /// Turns texts into identifiers.
     let coordinator: PersistentStoreCoordinator
     private let backing: Backing
@@ -55,13 +53,12 @@ final class DocumentSession {
 
     private init(
         path: String, kind: Kind, backing: Backing, coordinator: PersistentStoreCoordinator,
-        context: ManagedObjectContext, temporaryFolder: String? = nil
+        temporaryFolder: String? = nil
     ) {
         self.path = path
         self.kind = kind
         self.backing = backing
         self.coordinator = coordinator
-        self.context = context
         self.temporaryFolder = temporaryFolder
     }
 
@@ -72,8 +69,16 @@ final class DocumentSession {
     var store: SQLiteStore {
         switch backing {
         case .document(let document): document.package.store
-        case .package(let package): package.store
-        case .store(let store): store
+        case .package(let package, _): package.store
+        case .store(let store, _): store
+        }
+    }
+
+    /// The context to fetch from and to change. Reverting a document gives it a new one.
+    var context: ManagedObjectContext {
+        switch backing {
+        case .document(let document): document.managedObjectContext
+        case .package(_, let context), .store(_, let context): context
         }
     }
 
@@ -91,11 +96,12 @@ final class DocumentSession {
         case .package:
             if access == .write {
                 let document = ManagedDocument(path: path)
-                document.model = model
-                try await document.open()
+                // Nothing is saved that nobody asked for; see autosave(after:).
+                document.autosavePolicy = .never
+                try await document.open(model: model)
                 return DocumentSession(
                     path: path, kind: .package, backing: .document(document),
-                    coordinator: document.coordinator, context: document.managedObjectContext)
+                    coordinator: document.persistentStoreCoordinator)
             }
             return reading(
                 try DocumentPackage.open(at: path, model: model, readOnly: true), path: path,
@@ -108,8 +114,8 @@ final class DocumentSession {
             let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
             if access == .write { context.undoManager = UndoManager() }
             return DocumentSession(
-                path: path, kind: .store, backing: .store(store), coordinator: coordinator,
-                context: context)
+                path: path, kind: .store, backing: .store(store, context),
+                coordinator: coordinator)
         case .archive:
             throw QuireError(
                 .unsupported,
@@ -138,8 +144,9 @@ final class DocumentSession {
     ) -> DocumentSession {
         let coordinator = PersistentStoreCoordinator(store: package.store)
         return DocumentSession(
-            path: path, kind: kind, backing: .package(package), coordinator: coordinator,
-            context: .mainQueue(coordinator: coordinator), temporaryFolder: temporaryFolder)
+            path: path, kind: kind,
+            backing: .package(package, .mainQueue(coordinator: coordinator)),
+            coordinator: coordinator, temporaryFolder: temporaryFolder)
     }
 
     /// Closes it. Changes must have been saved.
@@ -147,8 +154,8 @@ final class DocumentSession {
         defer { if let temporaryFolder { TemporaryPlace.remove(temporaryFolder) } }
         switch backing {
         case .document(let document): try await document.close()
-        case .package(let package): try package.close()
-        case .store(let store): try store.close()
+        case .package(let package, _): try package.close()
+        case .store(let store, _): try store.close()
         }
     }
 
@@ -219,7 +226,7 @@ final class DocumentSession {
         let files: [(path: String, size: Int64)]
         switch backing {
         case .document(let document): files = try document.package.additionalContent()
-        case .package(let package): files = try package.additionalContent()
+        case .package(let package, _): files = try package.additionalContent()
         case .store: files = []
         }
         return files.map { ContentFile(path: $0.path, bytes: $0.size) }
@@ -234,8 +241,8 @@ final class DocumentSession {
     func fileProblems() throws -> [String] {
         switch backing {
         case .document(let document): try document.package.check().map(\.message)
-        case .package(let package): try package.check().map(\.message)
-        case .store(let store):
+        case .package(let package, _): try package.check().map(\.message)
+        case .store(let store, _):
             try store.integrityProblems().map { "The database is damaged: \($0)." }
         }
     }

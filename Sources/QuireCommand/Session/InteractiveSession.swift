@@ -58,7 +58,7 @@ final class InteractiveSession {
             try await command.run(in: self)
         } catch {
             if SessionCommand.exitCode(for: error) == .success {
-                print(SessionCommand.fullMessage(for: error))
+                try? answer(json: false) { try $0.print(SessionCommand.fullMessage(for: error)) }
                 return
             }
             report(Failure(error, of: SessionCommand.self))

@@ -88,13 +88,22 @@ struct HelpLine: ParsableCommand, SessionLine {
     var word: String?
 
     func run(in session: InteractiveSession) async throws {
-        guard let word else { throw CleanExit.helpRequest(SessionCommand.self) }
-        guard
-            let command = SessionCommand.configuration.subcommands.first(where: {
-                $0.configuration.commandName == word
-            })
-        else { throw ValidationError("There is no “\(word)” in a session.") }
-        throw CleanExit.helpRequest(command)
+        let commands = SessionCommand.configuration.subcommands
+        guard let word else {
+            let names = commands.map { $0.configuration.commandName ?? "" }
+            let width = names.map(\.count).max() ?? 0
+            try session.answer(json: false) { output in
+                for (name, command) in zip(names, commands) {
+                    let space = String(repeating: " ", count: width - name.count + 2)
+                    try output.print(name + space + command.configuration.abstract)
+                }
+            }
+            return
+        }
+        guard let command = commands.first(where: { $0.configuration.commandName == word }) else {
+            throw ValidationError("There is no “\(word)” in a session.")
+        }
+        try session.answer(json: false) { try $0.print(SessionCommand.helpMessage(for: command)) }
     }
 }
 

@@ -10,9 +10,9 @@ struct FetchVerb: DocumentVerb {
         author.name.
 
         EXAMPLES:
-          quire fetch Library.quire Book --where 'author.name BEGINSWITH "Jane"' --sort -year
-          quire fetch Library.quire Book --columns title,author.name --limit 10 --json
-          quire fetch Library.quire Book --where 'year BETWEEN {1800, 1849}' --count
+          quire fetch Library.quire Book --where 'year < 1800' --sort -year
+          quire fetch Library.quire Book --columns title,author.name --json
+          quire fetch Library.quire Book --where 'author.name LIKE "J*"' --count
         """
     static let access = DocumentSession.Access.read
 

@@ -46,7 +46,7 @@ struct DocumentInfo {
         storeType = document.store.type.rawValue
         storeUUID = document.store.identity.uuid
         let layout = document.layout
-        modelVersionIdentifiers = layout.model.versionIdentifiers
+        modelVersionIdentifiers = try document.store.metadata().modelVersionIdentifiers
         entities = try layout.entities.map { entity in
             var request = FetchRequest(entity.name)
             request.includesSubentities = false

@@ -28,6 +28,8 @@ struct InsertVerb: DocumentVerb {
         let changes = try assignments.map { try $0.resolved(for: entity, in: document) }
         let object = try document.context.insertObject(entityName: entity.name)
         for change in changes { try change.apply(to: object) }
+        // At once, so that later lines of a session can name it.
+        try document.context.obtainPermanentIDs(for: [object])
         return Reply { try ChangedObjects("Inserted") { [object.objectID] }.print($0) }
     }
 }

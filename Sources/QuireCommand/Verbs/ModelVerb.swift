@@ -26,7 +26,7 @@ struct ModelVerb: DocumentVerb {
                     .object([
                         "versionIdentifiers": .array(versions),
                         "entities": .array(entities.map { Self.json($0, in: layout) }),
-                    ]), levels: 5)
+                    ]), levels: 4)
                 return
             }
             for (index, entity) in entities.enumerated() {

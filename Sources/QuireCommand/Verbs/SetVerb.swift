@@ -44,6 +44,10 @@ struct SetVerb: DocumentVerb {
                 ?? onlyEntity(with: assignments.map(\.key), in: document.layout)
             objects = Array(
                 try document.context.fetch(FetchRequest(entity.name, predicate: predicate)))
+            // A wrong key is wrong even if it would have been set on no object.
+            if objects.isEmpty {
+                for assignment in assignments { _ = try assignment.resolved(for: entity, in: document) }
+            }
         } else {
             objects = try subjects.map { try document.object(named: $0) }
         }

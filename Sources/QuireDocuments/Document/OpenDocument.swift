@@ -189,7 +189,7 @@ final class OpenDocument {
         mustRecordGeneration = false
         generation = new
         if changesContent {
-            try? await FileQueue.shared.run { package.tidy(generation: new) }
+            try? await FileQueue.shared.run { [new] in package.tidy(generation: new) }
         }
     }
 

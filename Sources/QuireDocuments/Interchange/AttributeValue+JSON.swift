@@ -1,4 +1,4 @@
-import Quire
+package import Quire
 
 extension AttributeValue {
     /// Reads a JSON value as an attribute's: numbers for numeric attributes, truth values for booleans, and for

@@ -1,4 +1,4 @@
-import Foundation
+package import Foundation
 import Quire
 
 /// Reads a JSON text (RFC 8259) strictly: one value, no name twice in an object, valid UTF-8, no more than 128
@@ -86,8 +86,8 @@ package struct JSONReader {
         case UInt8(ascii: "t"): return node(try word("true", .boolean(true)))
         case UInt8(ascii: "f"): return node(try word("false", .boolean(false)))
         case UInt8(ascii: "n"): return node(try word("null", .null))
-        case UInt8(ascii: "-"), UInt8(ascii: "0")...UInt8(ascii: "9"):
-            return node(.number(try number()))
+        case UInt8(ascii: "-"): return node(.number(try number()))
+        case let byte? where Self.isDigit(byte): return node(.number(try number()))
         case nil: throw error("it ends where a value must be")
         default: throw error("no value begins like this")
         }
@@ -184,11 +184,13 @@ package struct JSONReader {
         return String(decoding: bytes[start..<position], as: UTF8.self)
     }
 
+    private static func isDigit(_ byte: UInt8) -> Bool {
+        byte >= UInt8(ascii: "0") && byte <= UInt8(ascii: "9")
+    }
+
     private mutating func digits() throws {
         let start = position
-        while let byte = current, (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) {
-            position += 1
-        }
+        while let byte = current, Self.isDigit(byte) { position += 1 }
         if position == start { throw error("a digit must be here") }
     }
 

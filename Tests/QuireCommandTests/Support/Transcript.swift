@@ -96,7 +96,7 @@ final class CommandShell {
     /// Runs a command of the shell.
     func run(_ command: String) throws -> Result {
         let outputPath = folder.path + ".output"
-        FileManager.default.createFile(atPath: outputPath, contents: nil)
+        try Data().write(to: URL(fileURLWithPath: outputPath))
         defer { try? FileManager.default.removeItem(atPath: outputPath) }
         let handle = try FileHandle(forWritingTo: URL(fileURLWithPath: outputPath))
         let process = Process()
@@ -112,7 +112,8 @@ final class CommandShell {
         try handle.close()
         let output = try String(contentsOfFile: outputPath, encoding: .utf8)
         // Only the store's UUID: those that are values are left alone.
-        let normal = output.replacing(
+        let normal = output.replacing(folder.path + "/", with: "")
+            .replacing(Checkout.path, with: "$ROOT").replacing(
             #/(x-coredata:\/\/|"storeUUID": "|store SQLite )[0-9A-F-]{36}/#
         ) { "\($0.output.1)STORE-UUID" }
         return Result(output: normal, code: process.terminationStatus)

@@ -130,7 +130,8 @@ import Testing
         other.object(with: shelf.objectID)
             .remove(other.object(with: tag.objectID), from: "favourites")
         try other.save()
-        #expect(stack.mainContext().object(with: shelf.objectID).objectIDs("favourites").isEmpty)
+        let third = stack.mainContext()
+        #expect(third.object(with: shelf.objectID).objectIDs("favourites").isEmpty)
     }
 
     @Test func objectsOfOtherEntitiesAreRefused() throws {

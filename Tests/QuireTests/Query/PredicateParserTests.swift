@@ -107,7 +107,8 @@ import Testing
         Reading("a == CAST(0, 'NSDate')", "a == CAST(0.0, \"NSDate\")"),
         Reading("a == CAST(-0.25, 'NSDate')", "a == CAST(-0.25, \"NSDate\")"),
         Reading("a == CAST('2001-01-01T00:00:01Z', 'NSDate')", "a == CAST(1.0, \"NSDate\")"),
-        Reading("a == CAST('2001-01-02T01:00:00+01:00', 'NSDate')", "a == CAST(86400.0, \"NSDate\")"),
+        Reading(
+            "a == CAST('2001-01-02T01:00:00+01:00', 'NSDate')", "a == CAST(86400.0, \"NSDate\")"),
         Reading("a == CAST('2001-01-02', 'NSDate')", "a == CAST(86400.0, \"NSDate\")"),
         Reading(
             "a == cast('5b7e8a1c-9f0d-4c52-8e6b-3a1d2c4f6e70', 'NSUUID')",
@@ -152,8 +153,10 @@ import Testing
         Reading("%K == %K", "a == b", "a", "b"),
         Reading("%@ == %@", "1 == 2", 1, 2),
         Reading("a == %d", "a == -3", -3),
-        Reading("a == %i OR a == %u OR a == %x", "a == 1 OR a == 2 OR a == 3", 1, UInt8(2), Int16(3)),
-        Reading("a == %ld OR a == %lld OR a == %lu", "a == 1 OR a == 2 OR a == 3", 1, Int64(2), UInt(3)),
+        Reading(
+            "a == %i OR a == %u OR a == %x", "a == 1 OR a == 2 OR a == 3", 1, UInt8(2), Int16(3)),
+        Reading(
+            "a == %ld OR a == %lld OR a == %lu", "a == 1 OR a == 2 OR a == 3", 1, Int64(2), UInt(3)),
         Reading("a == %hd OR a == %qi OR a == %zd", "a == 1 OR a == 2 OR a == 3", 1, 2, 3),
         Reading("a == %d", "a == YES", true),
         Reading("a == %f", "a == 1.5", 1.5),
@@ -228,7 +231,8 @@ import Testing
         Failure("title", 6, "expected a comparison operator such as == or BEGINSWITH at column 6"),
         Failure("title ==", 9, "expected a key path or a value at column 9, but found its end"),
         Failure("title == ==", 10, "expected a key path or a value at column 10, but found “==”"),
-        Failure("title == 1 year", 12, "expected AND, OR or the end at column 12, but found “year”"),
+        Failure(
+            "title == 1 year", 12, "expected AND, OR or the end at column 12, but found “year”"),
         Failure("title == 1 AND", 15, "expected a key path or a value at column 15"),
         Failure("AND title == 1", 1, "expected a key path or a value at column 1, but found “AND”"),
         Failure("(title == 1", 12, "expected AND, OR or ) at column 12, but found its end"),
@@ -238,11 +242,13 @@ import Testing
         Failure("title == 'Emma", 15, "expected ' to end the text that begins at column 10"),
         Failure("title == \"Emma'", 16, "expected \" to end the text that begins at column 10"),
         Failure("title == 'a\\", 13, "expected ' to end the text"),
-        Failure("title == '\\u12'", 11, "expected four hexadecimal digits in the escape at column 11"),
+        Failure(
+            "title == '\\u12'", 11, "expected four hexadecimal digits in the escape at column 11"),
         Failure("title == '\\uD800'", 11, "expected a Unicode character in the escape"),
         Failure("title & year", 7, "expected && or || at column 7, but found “&”"),
         Failure("title == 1 | year == 2", 12, "expected && or || at column 12"),
-        Failure("title ? 1", 7, "expected a key, a value or an operator at column 7, but found “?”"),
+        Failure(
+            "title ? 1", 7, "expected a key, a value or an operator at column 7, but found “?”"),
         Failure("title == -", 10, "expected a number at column 10"),
         Failure("title == .", 10, "expected a number at column 10"),
         Failure("title == 1.5.2", 13, "expected the end of the number at column 13"),
@@ -261,18 +267,21 @@ import Testing
         Failure("title IN {1, 2", 15, "expected , or } at column 15"),
         Failure("title IN {1 2}", 13, "expected , or } at column 13, but found “2”"),
         Failure("title IN {1,}", 13, "expected a key path or a value at column 13"),
-        Failure("year BETWEEN {1}", 14, "expected the two bounds of BETWEEN at column 14, but found 1"),
+        Failure(
+            "year BETWEEN {1}", 14, "expected the two bounds of BETWEEN at column 14, but found 1"),
         Failure("year BETWEEN {1,2,3}", 14, "expected the two bounds of BETWEEN"),
         Failure("year == CAST(1)", 15, "expected a comma and the name of a type at column 15"),
         Failure("year == CAST 1", 14, "expected ( behind CAST at column 14"),
         Failure("year == CAST(1, NSDate)", 17, "expected the name of a type in quotation marks"),
         Failure("year == CAST(1, 'Car')", 17, "expected one of the types NSDate, NSUUID"),
-        Failure("year == CAST('x', 'NSDate')", 14, "expected an ISO 8601 date or seconds since 2001"),
+        Failure(
+            "year == CAST('x', 'NSDate')", 14, "expected an ISO 8601 date or seconds since 2001"),
         Failure("year == CAST('x', 'NSUUID')", 14, "expected a UUID at column 14"),
         Failure("year == CAST('x', 'NSDecimalNumber')", 14, "expected a decimal number"),
         Failure("year == CAST(a, 'NSDate')", 14, "expected a text or a number at column 14"),
         Failure("ANY == 1", 5, "expected a key path or a value at column 5"),
-        Failure("ANY ALL tags == 1", 5, "expected a key path or a value at column 5, but found “ALL”"),
+        Failure(
+            "ANY ALL tags == 1", 5, "expected a key path or a value at column 5, but found “ALL”"),
         Failure("NOT", 4, "expected a key path or a value at column 4"),
         Failure("title NOT IN {1}", 7, "expected a comparison operator"),
         Failure("TRUEPREDICATE == 1", 15, "expected AND, OR or the end at column 15"),
@@ -283,7 +292,8 @@ import Testing
         Failure("title == %@", 10, "has 1 placeholder, but is given 0 arguments"),
         Failure("title == %@ AND %K == 1", 17, "has 2 placeholders, but is given 1 argument", "x"),
         Failure("title == 1", nil, "has 0 placeholders, but is given 2 arguments", 1, 2),
-        Failure("title == %d", 10, "%d at column 10 needs an integer, but argument 1 is \"x\"", "x"),
+        Failure(
+            "title == %d", 10, "%d at column 10 needs an integer, but argument 1 is \"x\"", "x"),
         Failure("title == %d", 10, "needs an integer, but argument 1 is 1.5", 1.5),
         Failure("title == %f", 10, "needs a number, but argument 1 is \"x\"", "x"),
         Failure("%K == 1", 1, "%K at column 1 needs a key path, but argument 1 is 3", 3),

@@ -26,15 +26,18 @@ import Testing
         let seed = SeededGenerator.seed()
         var generator = SeededGenerator(seed: seed)
         let words = [
-            "a", "b.c", "==", "!", "AND", "OR", "NOT", "ANY", "(", ")", "{", "}", "[", "]", "c", ",", "'x'",
-            "\"", "'", "\\", "%@", "%K", "%", "$", "$x", "#", ".", "@", "1", "0x", "-", "1e", "CAST", "NULL",
+            "a", "b.c", "==", "!", "AND", "OR", "NOT", "ANY", "(", ")", "{", "}", "[", "]", "c",
+            ",", "'x'",
+            "\"", "'", "\\", "%@", "%K", "%", "$", "$x", "#", ".", "@", "1", "0x", "-", "1e",
+            "CAST", "NULL",
             "BETWEEN", "IN", "LIKE", "\u{301}", "\u{0}", "é", "TRUEPREDICATE", "SELF",
         ]
         for _ in 0..<20_000 {
             let count = Int.random(in: 0...12, using: &generator)
             let text = (0..<count).map { _ in words.randomElement(using: &generator)! }
                 .joined(separator: Bool.random(using: &generator) ? " " : "")
-            let placeholders = text.split(separator: "%", omittingEmptySubsequences: false).count - 1
+            let placeholders =
+                text.split(separator: "%", omittingEmptySubsequences: false).count - 1
             do {
                 let predicate = try QueryPredicate(
                     format: text, arguments: Array(repeating: "key", count: placeholders))

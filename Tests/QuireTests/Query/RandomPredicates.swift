@@ -47,11 +47,14 @@ struct RandomPredicates {
         let right: QueryExpression
         switch comparisonOperator {
         case .between: right = .collection([expression(), expression()])
-        case .in: right = .collection((0..<Int.random(in: 0...3, using: &generator)).map { _ in expression() })
+        case .in:
+            right = .collection(
+                (0..<Int.random(in: 0...3, using: &generator)).map { _ in expression() })
         default: right = expression()
         }
         return QueryComparison(
-            expression(), comparisonOperator, right, modifier: pick([.direct, .direct, .any, .all]),
+            expression(), comparisonOperator, right,
+            modifier: pick([.direct, .direct, .any, .all]),
             options: .init(rawValue: UInt8.random(in: 0...3, using: &generator)))
     }
 
@@ -72,25 +75,37 @@ struct RandomPredicates {
         switch Int.random(in: 0..<10, using: &generator) {
         case 0: .null
         case 1: .integer(Int64.random(in: Int64.min...Int64.max, using: &generator))
-        case 2: .double(Double(bitPattern: UInt64.random(in: 0...UInt64.max, using: &generator)).finite)
+        case 2:
+            .double(Double(bitPattern: UInt64.random(in: 0...UInt64.max, using: &generator)).finite)
         case 3: .boolean(Bool.random(using: &generator))
         case 4: .string(text())
-        case 5: .date(Date(timeIntervalSinceReferenceDate: Double.random(in: -1e10...1e10, using: &generator)))
+        case 5:
+            .date(
+                Date(
+                    timeIntervalSinceReferenceDate: Double.random(
+                        in: -1e10...1e10, using: &generator)))
         case 6: .binary(Data(text().utf8))
         case 7: .uuid(UUID(uuid: uuid()))
-        case 8: .decimal(Decimal(Int64.random(in: -1_000_000_000...1_000_000_000, using: &generator)) / 1000)
-        default: .uri(URL(string: "https://example.org/\(Int.random(in: 0...9, using: &generator))")!)
+        case 8:
+            .decimal(
+                Decimal(Int64.random(in: -1_000_000_000...1_000_000_000, using: &generator)) / 1000)
+        default:
+            .uri(URL(string: "https://example.org/\(Int.random(in: 0...9, using: &generator))")!)
         }
     }
 
     private mutating func uuid() -> uuid_t {
-        var bytes = (UInt64.random(in: 0...UInt64.max, using: &generator), UInt64.random(in: 0...UInt64.max, using: &generator))
+        var bytes = (
+            UInt64.random(in: 0...UInt64.max, using: &generator),
+            UInt64.random(in: 0...UInt64.max, using: &generator)
+        )
         return withUnsafeBytes(of: &bytes) { $0.load(as: uuid_t.self) }
     }
 
     private mutating func text() -> String {
         let scalars: [Unicode.Scalar] = [
-            "a", "B", "é", "\"", "'", "\\", "\n", "\t", "\0", "%", "@", "*", "?", "😀", "\u{301}", "\u{200D}", "\u{600}", " ", "\r",
+            "a", "B", "é", "\"", "'", "\\", "\n", "\t", "\0", "%", "@", "*", "?", "😀", "\u{301}",
+            "\u{200D}", "\u{600}", " ", "\r",
         ]
         var view = String.UnicodeScalarView()
         for _ in 0..<Int.random(in: 0...6, using: &generator) { view.append(pick(scalars)) }

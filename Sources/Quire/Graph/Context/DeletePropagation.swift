@@ -45,8 +45,9 @@ extension ManagedObjectContext {
     func denials(of object: ManagedObject) -> [QuireError] {
         object.entity.relationships.filter { $0.description.deleteRule == .deny }.compactMap {
             relationship in
+            let inverse = layout.inverse(of: relationship)
             let blocking = relatedIDs(of: object, relationship)
-                .filter { identityMap.find($0.bits)?.state.contains(.live) ?? true }
+                .filter { isHeld(object, by: $0, inverse) }
             guard !blocking.isEmpty else { return nil }
             let listed = blocking.prefix(3).map(\.shortDescription).joined(separator: ", ")
             let more = blocking.count > 3 ? " and \(blocking.count - 3) more" : ""
@@ -58,5 +59,17 @@ extension ManagedObjectContext {
                     entity: object.entity.name, property: relationship.name,
                     object: object.objectID.uriRepresentation))
         }
+    }
+
+    /// Whether an object that a deleted one leads to is still there and leads back. A child pushes the changes
+    /// of the former only.
+    private func isHeld(
+        _ object: ManagedObject, by id: ManagedObjectID, _ inverse: EntityLayout.Relationship?
+    ) -> Bool {
+        guard let other = identityMap.find(id.bits) else { return true }
+        guard other.state.contains(.live), let inverse else { return other.state.contains(.live) }
+        if let slot = inverse.slot { return other.objectID(at: slot) == object.objectID }
+        guard let toMany = inverse.toManyIndex else { return true }
+        return !other.toManyState(toMany).removed.contains(object.objectID)
     }
 }

@@ -39,7 +39,7 @@ extension ManagedObject {
                 // An external value that has not changed need not be read to be checked.
                 if slot.isExternalCapable && !edits.own.contains(slot.index) { continue }
                 do {
-                    try attribute.validate(value(at: slot.index))
+                    try attribute.validate(value(at: slot.index), entity: entity.name)
                 } catch {
                     failures.append(failure(error, property: slot.name))
                 }

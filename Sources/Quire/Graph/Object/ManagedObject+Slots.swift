@@ -133,7 +133,7 @@ extension ManagedObject {
                 "“\(entity.slots[slot].name)” of \(entity.name) is a relationship; set an object.",
                 subject: .init(entity: entity.name, property: entity.slots[slot].name))
         }
-        let value = try attribute.coerce(value)
+        let value = try attribute.coerce(value, entity: entity.name)
         requireContext().willChange(self)
         write(value, at: slot)
     }
@@ -160,7 +160,7 @@ extension ManagedObject {
     final func requireContext() -> ManagedObjectContext {
         guard let context else {
             preconditionFailure(
-                "\(self) belongs to no context any more (after reset(), or because the context has gone)."
+                "\(self) belongs to no context any more: it was reset, or nothing holds it. Keep the context."
             )
         }
         return context

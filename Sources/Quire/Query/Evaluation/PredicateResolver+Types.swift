@@ -79,7 +79,7 @@ extension PredicateResolver {
     /// Checks an ordering.
     mutating func resolve(_ ordering: SortOrdering) throws -> SortOrdering {
         var ordering = ordering
-        guard case .path(let path) = try side(.key(ordering.keyPath)) else { return ordering }
+        guard case .path(let path) = try side(ordering.expression) else { return ordering }
         func invalid(_ problem: String) -> QuireError {
             QuireError(
                 .invalidQuery, "Objects cannot be sorted by “\(ordering.keyPath)”: \(problem).",

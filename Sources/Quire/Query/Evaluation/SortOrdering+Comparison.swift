@@ -6,9 +6,14 @@ extension SortOrdering {
     /// - Throws: ``QuireError`` with code `invalidQuery` if the key path leads through a to-many relationship, or
     ///   `unknownKey`.
     public func sortValue(of subject: some QuerySubject) throws -> AttributeValue {
-        let value = try PredicateEvaluator(subject: subject).value(of: .key(keyPath))
+        let value = try PredicateEvaluator(subject: subject).value(of: expression)
         guard !options.isEmpty, let text = value.text else { return value }
         return .string(TextFolding.fold(text, options))
+    }
+
+    /// What is compared: `SELF` and `objectID` are the object itself.
+    var expression: QueryExpression {
+        keyPath.uppercased() == "SELF" ? .evaluatedObject : .key(keyPath)
     }
 
     /// Negative, zero or positive as an object with the left value comes before, beside or behind one with the

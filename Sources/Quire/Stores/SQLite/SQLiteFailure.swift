@@ -20,6 +20,9 @@ struct SQLiteFailure: Error, CustomStringConvertible {
         primaryCode == SQLITE_IOERR && code != Self.sharedMemoryMap && code != Self.sharedMemorySize
     }
 
+    /// What the messages of our own functions begin with if a query makes no sense.
+    static let queryPrefix = "QUIRE: "
+
     // The extended codes are macros that compute, which Swift does not import.
     private static let sharedMemorySize = SQLITE_IOERR | (19 << 8)
     private static let sharedMemoryMap = SQLITE_IOERR | (21 << 8)
@@ -79,6 +82,11 @@ extension SQLiteFailure {
                 "Reading or writing “\(path)” failed (\(message), code \(code)); open it again before saving."
             )
         default:
+            if message.hasPrefix(Self.queryPrefix) {
+                return QuireError(
+                    .invalidQuery, String(message.dropFirst(Self.queryPrefix.count)),
+                    underlying: self)
+            }
             return make(.storeUnavailable, "“\(path)” cannot be used: \(message) (code \(code)).")
         }
     }

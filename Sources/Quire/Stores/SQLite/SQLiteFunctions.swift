@@ -4,6 +4,7 @@ import CSQLite
 enum SQLiteFunctions {
     /// Makes the functions known to a connection.
     static func register(on connection: SQLiteConnection) throws {
+        try registerTextFunctions(on: connection)
         for name in triggerFunctions {
             // Innocuous, or triggers could not call it, as the schema is not trusted.
             try add(name, argumentCount: 5, flags: SQLITE_INNOCUOUS, to: connection) {
@@ -12,6 +13,66 @@ enum SQLiteFunctions {
             }
         }
     }
+
+    // MARK: - Texts
+
+    private static func registerTextFunctions(on connection: SQLiteConnection) throws {
+        try add(
+            TextFunctions.foldName, argumentCount: 2, flags: SQLITE_DETERMINISTIC, to: connection
+        ) { context, _, values in
+            guard let text = SQLiteFunctions.text(values, 0) else {
+                return sqlite3_result_null(context)
+            }
+            var folded = TextFunctions.fold(text, options: sqlite3_value_int64(values?[1]))
+            folded.withUTF8 { bytes in
+                guard let start = UnsafeRawPointer(bytes.baseAddress) else {
+                    return quire_sqlite3_result_text_transient(context, "", 0)
+                }
+                quire_sqlite3_result_text_transient(
+                    context, start.assumingMemoryBound(to: CChar.self), Int32(bytes.count))
+            }
+        }
+        try add(
+            TextFunctions.likeName, argumentCount: 3, flags: SQLITE_DETERMINISTIC, to: connection
+        ) { context, _, values in
+            guard let pattern = SQLiteFunctions.text(values, 0),
+                let text = SQLiteFunctions.text(values, 1)
+            else { return sqlite3_result_null(context) }
+            let isLike = TextFunctions.like(
+                pattern: pattern, text: text, options: sqlite3_value_int64(values?[2]))
+            sqlite3_result_int(context, isLike ? 1 : 0)
+        }
+        try add(
+            TextFunctions.matchesName, argumentCount: 3, flags: SQLITE_DETERMINISTIC, to: connection
+        ) { context, _, values in
+            guard let pattern = SQLiteFunctions.text(values, 0),
+                let text = SQLiteFunctions.text(values, 1)
+            else { return sqlite3_result_null(context) }
+            do {
+                let matches = try TextFunctions.matches(
+                    pattern: pattern, text: text, options: sqlite3_value_int64(values?[2]))
+                sqlite3_result_int(context, matches ? 1 : 0)
+            } catch {
+                sqlite3_result_error(
+                    context,
+                    SQLiteFailure.queryPrefix + ((error as? QuireError)?.message ?? "\(error)"), -1)
+            }
+        }
+    }
+
+    /// An argument as a text; `nil` if it is NULL.
+    private static func text(
+        _ values: UnsafeMutablePointer<OpaquePointer?>?, _ index: Int
+    ) -> String? {
+        guard let value = values?[index], sqlite3_value_type(value) != SQLITE_NULL,
+            let start = sqlite3_value_text(value)
+        else { return nil }
+        return String(
+            decoding: UnsafeBufferPointer(start: start, count: Int(sqlite3_value_bytes(value))),
+            as: UTF8.self)
+    }
+
+    // MARK: - Triggers
 
     /// What the triggers that Core Data writes for derived attributes call after they have set a column, with the
     /// table, `Z_ENT`, `Z_PK`, the property's (the last: the column's) name and the new value.

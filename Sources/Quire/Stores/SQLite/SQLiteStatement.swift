@@ -90,6 +90,20 @@ final class SQLiteStatement {
             })
     }
 
+    /// Binds values in the forms that a store keeps, to the parameters from the first on.
+    func bind(_ values: [AttributeValue]) throws {
+        for (offset, value) in values.enumerated() {
+            let index = Int32(offset + 1)
+            switch value.stored {
+            case .integer(let integer): try bind(integer, at: index)
+            case .double(let double): try bind(double, at: index)
+            case .string(let text): try bind(text, at: index)
+            case .binary(let data): try bind(data, at: index)
+            default: try bindNull(at: index)
+            }
+        }
+    }
+
     /// Binds a text that stays where it is until the statement has run.
     @inline(__always)
     func bindText(_ bytes: UnsafeRawBufferPointer, at index: Int32) throws {

@@ -105,10 +105,10 @@ private struct SQLiteStoreOpening {
                 subject: .init(file: path))
         }
         let xml = try connection.withStatement("SELECT Z_CONTENT FROM \(SQLiteTables.model)") {
-            try $0.step() ? $0.text(0) : ""
+            try $0.step() ? $0.data(0) : Data()
         }
         do {
-            return try ManagedObjectModel(modelXML: Data(xml.utf8), name: path)
+            return try ManagedObjectModel(modelXML: xml, name: SQLiteTables.model)
         } catch let error as QuireError {
             throw QuireError(
                 .invalidFormat, "The model that “\(path)” carries cannot be read: \(error.message)",

@@ -1,34 +1,38 @@
 extension SQLiteStore {
+    /// The rows that a request finds, in its order, within its limit and offset.
     public func rows(matching request: FetchRequest) throws -> RowSet {
-        let entity = try layout.requireEntity(named: request.entityName)
-        let selection = selection(of: entity)
-        return try rows(
-            selection,
-            "FROM \(table(of: entity)) t0\(test(of: entity, request)) ORDER BY t0.Z_PK"
-                + limit(of: request))
+        let query = try ResolvedQuery(request, in: layout, store: identity)
+        let selection = selection(of: query.entity)
+        let statement = try FetchStatement(
+            query, selecting: .columns(selection.list), schema: schema, store: identity)
+        return try rows(selection, statement.sql, statement.bindings)
     }
 
+    /// The number of rows that a request finds.
     public func count(matching request: FetchRequest) throws -> Int {
-        let entity = try layout.requireEntity(named: request.entityName)
+        let query = try ResolvedQuery(request, in: layout, store: identity)
+        let fetch = try FetchStatement(query, selecting: .count, schema: schema, store: identity)
         return try read { connection in
-            Int(
-                try connection.integer(
-                    "SELECT count(*) FROM (SELECT 1 FROM \(table(of: entity)) t0"
-                        + "\(test(of: entity, request))\(limit(of: request)))") ?? 0)
+            try connection.withStatement(fetch.sql) { statement in
+                try statement.bind(fetch.bindings)
+                return try statement.step() ? Int(statement.integer(0)) : 0
+            }
         }
     }
 
+    /// The row of an object, or `nil` if there is none.
     public func row(for objectID: ManagedObjectID) throws -> ObjectSnapshot? {
         guard isMine(objectID) else { return nil }
         let entity = layout.entity(number: objectID.entityNumber)
         let found = try rows(
             selection(of: layout.entity(number: entity.rootNumber)),
-            "FROM \(table(of: entity)) t0 WHERE t0.Z_PK = ?1", objectID.primaryKey)
+            from: "FROM \(table(of: entity)) t0 WHERE t0.Z_PK = ?1", objectID.primaryKey)
         // A key is given to one object of the hierarchy; if to one of another entity, this one is gone.
         guard let row = found.first, entity.subtree.contains(row.entity.number) else { return nil }
         return row
     }
 
+    /// The rows of objects, in any order. Missing rows are left out.
     public func rows(for objectIDs: [ManagedObjectID]) throws -> RowSet {
         var byRoot: [Int: [Int64]] = [:]
         for id in objectIDs where isMine(id) {
@@ -70,6 +74,7 @@ extension SQLiteStore {
         }
     }
 
+    /// The rows of the objects that a relationship leads to, in its order or by primary key.
     public func relatedRows(
         of objectID: ManagedObjectID, through relationship: EntityLayout.Relationship
     ) throws -> RowSet {
@@ -85,7 +90,7 @@ extension SQLiteStore {
             else { return RowSetBuilder(layout: layout, store: identity).finish() }
             return try rows(
                 selection,
-                "FROM \(table(of: destination)) t0 WHERE t0.Z_PK = (SELECT "
+                from: "FROM \(table(of: destination)) t0 WHERE t0.Z_PK = (SELECT "
                     + "\(SQLName.quoted(column.name)) FROM \(table(of: entity)) WHERE Z_PK = ?1)",
                 key)
         }
@@ -94,19 +99,22 @@ extension SQLiteStore {
             let order = place.orderColumn.map { "t0.\(SQLName.quoted($0)), " } ?? ""
             return try rows(
                 selection,
-                "FROM \(table(of: destination)) t0 WHERE t0.\(SQLName.quoted(place.column)) = ?1 "
+                from:
+                    "FROM \(table(of: destination)) t0 WHERE t0.\(SQLName.quoted(place.column)) = ?1 "
                     + "ORDER BY \(order)t0.Z_PK", key)
         case .join(let join):
             let order = join.orderColumn.map { "j.\(SQLName.quoted($0)), " } ?? ""
             return try rows(
                 selection,
-                "FROM \(SQLName.quoted(join.tableName)) j CROSS JOIN \(table(of: destination)) t0 "
+                from:
+                    "FROM \(SQLName.quoted(join.tableName)) j CROSS JOIN \(table(of: destination)) t0 "
                     + "WHERE j.\(SQLName.quoted(join.sourceColumn)) = ?1 "
                     + "AND t0.Z_PK = j.\(SQLName.quoted(join.targetColumn)) "
                     + "ORDER BY \(order)t0.Z_PK", key)
         }
     }
 
+    /// What earlier saves recorded.
     public func records() throws -> [String: String] {
         try read { connection in
             guard try connection.hasTable(SQLiteTables.records) else { return [:] }
@@ -138,30 +146,23 @@ extension SQLiteStore {
     }
 
     private func rows(
-        _ selection: SQLRowSelection, _ rest: String, _ argument: Int64? = nil
+        _ selection: SQLRowSelection, from rest: String, _ key: Int64
+    ) throws -> RowSet {
+        try rows(selection, "SELECT \(selection.list) \(rest)", [.integer(key)])
+    }
+
+    private func rows(
+        _ selection: SQLRowSelection, _ sql: String, _ bindings: [AttributeValue]
     ) throws -> RowSet {
         var builder = RowSetBuilder(layout: layout, store: identity, externalData: externalData)
         try read { connection in
             let reader = SQLiteRowReader(
                 connection: connection, selection: selection, schema: schema)
-            try connection.withStatement("SELECT \(selection.list) \(rest)") { statement in
-                if let argument { try statement.bind(argument, at: 1) }
+            try connection.withStatement(sql) { statement in
+                try statement.bind(bindings)
                 try reader.readAll(statement, into: &builder)
             }
         }
         return builder.finish()
-    }
-
-    private func test(of entity: EntityLayout, _ request: FetchRequest) -> String {
-        let numbers = schema.entity(entity).entityTest(
-            includingSubentities: request.includesSubentities)
-        guard let numbers else { return "" }
-        return " WHERE t0.Z_ENT IN (\(numbers.map(String.init).joined(separator: ", ")))"
-    }
-
-    private func limit(of request: FetchRequest) -> String {
-        if request.fetchLimit <= 0 && request.fetchOffset <= 0 { return "" }
-        return
-            " LIMIT \(request.fetchLimit > 0 ? request.fetchLimit : -1) OFFSET \(max(request.fetchOffset, 0))"
     }
 }

@@ -22,8 +22,11 @@ import Synchronization
 /// try container.close()       // One file is left, without -wal and -shm.
 /// ```
 public final class SQLiteStore: PersistentStore {
+    /// The store's UUID and entity names.
     public let identity: StoreIdentity
+    /// The model of its objects.
     public let layout: ModelLayout
+    /// Whether it was opened for reading only.
     public let isReadOnly: Bool
     /// The path of the store's file, as it was given.
     public let storePath: String
@@ -45,7 +48,9 @@ public final class SQLiteStore: PersistentStore {
     private let hasLog: Atomic<Bool>
     private let isClosed = Atomic(false)
 
+    /// A SQLite database in Core Data's layout.
     public var type: StoreType { .sqlite }
+    /// The path of its file.
     public var path: String? { storePath }
 
     init(
@@ -103,6 +108,11 @@ public final class SQLiteStore: PersistentStore {
         throw closedError()
     }
 
+    /// Runs a statement with the connection that saves, for tests and for checking a store.
+    func executeOnWriter(_ sql: String) throws {
+        try write { try $0.connection.execute(sql) }
+    }
+
     private func closedError() -> QuireError {
         QuireError(
             .storeUnavailable, "“\(storePath)” has been closed.", subject: .init(file: storePath))
@@ -118,6 +128,7 @@ public final class SQLiteStore: PersistentStore {
 
     // MARK: - Saving
 
+    /// Sets aside identifiers for new objects. A save that uses them makes that durable.
     public func reserveObjectIDs(
         for entity: EntityLayout, count: Int
     ) throws -> [ManagedObjectID] {
@@ -146,6 +157,7 @@ public final class SQLiteStore: PersistentStore {
         }
     }
 
+    /// Writes a change set in one transaction. When it returns, the changes survive power loss.
     public func save(_ changes: ChangeSet) throws {
         if isReadOnly { throw readOnlyError() }
         if changes.isEmpty { return }
@@ -191,6 +203,7 @@ public final class SQLiteStore: PersistentStore {
 
     // MARK: - Closing
 
+    /// Merges the log into the database, so that one file is left, and ends all use of it.
     public func close() throws {
         guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
         readers.close()

@@ -1,4 +1,3 @@
-internal import Crypto
 public import Foundation
 
 /// What a store says of itself and of the model it was made with, in Core Data's terms.
@@ -31,21 +30,12 @@ public struct SQLiteStoreMetadata: Sendable {
 
     /// The metadata of a new store.
     init(storeUUID: String, model: ManagedObjectModel, hashes: [String: Data]) throws {
-        // By the bytes of the names, unlike the order of entity numbers.
-        let ordered = hashes.sorted { $0.key.utf8.lexicographicallyPrecedes($1.key.utf8) }
-        var digest = SHA512()
-        var checksum = SHA256()
-        for (name, hash) in ordered {
-            digest.update(data: Data(name.utf8))
-            digest.update(data: hash)
-            checksum.update(data: hash)
-        }
         let plist: [String: Any] = [
             Key.storeType: "SQLite", Key.frameworkVersion: Self.writtenFrameworkVersion,
             Key.hashes: hashes, Key.hashesVersion: 3,
             Key.identifiers: model.versionIdentifiers,
-            Key.autoVacuum: "2", Key.digest: Data(digest.finalize()).base64EncodedString(),
-            Key.checksum: Data(checksum.finalize()).base64EncodedString(),
+            Key.autoVacuum: "2", Key.digest: ManagedObjectModel.versionHashesDigest(of: hashes),
+            Key.checksum: ManagedObjectModel.versionChecksum(of: hashes),
         ]
         try self.init(
             storeUUID: storeUUID,

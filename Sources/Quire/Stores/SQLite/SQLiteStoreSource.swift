@@ -127,7 +127,7 @@ final class SQLiteStoreSource: Sendable {
         case (_, .creating): mode = .creating
         case (.immutable, _): mode = .immutable
         case (.copy, _), (_, .writing): mode = .writing
-        case (.besideWriter, .reading), (.writing, .reading): mode = .reading
+        case (.besideWriter, _), (.writing, _): mode = .reading
         }
         let connection = try SQLiteConnection(path: databasePath, mode: mode)
         do {
@@ -135,7 +135,8 @@ final class SQLiteStoreSource: Sendable {
             sqlite3_busy_timeout(connection.handle, Int32(min(max(milliseconds, 0), 1e9)))
             try SQLiteFunctions.register(on: connection)
             let cacheSize = max(
-                options.cacheSize, purpose == .reading ? 0 : Self.writerCacheSize)
+                options.cacheSize,
+                purpose == .creating || purpose == .writing ? Self.writerCacheSize : 0)
             try connection.execute(
                 """
                 PRAGMA cache_size = -\(max(cacheSize >> 10, 16));
@@ -145,7 +146,7 @@ final class SQLiteStoreSource: Sendable {
                 """)
             if purpose == .reading { try connection.execute("PRAGMA query_only = ON") }
             // Without shared memory the log can be used by one connection alone.
-            if isOnNetwork && purpose != .reading {
+            if isOnNetwork && (purpose == .creating || purpose == .writing) {
                 try connection.execute("PRAGMA locking_mode = EXCLUSIVE")
             }
         } catch {

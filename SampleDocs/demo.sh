@@ -1,0 +1,131 @@
+#!/bin/bash
+# Shows what Quire does: makes, fills, edits, checks and packs a document in a folder of its own. Stops with an
+# error where anything is not as it should be.
+#
+# Usage: demo.sh QUIRE        with STORE (and MODEL) of the environment, also looks into a Core Data store
+set -euo pipefail
+
+samples=$(cd "$(dirname "$0")" && pwd)
+quire_program=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
+export QUIRE_TEMPLATES=$samples/../Templates
+store=${STORE:+$(realpath "$STORE")}
+model=${MODEL:+$(realpath "$MODEL")}
+
+folder=$(mktemp -d "${TMPDIR:-/tmp}/quire-demo.XXXXXX")
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+
+quire() { "$quire_program" "$@"; }
+
+# Prints a command and runs it.
+run() {
+    local word line="\$"
+    for word in "$@"; do
+        case $word in
+            *[!A-Za-z0-9_./:=,%+-]*) line+=" '$word'" ;;
+            *) line+=" $word" ;;
+        esac
+    done
+    echo "$line"
+    "$@"
+    echo
+}
+
+title() { printf '── %s ──\n' "$1"; }
+
+fail() {
+    echo "demo: $1" >&2
+    exit 1
+}
+
+# Fails unless two texts are the same.
+expect() { [ "$2" = "$3" ] || fail "$1: expected $2, but it is $3"; }
+
+books=$(($(wc -l <"$samples/books.csv") - 1))
+cp "$samples/books.csv" .
+
+title "A document from a template, filled from a file"
+run quire templates
+run quire new Library.quire --template Library
+run quire import Library.quire Book books.csv
+expect "books imported" "$books" "$(quire fetch Library.quire Book --count)"
+
+title "Looking at it"
+run quire fetch Library.quire Book --where 'author.name == "Jane Austen"' --sort year --columns title,year,author.name
+run quire fetch Library.quire Author --where 'born BETWEEN {1800, 1819}' --sort born --columns name,born,died --limit 5
+run quire fetch Library.quire Book --where 'ANY loans.friend.name == "Ada"' --count
+run quire set Library.quire --where 'title == "Emma"' rating=4.5
+expect "books rated 4.5" 1 "$(quire fetch Library.quire Book --where 'rating == 4.5' --count)"
+
+title "An editing session, fed from a pipe: undo, redo, save"
+emma=$(quire fetch Library.quire Book --where 'title == "Emma"' --json --columns title |
+    sed -nE 's/.*"id": "([^"]*)".*/\1/p')
+cat >session <<END
+set $emma title='Emma, or Matchmaking' rating=1
+undo
+insert Loan book=$emma friend=Friend/p1 dueDate=2026-12-24
+insert Friend name=Lovelace
+undo
+redo
+undo
+status
+save
+fetch Loan --columns book.title,friend.name,dueDate
+quit
+END
+sed 's/^/  | /' session
+run quire open Library.quire <session
+expect "Emma's title after undo" 1 "$(quire fetch Library.quire Book --where 'title == "Emma"' --count)"
+expect "friends after undo" 2 "$(quire fetch Library.quire Friend --count)"
+expect "loans" 1 "$(quire fetch Library.quire Loan --count)"
+
+title "Autosave: nobody says save, and the program is killed"
+coproc session { exec "$quire_program" open Library.quire --autosave 0.2; }
+echo 'insert Friend name=Mary' >&"${session[1]}"
+read -r answer <&"${session[0]}"
+echo "$answer"
+saved=0
+for _ in $(seq 100); do
+    saved=$(quire fetch Library.quire Friend --where 'name == "Mary"' --count)
+    [ "$saved" = 0 ] || break
+    sleep 0.1
+done
+expect "Mary is in the document" 1 "$saved"
+kill -9 "$session_PID"
+wait "$session_PID" 2>/dev/null || true
+run quire fetch Library.quire Friend --columns name,email
+
+title "Is it whole? What is in it?"
+run quire check Library.quire
+run quire info Library.quire
+
+title "Packing and unpacking"
+for archive in Library.zip Library.tar.zst; do
+    run quire export Library.quire "$archive"
+    run quire extract "$archive" "Copy of $archive.quire"
+    quire dump Library.quire >original.json
+    quire dump "Copy of $archive.quire" >copy.json
+    cmp original.json copy.json || fail "the copy out of $archive differs"
+    echo "The dumps of Library.quire and “Copy of $archive.quire” are equal: $(wc -c <copy.json) bytes."
+    echo
+done
+run quire info Library.zip
+
+if [ -n "$store" ]; then
+    title "A Core Data store: a copy of $(basename "$store")"
+    mkdir store
+    cp "$store" store/
+    [ ! -e "$store-wal" ] || cp "$store-wal" store/
+    support="$(dirname "$store")/.$(basename "${store%.*}")_SUPPORT"
+    [ ! -e "$support" ] || cp -r "$support" store/
+    copy="store/$(basename "$store")"
+    options=()
+    [ -z "$model" ] || options=(--model "$model")
+    run quire info "$copy" "${options[@]}"
+    entity=$(quire info "$copy" "${options[@]}" --json |
+        sed -nE 's/.*"count": ([0-9]+), "name": "([^"]*)".*/\1 \2/p' | sort -rn | head -1 | cut -d' ' -f2)
+    run quire fetch "$copy" "$entity" "${options[@]}" --limit 3
+    run quire check "$copy" "${options[@]}"
+fi
+
+echo "Done. README.md says more; quire --help says all."

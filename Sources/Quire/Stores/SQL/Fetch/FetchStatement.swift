@@ -1,0 +1,57 @@
+/// A SELECT statement with the values bound to its question marks.
+struct FetchStatement: Sendable, Hashable {
+    /// What a statement is to give.
+    enum Selection: Sendable {
+        /// A row for each object, of a list of columns, which are qualified with the table's alias `t0`.
+        case columns(String)
+        /// `Z_PK` and `Z_ENT` of each object.
+        case identifiers
+        /// One row: the number of objects.
+        case count
+    }
+
+    /// The text.
+    let sql: String
+    /// The values: integers, floating-point numbers, texts, bytes or null.
+    let bindings: [AttributeValue]
+}
+
+extension FetchStatement {
+    /// Compiles a request for a store, in stages: the condition and the order take the joins they need, and
+    /// the parts are put together.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidQuery` or `unsupported` if SQL cannot say it.
+    init(
+        _ query: ResolvedQuery, selecting selection: Selection, schema: SQLSchema,
+        store: StoreIdentity
+    ) throws {
+        let context = FetchContext(query: query, schema: schema, store: store)
+        let scope = FetchScope(entity: query.entity, in: context)
+        let condition = try scope.entityTest.and(scope.condition(query.predicate))
+        let order = selection.isCount ? nil : try scope.order(query.request.sortOrderings)
+
+        var text: SQLFragment =
+            "SELECT \(selection.list(query.request)) FROM \(scope.tables)"
+        if condition != .always { text = "\(text) WHERE \(condition.fragment)" }
+        if let order { text = "\(text) ORDER BY \(order)" }
+        if let limit = FetchContext.limit(of: query.request) { text = "\(text) LIMIT \(limit)" }
+        if selection.isCount, FetchContext.limit(of: query.request) != nil {
+            text = "SELECT count(*) FROM (\(text))"
+        }
+        sql = text.sql
+        bindings = text.bindings
+    }
+}
+
+extension FetchStatement.Selection {
+    fileprivate var isCount: Bool { if case .count = self { true } else { false } }
+
+    fileprivate func list(_ request: FetchRequest) -> SQLFragment {
+        switch self {
+        case .columns(let list): SQLFragment(sql: list)
+        case .identifiers: "t0.Z_PK, t0.Z_ENT"
+        // With bounds, the rows within them are counted, whatever they hold.
+        case .count: FetchContext.limit(of: request) == nil ? "count(*)" : "1"
+        }
+    }
+}

@@ -1,0 +1,84 @@
+import Foundation
+
+/// A piece of SQL with the values bound to its question marks, in their order.
+///
+/// Pieces are put together by interpolation, so values stay with their question marks, and a text from outside
+/// cannot become SQL: there is no interpolation of a plain String.
+///
+/// ```swift
+/// let test: SQLFragment = "\(column) BETWEEN \(bind: lower) AND \(bind: upper)"
+/// ```
+struct SQLFragment: Sendable, Hashable, ExpressibleByStringInterpolation {
+    /// The text.
+    var sql: String
+    /// Integers, floating-point numbers, texts, bytes or null: what a statement can bind.
+    var bindings: [AttributeValue]
+
+    init(sql: String, bindings: [AttributeValue] = []) {
+        self.sql = sql
+        self.bindings = bindings
+    }
+
+    init(stringLiteral text: String) { self.init(sql: text) }
+
+    init(stringInterpolation: StringInterpolation) { self = stringInterpolation.fragment }
+
+    struct StringInterpolation: StringInterpolationProtocol {
+        var fragment = SQLFragment(sql: "")
+
+        init(literalCapacity: Int, interpolationCount: Int) {
+            fragment.sql.reserveCapacity(literalCapacity + interpolationCount * 16)
+        }
+
+        mutating func appendLiteral(_ text: String) { fragment.sql += text }
+
+        mutating func appendInterpolation(_ other: SQLFragment) {
+            fragment.sql += other.sql
+            fragment.bindings += other.bindings
+        }
+
+        mutating func appendInterpolation(_ number: Int) { fragment.sql += String(number) }
+
+        /// The name of a table or column.
+        mutating func appendInterpolation(name: String) { fragment.sql += SQLName.quoted(name) }
+
+        /// A value, as a question mark.
+        mutating func appendInterpolation(bind value: AttributeValue) {
+            fragment.sql += "?"
+            fragment.bindings.append(value.stored)
+        }
+    }
+}
+
+extension Collection<SQLFragment> {
+    /// The pieces with another between each two.
+    func joined(by separator: SQLFragment) -> SQLFragment {
+        var result = SQLFragment(sql: "")
+        for (index, part) in enumerated() {
+            if index > 0 {
+                result.sql += separator.sql
+                result.bindings += separator.bindings
+            }
+            result.sql += part.sql
+            result.bindings += part.bindings
+        }
+        return result
+    }
+}
+
+extension AttributeValue {
+    /// The value in the form that a store keeps it in: an integer, a floating-point number, a text, bytes or null.
+    var stored: AttributeValue {
+        switch self {
+        case .null, .integer, .string, .binary: self
+        case .double(let number): number.isNaN ? .null : self
+        case .boolean(let truth): .integer(truth ? 1 : 0)
+        case .decimal(let number): number.storedNumber ?? .null
+        case .date(let date): AttributeValue.double(date.timeIntervalSinceReferenceDate).stored
+        case .uuid(let uuid): .binary(withUnsafeBytes(of: uuid.uuid) { Data($0) })
+        case .uri(let uri): .string(uri.absoluteString)
+        case .objectID(let id): .integer(id.primaryKey)
+        case .composite: .null
+        }
+    }
+}

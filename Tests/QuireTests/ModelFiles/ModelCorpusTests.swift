@@ -1,0 +1,156 @@
+import Foundation
+import QuireTestSupport
+import Testing
+
+@testable import Quire
+
+/// Models that Xcode made, of many years and many apps.
+@Suite struct ModelCorpusTests {
+    @Test func everyModernModelLoadsAndSurvivesWritingAndReading() throws {
+        let files = Corpus.files { $0.hasSuffix("/contents") }
+        if files.isEmpty {
+            return Corpus.reportSkipped("everyModernModelLoadsAndSurvivesWritingAndReading")
+        }
+        #expect(files.count >= 220)
+        for file in files {
+            do {
+                let model = try ManagedObjectModel(contentsOf: file.path)
+                let layout = try model.layout()
+                #expect(layout.entities.count == model.entities.count, "\(file.path)")
+                for entity in layout.entities {
+                    for relationship in entity.relationships {
+                        // Whatever an inverse leads to leads back.
+                        guard let inverse = layout.inverse(of: relationship) else { continue }
+                        #expect(inverse.description.inverseName == relationship.name)
+                    }
+                }
+                let written = model.modelXML()
+                let read = try ManagedObjectModel(modelXML: written, name: "written")
+                #expect(read == model, "\(file.path)")
+                #expect(read.modelXML() == written, "\(file.path)")
+                #expect(
+                    Set(model.entityVersionHashes().keys) == Set(model.entities.map(\.name)))
+            } catch {
+                Issue.record("\(file.path): \(error)")
+            }
+        }
+    }
+
+    /// The numbers of elements in the corpus, counted by another program.
+    @Test func nothingIsPassedOver() throws {
+        let models = try Corpus.files { $0.hasSuffix("/contents") }
+            .map { try ManagedObjectModel(contentsOf: $0.path) }
+        if models.count != 220 { return Corpus.reportSkipped("nothingIsPassedOver") }
+        let entities = models.flatMap(\.entities)
+        let attributes = entities.flatMap(\.attributes)
+        let relationships = entities.flatMap(\.relationships)
+        #expect(entities.count == 1_153)
+        #expect(entities.filter(\.isAbstract).count == 15)
+        #expect(entities.filter { $0.superentityName != nil }.count == 90)
+        #expect(attributes.count == 9_182)
+        #expect(attributes.filter(\.isOptional).count == 8_475)
+        #expect(attributes.filter { !$0.defaultValue.isNull }.count == 2_275)
+        #expect(attributes.filter { !$0.minimum.isNull }.count == 11)
+        #expect(attributes.filter(\.usesScalarValueType).count == 1_081)
+        #expect(attributes.filter(\.allowsExternalBinaryDataStorage).count == 26)
+        #expect(relationships.count == 2_812)
+        #expect(relationships.filter(\.isToMany).count == 1_200)
+        #expect(relationships.filter(\.isOrdered).count == 28)
+        #expect(relationships.filter { $0.inverseName != nil }.count == 2_765)
+        #expect(relationships.filter { $0.deleteRule == .cascade }.count == 876)
+        #expect(relationships.filter { $0.minimumCount == 1 }.count == 242)
+        #expect(entities.flatMap(\.indexes).flatMap(\.elements).count == 205)
+        #expect(entities.flatMap(\.uniquenessConstraints).flatMap { $0 }.count == 34)
+        #expect(entities.flatMap(\.compoundIndexes).flatMap { $0 }.count == 225)
+        #expect(models.flatMap(\.fetchRequestTemplates).count == 7)
+        #expect(models.flatMap(\.composites).flatMap(\.elements).count == 7)
+        #expect(models.filter { !$0.versionIdentifiers.isEmpty }.count == 42)
+    }
+
+    @Test func everyVersionedModelHasACurrentVersion() throws {
+        let folders = Corpus.files { $0.hasSuffix(".xcdatamodeld") }
+        if folders.isEmpty {
+            return Corpus.reportSkipped("everyVersionedModelHasACurrentVersion")
+        }
+        var loaded = 0
+        var legacy: [String] = []
+        var empty: [String] = []
+        for folder in folders {
+            do {
+                let versions = try ModelVersions(contentsOf: folder.path)
+                #expect(versions.names.contains(versions.currentName))
+                let current = try versions.currentModel()
+                #expect(try ManagedObjectModel(contentsOf: folder.path) == current)
+                for name in versions.names {
+                    do { _ = try versions.model(named: name) } catch let error as QuireError
+                        where error.code == .unsupported
+                    {
+                        Issue.record("\(folder.path), \(name): \(error)")
+                    }
+                }
+                loaded += 1
+            } catch let error as QuireError where error.code == .unsupported {
+                #expect(error.message.contains("Xcode 3"))
+                legacy.append(folder.lastPathComponent)
+            } catch let error as QuireError where error.message.contains("no version") {
+                empty.append(folder.lastPathComponent)
+            } catch {
+                Issue.record("\(folder.path): \(error)")
+            }
+        }
+        // The binary format of Xcode 3.
+        #expect(
+            legacy.sorted() == [
+                "MyModel.xcdatamodeld", "MyModel.xcdatamodeld", "OrganisingCoreData.xcdatamodeld",
+                "Recipes.xcdatamodeld", "XMPPvCard.xcdatamodeld", "weather.xcdatamodeld",
+            ])
+        // Of this one, only the list of versions is in the corpus.
+        #expect(empty == ["RestKitCoreData.xcdatamodeld"])
+        #expect(loaded == folders.count - 1 - legacy.count)
+    }
+
+    @Test func legacyModelsAreCalledUnsupported() {
+        let files = Corpus.files { $0.hasSuffix(".xcdatamodel/elements") }
+        if files.isEmpty { return Corpus.reportSkipped("legacyModelsAreCalledUnsupported") }
+        for file in files {
+            for path in [file.path, file.deletingLastPathComponent().path] {
+                let error = #expect(throws: QuireError.self) {
+                    try ManagedObjectModel(contentsOf: path)
+                }
+                #expect(error?.code == .unsupported)
+                #expect(error?.message.contains("Xcode 3") == true)
+            }
+        }
+    }
+
+    @Test func compiledModelsAreCalledUnsupported() {
+        let files = Corpus.files { $0.hasSuffix(".mom") || $0.hasSuffix(".momd") }
+        if files.isEmpty { return Corpus.reportSkipped("compiledModelsAreCalledUnsupported") }
+        for file in files {
+            let error = #expect(throws: QuireError.self) {
+                try ManagedObjectModel(contentsOf: file.path)
+            }
+            #expect(error?.code == .unsupported, "\(file.path)")
+        }
+    }
+
+    /// Details of a few models, checked by eye.
+    @Test func detailsAreRead() throws {
+        let files = Corpus.files { $0.hasSuffix("/contents") }
+        guard
+            let car = files.first(where: {
+                $0.path.hasSuffix("SampleModel.xcdatamodeld/SampleModel2.xcdatamodel/contents")
+            })
+        else { return Corpus.reportSkipped("detailsAreRead") }
+        let model = try ManagedObjectModel(contentsOf: car.path)
+        let luxury = try #require(model.entity(named: "LuxuryCar"))
+        #expect(luxury.renamingIdentifier == "ExpensiveSportCar")
+        #expect(luxury.superentityName == "SportCar")
+        let limited = try #require(luxury.attributes.first)
+        #expect(limited.defaultValue == .boolean(false))
+        #expect(limited.isOptional)
+        let base = try #require(model.entity(named: "Car"))
+        #expect(base.uniquenessConstraints == [["numberPlate"]])
+        #expect(base.attributes.first { $0.name == "numberPlate" }?.isOptional == false)
+    }
+}
