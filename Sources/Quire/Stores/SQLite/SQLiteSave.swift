@@ -35,7 +35,8 @@ struct SQLiteSave {
         } catch {
             let error = describe(error, object: rows.currentObject)
             undo(after: error.failure)
-            files.remove()
+            // If nobody knows whether the transaction is on disk, it may refer to them after all.
+            if writer.poison == nil { files.remove() }
             throw error.error
         }
         if changes.inserted.count + changes.updated.count > Self.largeCount {
