@@ -145,7 +145,7 @@ private struct ToManyPlace {
             element = FetchScope.ObjectPlace(row: alias, of: step.destination)
         case .nowhere(let tableName):
             table = "\(name: tableName) \(alias)"
-            link = "0"
+            ownerColumn = "0"  // No object has this key.
             element = FetchScope.ObjectPlace(row: alias, of: step.destination)
         case .join(let join):
             table = "\(name: join.tableName) \(alias)"
