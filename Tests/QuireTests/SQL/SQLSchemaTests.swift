@@ -174,13 +174,34 @@ import Testing
         let whole = catalog(fresh)
         let lacking = SQLCatalog(
             entities: whole.entities,
-            tables: whole.tables.values.filter { $0.name != "ZROOM" && $0.name != "Z_4TAGS" })
+            tables: whole.tables.values.filter { $0.name != "ZROOM" && $0.name != "ZTAG" })
         let error = #expect(throws: QuireError.self) {
             try SQLSchema(fresh.layout, catalog: lacking)
         }
         #expect(error?.code == .incompatibleModel)
         #expect(error?.message.contains("ZROOM") == true)
-        #expect(error?.message.contains("party.tags") == true)
+        #expect(error?.message.contains("ZTAG") == true)
+    }
+
+    @Test func toManyRelationshipsWithoutAPlaceAreEmpty() throws {
+        let fresh = SQLSchema(fresh: try SQLiteTestModel.model.layout())
+        let whole = catalog(fresh)
+        let schema = try SQLSchema(
+            fresh.layout,
+            catalog: SQLCatalog(
+                entities: whole.entities,
+                tables: whole.tables.values.filter { $0.name != "Z_4TAGS" }))
+        let missing = schema.missing.map {
+            let entity = schema.layout.entity(number: $0.entityNumber)
+            return "\(entity.name).\(entity.relationships[$0.index].name)"
+        }
+        #expect(missing.sorted() == ["Tag.parties", "party.tags"])
+        let person = try #require(schema.layout.entity(named: "Person"))
+        let tags = try #require(person.relationship(named: "tags"))
+        guard case .nowhere("ZTAG") = schema.toMany(tags, of: person) else {
+            Issue.record("party.tags has a place")
+            return
+        }
     }
 
     @Test func brokenConstraintsNameEntityAndProperties() throws {

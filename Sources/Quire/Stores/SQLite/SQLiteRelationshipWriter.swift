@@ -39,9 +39,21 @@ struct SQLiteRelationshipWriter {
             case .foreignKey(let key) where !key.isInverse:
                 for target in toMany.removed { try clear(target, of: change.objectID, key) }
                 for target in toMany.added { try set(target, of: change.objectID, key) }
+            case .nowhere: throw missing(toMany, of: change)
             case .join, .foreignKey: break
             }
         }
+    }
+
+    private func missing(_ toMany: ToManyChange, of change: ObjectChange) -> QuireError {
+        let name = change.entity.relationships[toMany.relationshipIndex].name
+        return QuireError(
+            .incompatibleModel,
+            "“\(store.storePath)” was made with another model and keeps nothing of “\(change.entity.name)"
+                + ".\(name)”, so it cannot be changed.",
+            subject: .init(
+                entity: change.entity.name, property: name,
+                object: change.objectID.uriRepresentation, file: store.storePath))
     }
 
     private func pair(
@@ -130,7 +142,7 @@ struct SQLiteRelationshipWriter {
                     try $0.bind(objectID.primaryKey, at: 1)
                     try $0.run()
                 }
-            case .foreignKey: break
+            case .foreignKey, .nowhere: break
             }
         }
     }
@@ -170,6 +182,7 @@ struct SQLiteRelationshipWriter {
                 owner = SQLName.quoted(join.sourceColumn)
                 member = SQLName.quoted(join.targetColumn)
                 self.order = SQLName.quoted(order)
+            case .nowhere: return nil
             }
         }
     }
