@@ -3,9 +3,9 @@ public import Quire
 public import QuireDocuments
 
 /// What a document of the crash test contains, as plain values: what is on disk is compared with this.
-public struct CrashContent: Equatable, Sendable {
+struct CrashContent: Equatable, Sendable {
     /// A note, by its number.
-    public struct Note: Equatable, Sendable {
+    struct Note: Equatable, Sendable {
         var title: String
         /// Determines the bytes of the payload, some of which are large enough for a file of their own.
         var payload: Payload
@@ -13,12 +13,12 @@ public struct CrashContent: Equatable, Sendable {
     }
 
     /// Bytes that a seed determines.
-    public struct Payload: Equatable, Sendable {
+    struct Payload: Equatable, Sendable {
         var seed: UInt64
         var size: Int
 
         /// The bytes: the seed, repeated.
-        public var data: Data {
+        var data: Data {
             var data = Data(capacity: size + 8)
             withUnsafeBytes(of: seed.littleEndian) { bytes in
                 while data.count < size { data.append(contentsOf: bytes) }
@@ -27,7 +27,7 @@ public struct CrashContent: Equatable, Sendable {
         }
 
         /// The payload that some bytes are, if they are one.
-        public init?(_ data: Data) {
+        init?(_ data: Data) {
             guard data.count >= 8 else { return nil }
             seed = data.withUnsafeBytes {
                 UInt64(littleEndian: $0.loadUnaligned(as: UInt64.self))
@@ -43,9 +43,9 @@ public struct CrashContent: Equatable, Sendable {
     }
 
     /// The number of saves that led here. An object in the document has it too.
-    public private(set) var saves = 0
-    public private(set) var notes: [Int: Note] = [:]
-    public private(set) var files: [String: Payload] = [:]
+    private(set) var saves = 0
+    private(set) var notes: [Int: Note] = [:]
+    private(set) var files: [String: Payload] = [:]
     private var nextNote = 1
 
     private enum Change {
@@ -56,10 +56,10 @@ public struct CrashContent: Equatable, Sendable {
     }
 
     /// The content before the first save.
-    public init() {}
+    init() {}
 
     /// The model of the document.
-    public static let model = ManagedObjectModel {
+    static let model = ManagedObjectModel {
         Entity("Counter") { Attribute("saves", .integer64).required() }
         Entity("Topic") {
             Attribute("number", .integer64).required()
@@ -113,12 +113,14 @@ public struct CrashContent: Equatable, Sendable {
         }
         if Bool.random(using: &random) {
             changes.append(.writeFile("saves/count", Payload(seed: UInt64(saves + 1), size: 8)))
+            var paths = Set(files.keys)
             for _ in 0..<Int.random(in: 0...2, using: &random) {
                 let path = "folder \(Int.random(in: 0..<3, using: &random))/file"
-                if files[path] != nil, Bool.random(using: &random) {
+                if Bool.random(using: &random), paths.remove(path) != nil {
                     changes.append(.removeFile(path))
                 } else {
                     changes.append(.writeFile(path, payload(&random)))
+                    paths.insert(path)
                 }
             }
         }
@@ -140,11 +142,11 @@ public struct CrashContent: Equatable, Sendable {
     }
 
     /// Advances by a save.
-    public mutating func advance(seed: UInt64) { apply(nextChanges(seed: seed)) }
+    mutating func advance(seed: UInt64) { apply(nextChanges(seed: seed)) }
 
     /// Advances by a save, and changes a document accordingly. It is not saved.
     @MainActor
-    public mutating func advance(seed: UInt64, in document: ManagedDocument) throws {
+    mutating func advance(seed: UInt64, in document: ManagedDocument) throws {
         let changes = nextChanges(seed: seed)
         let context = document.managedObjectContext
         var notes = try Self.objects("Note", "number", in: context)
@@ -180,7 +182,7 @@ public struct CrashContent: Equatable, Sendable {
 
     /// What a document contains. Its bytes are all read, and must be payloads.
     @MainActor
-    public init(of document: ManagedDocument) throws {
+    init(of document: ManagedDocument) throws {
         let context = document.managedObjectContext
         saves = Int(try context.fetch(FetchRequest("Counter")).first?.integer("saves") ?? 0)
         for (number, object) in try Self.objects("Note", "number", in: context) {
@@ -204,7 +206,7 @@ public struct CrashContent: Equatable, Sendable {
     }
 
     /// Whether the document's content is the same. How notes will be numbered does not count.
-    public static func == (left: CrashContent, right: CrashContent) -> Bool {
+    static func == (left: CrashContent, right: CrashContent) -> Bool {
         left.saves == right.saves && left.notes == right.notes && left.files == right.files
     }
 

@@ -1,4 +1,7 @@
+import Foundation
 import Quire
+
+@testable import QuireDocuments
 
 /// The error that a body throws.
 func failure(_ body: () throws -> Void) -> QuireError? {
@@ -10,17 +13,70 @@ func failure(_ body: () throws -> Void) -> QuireError? {
     }
 }
 
-/// Random numbers that a seed determines (SplitMix64).
-struct SeededGenerator: RandomNumberGenerator {
-    private var state: UInt64
+/// The error that a body throws.
+@MainActor
+func failure(_ body: @MainActor () async throws -> Void) async -> QuireError? {
+    do {
+        try await body()
+        return nil
+    } catch {
+        return error as? QuireError
+    }
+}
 
-    init(seed: UInt64) { state = seed }
+/// A model with everything that a document's tests need.
+let notesModel = ManagedObjectModel {
+    Entity("Note") {
+        Attribute("title", .string).required().length(atMost: 40)
+        Attribute("code", .string)
+        Attribute("picture", .binary).externalStorage()
+        Unique("code")
+    }
+}
 
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var value = state
-        value = (value ^ value >> 30) &* 0xBF58_476D_1CE4_E5B9
-        value = (value ^ value >> 27) &* 0x94D0_49BB_1331_11EB
-        return value ^ value >> 31
+/// Everything in a folder: paths with the bytes of files, to see that nothing has changed.
+func contents(ofFolder path: String) throws -> [String: Data] {
+    var contents: [String: Data] = [:]
+    for (name, information) in try FileSystem.contentsOfTree(path) {
+        contents[name] =
+            information.kind == .regular
+            ? try Data(contentsOf: URL(fileURLWithPath: FileSystem.path(path, name))) : Data()
+    }
+    return contents
+}
+
+extension ManagedDocument {
+    /// Adds a note.
+    @discardableResult
+    func addNote(_ title: String, code: String? = nil, picture: Data? = nil) throws -> ManagedObject
+    {
+        let note = try managedObjectContext.insertObject(entityName: "Note")
+        note["title"] = .string(title)
+        note["code"] = code.map { .string($0) } ?? .null
+        note["picture"] = picture.map { .binary($0) } ?? .null
+        return note
+    }
+
+    /// The titles of all notes, sorted.
+    func titles() throws -> [String] {
+        try managedObjectContext.fetch(FetchRequest("Note")).compactMap { $0.string("title") }
+            .sorted()
+    }
+
+    /// Makes a document with one note, saved and closed.
+    static func make(at path: String, titles: [String] = ["first"]) async throws {
+        let document = ManagedDocument(path: path)
+        try await document.create(model: notesModel)
+        for title in titles { try document.addNote(title) }
+        try await document.close()
+    }
+
+    /// The titles in a document on disk.
+    static func titles(at path: String) async throws -> [String] {
+        let document = ManagedDocument(path: path)
+        try await document.open(readOnly: true)
+        let titles = try document.titles()
+        try await document.close()
+        return titles
     }
 }

@@ -153,7 +153,8 @@ extension ManagedDocument {
     }
 
     private func request(_ request: DocumentStateMachine.Request) async throws {
-        try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
+        try await withCheckedThrowingContinuation {
+            (continuation: CheckedContinuation<Void, any Error>) in
             submit(request) { error in
                 if let error {
                     continuation.resume(throwing: error)

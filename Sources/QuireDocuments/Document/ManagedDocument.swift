@@ -264,7 +264,9 @@ open class ManagedDocument {
         let opening =
             named.number == 0 ? Opening(isReadOnly: named.isReadOnly) : openings[named.number - 1]
         let (path, options) = (path, storeOptions)
-        let loaded = try await FileQueue.shared.run { try opening.load(path: path, options: options) }
+        let loaded = try await FileQueue.shared.run {
+            try opening.load(path: path, options: options)
+        }
         let open = OpenDocument(loaded)
         open.changed = { [weak self] in self?.scheduleAutosave() }
         openDocument = open

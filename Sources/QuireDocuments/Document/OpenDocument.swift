@@ -86,26 +86,29 @@ final class OpenDocument {
         undoManager?.didChange = { [weak self] in self?.undoManagerDidChange($0) }
     }
 
+    /// Comes before the context tells of the change, or after it while undoing and redoing.
     private func undoManagerDidChange(_ change: UndoManager.Change) {
         switch change {
-        case .closedGroup: contextChanges.count(.done)
-        case .undone: contextChanges.count(.undone)
-        case .redone: contextChanges.count(.redone)
-        }
-        isChangeCounted = true
-        if change == .closedGroup {
-            // A group of other things than objects: the context will not tell of it.
+        case .closedGroup:
+            contextChanges.count(.done)
+            isChangeCounted = true
+            // If it was a group of other things than objects, the context will not tell of it.
             DispatchQueue.main.async { [weak self] in
                 MainActor.assumeIsolated { self?.isChangeCounted = false }
             }
-        } else {
-            context.processPendingChanges()
+        case .undone:
+            contextChanges.count(.undone)
+            isChangeCounted = false
+        case .redone:
+            contextChanges.count(.redone)
             isChangeCounted = false
         }
         changed()
     }
 
     private func contextDidChange() {
+        let isUndone = context.undoManager.map { $0.isUndoing || $0.isRedoing } ?? false
+        if isUndone { return }
         if !isChangeCounted {
             if context.hasChanges || hasPushedChanges {
                 contextChanges.count(.doneForGood)
@@ -167,7 +170,8 @@ final class OpenDocument {
             ? try await FileQueue.shared.run {
                 try package.content.write(snapshot.content, after: old)
             } : old
-        let records: String?? = changesContent || mustRecordGeneration ? .some(new.map(String.init)) : nil
+        let records: String?? =
+            changesContent || mustRecordGeneration ? .some(new.map(String.init)) : nil
         do {
             try await parent.perform { context in
                 if let record = records {
@@ -195,7 +199,9 @@ final class OpenDocument {
         let certain: Set<QuireError.Code> = [
             .outOfSpace, .readOnly, .validation, .constraintConflict, .mergeConflict,
         ]
-        guard let new, let code = (error as? QuireError)?.code, certain.contains(code) else { return }
+        guard let new, let code = (error as? QuireError)?.code, certain.contains(code) else {
+            return
+        }
         let content = package.content
         try await FileQueue.shared.run { content.discard(new) }
     }

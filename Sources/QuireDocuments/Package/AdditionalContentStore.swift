@@ -111,8 +111,9 @@ struct AdditionalContentStore: Sendable {
     func collectGarbage(except live: Int?) {
         guard let names = try? FileSystem.names(in: layout.additionalContent) else { return }
         for name in names where live == nil || name != live.map(String.init) {
-            guard DocumentPackageLayout.generation(ofFolder: name) != nil
-                || FileSystem.isTemporaryName(name)
+            guard
+                DocumentPackageLayout.generation(ofFolder: name) != nil
+                    || FileSystem.isTemporaryName(name)
             else { continue }
             try? FileSystem.removeTree(FileSystem.path(layout.additionalContent, name))
         }

@@ -34,7 +34,8 @@ final class DocumentLock: Sendable {
             return lock
         }
         throw QuireError(
-            .locked, "“\(layout.path)” is being opened and closed by others all the time; try again.",
+            .locked,
+            "“\(layout.path)” is being opened and closed by others all the time; try again.",
             subject: .init(file: layout.path))
     }
 
@@ -46,7 +47,8 @@ final class DocumentLock: Sendable {
         file.close()
     }
 
-    private static func locked(_ layout: DocumentPackageLayout, _ file: OpenFile) throws -> QuireError
+    private static func locked(_ layout: DocumentPackageLayout, _ file: OpenFile) throws
+        -> QuireError
     {
         let text = String(decoding: (try? file.readToEnd()) ?? Data(), as: UTF8.self)
         let owner = text.split(separator: "\n").first.map { " by \($0)" } ?? ""

@@ -106,7 +106,8 @@ extension DocumentPackage {
                     problems.append(
                         .init(
                             severity: .error, path: FileSystem.path(folder, path),
-                            message: "“\(path)” in the additional content is neither file nor folder."
+                            message:
+                                "“\(path)” in the additional content is neither file nor folder."
                         ))
                 }
             }

@@ -165,7 +165,7 @@ import Testing
         try ArchiveExport(folder: tree, destination: folder.path(name)).run()
         let whole = try FileSystem.contents(of: folder.path(name))
         let seed = UInt64.random(in: 0...UInt64.max)
-        var random = SeededGenerator(seed: seed)
+        var random = SeededRandom(seed: seed)
         for round in 0..<40 {
             var damaged = whole
             let position = Int.random(in: 0..<whole.count, using: &random)

@@ -26,6 +26,11 @@ extension SQLiteStore {
                     try $0.run()
                 }
             }
+            // VACUUM counts up the version of the schema, at this place of the header: a copy of a copy would differ. Nobody
+            // has opened the file yet who could have remembered the version.
+            let file = try OpenFile.open(path, for: .updating)
+            try file.write([0, 0, 0, 1], at: 40)
+            file.close()
             var options = SQLiteStoreOptions()
             options.isReadOnly = true
             // What the copy refers to, not what this store refers to by now.
