@@ -106,6 +106,9 @@ final class OpenDocument {
     }
 
     private func contextDidChange() {
+        // What undo and redo change, the undo manager counts when it is through.
+        let undoManager = context.undoManager
+        if undoManager?.isUndoing == true || undoManager?.isRedoing == true { return }
         if !isChangeCounted {
             if context.hasChanges || hasPushedChanges {
                 contextChanges.count(.doneForGood)
