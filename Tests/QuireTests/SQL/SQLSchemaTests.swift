@@ -76,6 +76,13 @@ import Testing
             FetchIndexDescription(
                 name: "byMystery", elements: [.init(expression: "uppercase(name)")]),
         ]
+        for (name, predicate) in [
+            ("byPart", "rank != nil AND name == \"it's\""), ("byWhole", "name BEGINSWITH \"a\""),
+        ] {
+            var index = FetchIndexDescription(name: name, elements: [.init(propertyName: "rank")])
+            index.partialIndexPredicate = predicate
+            place.indexes.append(index)
+        }
         place.compoundIndexes = [["name", "rank"]]
         let schema = SQLSchema(fresh: try ManagedObjectModel(entities: [place]).layout())
         #expect(
@@ -84,6 +91,8 @@ import Testing
                 "CREATE INDEX Z_Place_old ON ZPLACE (ZOLD COLLATE BINARY ASC)",
                 "CREATE INDEX Z_Place_byRank ON ZPLACE (ZRANK COLLATE BINARY DESC, ZNAME COLLATE BINARY ASC)",
                 "CREATE INDEX Z_Place_byKind ON ZPLACE (Z_ENT COLLATE BINARY ASC, ZOWNER COLLATE BINARY ASC)",
+                "CREATE INDEX Z_Place_byPart ON ZPLACE (ZRANK COLLATE BINARY ASC) WHERE ZRANK IS NOT NULL AND ZNAME = 'it''s'",
+                "CREATE INDEX Z_Place_byWhole ON ZPLACE (ZRANK COLLATE BINARY ASC)",
                 "CREATE INDEX ZPLACE_ZNAME_ZRANK ON ZPLACE (ZNAME, ZRANK)",
             ])
     }
