@@ -133,7 +133,7 @@ struct ObjectImport {
             guard present.isNull || present == value else {
                 throw QuireError(
                     .invalidValue,
-                    "\(destination.name) “\(text(values[0].value))” has the \(name) "
+                    "“\(name)” of \(destination.name) “\(text(values[0].value))” is "
                         + "\(text(present)) already, not \(text(value)).",
                     subject: .init(entity: destination.name, property: name))
             }

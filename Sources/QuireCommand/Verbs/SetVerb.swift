@@ -21,6 +21,7 @@ struct SetVerb: DocumentVerb {
     @OptionGroup var filter: FilterOption
 
     func validate() throws {
+        for word in words where Assignment.isOne(word) { _ = try Assignment(word) }
         if !words.contains(where: Assignment.isOne) {
             throw ValidationError("Say what to set: key=value.")
         }
@@ -70,15 +71,16 @@ struct SetVerb: DocumentVerb {
         let topmost = entities.filter { entity in
             !entities.contains { $0.number == entity.superentityNumber }
         }
-        guard topmost.count == 1 else {
-            let keys = keys.joined(separator: ", ")
-            throw QuireError(
-                topmost.isEmpty ? .unknownKey : .invalidValue,
-                topmost.isEmpty
-                    ? "No entity has the keys \(keys)."
-                    : "\(topmost.map(\.name).joined(separator: ", ")) all have \(keys); name the "
-                        + "entity before --where.")
+        let listed = keys.joined(separator: ", ")
+        guard let entity = topmost.first else {
+            throw QuireError(.unknownKey, "No entity has \(listed).")
         }
-        return topmost[0]
+        guard topmost.count == 1 else {
+            let names = topmost.map(\.name).joined(separator: " and ")
+            throw Failure(
+                sentence: "\(names) have \(listed); name the entity before --where.",
+                status: .usage)
+        }
+        return entity
     }
 }
