@@ -95,7 +95,8 @@ struct ObjectImport {
 
     private func link(
         _ related: ImportRow.Related, of row: ImportRow,
-        _ targets: inout [TargetKey: Target], _ order: inout [(entity: EntityLayout, target: Target)]
+        _ targets: inout [TargetKey: Target],
+        _ order: inout [(entity: EntityLayout, target: Target)]
     ) throws -> Link {
         switch related.objects {
         case .identifiers(let text):
@@ -115,7 +116,8 @@ struct ObjectImport {
     private func target(
         _ values: [(key: String, value: AttributeValue)],
         of relationship: EntityLayout.Relationship, place: String,
-        _ targets: inout [TargetKey: Target], _ order: inout [(entity: EntityLayout, target: Target)]
+        _ targets: inout [TargetKey: Target],
+        _ order: inout [(entity: EntityLayout, target: Target)]
     ) throws -> Target {
         let destination = document.layout.destination(of: relationship)
         let key = TargetKey(

@@ -15,7 +15,8 @@ struct SetVerb: DocumentVerb {
         """
     static let access = DocumentSession.Access.write
 
-    @Argument(help: ArgumentHelp("Identifiers or an entity, and values.", valueName: "ID|ENTITY|k=v"))
+    @Argument(
+        help: ArgumentHelp("Identifiers or an entity, and values.", valueName: "ID|ENTITY|k=v"))
     var words: [String] = []
 
     @OptionGroup var filter: FilterOption
@@ -47,7 +48,9 @@ struct SetVerb: DocumentVerb {
                 try document.context.fetch(FetchRequest(entity.name, predicate: predicate)))
             // A wrong key is wrong even if it would have been set on no object.
             if objects.isEmpty {
-                for assignment in assignments { _ = try assignment.resolved(for: entity, in: document) }
+                for assignment in assignments {
+                    _ = try assignment.resolved(for: entity, in: document)
+                }
             }
         } else {
             objects = try subjects.map { try document.object(named: $0) }
@@ -55,7 +58,9 @@ struct SetVerb: DocumentVerb {
         // Everything is checked before anything is changed; entities may differ from object to object.
         var changes: [String: [PropertyChange]] = [:]
         for entity in Dictionary(grouping: objects, by: \.entity.name).values.map(\.[0].entity) {
-            changes[entity.name] = try assignments.map { try $0.resolved(for: entity, in: document) }
+            changes[entity.name] = try assignments.map {
+                try $0.resolved(for: entity, in: document)
+            }
         }
         for object in objects {
             for change in changes[object.entity.name] ?? [] { try change.apply(to: object) }

@@ -53,8 +53,11 @@ struct Transcript {
     }
 
     /// The same commands with what they print now.
-    func run() throws -> Transcript {
+    ///
+    /// - Parameter preparation: A command to run before the first.
+    func run(after preparation: String? = nil) throws -> Transcript {
         let shell = try CommandShell()
+        if let preparation { _ = try shell.run(preparation) }
         var copy = self
         for index in steps.indices {
             copy.steps[index].output = try shell.run(steps[index].command).lines
@@ -116,8 +119,8 @@ final class CommandShell {
         // Only the store's UUID: those that are values are left alone.
         let normal = output.replacing(folder.path + "/", with: "")
             .replacing(Checkout.path, with: "$ROOT").replacing(
-            #/(x-coredata:\/\/|"storeUUID": "|store SQLite |this one is )[0-9A-F-]{36}/#
-        ) { "\($0.output.1)STORE-UUID" }
+                #/(x-coredata:\/\/|"storeUUID": "|store SQLite |this one is )[0-9A-F-]{36}/#
+            ) { "\($0.output.1)STORE-UUID" }
         return Result(output: normal, code: process.terminationStatus)
     }
 }
