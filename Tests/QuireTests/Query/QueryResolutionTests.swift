@@ -7,7 +7,7 @@ import Testing
     static let failures: [(format: String, code: QuireError.Code, sentence: String)] = [
         (
             "titel == 'x'", .unknownKey,
-            "Work has no property “titel”; did you mean “title” or “subtitle”?"
+            "Work has no property “titel”; did you mean “title”?"
         ),
         ("nonsense == 'x'", .unknownKey, "its properties are: added, author, code"),
         ("author.nme == 'x'", .unknownKey, "Author has no property “nme”; did you mean “name”?"),

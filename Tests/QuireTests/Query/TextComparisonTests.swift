@@ -18,7 +18,7 @@ import Testing
     ]
 
     @Test(arguments: folds)
-    func folds(_ row: (text: String, c: String, d: String, cd: String)) {
+    func foldsCaseAndDiacritics(_ row: (text: String, c: String, d: String, cd: String)) {
         func bytes(_ text: String) -> [UInt8] { Array(text.utf8) }
         #expect(bytes(TextFolding.fold(row.text, [])) == bytes(row.text))
         #expect(bytes(TextFolding.fold(row.text, .caseInsensitive)) == bytes(row.c))
@@ -39,7 +39,7 @@ import Testing
     ]
 
     @Test(arguments: likes)
-    func like(_ row: (pattern: String, text: String, matches: Bool)) {
+    func likeKnowsTwoWildcards(_ row: (pattern: String, text: String, matches: Bool)) {
         let pattern = TextPattern(row.pattern, [])
         #expect(pattern.matches(row.text) == row.matches)
         #expect(TextFunctions.like(pattern: row.pattern, text: row.text, options: 0) == row.matches)

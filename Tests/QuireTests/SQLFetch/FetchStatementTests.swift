@@ -257,6 +257,14 @@ import Testing
         #expect(texts.sql.contains("OR t0.ZTITLE = ?"))
     }
 
+    @Test func moreValuesThanSQLiteTakesAreAnError() throws {
+        let dates = (0..<40_000).map { Date(timeIntervalSinceReferenceDate: Double($0)) }
+        let request = FetchRequest(
+            "Work", predicate: try QueryPredicate(format: "added IN %@", dates))
+        let error = #expect(throws: QuireError.self) { try Self.statement(request) }
+        #expect(error?.code == .unsupported)
+    }
+
     @Test func longChainsStayShallow() throws {
         let parts = (0..<5000).map {
             QueryPredicate.comparison(.init(.key("year"), .equal, .constant(.integer($0))))
