@@ -4,7 +4,7 @@ import Testing
 @testable import Quire
 
 @Suite struct TextComparisonTests {
-    static let folds: [(text: String, c: String, d: String, cd: String)] = [
+    static let foldedTexts: [(text: String, c: String, d: String, cd: String)] = [
         ("Emma", "emma", "Emma", "emma"), ("ÉMMA", "émma", "EMMA", "emma"),
         ("e\u{301}", "e\u{301}", "e", "e"), ("Straße", "straße", "Straße", "straße"),
         ("ΣΑΣ", "σασ", "ΣΑΣ", "σασ"), ("σας", "σασ", "σας", "σασ"),
@@ -17,7 +17,7 @@ import Testing
         ("Ǆǅǆ", "ǆǆǆ", "Ǆǅǆ", "ǆǆǆ"), ("שָׁלוֹם", "שָׁלוֹם", "שלום", "שלום"),
     ]
 
-    @Test(arguments: folds)
+    @Test(arguments: foldedTexts)
     func foldsCaseAndDiacritics(_ row: (text: String, c: String, d: String, cd: String)) {
         func bytes(_ text: String) -> [UInt8] { Array(text.utf8) }
         #expect(bytes(TextFolding.fold(row.text, [])) == bytes(row.text))
