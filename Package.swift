@@ -66,6 +66,12 @@ let package = Package(
             dependencies: ["QuireDocuments", "Quire"],
             path: "Tests/QuireCrashWriter",
             swiftSettings: settings),
+        // The code of README.md, word for word; QuireCommandTests runs it.
+        .executableTarget(
+            name: "ReadmeExample",
+            dependencies: ["QuireDocuments", "Quire"],
+            path: "Tests/ReadmeExample",
+            swiftSettings: settings),
         .target(name: "QuireTestSupport", dependencies: ["Quire"], swiftSettings: settings),
         .testTarget(
             name: "QuireTests", dependencies: ["Quire", "QuireTestSupport"],
@@ -79,7 +85,9 @@ let package = Package(
             swiftSettings: settings),
         .testTarget(
             name: "QuireCommandTests",
-            dependencies: ["QuireCommand", "QuireDocuments", "Quire", "QuireTestSupport"],
+            dependencies: [
+                "QuireCommand", "QuireDocuments", "Quire", "QuireTestSupport", "ReadmeExample",
+            ],
             exclude: ["Fixtures", "Transcripts"],
             swiftSettings: settings),
     ],

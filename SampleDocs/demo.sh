@@ -58,8 +58,7 @@ run quire set Library.quire --where 'title == "Emma"' rating=4.5
 expect "books rated 4.5" 1 "$(quire fetch Library.quire Book --where 'rating == 4.5' --count)"
 
 title "An editing session, fed from a pipe: undo, redo, save"
-emma=$(quire fetch Library.quire Book --where 'title == "Emma"' --json --columns title |
-    sed -nE 's/.*"id": "([^"]*)".*/\1/p')
+emma=$(quire fetch Library.quire Book --where 'title == "Emma"' --columns title | awk 'NR == 2 { print $1 }')
 cat >session <<END
 set $emma title='Emma, or Matchmaking' rating=1
 undo
@@ -73,16 +72,20 @@ save
 fetch Loan --columns book.title,friend.name,dueDate
 quit
 END
-sed 's/^/  | /' session
-run quire open Library.quire <session
+run cat session
+echo "\$ quire open Library.quire < session"
+quire open Library.quire <session
+echo
 expect "Emma's title after undo" 1 "$(quire fetch Library.quire Book --where 'title == "Emma"' --count)"
 expect "friends after undo" 2 "$(quire fetch Library.quire Friend --count)"
 expect "loans" 1 "$(quire fetch Library.quire Loan --count)"
 
-title "Autosave: nobody says save, and the program is killed"
+title "Autosave: nobody says save, then the program is killed"
 coproc session { exec "$quire_program" open Library.quire --autosave 0.2; }
 echo 'insert Friend name=Mary' >&"${session[1]}"
 read -r answer <&"${session[0]}"
+echo "\$ quire open Library.quire --autosave 0.2"
+echo "insert Friend name=Mary"
 echo "$answer"
 saved=0
 for _ in $(seq 100); do
@@ -93,6 +96,8 @@ done
 expect "Mary is in the document" 1 "$saved"
 kill -9 "$session_PID"
 wait "$session_PID" 2>/dev/null || true
+echo "(saved by itself, then killed by signal 9)"
+echo
 run quire fetch Library.quire Friend --columns name,email
 
 title "Is it whole? What is in it?"
@@ -102,13 +107,16 @@ run quire info Library.quire
 title "Packing and unpacking"
 for archive in Library.zip Library.tar.zst; do
     run quire export Library.quire "$archive"
-    run quire extract "$archive" "Copy of $archive.quire"
+    copy=from-${archive#Library.}.quire
+    run quire extract "$archive" "$copy"
     quire dump Library.quire >original.json
-    quire dump "Copy of $archive.quire" >copy.json
-    cmp original.json copy.json || fail "the copy out of $archive differs"
-    echo "The dumps of Library.quire and “Copy of $archive.quire” are equal: $(wc -c <copy.json) bytes."
+    quire dump "$copy" >copy.json
+    cmp original.json copy.json || fail "the document out of $archive differs"
+    echo "The dumps of Library.quire and $copy are equal: $(wc -c <copy.json) bytes."
     echo
 done
+ls -l *.zip *.tar.zst | awk '{ print $5 " bytes", $9 }'
+echo
 run quire info Library.zip
 
 if [ -n "$store" ]; then

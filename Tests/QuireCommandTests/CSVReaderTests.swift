@@ -52,12 +52,13 @@ import Testing
     @Test func unequalRowsAreRefusedWithTheirLine() throws {
         #expect(
             try message(of: "a,b\n1,2\n3\n")
-                == "a.csv, line 3: there are 1 fields where the header has 2.")
+                == "a.csv, line 3: there is 1 field where the header has 2.")
     }
 
     @Test func missingClosingQuoteIsRefusedWhereTheFieldBegins() throws {
         #expect(
-            try message(of: "a,b\n1,\"x\ny\nz") == "a.csv, line 2: field 2 has no closing quotation mark.")
+            try message(of: "a,b\n1,\"x\ny\nz")
+                == "a.csv, line 2: field 2 has no closing quotation mark.")
     }
 
     @Test func textAfterClosingQuoteIsRefused() throws {
@@ -67,7 +68,8 @@ import Testing
     }
 
     @Test func quoteInsidePlainFieldIsRefused() throws {
-        #expect(try message(of: "a\nx\"y\n").hasPrefix("a.csv, line 2: field 1 has a quotation mark"))
+        #expect(
+            try message(of: "a\nx\"y\n").hasPrefix("a.csv, line 2: field 1 has a quotation mark"))
     }
 
     @Test func invalidUTF8IsRefused() throws {

@@ -68,14 +68,38 @@ import Testing
     @Test(arguments: [
         ("", "line 1, column 1: this is not JSON, because it ends where a value must be."),
         ("[1,]", "line 1, column 4: this is not JSON, because no value begins like this."),
-        ("[1 2]", "line 1, column 4: this is not JSON, because a comma or a closing bracket must be here."),
-        ("{\"a\": 1, \"a\": 2}", "line 1, column 10: this is not JSON, because the name “a” is twice in this object."),
-        ("{a: 1}", "line 1, column 2: this is not JSON, because a name in quotation marks must be here."),
-        ("01", "line 1, column 2: this is not JSON, because there is more after the end of the value."),
-        ("\"a\nb\"", "line 1, column 3: this is not JSON, because a control character must be written as an escape."),
-        ("\"\\ud800\"", "line 1, column 2: this is not JSON, because half of a surrogate pair stands alone."),
-        ("\"\\u+123\"", "line 1, column 4: this is not JSON, because four hexadecimal digits must follow \\u."),
-        ("[\n\"abc", "line 2, column 1: this is not JSON, because a text has no closing quotation mark."),
+        (
+            "[1 2]",
+            "line 1, column 4: this is not JSON, because a comma or a closing bracket must be here."
+        ),
+        (
+            "{\"a\": 1, \"a\": 2}",
+            "line 1, column 10: this is not JSON, because the name “a” is twice in this object."
+        ),
+        (
+            "{a: 1}",
+            "line 1, column 2: this is not JSON, because a name in quotation marks must be here."
+        ),
+        (
+            "01",
+            "line 1, column 2: this is not JSON, because there is more after the end of the value."
+        ),
+        (
+            "\"a\nb\"",
+            "line 1, column 3: this is not JSON, because a control character must be written as an escape."
+        ),
+        (
+            "\"\\ud800\"",
+            "line 1, column 2: this is not JSON, because half of a surrogate pair stands alone."
+        ),
+        (
+            "\"\\u+123\"",
+            "line 1, column 4: this is not JSON, because four hexadecimal digits must follow \\u."
+        ),
+        (
+            "[\n\"abc",
+            "line 2, column 1: this is not JSON, because a text has no closing quotation mark."
+        ),
     ])
     func malformedTextIsRefusedWithItsPlace(_ text: String, _ sentence: String) throws {
         #expect(try message(of: text) == "a.json, " + sentence)

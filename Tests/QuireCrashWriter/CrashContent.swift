@@ -1,6 +1,6 @@
-public import Foundation
-public import Quire
-public import QuireDocuments
+import Foundation
+import Quire
+import QuireDocuments
 
 /// What a document of the crash test contains, as plain values: what is on disk is compared with this.
 struct CrashContent: Equatable, Sendable {

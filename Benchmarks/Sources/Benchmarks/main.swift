@@ -4,6 +4,7 @@ func report(_ sentence: String) {
     FileHandle.standardError.write(Data("\(sentence)\n".utf8))
 }
 
+@MainActor
 func runBenchmarks() throws {
     let arguments = Array(CommandLine.arguments.dropFirst())
     if arguments.contains("--help") || arguments.contains("-h") {

@@ -4,57 +4,6 @@
 /// An entity's properties begin with its superentity's, at the same positions. So a slot or relationship
 /// number found in an entity holds in all its sub-entities.
 public final class EntityLayout: Sendable {
-    /// A place for one value: an attribute, an element of a composite attribute, or a to-one relationship.
-    public struct Slot: Sendable {
-        /// The form in which rows keep a value.
-        public enum Storage: UInt8, Sendable {
-            case integer, double, boolean, decimal, string, date, binary, uuid, uri, reference
-            /// In memory only, of any type.
-            case transient
-        }
-
-        /// The slot's position in ``EntityLayout/slots``.
-        public let index: Int
-        /// The property's name; for an element of a composite, the names joined with dots.
-        public let name: String
-        /// The form of the value.
-        public let storage: Storage
-        /// The attribute, or the composite's element; `nil` for a to-one relationship.
-        public let attribute: AttributeDescription?
-        /// The position in ``EntityLayout/relationships`` of a to-one relationship.
-        public let relationshipIndex: Int?
-        /// The number of the entity that declares the property.
-        public let ownerNumber: Int
-        /// Whether stores keep the value.
-        public let isStored: Bool
-        /// Whether the binary value may be kept in a file of its own.
-        public let isExternalCapable: Bool
-    }
-
-    /// A relationship with its other end resolved.
-    public struct Relationship: Sendable {
-        /// The position in ``EntityLayout/relationships``.
-        public let index: Int
-        /// The relationship's name.
-        public var name: String { description.name }
-        /// The model's description.
-        public let description: RelationshipDescription
-        /// The number of the entity that declares it.
-        public let ownerNumber: Int
-        /// The number of the entity it leads to.
-        public let destinationNumber: Int
-        /// The position of the inverse in the destination's relationships.
-        public let inverseIndex: Int?
-        /// The slot of a to-one relationship.
-        public let slot: Int?
-        /// The position among the to-many relationships.
-        public let toManyIndex: Int?
-        /// Whether it leads to any number of objects.
-        public var isToMany: Bool { toManyIndex != nil }
-        /// Whether its objects have an order.
-        public var isOrdered: Bool { description.isToMany && description.isOrdered }
-    }
-
     /// Where a name leads.
     public enum Property: Sendable {
         /// An attribute, or an element of a composite.
@@ -88,12 +37,20 @@ public final class EntityLayout: Sendable {
     public let slots: [Slot]
     /// The storage forms of ``slots``, close together for speed.
     let storages: ContiguousArray<Slot.Storage>
+    /// The slots that can hold identifiers of objects.
+    let identifierSlots: [Int]
+    /// The slots whose values can break a rule of the model; see ``Slot/hasRules``.
+    let ruledSlots: [Slot]
     /// The values of a new object.
     let defaultValues: ContiguousArray<AttributeValue>
     /// The relationships, inherited ones first.
     public let relationships: [Relationship]
     /// The positions in ``relationships`` of the to-many relationships.
     public let toManyRelationships: [Int]
+    /// The to-many relationships that can have too few or too many objects.
+    let countedRelationships: [Relationship]
+    /// Whether an object whose values are of the right types can break a rule of the model.
+    let hasRules: Bool
     /// Uniqueness constraints, inherited ones first, with the number of the entity that declares each.
     public let uniquenessConstraints: [(ownerNumber: Int, properties: [String])]
     /// All properties by name; composite elements by their dotted names too.
@@ -113,9 +70,17 @@ public final class EntityLayout: Sendable {
         self.subtree = number...subtreeEnd
         self.slots = slots
         self.storages = ContiguousArray(slots.map(\.storage))
+        self.identifierSlots =
+            slots.filter { $0.storage == .reference || $0.storage == .transient }.map(\.index)
+        self.ruledSlots = slots.filter { slot in
+            slot.hasRules
+                || slot.relationshipIndex.map { !relationships[$0].description.isOptional } ?? false
+        }
         self.defaultValues = ContiguousArray(slots.map { $0.attribute?.defaultValue ?? .null })
         self.relationships = relationships
         self.toManyRelationships = relationships.filter(\.isToMany).map(\.index)
+        self.countedRelationships = relationships.filter(\.hasCountRules)
+        self.hasRules = !ruledSlots.isEmpty || !countedRelationships.isEmpty
         self.uniquenessConstraints =
             (superentity?.uniquenessConstraints ?? [])
             + description.uniquenessConstraints.map { (number, $0) }

@@ -40,7 +40,8 @@ struct CSVReader {
             let row = try reader.row()
             if let first = rows.first, row.fields.count != first.fields.count {
                 throw reader.error(
-                    "there are \(row.fields.count) fields where the header has "
+                    "there \(row.fields.count == 1 ? "is" : "are") "
+                        + "\(Count.of(row.fields.count, "field")) where the header has "
                         + "\(first.fields.count)", line: row.line)
             }
             rows.append(row)

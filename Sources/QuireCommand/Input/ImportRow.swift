@@ -34,7 +34,9 @@ struct ImportRow {
         let column = column.map { ", column “\($0)”" } ?? ""
         error.message = "\(place)\(column): \(error.message)"
         // An unknown name within a file is the file's fault, not the command line's.
-        if error.code == .unknownKey || error.code == .unknownEntity { error.code = .invalidValue }
+        if [.unknownKey, .unknownEntity, .notFound].contains(error.code) {
+            error.code = .invalidValue
+        }
         return error
     }
 }

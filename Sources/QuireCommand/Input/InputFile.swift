@@ -17,7 +17,10 @@ enum InputFile {
                 .inputOutput, "“\(path)” is a folder, not a file.", subject: .init(file: path))
         }
         do {
-            return try Data(contentsOf: URL(fileURLWithPath: path))
+            // Not Data(contentsOf:), which does not read from pipes and devices.
+            let file = try FileHandle(forReadingFrom: URL(fileURLWithPath: path))
+            defer { try? file.close() }
+            return try file.readToEnd() ?? Data()
         } catch {
             throw QuireError(
                 .inputOutput,

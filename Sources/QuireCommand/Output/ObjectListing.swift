@@ -42,7 +42,8 @@ struct ObjectListing {
             [("id", .left)] + paths.map { ($0.name, $0.isNumber ? .right : .left) })
         for object in objects {
             table.rows.append(
-                [object.objectID.shortDescription] + (try paths.map { try $0.value(of: object).text }))
+                [object.objectID.shortDescription]
+                    + (try paths.map { try $0.value(of: object).text }))
         }
         try document.throwFaultError()
         try output.print(raw: table.text)

@@ -39,13 +39,15 @@ struct PropertyPath {
             }
         }
         guard !steps.isEmpty else {
-            throw QuireError(.unknownKey, "A column has no name.", subject: .init(entity: entity.name))
+            throw QuireError(
+                .unknownKey, "A column has no name.", subject: .init(entity: entity.name))
         }
         self.steps = steps
     }
 
     /// The columns of all of an entity's attributes, composite ones whole.
-    static func attributes(of entity: EntityLayout, in layout: ModelLayout) throws -> [PropertyPath] {
+    static func attributes(of entity: EntityLayout, in layout: ModelLayout) throws -> [PropertyPath]
+    {
         try paths(of: entity, in: layout) { property in
             switch property {
             case .attribute, .composite: true
@@ -68,7 +70,8 @@ struct PropertyPath {
     }
 
     private static func paths(
-        of entity: EntityLayout, in layout: ModelLayout, where condition: (EntityLayout.Property) -> Bool
+        of entity: EntityLayout, in layout: ModelLayout,
+        where condition: (EntityLayout.Property) -> Bool
     ) throws -> [PropertyPath] {
         try entity.propertyNames.filter { entity.properties[$0].map(condition) ?? false }
             .map { try PropertyPath($0, in: entity, of: layout) }

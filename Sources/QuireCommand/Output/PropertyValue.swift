@@ -37,8 +37,8 @@ enum PropertyValue {
             case let other: other.text()
             }
         case .composite(let elements):
-            elements.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value.text)" }
-                .joined(separator: " ")
+            elements.sorted { $0.key < $1.key }.map { ($0.key, $0.value.text) }
+                .filter { !$0.1.isEmpty }.map { "\($0.0)=\($0.1)" }.joined(separator: " ")
         case .object(let id): id?.shortDescription ?? ""
         case .objects(let ids): ids.map(\.shortDescription).joined(separator: ", ")
         case .list(let values): values.map(\.text).joined(separator: ", ")

@@ -86,7 +86,8 @@ struct DocumentCheck {
             report.problems.append(
                 Problem(
                     kind: .count, object: nil,
-                    message: "\(entity.name) has \(count) objects by count but \(ids.count) by list."))
+                    message:
+                        "\(entity.name) has \(count) objects by count but \(ids.count) by list."))
         }
         objects[entity.number] = ids
         report.objects += ids.count

@@ -35,7 +35,9 @@ final class InteractiveSession {
             guard let line = await lines.next() else { break }
             await run(line: line)
         }
-        if isTerminal && !isFinished { try? FileHandle.standardOutput.write(contentsOf: Data("\n".utf8)) }
+        if isTerminal && !isFinished {
+            try? FileHandle.standardOutput.write(contentsOf: Data("\n".utf8))
+        }
     }
 
     private func prompt() {

@@ -95,7 +95,8 @@ struct ObjectImport {
 
     private func link(
         _ related: ImportRow.Related, of row: ImportRow,
-        _ targets: inout [TargetKey: Target], _ order: inout [(entity: EntityLayout, target: Target)]
+        _ targets: inout [TargetKey: Target],
+        _ order: inout [(entity: EntityLayout, target: Target)]
     ) throws -> Link {
         switch related.objects {
         case .identifiers(let text):
@@ -115,7 +116,8 @@ struct ObjectImport {
     private func target(
         _ values: [(key: String, value: AttributeValue)],
         of relationship: EntityLayout.Relationship, place: String,
-        _ targets: inout [TargetKey: Target], _ order: inout [(entity: EntityLayout, target: Target)]
+        _ targets: inout [TargetKey: Target],
+        _ order: inout [(entity: EntityLayout, target: Target)]
     ) throws -> Target {
         let destination = document.layout.destination(of: relationship)
         let key = TargetKey(
@@ -133,7 +135,7 @@ struct ObjectImport {
             guard present.isNull || present == value else {
                 throw QuireError(
                     .invalidValue,
-                    "\(destination.name) “\(text(values[0].value))” has the \(name) "
+                    "“\(name)” of \(destination.name) “\(text(values[0].value))” is "
                         + "\(text(present)) already, not \(text(value)).",
                     subject: .init(entity: destination.name, property: name))
             }

@@ -69,7 +69,8 @@ struct RevertLine: ParsableCommand, SessionLine {
 /// `status`
 struct StatusLine: ParsableCommand, SessionLine {
     static let configuration = CommandConfiguration(
-        commandName: "status", abstract: "Prints what is not saved, and whether undo can do anything.")
+        commandName: "status",
+        abstract: "Prints what is not saved, and whether undo can do anything.")
 
     @Flag(help: "Print JSON.")
     var json = false

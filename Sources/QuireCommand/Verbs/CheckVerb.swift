@@ -4,7 +4,8 @@ import Quire
 /// `quire check PATH`
 struct CheckVerb: DocumentVerb {
     static let name = "check"
-    static let abstract = "Checks that a document is whole: file, counts, values, references, inverses."
+    static let abstract =
+        "Checks that a document is whole: file, counts, values, references, inverses."
     static let discussion = """
         Exit code 4 if anything is wrong. What is checked is the document as it was last saved.
 
@@ -21,7 +22,8 @@ struct CheckVerb: DocumentVerb {
             try output.flush()
             if !check.problems.isEmpty {
                 throw Failure(
-                    sentence: "“\(document.path)” has \(Count.of(check.problems.count, "problem")).",
+                    sentence:
+                        "“\(document.path)” has \(Count.of(check.problems.count, "problem")).",
                     status: .invalidData)
             }
         }

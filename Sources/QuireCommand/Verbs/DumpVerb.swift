@@ -33,7 +33,8 @@ struct DumpVerb: DocumentVerb {
                 try printObjects(of: entity, in: document, output)
             }
             let end = entities.isEmpty ? "" : close + outer
-            try output.print(raw: "\(end)}\(separator)\(outer)\"format\": \"quire-dump/1\"\(close)}\n")
+            try output.print(
+                raw: "\(end)}\(separator)\(outer)\"format\": \"quire-dump/1\"\(close)}\n")
         }
     }
 

@@ -41,7 +41,8 @@ struct ExportCommand: AsyncParsableCommand {
             throw error
         }
         try package.close()
-        let bytes = Int64(try FileManager.default.attributesOfItem(atPath: archive)[.size] as? Int ?? 0)
+        let bytes = Int64(
+            try FileManager.default.attributesOfItem(atPath: archive)[.size] as? Int ?? 0)
         let files = try DocumentPackage.manifest(ofArchive: archive).entries
             .count { !$0.path.hasSuffix("/") }
         if json {

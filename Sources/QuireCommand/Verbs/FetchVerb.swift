@@ -23,7 +23,8 @@ struct FetchVerb: DocumentVerb {
 
     @Option(
         parsing: .unconditional,
-        help: ArgumentHelp("Keys to sort by; one with - before it sorts downwards.", valueName: "k,-k"))
+        help: ArgumentHelp(
+            "Keys to sort by; one with - before it sorts downwards.", valueName: "k,-k"))
     var sort: String?
 
     @Option(help: ArgumentHelp("The greatest number of objects.", valueName: "N"))

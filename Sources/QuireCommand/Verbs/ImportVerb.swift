@@ -5,7 +5,8 @@ import Quire
 /// `quire import PATH ENTITY FILE`
 struct ImportVerb: DocumentVerb {
     static let name = "import"
-    static let abstract = "Adds an object for each row of a CSV file or each object of a JSON array."
+    static let abstract =
+        "Adds an object for each row of a CSV file or each object of a JSON array."
     static let discussion = """
         All rows are added, or none if anything is wrong with one. The first line of a CSV file names the \
         columns; the members of a JSON object do. A column is an attribute, a relationship (identifiers), or \

@@ -96,7 +96,8 @@ struct DocumentInfo {
         var table = TextTable([("entity", .left), ("parent", .left), ("objects", .right)])
         for entity in entities {
             table.rows.append([
-                entity.name, entity.parent ?? "", entity.isAbstract ? "abstract" : "\(entity.count)",
+                entity.name, entity.parent ?? "",
+                entity.isAbstract ? "abstract" : "\(entity.count)",
             ])
         }
         try output.print(raw: table.text)
@@ -109,7 +110,8 @@ struct DocumentInfo {
         if externalData.files > 0 {
             try output.print("")
             try output.print(
-                "External data: \(Count.of(externalData.files, "file")), \(externalData.bytes) bytes")
+                "External data: \(Count.of(externalData.files, "file")), \(externalData.bytes) bytes"
+            )
         }
     }
 }

@@ -21,6 +21,10 @@ struct InsertVerb: DocumentVerb {
     @Argument(help: ArgumentHelp("Values.", valueName: "k=v"))
     var assignments: [String] = []
 
+    func validate() throws {
+        for assignment in assignments { _ = try Assignment(assignment) }
+    }
+
     @MainActor
     func run(on document: DocumentSession) async throws -> Reply {
         let assignments = try assignments.map { try Assignment($0) }

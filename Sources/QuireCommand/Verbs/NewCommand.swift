@@ -14,7 +14,8 @@ struct NewCommand: AsyncParsableCommand {
               quire new Recipes.quire --model Recipes.xcdatamodeld
             """)
 
-    @Argument(help: ArgumentHelp("The package to make; its name ends in .quire.", valueName: "PATH"))
+    @Argument(
+        help: ArgumentHelp("The package to make; its name ends in .quire.", valueName: "PATH"))
     var path: String
 
     @Option(help: ArgumentHelp("A template's name, or its folder.", valueName: "T"))

@@ -15,12 +15,14 @@ struct SetVerb: DocumentVerb {
         """
     static let access = DocumentSession.Access.write
 
-    @Argument(help: ArgumentHelp("Identifiers or an entity, and values.", valueName: "ID|ENTITY|k=v"))
+    @Argument(
+        help: ArgumentHelp("Identifiers or an entity, and values.", valueName: "ID|ENTITY|k=v"))
     var words: [String] = []
 
     @OptionGroup var filter: FilterOption
 
     func validate() throws {
+        for word in words where Assignment.isOne(word) { _ = try Assignment(word) }
         if !words.contains(where: Assignment.isOne) {
             throw ValidationError("Say what to set: key=value.")
         }
@@ -46,7 +48,9 @@ struct SetVerb: DocumentVerb {
                 try document.context.fetch(FetchRequest(entity.name, predicate: predicate)))
             // A wrong key is wrong even if it would have been set on no object.
             if objects.isEmpty {
-                for assignment in assignments { _ = try assignment.resolved(for: entity, in: document) }
+                for assignment in assignments {
+                    _ = try assignment.resolved(for: entity, in: document)
+                }
             }
         } else {
             objects = try subjects.map { try document.object(named: $0) }
@@ -54,7 +58,9 @@ struct SetVerb: DocumentVerb {
         // Everything is checked before anything is changed; entities may differ from object to object.
         var changes: [String: [PropertyChange]] = [:]
         for entity in Dictionary(grouping: objects, by: \.entity.name).values.map(\.[0].entity) {
-            changes[entity.name] = try assignments.map { try $0.resolved(for: entity, in: document) }
+            changes[entity.name] = try assignments.map {
+                try $0.resolved(for: entity, in: document)
+            }
         }
         for object in objects {
             for change in changes[object.entity.name] ?? [] { try change.apply(to: object) }
@@ -70,15 +76,16 @@ struct SetVerb: DocumentVerb {
         let topmost = entities.filter { entity in
             !entities.contains { $0.number == entity.superentityNumber }
         }
-        guard topmost.count == 1 else {
-            let keys = keys.joined(separator: ", ")
-            throw QuireError(
-                topmost.isEmpty ? .unknownKey : .invalidValue,
-                topmost.isEmpty
-                    ? "No entity has the keys \(keys)."
-                    : "\(topmost.map(\.name).joined(separator: ", ")) all have \(keys); name the "
-                        + "entity before --where.")
+        let listed = keys.joined(separator: ", ")
+        guard let entity = topmost.first else {
+            throw QuireError(.unknownKey, "No entity has \(listed).")
         }
-        return topmost[0]
+        guard topmost.count == 1 else {
+            let names = topmost.map(\.name).joined(separator: " and ")
+            throw Failure(
+                sentence: "\(names) have \(listed); name the entity before --where.",
+                status: .usage)
+        }
+        return entity
     }
 }

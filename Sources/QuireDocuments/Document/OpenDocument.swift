@@ -107,6 +107,7 @@ final class OpenDocument {
     }
 
     private func contextDidChange() {
+        // What undo and redo change, the undo manager counts when it is through.
         let isUndone = context.undoManager.map { $0.isUndoing || $0.isRedoing } ?? false
         if isUndone { return }
         if !isChangeCounted {

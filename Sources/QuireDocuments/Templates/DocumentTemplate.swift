@@ -23,7 +23,8 @@ public struct DocumentTemplate: Sendable, Hashable {
     ///   model.
     public init(contentsOf path: String) throws {
         var isFolder: ObjCBool = false
-        guard FileManager.default.fileExists(atPath: path, isDirectory: &isFolder), isFolder.boolValue
+        guard FileManager.default.fileExists(atPath: path, isDirectory: &isFolder),
+            isFolder.boolValue
         else {
             throw QuireError(
                 .notFound, "There is no template folder “\(path)”.", subject: .init(file: path))
@@ -37,9 +38,10 @@ public struct DocumentTemplate: Sendable, Hashable {
         }
         let description = try? String(
             contentsOfFile: path + "/Description.txt", encoding: .utf8)
-        summary = (description ?? "").split(whereSeparator: \.isNewline).first.map {
-            $0.trimmingCharacters(in: .whitespaces)
-        } ?? ""
+        summary =
+            (description ?? "").split(whereSeparator: \.isNewline).first.map {
+                $0.trimmingCharacters(in: .whitespaces)
+            } ?? ""
     }
 
     private static func isTemplate(_ path: String) -> Bool {
@@ -121,8 +123,9 @@ extension DocumentTemplate {
         if let given = ProcessInfo.processInfo.environment["QUIRE_TEMPLATES"], !given.isEmpty {
             return given
         }
-        guard let program = try? FileManager.default.destinationOfSymbolicLink(
-            atPath: "/proc/self/exe")
+        guard
+            let program = try? FileManager.default.destinationOfSymbolicLink(
+                atPath: "/proc/self/exe")
         else { return nil }
         return folder(above: program)
     }

@@ -1,58 +1,63 @@
 import Foundation
 import QuireTestSupport
 
-/// What somebody typed and saw: lines that begin with `$ ` are run by a shell, those below are what it printed,
-/// on standard output and standard error together; `[4]` on a line of its own is an exit code other than 0.
+/// What somebody typed and saw: lines that begin with `$ ` are run by a shell (`> ` goes on with a command), those
+/// below are what it printed, on standard output and standard error together; `[4]` on a line of its own is an
+/// exit code other than 0. Lines that begin with `# ` explain; empty lines before them or before a command are
+/// no output.
 ///
 /// The shell starts in a new folder, finds `quire` and the templates, and has the checkout in `$ROOT`. UUIDs of
 /// stores differ from run to run and are written as `STORE-UUID`.
 struct Transcript {
     /// A command and what it prints.
     struct Step {
-        /// Lines to leave as they are: prose before the command.
-        var prose: [String]
+        /// What stands before the command: explanations and empty lines.
+        var before: [String]
         var command: String
         var output: [String]
     }
 
     var steps: [Step] = []
-    /// Lines after the last command's output.
+    /// What stands after the last command's output.
     var end: [String] = []
 
-    /// Reads a transcript. An empty line ends a command's output; what follows is prose up to the next command.
+    /// Reads a transcript.
     init(_ text: String) {
-        var prose: [String] = []
-        var isOutput = false
+        var before: [String] = []
         for line in text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init) {
             if line.hasPrefix("$ ") {
-                steps.append(Step(prose: prose, command: String(line.dropFirst(2)), output: []))
-                prose = []
-                isOutput = true
-            } else if isOutput && line.hasPrefix("> ") && steps[steps.count - 1].output.isEmpty {
+                steps.append(Step(before: before, command: String(line.dropFirst(2)), output: []))
+                before = []
+            } else if line.isEmpty || line.hasPrefix("# ") || steps.isEmpty {
+                before.append(line)
+            } else if line.hasPrefix("> "), steps[steps.count - 1].output.isEmpty {
                 steps[steps.count - 1].command += "\n" + line.dropFirst(2)
-            } else if isOutput && !line.isEmpty {
-                steps[steps.count - 1].output.append(line)
             } else {
-                isOutput = false
-                prose.append(line)
+                // Empty lines were the output's after all.
+                steps[steps.count - 1].output += before + [line]
+                before = []
             }
         }
-        end = prose
+        end = before
     }
 
     /// The text it was read from.
     var text: String {
         let lines = steps.flatMap { step in
-            step.prose
-                + step.command.split(separator: "\n", omittingEmptySubsequences: false).enumerated()
-                .map { ($0.offset == 0 ? "$ " : "> ") + $0.element } + step.output
+            let command = step.command.split(separator: "\n", omittingEmptySubsequences: false)
+            return step.before
+                + command.enumerated().map { ($0.offset == 0 ? "$ " : "> ") + $0.element }
+                + step.output
         }
         return (lines + end).joined(separator: "\n")
     }
 
     /// The same commands with what they print now.
-    func run() throws -> Transcript {
+    ///
+    /// - Parameter preparation: A command to run before the first.
+    func run(after preparation: String? = nil) throws -> Transcript {
         let shell = try CommandShell()
+        if let preparation { _ = try shell.run(preparation) }
         var copy = self
         for index in steps.indices {
             copy.steps[index].output = try shell.run(steps[index].command).lines
@@ -75,7 +80,7 @@ final class CommandShell {
         var lines: [String] {
             var lines = output.split(separator: "\n", omittingEmptySubsequences: false)
                 .map(String.init)
-            if lines.last == "" { lines.removeLast() }
+            while lines.last == "" { lines.removeLast() }
             return lines + (code == 0 ? [] : ["[\(code)]"])
         }
     }
@@ -114,8 +119,8 @@ final class CommandShell {
         // Only the store's UUID: those that are values are left alone.
         let normal = output.replacing(folder.path + "/", with: "")
             .replacing(Checkout.path, with: "$ROOT").replacing(
-            #/(x-coredata:\/\/|"storeUUID": "|store SQLite )[0-9A-F-]{36}/#
-        ) { "\($0.output.1)STORE-UUID" }
+                #/(x-coredata:\/\/|"storeUUID": "|store SQLite |this one is )[0-9A-F-]{36}/#
+            ) { "\($0.output.1)STORE-UUID" }
         return Result(output: normal, code: process.terminationStatus)
     }
 }

@@ -1,31 +1,10 @@
 import Foundation
 import Quire
-
-/// A generator of random numbers that a seed repeats.
-struct SeededGenerator: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {
-        // SplitMix64.
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
-    }
-
-    /// A seed of the environment's, to repeat a failure, or a new one.
-    static func seed() -> UInt64 {
-        ProcessInfo.processInfo.environment["QUIRE_TEST_SEED"].flatMap { UInt64($0) }
-            ?? UInt64.random(in: 0...UInt64.max)
-    }
-}
+import QuireTestSupport
 
 /// Makes predicates of every shape, whether they make sense for an entity or not.
 struct RandomPredicates {
-    var generator: SeededGenerator
+    var generator: SeededRandom
 
     mutating func predicate(depth: Int = 4) -> QueryPredicate {
         switch Int.random(in: 0..<(depth > 0 ? 10 : 5), using: &generator) {

@@ -76,6 +76,13 @@ import Testing
             FetchIndexDescription(
                 name: "byMystery", elements: [.init(expression: "uppercase(name)")]),
         ]
+        for (name, predicate) in [
+            ("byPart", "rank != nil AND name == \"it's\""), ("byWhole", "name BEGINSWITH \"a\""),
+        ] {
+            var index = FetchIndexDescription(name: name, elements: [.init(propertyName: "rank")])
+            index.partialIndexPredicate = predicate
+            place.indexes.append(index)
+        }
         place.compoundIndexes = [["name", "rank"]]
         let schema = SQLSchema(fresh: try ManagedObjectModel(entities: [place]).layout())
         #expect(
@@ -84,6 +91,8 @@ import Testing
                 "CREATE INDEX Z_Place_old ON ZPLACE (ZOLD COLLATE BINARY ASC)",
                 "CREATE INDEX Z_Place_byRank ON ZPLACE (ZRANK COLLATE BINARY DESC, ZNAME COLLATE BINARY ASC)",
                 "CREATE INDEX Z_Place_byKind ON ZPLACE (Z_ENT COLLATE BINARY ASC, ZOWNER COLLATE BINARY ASC)",
+                "CREATE INDEX Z_Place_byPart ON ZPLACE (ZRANK COLLATE BINARY ASC) WHERE ZRANK IS NOT NULL AND ZNAME = 'it''s'",
+                "CREATE INDEX Z_Place_byWhole ON ZPLACE (ZRANK COLLATE BINARY ASC)",
                 "CREATE INDEX ZPLACE_ZNAME_ZRANK ON ZPLACE (ZNAME, ZRANK)",
             ])
     }
@@ -174,13 +183,34 @@ import Testing
         let whole = catalog(fresh)
         let lacking = SQLCatalog(
             entities: whole.entities,
-            tables: whole.tables.values.filter { $0.name != "ZROOM" && $0.name != "Z_4TAGS" })
+            tables: whole.tables.values.filter { $0.name != "ZROOM" && $0.name != "ZTAG" })
         let error = #expect(throws: QuireError.self) {
             try SQLSchema(fresh.layout, catalog: lacking)
         }
         #expect(error?.code == .incompatibleModel)
         #expect(error?.message.contains("ZROOM") == true)
-        #expect(error?.message.contains("party.tags") == true)
+        #expect(error?.message.contains("ZTAG") == true)
+    }
+
+    @Test func toManyRelationshipsWithoutAPlaceAreEmpty() throws {
+        let fresh = SQLSchema(fresh: try SQLiteTestModel.model.layout())
+        let whole = catalog(fresh)
+        let schema = try SQLSchema(
+            fresh.layout,
+            catalog: SQLCatalog(
+                entities: whole.entities,
+                tables: whole.tables.values.filter { $0.name != "Z_4TAGS" }))
+        let missing = schema.missing.map {
+            let entity = schema.layout.entity(number: $0.entityNumber)
+            return "\(entity.name).\(entity.relationships[$0.index].name)"
+        }
+        #expect(missing.sorted() == ["Tag.parties", "party.tags"])
+        let person = try #require(schema.layout.entity(named: "Person"))
+        let tags = try #require(person.relationship(named: "tags"))
+        guard case .nowhere("ZTAG") = schema.toMany(tags, of: person) else {
+            Issue.record("party.tags has a place")
+            return
+        }
     }
 
     @Test func brokenConstraintsNameEntityAndProperties() throws {

@@ -42,7 +42,7 @@ final class QuireEngine: Engine {
             }
             for number in 0..<dataset.count {
                 let values = dataset[number]
-                let note = try context.insertObject(entityName: "Note")
+                let note = try context.insertObject(slots.entity)
                 try slots.set(values, of: note)
                 try note.setObject(folders[values.folder], through: slots.folder)
                 if withTags {
@@ -149,6 +149,7 @@ final class QuireEngine: Engine {
 
 /// The places of a note's values, looked up once.
 struct NoteSlots {
+    let entity: EntityLayout
     let title: Int
     let body: Int
     let created: Int
@@ -173,6 +174,7 @@ struct NoteSlots {
             }
             return relationship
         }
+        entity = note
         title = try slot("title")
         body = try slot("body")
         created = try slot("created")

@@ -30,8 +30,8 @@ extension ManagedObjectContext {
         }
         precondition(
             objectID.entityNumber >= 1 && objectID.entityNumber <= layout.entities.count
-                && (objectID.isTemporary || objectID.store === source.storeIdentity
-                    || objectID.store.uuid == source.storeIdentity.uuid),
+                && (objectID.isTemporary || objectID.store === storeIdentity
+                    || objectID.store.uuid == storeIdentity.uuid),
             "\(objectID) is not an object of this context's store.")
         return makeObject(objectID, layout.entity(number: objectID.entityNumber))
     }
@@ -50,7 +50,7 @@ extension ManagedObjectContext {
             }
             return object
         }
-        guard objectID.isTemporary || objectID.store.uuid == source.storeIdentity.uuid,
+        guard objectID.isTemporary || objectID.store.uuid == storeIdentity.uuid,
             let snapshot = try source.row(for: objectID)
         else { throw notFound(objectID) }
         let object = object(for: snapshot)
@@ -124,7 +124,7 @@ extension ManagedObjectContext {
 
     func objectID(bits: UInt64) -> ManagedObjectID {
         ManagedObjectID(
-            bits: bits, store: bits >> 63 == 1 ? source.temporaryIdentity : source.storeIdentity)
+            bits: bits, store: bits >> 63 == 1 ? temporaryIdentity : storeIdentity)
     }
 
     // MARK: As a source for faults and children
@@ -173,7 +173,7 @@ extension ManagedObjectContext {
     /// Rows of objects with the values they have here.
     func rowSet(of objects: [ManagedObject]) throws -> RowSet {
         var builder = RowSetBuilder(
-            layout: layout, store: source.storeIdentity,
+            layout: layout, store: storeIdentity,
             externalData: objects.lazy.compactMap { $0.chunk?.externalData }.first)
         builder.reserveCapacity(objects.count)
         for object in objects {

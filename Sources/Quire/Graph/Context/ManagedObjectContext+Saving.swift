@@ -32,18 +32,24 @@ extension ManagedObjectContext {
     /// - Throws: ``QuireError`` with code `storeUnavailable`.
     public func obtainPermanentIDs(for objects: [ManagedObject]) throws {
         checkQueue()
-        var byEntity: OrderedDictionary<Int, [ManagedObject]> = [:]
+        var groups: [(entity: EntityLayout, objects: [ManagedObject])] = []
         for object in objects where object.objectID.isTemporary && object.context === self {
-            byEntity[object.entity.number, default: []].append(object)
+            // Most often the last group's entity again: programs insert objects kind by kind, or a few kinds.
+            if let index = groups.lastIndex(where: { $0.entity === object.entity }) {
+                groups[index].objects.append(object)
+            } else {
+                groups.append((object.entity, [object]))
+            }
         }
-        if byEntity.isEmpty { return }
+        if groups.isEmpty { return }
         // All identifiers are at hand before any object changes.
-        let reserved = try byEntity.map {
-            try source.reserveObjectIDs(for: layout.entity(number: $0.key), count: $0.value.count)
+        let reserved = try groups.map {
+            try source.reserveObjectIDs(for: $0.entity, count: $0.objects.count)
         }
         var replaced: [(bits: UInt64, object: ManagedObject)] = []
-        for (objects, ids) in zip(byEntity.values, reserved) {
-            for (object, id) in zip(objects, ids) {
+        replaced.reserveCapacity(groups.reduce(0) { $0 + $1.objects.count })
+        for (group, ids) in zip(groups, reserved) {
+            for (object, id) in zip(group.objects, ids) {
                 replaced.append((object.objectID.bits, object))
                 if undoManager != nil { permanentIDs[object.objectID.bits] = id }
                 identityMap.insert(object, for: id.bits)
@@ -52,7 +58,9 @@ extension ManagedObjectContext {
         }
         // Objects still have their entry under the temporary identifier, which finds the permanent one.
         for object in tracked where !object.entity.relationships.isEmpty {
-            object.edits?.replaceIDs { identityMap.find($0.bits)?.objectID ?? $0 }
+            object.edits?.replaceIDs(in: object.entity.identifierSlots) {
+                identityMap.find($0.bits)?.objectID ?? $0
+            }
         }
         for (bits, object) in replaced { identityMap.remove(bits, object) }
     }

@@ -6,6 +6,7 @@ extension ManagedObjectContext {
     func validatePendingChanges() throws {
         var failures: [QuireError] = []
         for object in tracked {
+            if !object.entity.hasRules && object.state.contains(.live) { continue }
             if object.isDeleted {
                 failures += denials(of: object)
             } else if object.isInserted {
@@ -34,7 +35,7 @@ extension ManagedObject {
     final func validationFailures(all: Bool) -> [QuireError] {
         var failures: [QuireError] = []
         guard let edits else { return failures }
-        for slot in entity.slots where all || edits.changed.contains(slot.index) {
+        for slot in entity.ruledSlots where all || edits.changed.contains(slot.index) {
             if let attribute = slot.attribute {
                 // An external value that has not changed need not be read to be checked.
                 if slot.isExternalCapable && !edits.own.contains(slot.index) { continue }
@@ -51,9 +52,9 @@ extension ManagedObject {
                 }
             }
         }
-        for (position, index) in entity.toManyRelationships.enumerated() {
-            if all || toManyState(position).hasChanges {
-                failures += countFailures(of: entity.relationships[index])
+        for relationship in entity.countedRelationships {
+            if all || relationship.toManyIndex.map({ toManyState($0).hasChanges }) == true {
+                failures += countFailures(of: relationship)
             }
         }
         return failures
@@ -61,8 +62,6 @@ extension ManagedObject {
 
     private func countFailures(of relationship: EntityLayout.Relationship) -> [QuireError] {
         let description = relationship.description
-        let isBounded = description.minimumCount > 0 || description.maximumCount > 0
-        guard !description.isOptional || isBounded else { return [] }
         let count = members(of: relationship).count
         if count == 0 {
             return description.isOptional

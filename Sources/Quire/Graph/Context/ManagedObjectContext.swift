@@ -35,7 +35,7 @@ public final class ManagedObjectContext {
     /// The context that this one saves to; `nil` if it saves to the store.
     public let parent: PrivateQueueContext?
     /// The model.
-    public var layout: ModelLayout { source.layout }
+    public let layout: ModelLayout
     /// Registers what takes changes back, if there is one. A new context has none. Setting one, or `nil`,
     /// leaves what the old one has registered.
     public var undoManager: UndoManager? {
@@ -54,13 +54,17 @@ public final class ManagedObjectContext {
     package var changeHandler: (() -> Void)?
 
     let source: any ObjectSource
+    /// What the identifiers of stored objects share; as ``source`` has it, which is slower to ask.
+    let storeIdentity: StoreIdentity
+    /// What the identifiers of new objects share.
+    let temporaryIdentity: StoreIdentity
     let queueMarker: QueueMarker
-    var identityMap = IdentityMap()
+    @exclusivity(unchecked) var identityMap = IdentityMap()
     /// Changed objects, in the order they were first changed. Retains them.
-    var tracked: ContiguousArray<ManagedObject> = []
+    @exclusivity(unchecked) var tracked: ContiguousArray<ManagedObject> = []
     /// What takes back the changes of the present user event.
-    private(set) var eventLog: [ChangeOperation] = []
-    private var eventHasChanges = false
+    @exclusivity(unchecked) private(set) var eventLog: [ChangeOperation] = []
+    @exclusivity(unchecked) private var eventHasChanges = false
     var isRestoring = false
     /// The permanent identifiers of objects that a log may know by temporary ones.
     var permanentIDs: [UInt64: ManagedObjectID] = [:]
@@ -75,6 +79,9 @@ public final class ManagedObjectContext {
     ) {
         self.concurrencyType = concurrencyType
         self.source = source
+        layout = source.layout
+        storeIdentity = source.storeIdentity
+        temporaryIdentity = source.temporaryIdentity
         self.parent = parent
         self.queueMarker = queueMarker
     }
@@ -200,7 +207,7 @@ public final class ManagedObjectContext {
         }
         let serial = Self.temporarySerial.wrappingAdd(1, ordering: .relaxed).newValue
         let id = ManagedObjectID(
-            temporaryOf: entity.number, serial: serial, model: source.temporaryIdentity)
+            temporaryOf: entity.number, serial: serial, model: temporaryIdentity)
         let object = ManagedObject(
             objectID: id, entity: entity, context: self, state: [.live, .realized])
         object.edits = ObjectEdits(defaultValues: entity.defaultValues)

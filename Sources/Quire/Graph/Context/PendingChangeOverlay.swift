@@ -31,7 +31,7 @@ struct PendingChangeOverlay {
 
     func rows() throws -> RowSet {
         let resolved = try ResolvedQuery(
-            request, in: context.layout, store: context.source.storeIdentity)
+            request, in: context.layout, store: context.storeIdentity)
         var wide = request
         wide.fetchLimit = 0
         wide.fetchOffset = 0
@@ -162,7 +162,7 @@ struct PendingChangeOverlay {
         }
         return RowSet(
             chunks: found.chunks + packed.chunks, locations: locations, layout: context.layout,
-            store: context.source.storeIdentity)
+            store: context.storeIdentity)
     }
 }
 

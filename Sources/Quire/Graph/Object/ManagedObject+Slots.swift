@@ -127,20 +127,21 @@ extension ManagedObject {
     ///
     /// - Throws: ``QuireError`` with code `invalidValue` if the value is not of the attribute's type.
     public final func setValue(_ value: AttributeValue, at slot: Int) throws {
-        guard let attribute = entity.slots[slot].attribute else {
-            throw QuireError(
-                .invalidValue,
-                "“\(entity.slots[slot].name)” of \(entity.name) is a relationship; set an object.",
-                subject: .init(entity: entity.name, property: entity.slots[slot].name))
-        }
-        let value = try attribute.coerce(value, entity: entity.name)
-        requireContext().willChange(self)
-        write(value, at: slot)
+        let value = try entity.slots[slot].coerce(value, in: entity)
+        let context = requireContext()
+        context.willChange(self)
+        write(value, at: slot, in: context)
     }
 
     /// Changes a slot and logs it for undo, without regard to inverses.
     final func write(_ value: AttributeValue, at slot: Int) {
-        let context = requireContext()
+        write(value, at: slot, in: requireContext())
+    }
+
+    @inline(__always)
+    private final func write(
+        _ value: AttributeValue, at slot: Int, in context: ManagedObjectContext
+    ) {
         if context.logsChanges {
             context.log(.value(self, slot: slot, value: self.value(at: slot)))
         }

@@ -34,18 +34,18 @@ open class ManagedObject {
     }
 
     /// The object's identifier: temporary until it is saved.
-    public final internal(set) var objectID: ManagedObjectID
+    @exclusivity(unchecked) public final internal(set) var objectID: ManagedObjectID
     /// The object's entity.
     public final let entity: EntityLayout
     /// Not retained: the context clears it when it goes, and outlives every use of the object otherwise.
-    unowned(unsafe) final var context: ManagedObjectContext?
+    @exclusivity(unchecked) unowned(unsafe) final var context: ManagedObjectContext?
     /// The row that holds the values which `edits` does not.
-    final var chunk: RowChunk?
-    final var rowOffset: UInt32 = 0
+    @exclusivity(unchecked) final var chunk: RowChunk?
+    @exclusivity(unchecked) final var rowOffset: UInt32 = 0
     /// The version of the row; the optimistic lock.
-    final var version: UInt32 = 0
-    final var state: State
-    final var edits: ObjectEdits?
+    @exclusivity(unchecked) final var version: UInt32 = 0
+    @exclusivity(unchecked) final var state: State
+    @exclusivity(unchecked) final var edits: ObjectEdits?
 
     init(
         objectID: ManagedObjectID, entity: EntityLayout, context: ManagedObjectContext, state: State
@@ -157,5 +157,5 @@ extension ManagedObject {
     }
 
     /// What the identifiers in the object's row belong to.
-    final var rowIdentity: StoreIdentity { context?.source.storeIdentity ?? objectID.store }
+    final var rowIdentity: StoreIdentity { context?.storeIdentity ?? objectID.store }
 }

@@ -2,15 +2,15 @@
 /// to-many relationships. An object that was only read has none.
 final class ObjectEdits {
     /// Values by slot. Only those in `own` mean anything.
-    var values: ContiguousArray<AttributeValue>
+    @exclusivity(unchecked) var values: ContiguousArray<AttributeValue>
     /// The slots whose value is in `values` rather than in the object's row.
-    var own: SlotMask
+    @exclusivity(unchecked) var own: SlotMask
     /// The slots changed since the last save.
-    var changed = SlotMask()
+    @exclusivity(unchecked) var changed = SlotMask()
     /// `values` and `own` as of the last save, while there are changes.
-    var committed: (values: ContiguousArray<AttributeValue>, own: SlotMask)?
+    @exclusivity(unchecked) var committed: (values: ContiguousArray<AttributeValue>, own: SlotMask)?
     /// By position among the to-many relationships. Empty until one is asked for.
-    var toMany: ContiguousArray<ToManyState> = []
+    @exclusivity(unchecked) var toMany: ContiguousArray<ToManyState> = []
 
     /// The edits of an object with a row.
     init(slotCount: Int) {
@@ -50,9 +50,9 @@ final class ObjectEdits {
         for index in toMany.indices { toMany[index].rollBack() }
     }
 
-    /// Replaces temporary identifiers in references and to-many relationships.
-    func replaceIDs(_ replacement: (ManagedObjectID) -> ManagedObjectID) {
-        for slot in values.indices {
+    /// Replaces temporary identifiers in slots that may hold some, and in to-many relationships.
+    func replaceIDs(in slots: [Int], _ replacement: (ManagedObjectID) -> ManagedObjectID) {
+        for slot in slots {
             if case .objectID(let id) = values[slot], id.isTemporary {
                 values[slot] = .objectID(replacement(id))
             }

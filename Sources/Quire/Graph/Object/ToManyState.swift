@@ -31,25 +31,30 @@ struct ToManyState {
     /// Puts an object in, at a position or last. Returns whether it was not there.
     mutating func insert(_ id: ManagedObjectID, at index: Int?, ordered: Bool) -> Bool {
         if members != nil {
-            if members?.contains(id) == true { return false }
-            if ordered { rememberOrder() }
-            if let index { members?.insert(id, at: index) } else { members?.append(id) }
-        } else if added.contains(id) {
-            return false
+            if ordered || index != nil {
+                if members?.contains(id) == true { return false }
+                if ordered { rememberOrder() }
+            }
+            if let index {
+                members?.insert(id, at: index)
+            } else if members?.append(id).inserted == false {
+                return false
+            }
         }
-        if removed.remove(id) == nil { added.append(id) }
-        return true
+        if !removed.isEmpty && removed.remove(id) != nil { return true }
+        return added.append(id).inserted
     }
 
     /// Takes an object out. Returns its position (`nil` while the contents are a fault) if it was or may have
     /// been there.
     mutating func remove(_ id: ManagedObjectID, ordered: Bool) -> (index: Int?, Void)? {
         var index: Int?
-        if let members {
-            guard let position = members.firstIndex(of: id) else { return nil }
+        if members != nil {
+            // Not bound to a name: a second reference would have the removal copy the set.
+            guard let position = members?.firstIndex(of: id) else { return nil }
             index = position
             if ordered { rememberOrder() }
-            self.members?.remove(at: position)
+            members?.remove(at: position)
         } else if removed.contains(id) {
             return nil
         }

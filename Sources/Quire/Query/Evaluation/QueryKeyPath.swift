@@ -118,7 +118,7 @@ enum CloseNames {
     /// Names that differ by case or by few letters, the closest first, at most three.
     static func of(_ name: String, among names: [String]) -> [String] {
         let wanted = Array(name.lowercased())
-        let bound = max(1, wanted.count / 3)
+        let bound = max(1, (wanted.count + 1) / 3)
         return names.map { (distance(wanted, Array($0.lowercased())), $0) }
             .filter { $0.0 <= bound }.sorted { $0 < $1 }.prefix(3).map(\.1)
     }

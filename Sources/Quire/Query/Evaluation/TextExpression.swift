@@ -25,8 +25,8 @@ final class TextExpression: Sendable {
         let flags: NSRegularExpression.Options =
             options.contains(.caseInsensitive) ? .caseInsensitive : []
         do {
-            // Alone first, lest "a)(b" become valid within the parentheses.
-            _ = try NSRegularExpression(pattern: source, options: flags)
+            // Alone first, lest "a)(b" become valid within the parentheses. Nothing alone is no pattern to ICU.
+            if !source.isEmpty { _ = try NSRegularExpression(pattern: source, options: flags) }
             // The second form is for a pattern that ends with a comment.
             expression =
                 try (try? NSRegularExpression(pattern: #"\A(?:\#(source))\z"#, options: flags))

@@ -4,10 +4,13 @@ extension SQLSchema {
     /// Names are those Core Data would give, as far as the store has them; where migration or old versions left
     /// other digits at the end or named a join table after the other side, what is there is taken.
     ///
-    /// - Throws: ``QuireError`` with code `incompatibleModel`, naming everything that the store lacks.
-    init(_ layout: ModelLayout, catalog: SQLCatalog) throws {
+    /// To-many relationships that have no place in the store are no error: they are empty; see ``missing``.
+    ///
+    /// - Parameter hasStrays: Whether tables may hold rows of entities that do not belong there.
+    /// - Throws: ``QuireError`` with code `incompatibleModel`, naming everything else that the store lacks.
+    init(_ layout: ModelLayout, catalog: SQLCatalog, hasStrays: Bool = false) throws {
         var reader = SQLSchemaReader(layout: layout, catalog: catalog)
-        self = try reader.read()
+        self = try reader.read(hasStrays: hasStrays)
     }
 }
 
@@ -16,15 +19,18 @@ private struct SQLSchemaReader {
     let layout: ModelLayout
     let catalog: SQLCatalog
     private var missing: [QuireError] = []
+    /// To-many relationships without inverse whose column the store lacks.
+    private var placeless: [SQLRelationshipKey] = []
 
     init(layout: ModelLayout, catalog: SQLCatalog) {
         self.layout = layout
         self.catalog = catalog
     }
 
-    mutating func read() throws -> SQLSchema {
+    mutating func read(hasStrays: Bool) throws -> SQLSchema {
         let numbers = try storeNumbers()
         var assembly = SQLSchemaAssembly(layout: layout, storeNumbers: numbers)
+        assembly.hasStrays = hasStrays
         for root in layout.entities where root.number == root.rootNumber {
             let name = SQLSchema.tableName(ofRoot: root)
             guard let table = catalog.table(name) else {
@@ -41,12 +47,10 @@ private struct SQLSchemaReader {
             if let table = joinTable(for: pair, storeNumbers: numbers) {
                 assembly.joinTables.append(table)
             } else {
-                let entity = layout.entity(number: pair.namingSide.entityNumber).name
-                miss(
-                    "The store has no table for the relationship “\(entity).\(pair.relationship.name)”.",
-                    entity: entity, property: pair.relationship.name)
+                assembly.missing += Set([pair.namingSide, pair.otherSide])
             }
         }
+        assembly.missing += placeless
         if !missing.isEmpty { throw QuireError.combining(missing) }
         return assembly.schema()
     }
@@ -121,6 +125,8 @@ private struct SQLSchemaReader {
             if let found {
                 names[column.purpose] = found
                 used.insert(found)
+            } else if case .lone(let key) = column.purpose {
+                placeless.append(key)
             } else if let property = requiredProperty(of: column.purpose) {
                 miss(
                     "The table \(table.name) has no column \(column.name) for “\(property.entity)"
@@ -154,10 +160,7 @@ private struct SQLSchemaReader {
         case .slot(let owner, let slot), .slotOrder(let owner, let slot):
             let entity = layout.entity(number: owner)
             return (entity.name, entity.slots[slot].name)
-        case .lone(let key), .loneOrder(let key):
-            let entity = layout.entity(number: key.entityNumber)
-            return (entity.name, entity.relationships[key.index].name)
-        case .slotEntity, .loneEntity: return nil
+        case .slotEntity, .lone, .loneEntity, .loneOrder: return nil
         }
     }
 

@@ -12,12 +12,20 @@ struct SQLSchema: Sendable {
     let tables: [SQLTable]
     /// The tables of many-to-many relationships.
     let joinTables: [SQLJoinTable]
+    /// Whether a table may hold rows of entities that do not belong there, as those of stores that others made
+    /// do now and then. Such rows are nobody's. In stores made here they are damage.
+    let hasStrays: Bool
+    /// The to-many relationships that the store keeps nothing of.
+    let missing: [SQLRelationshipKey]
     /// Model numbers by store numbers; 0 where the store number means nothing.
     private let modelNumbers: [Int]
 
     init(
-        layout: ModelLayout, entities: [SQLEntity], tables: [SQLTable], joinTables: [SQLJoinTable]
+        layout: ModelLayout, entities: [SQLEntity], tables: [SQLTable], joinTables: [SQLJoinTable],
+        hasStrays: Bool, missing: [SQLRelationshipKey]
     ) {
+        self.hasStrays = hasStrays
+        self.missing = missing
         self.layout = layout
         self.entities = entities
         self.tables = tables
@@ -70,8 +78,8 @@ struct SQLEntity: Sendable {
     let tableName: String
     /// The store numbers of the entity and of all its sub-entities.
     let subtreeStoreNumbers: [Int]
-    /// Whether the table holds nothing but the entity's and its sub-entities' objects.
-    let isRoot: Bool
+    /// Whether the table holds nothing but the entity's and its sub-entities' objects for sure.
+    let ownsTable: Bool
     /// The columns by slot; `nil` for what is not stored.
     let columns: [SQLSlotColumn?]
     /// The places of to-many relationships by the relationship's index; `nil` for to-one and transient ones.
@@ -79,8 +87,8 @@ struct SQLEntity: Sendable {
 
     /// The values that `Z_ENT` may have in rows of this entity; `nil` if every row of the table is one.
     func entityTest(includingSubentities: Bool) -> [Int]? {
-        if includingSubentities { return isRoot ? nil : subtreeStoreNumbers }
-        return isRoot && subtreeStoreNumbers.count == 1 ? nil : [storeNumber]
+        if includingSubentities { return ownsTable ? nil : subtreeStoreNumbers }
+        return ownsTable && subtreeStoreNumbers.count == 1 ? nil : [storeNumber]
     }
 }
 
@@ -101,6 +109,9 @@ enum SQLToMany: Sendable {
     case foreignKey(SQLForeignKey)
     /// A table pairs the objects of both sides.
     case join(SQLJoin)
+    /// The store was made with another model and keeps nothing of the relationship. It is empty for every object, and
+    /// cannot be changed. The name is that of the destination's table.
+    case nowhere(tableName: String)
 }
 
 /// A column of the destination's table that holds the owner's primary key.

@@ -12,6 +12,10 @@ struct SQLSchemaAssembly {
     var names: [Int: [SQLColumnNaming.Purpose: String]] = [:]
     /// Join tables in the order of their numbers.
     var joinTables: [SQLJoinTable] = []
+    /// Whether tables may hold rows of entities that do not belong there.
+    var hasStrays = false
+    /// Relationships that the store keeps nothing of.
+    var missing: [SQLRelationshipKey] = []
 
     func schema() -> SQLSchema {
         let roots = layout.entities.filter { $0.number == $0.rootNumber }
@@ -34,13 +38,14 @@ struct SQLSchemaAssembly {
                 tableIndex: indexes[entity.rootNumber] ?? 0,
                 tableName: tableName(of: entity),
                 subtreeStoreNumbers: entity.subtree.map { storeNumbers[$0 - 1] },
-                isRoot: entity.number == entity.rootNumber,
+                ownsTable: entity.number == entity.rootNumber && !hasStrays,
                 columns: entity.slots.map { column(of: $0, in: entity) },
                 toMany: entity.relationships.map { toMany($0, joins: joins) })
         }
         return SQLSchema(
             layout: layout, entities: entities,
-            tables: roots.compactMap { tables[$0.number] }, joinTables: joinTables)
+            tables: roots.compactMap { tables[$0.number] }, joinTables: joinTables,
+            hasStrays: hasStrays, missing: missing)
     }
 
     private func tableName(of entity: EntityLayout) -> String {
@@ -69,7 +74,7 @@ struct SQLSchemaAssembly {
         if let inverse = layout.inverse(of: relationship) {
             guard let slot = inverse.slot,
                 let column = column(of: destination.slots[slot], in: destination)
-            else { return nil }
+            else { return .nowhere(tableName: tableName(of: destination)) }
             return .foreignKey(
                 SQLForeignKey(
                     tableName: tableName(of: destination), column: column.name,
@@ -77,7 +82,9 @@ struct SQLSchemaAssembly {
                     orderColumn: relationship.isOrdered ? column.orderColumn : nil,
                     isInverse: true))
         }
-        guard let column = names[.lone(key)] else { return nil }
+        guard let column = names[.lone(key)] else {
+            return .nowhere(tableName: tableName(of: destination))
+        }
         return .foreignKey(
             SQLForeignKey(
                 tableName: tableName(of: destination), column: column,

@@ -92,7 +92,10 @@ struct SQLSchemaStatements {
         }
         for index in entity.description.indexes {
             guard let columns = columns(of: index, in: entity) else { continue }
-            indexes.add("Z_\(entity.name)_\(index.name)", on: table, columns: columns)
+            let partial = SQLPartialIndex(entity: entity, schema: schema)
+            indexes.add(
+                "Z_\(entity.name)_\(index.name)", on: table, columns: columns,
+                condition: index.partialIndexPredicate.flatMap(partial.condition))
         }
         for properties in entity.description.compoundIndexes {
             let columns = properties.flatMap { names(of: $0, in: entity) }
@@ -157,11 +160,15 @@ private struct SQLIndexCollector {
     private(set) var statements: [String] = []
     private var names: Set<String> = []
 
-    mutating func add(_ name: String, on table: String, columns: [String], isUnique: Bool = false) {
+    mutating func add(
+        _ name: String, on table: String, columns: [String], isUnique: Bool = false,
+        condition: String? = nil
+    ) {
         // SQLite does not tell names apart by case.
         guard names.insert(name.uppercased()).inserted else { return }
         statements.append(
             "CREATE \(isUnique ? "UNIQUE " : "")INDEX \(SQLName.quoted(name)) ON "
-                + "\(SQLName.quoted(table)) (\(columns.joined(separator: ", ")))")
+                + "\(SQLName.quoted(table)) (\(columns.joined(separator: ", ")))"
+                + (condition.map { " WHERE \($0)" } ?? ""))
     }
 }

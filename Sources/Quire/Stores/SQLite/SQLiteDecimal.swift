@@ -8,14 +8,20 @@ enum SQLiteDecimal {
     enum Stored: Equatable {
         case integer(Int64)
         case double(Double)
+        /// What is not a number.
+        case text(String)
     }
 
-    /// The stored form. `nil` for what is not a number.
-    static func stored(_ value: Decimal) -> Stored? {
-        if value.isNaN { return nil }
+    /// How Core Data keeps what is not a number.
+    private static let notANumber = "NaN"
+
+    /// The stored form.
+    static func stored(_ value: Decimal) -> Stored {
+        if value.isNaN { return .text(notANumber) }
         let text = value.description
         if let integer = Int64(text) { return .integer(integer) }
-        return Double(text).map { .double($0) }
+        // The text of a decimal number is one of a floating-point number.
+        return .double(Double(text) ?? 0)
     }
 
     /// The number that a floating-point number stands for; `nil` if it is infinite or too large or small.
@@ -38,6 +44,7 @@ enum SQLiteDecimal {
 
     /// The number that a text is; `nil` if it is none.
     static func decimal(_ text: String) -> Decimal? {
+        if text == notANumber { return .nan }
         guard let decimal = Decimal(string: text, locale: nil), !decimal.isNaN,
             Double(text) != nil
         else { return nil }

@@ -1,9 +1,18 @@
 /// Writes what relationships keep outside the rows of the objects that own them: join tables, places in orders, and
 /// columns of relationships without inverse. Runs after all rows are written.
-struct SQLiteRelationshipWriter {
-    let store: SQLiteStore
-    let connection: SQLiteConnection
-    private var schema: SQLSchema { store.schema }
+final class SQLiteRelationshipWriter {
+    private let store: SQLiteStore
+    private let connection: SQLiteConnection
+    private let schema: SQLSchema
+    /// The statements that add a pair, by the position of the join table.
+    private var pairings: [Int: SQLiteStatement] = [:]
+    private var lastPairing: (index: Int, statement: SQLiteStatement)?
+
+    init(store: SQLiteStore, connection: SQLiteConnection) {
+        self.store = store
+        self.connection = connection
+        schema = store.schema
+    }
 
     func write(_ changes: ChangeSet) throws {
         for deletion in changes.deleted { try forget(deletion.objectID) }
@@ -39,22 +48,43 @@ struct SQLiteRelationshipWriter {
             case .foreignKey(let key) where !key.isInverse:
                 for target in toMany.removed { try clear(target, of: change.objectID, key) }
                 for target in toMany.added { try set(target, of: change.objectID, key) }
+            case .nowhere: throw missing(toMany, of: change)
             case .join, .foreignKey: break
             }
         }
     }
 
+    private func missing(_ toMany: ToManyChange, of change: ObjectChange) -> QuireError {
+        let name = change.entity.relationships[toMany.relationshipIndex].name
+        return QuireError(
+            .incompatibleModel,
+            "“\(store.storePath)” was made with another model and keeps nothing of “\(change.entity.name)"
+                + ".\(name)”, so it cannot be changed.",
+            subject: .init(
+                entity: change.entity.name, property: name,
+                object: change.objectID.uriRepresentation, file: store.storePath))
+    }
+
     private func pair(
         _ source: ManagedObjectID, _ target: ManagedObjectID, _ join: SQLJoin
     ) throws {
+        let statement = try pairing(of: join)
+        try statement.bind(source.primaryKey, at: 1)
+        try statement.bind(target.primaryKey, at: 2)
+        try statement.run()
+    }
+
+    private func pairing(of join: SQLJoin) throws -> SQLiteStatement {
+        if let lastPairing, lastPairing.index == join.tableIndex { return lastPairing.statement }
         let names = columns(of: join)
-        try connection.withStatement(
-            "INSERT OR IGNORE INTO \(names.table) (\(names.source), \(names.target)) VALUES (?, ?)"
-        ) {
-            try $0.bind(source.primaryKey, at: 1)
-            try $0.bind(target.primaryKey, at: 2)
-            try $0.run()
-        }
+        let statement =
+            try pairings[join.tableIndex]
+            ?? connection.prepare(
+                "INSERT OR IGNORE INTO \(names.table) (\(names.source), \(names.target)) "
+                    + "VALUES (?, ?)")
+        pairings[join.tableIndex] = statement
+        lastPairing = (join.tableIndex, statement)
+        return statement
     }
 
     private func unpair(
@@ -130,7 +160,7 @@ struct SQLiteRelationshipWriter {
                     try $0.bind(objectID.primaryKey, at: 1)
                     try $0.run()
                 }
-            case .foreignKey: break
+            case .foreignKey, .nowhere: break
             }
         }
     }
@@ -170,6 +200,7 @@ struct SQLiteRelationshipWriter {
                 owner = SQLName.quoted(join.sourceColumn)
                 member = SQLName.quoted(join.targetColumn)
                 self.order = SQLName.quoted(order)
+            case .nowhere: return nil
             }
         }
     }

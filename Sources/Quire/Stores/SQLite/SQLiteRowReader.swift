@@ -19,7 +19,10 @@ struct SQLiteRowReader {
         let number = sqlite3_column_int64(statement, 1)
         guard number > 0, number < selection.plans.count,
             let plan = selection.plans[Int(number)]
-        else { throw unknownEntity(number, key: key) }
+        else {
+            if schema.hasStrays { return }
+            throw unknownEntity(number, key: key)
+        }
         guard key > 0, key <= ManagedObjectID.greatestPrimaryKey else {
             throw invalid(plan.entity, key, "its primary key is out of range")
         }

@@ -132,7 +132,7 @@ final class SQLiteRowWriter {
             switch SQLiteDecimal.stored(decimal) {
             case .integer(let integer): try statement.bind(integer, at: index)
             case .double(let double): try statement.bind(double, at: index)
-            case nil: throw wrongValue(value, binding.slot, change)
+            case .text(let text): try statement.bind(text, at: index)
             }
         default: throw wrongValue(value, binding.slot, change)
         }

@@ -1,4 +1,5 @@
 import Foundation
+import Logging
 
 extension SQLiteStore {
     /// Opens a store.
@@ -83,7 +84,8 @@ private struct SQLiteStoreOpening {
         let carriesModel = tables.contains(SQLiteTables.model)
         let layout = try model(given, isCarried: carriesModel, tables: tables).layout()
         let catalog = try reader.catalog()
-        let schema = try schema(of: layout, catalog: catalog)
+        let schema = try schema(of: layout, catalog: catalog, hasStrays: !carriesModel)
+        noteMissing(in: schema)
         return SQLiteStore(
             source: source,
             identity: StoreIdentity(
@@ -116,9 +118,20 @@ private struct SQLiteStoreOpening {
         }
     }
 
-    private func schema(of layout: ModelLayout, catalog: SQLCatalog) throws -> SQLSchema {
+    private func noteMissing(in schema: SQLSchema) {
+        for key in schema.missing {
+            let entity = schema.layout.entity(number: key.entityNumber)
+            Logger(label: "quire.sql").debug(
+                "\(path) keeps nothing of \(entity.name).\(entity.relationships[key.index].name): it was made with another model"
+            )
+        }
+    }
+
+    private func schema(
+        of layout: ModelLayout, catalog: SQLCatalog, hasStrays: Bool
+    ) throws -> SQLSchema {
         do {
-            return try SQLSchema(layout, catalog: catalog)
+            return try SQLSchema(layout, catalog: catalog, hasStrays: hasStrays)
         } catch let error as QuireError {
             throw QuireError(
                 error.code, "The model does not fit “\(path)”: \(error.message)",

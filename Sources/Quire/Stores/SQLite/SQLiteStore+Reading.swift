@@ -95,6 +95,7 @@ extension SQLiteStore {
                 key)
         }
         switch schema.toMany(relationship, of: entity) {
+        case .nowhere: return RowSetBuilder(layout: layout, store: identity).finish()
         case .foreignKey(let place):
             let order = place.orderColumn.map { "t0.\(SQLName.quoted($0)), " } ?? ""
             return try rows(

@@ -26,17 +26,12 @@ extension FetchComparison {
     /// A list longer than this is bound as one JSON text if its values have an exact form in JSON, so that the
     /// statement stays short and the same for every list.
     private static let greatestList = 128
-    /// A list of other values may be as long as this: a statement has 32,766 question marks at most.
-    private static let greatestParameterCount = 30_000
 
     /// Whether a value is among constant ones.
     static func isAmong(
         _ value: SQLFragment, _ elements: [AttributeValue], canBeNull: Bool
     ) -> FetchCondition {
-        guard let first = elements.first else { return .never }
-        if elements.count == 1 {
-            return FetchCondition("\(value) = \(bind: first)", canBeNull: canBeNull)
-        }
+        if elements.isEmpty { return .never }
         if elements.count <= greatestList {
             return listed(value, elements, canBeNull: canBeNull)
         }
@@ -56,6 +51,9 @@ extension FetchComparison {
     private static func listed(
         _ value: SQLFragment, _ elements: [AttributeValue], canBeNull: Bool
     ) -> FetchCondition {
+        if elements.count == 1 {
+            return FetchCondition("\(value) = \(bind: elements[0])", canBeNull: canBeNull)
+        }
         // Filled up to a power of two with one of them, so that few statements serve lists of all lengths.
         var marks: [SQLFragment] = elements.map { "\(bind: $0)" }
         var length = 2

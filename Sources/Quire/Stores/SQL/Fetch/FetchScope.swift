@@ -143,6 +143,10 @@ private struct ToManyPlace {
             table = "\(name: place.tableName) \(alias)"
             ownerColumn = "\(alias).\(name: place.column)"
             element = FetchScope.ObjectPlace(row: alias, of: step.destination)
+        case .nowhere(let tableName):
+            table = "\(name: tableName) \(alias)"
+            ownerColumn = "0"  // No object has this key.
+            element = FetchScope.ObjectPlace(row: alias, of: step.destination)
         case .join(let join):
             table = "\(name: join.tableName) \(alias)"
             ownerColumn = "\(alias).\(name: join.sourceColumn)"

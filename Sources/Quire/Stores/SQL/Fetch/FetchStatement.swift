@@ -14,6 +14,9 @@ struct FetchStatement: Sendable, Hashable {
     let sql: String
     /// The values: integers, floating-point numbers, texts, bytes or null.
     let bindings: [AttributeValue]
+
+    /// SQLite's own bound on question marks in a statement.
+    static let greatestBindingCount = 32_766
 }
 
 extension FetchStatement {
@@ -37,6 +40,13 @@ extension FetchStatement {
         if let limit = FetchContext.limit(of: query.request) { text = "\(text) LIMIT \(limit)" }
         if selection.isCount, FetchContext.limit(of: query.request) != nil {
             text = "SELECT count(*) FROM (\(text))"
+        }
+        guard text.bindings.count <= Self.greatestBindingCount else {
+            throw QuireError(
+                .unsupported,
+                "The request has \(text.bindings.count) values, more than the "
+                    + "\(Self.greatestBindingCount) that SQLite takes; split it.",
+                subject: .init(entity: query.entity.name))
         }
         sql = text.sql
         bindings = text.bindings

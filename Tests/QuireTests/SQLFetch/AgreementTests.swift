@@ -1,0 +1,60 @@
+import Foundation
+import QuireTestSupport
+import Testing
+
+@testable import Quire
+
+/// SQL and memory give the same objects in the same order.
+@Suite struct AgreementTests {
+    @Test(arguments: 0..<4)
+    func randomRequestsFindTheSameInSQLAndInMemory(_ round: Int) throws {
+        let seed = SeededRandom.baseSeed &+ UInt64(round)
+        var random = SeededRandom(seed: seed)
+        let world = try QueryWorld(&random)
+        defer { try? world.store.close() }
+        var queries = RandomQueries(random: random, world: world)
+        var found = 0
+        for number in 0..<400 {
+            let request = queries.request()
+            let place: Comment = "seed \(seed), request \(number): \(describe(request))"
+            let query: ResolvedQuery
+            do {
+                query = try ResolvedQuery(
+                    request, in: world.store.layout, store: world.store.identity)
+            } catch {
+                Issue.record("\(error); \(place)")
+                continue
+            }
+            let expected = try inMemory(query, world)
+            let rows = try world.store.rows(matching: request)
+            let actual = rows.map(\.objectID)
+            try #require(actual == expected, place)
+            try #require(try world.store.count(matching: request) == expected.count, place)
+            found += expected.count
+        }
+        // Most requests would find nothing, or everything, if the generator were poor.
+        #expect(found > 1000)
+    }
+
+    private func inMemory(_ query: ResolvedQuery, _ world: QueryWorld) throws -> [ManagedObjectID] {
+        let works = world.subjects["Work"] ?? []
+        let candidates = works.filter {
+            query.request.includesSubentities
+                ? query.entity.subtree.contains($0.entity.number)
+                : $0.entity.number == query.entity.number
+        }
+        let matching = try candidates.filter { try query.matches($0) }
+        let sorted = try matching.sorted(by: query.request.sortOrderings)
+        let rest = sorted.dropFirst(query.request.fetchOffset)
+        let limited = query.request.fetchLimit > 0 ? rest.prefix(query.request.fetchLimit) : rest
+        return limited.map(\.objectID)
+    }
+
+    private func describe(_ request: FetchRequest) -> String {
+        "\(request.entityName) WHERE \(request.predicate?.format ?? "-") BY "
+            + request.sortOrderings.map {
+                "\($0.keyPath) \($0.ascending ? "asc" : "desc") \($0.options.rawValue)"
+            }.joined(separator: ", ")
+            + " LIMIT \(request.fetchLimit) OFFSET \(request.fetchOffset)"
+    }
+}
