@@ -6,18 +6,24 @@ import QuireDocuments
 /// kill it anywhere and know what must be on disk.
 ///
 ///     QuireCrashWriter PATH SEED SAVES [FIRST]
+///     QuireCrashWriter PATH SEED verify
 ///
 /// It prints `saving N` before save N begins and `saved N` when it has returned. The content after save N depends on the
-/// seed and N only; ``CrashContent`` says how.
+/// seed and N only; ``CrashContent`` says how. `verify` opens what is there, prints `stands at N`, and fails if the content
+/// is not that of save N or anything is wrong with the package.
 @main
 enum CrashWriter {
     @MainActor
     static func main() async throws {
         let arguments = CommandLine.arguments
-        guard arguments.count >= 4, let seed = UInt64(arguments[2]), let saves = Int(arguments[3])
+        guard arguments.count >= 4, let seed = UInt64(arguments[2]),
+            arguments[3] == "verify" || Int(arguments[3]) != nil
         else {
-            report("usage: QuireCrashWriter PATH SEED SAVES [FIRST]")
+            report("usage: QuireCrashWriter PATH SEED SAVES [FIRST], or PATH SEED verify")
             exit(2)
+        }
+        guard let saves = Int(arguments[3]) else {
+            exit(await verify(arguments[1], seed: seed) ? 0 : 1)
         }
         let first = arguments.count > 4 ? Int(arguments[4]) ?? 1 : 1
         let document = ManagedDocument(path: arguments[1])
@@ -43,6 +49,27 @@ enum CrashWriter {
         } catch let error as QuireError {
             report("failed \(error.code.rawValue): \(error.message)")
             exit(1)
+        }
+    }
+
+    /// Opens a document as a user would, and compares it with what the saves must have left.
+    @MainActor
+    private static func verify(_ path: String, seed: UInt64) async -> Bool {
+        do {
+            let document = ManagedDocument(path: path)
+            try await document.open()
+            let found = try CrashContent(of: document)
+            report("stands at \(found.saves)")
+            var expected = CrashContent()
+            while expected.saves < found.saves { expected.advance(seed: seed) }
+            if found != expected { report("the content is not that of save \(found.saves)") }
+            let problems = try await document.check()
+            for problem in problems { report(problem.message) }
+            try await document.close()
+            return found == expected && problems.isEmpty
+        } catch {
+            report("failed: \(error)")
+            return false
         }
     }
 
