@@ -109,14 +109,19 @@ struct AdditionalContentStore: Sendable {
     ///
     /// What cannot be removed stays until the next time.
     func collectGarbage(except live: Int?) {
-        guard let names = try? FileSystem.names(in: layout.additionalContent) else { return }
-        for name in names where live == nil || name != live.map(String.init) {
-            guard
-                DocumentPackageLayout.generation(ofFolder: name) != nil
-                    || FileSystem.isTemporaryName(name)
-            else { continue }
-            try? FileSystem.removeTree(FileSystem.path(layout.additionalContent, name))
+        for path in leftovers(except: live) { try? FileSystem.removeTree(path) }
+    }
+
+    /// The generations that are not live, finished or not.
+    func leftovers(except live: Int?) -> [String] {
+        let names = (try? FileSystem.names(in: layout.additionalContent)) ?? []
+        return names.filter {
+            if let generation = DocumentPackageLayout.generation(ofFolder: $0) {
+                return generation != live
+            }
+            return FileSystem.isTemporaryName($0)
         }
+        .map { FileSystem.path(layout.additionalContent, $0) }
     }
 
     private func generations() throws -> [Int] {

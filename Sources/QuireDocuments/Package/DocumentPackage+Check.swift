@@ -22,7 +22,8 @@ public struct DocumentProblem: Sendable, Hashable {
 
 extension DocumentPackage {
     /// Looks at everything in the package: the database, the files of external data, the additional content, the
-    /// metadata, and what should not be there. Changes nothing.
+    /// metadata, and what should not be there. Changes nothing. What interrupted saves have left is no problem; see
+    /// ``leftovers()``.
     ///
     /// - Returns: The problems, errors first; empty if all is well.
     /// - Throws: What reading the store throws if it cannot be read at all.
@@ -64,13 +65,6 @@ extension DocumentPackage {
                         severity: .error, path: file.path,
                         message: "The external data “\(file.path)” is not what was saved."))
             }
-        }
-        // Files of a save that runs belong to nobody yet, so a reader cannot tell them from rubbish.
-        for path in try store.unreferencedExternalFiles() {
-            problems.append(
-                .init(
-                    severity: .warning, path: path,
-                    message: "No object refers to the external data “\(path)”."))
         }
         return problems
     }
@@ -124,11 +118,12 @@ extension DocumentPackage {
         return problems
     }
 
-    /// What has no place in a package: rubbish that the next opening for writing removes, or somebody's own files.
+    /// Files that have no place in a package, somebody's own perhaps. What ``leftovers()`` finds is not among them.
     private func strayFileProblems() throws -> [DocumentProblem] {
         var problems: [DocumentProblem] = []
-        func expect(_ expected: [String], in folder: String) throws {
-            for name in try FileSystem.names(in: folder) where !expected.contains(name) {
+        func expect(_ expected: Set<String>, in folder: String) throws {
+            for name in try FileSystem.names(in: folder)
+            where !expected.contains(name) && !FileSystem.isTemporaryName(name) {
                 let path = FileSystem.path(folder, name)
                 problems.append(
                     .init(
@@ -137,18 +132,50 @@ extension DocumentPackage {
             }
         }
         try expect(
-            [
-                "DocumentMetadata.plist", ".lock", "StoreContent", "AdditionalContent", "Versions",
-            ], in: layout.path)
+            ["DocumentMetadata.plist", ".lock", "StoreContent", "AdditionalContent", "Versions"],
+            in: layout.path)
         try expect(
             [
                 "persistentStore", "persistentStore-wal", "persistentStore-shm",
                 "persistentStore-journal", ".persistentStore_SUPPORT",
             ], in: layout.storeFolder)
         if FileSystem.exists(layout.additionalContent) {
-            let live = try liveGeneration().map { [String($0)] } ?? []
-            try expect(live, in: layout.additionalContent)
+            let generations = try FileSystem.names(in: layout.additionalContent)
+                .filter { DocumentPackageLayout.generation(ofFolder: $0) != nil }
+            try expect(Set(generations), in: layout.additionalContent)
         }
         return problems
+    }
+}
+
+// MARK: - Leftovers
+
+extension DocumentPackage {
+    /// What interrupted saves have left: temporary files, generations of additional content that the store does not name,
+    /// external data that no object refers to. It does no harm, and goes when the package is opened for writing.
+    ///
+    /// While the package is open for writing, what a running save makes and what earlier saves no longer need are among it.
+    ///
+    /// - Returns: The paths.
+    public func leftovers() throws -> [String] {
+        var paths = try store.unreferencedExternalFiles()
+        for folder in [layout.path, layout.storeFolder] {
+            paths += try Self.temporaryFiles(in: folder)
+        }
+        if FileSystem.exists(layout.additionalContent) {
+            paths += content.leftovers(except: try liveGeneration())
+        }
+        return paths
+    }
+
+    /// Removes what interrupted saves have left. Only for the owner of the lock, before anything has been read or saved.
+    /// What cannot be removed stays until the next time.
+    func removeLeftovers() {
+        for path in (try? leftovers()) ?? [] { try? FileSystem.removeTree(path) }
+    }
+
+    private static func temporaryFiles(in folder: String) throws -> [String] {
+        try FileSystem.names(in: folder).filter(FileSystem.isTemporaryName)
+            .map { FileSystem.path(folder, $0) }
     }
 }

@@ -80,9 +80,8 @@ public final class DocumentPackage: Sendable {
         let store = try SQLiteStore.open(at: layout.store, model: model, options: options)
         let package = DocumentPackage(layout: layout, store: store, lock: lock)
         do {
+            package.removeLeftovers()
             try package.tidy(generation: package.liveGeneration())
-            // The lock is ours and nothing has been read: what no row refers to, an interrupted save has left.
-            try? store.removeUnreferencedExternalFiles()
         } catch {
             try? store.close()
             throw error

@@ -170,8 +170,14 @@ import Testing
                 of: layout.additionalContent(generation: 3), for: "new"))
         try FileSystem.writeNewFile(
             Data(), at: FileSystem.path(layout.externalData, UUID().uuidString))
+        try FileSystem.writeNewFile(
+            Data(), at: FileSystem.temporarySibling(of: layout.metadata, for: "new"))
+        let reader = try DocumentPackage.open(at: path, readOnly: true)
+        #expect(try reader.check() == [])
+        #expect(try reader.leftovers().count == 4)
+        try reader.close()
         let package = try DocumentPackage.open(at: path)
-        #expect(try package.check() == [])
+        #expect(try package.leftovers() == [])
         try package.close()
         #expect(try contents(ofFolder: path) == before)
     }

@@ -36,8 +36,8 @@ struct SQLiteSave {
         } catch {
             let error = describe(error, object: rows.currentObject)
             undo(after: error.failure)
-            // If nobody knows whether the transaction is on disk, its files must stay.
-            if error.failure?.leavesFileUnknown != true { files.remove() }
+            // If nobody knows whether the transaction is on disk, it may refer to them after all.
+            if writer.poison == nil { files.remove() }
             throw error.error
         }
         if changes.inserted.count + changes.updated.count > Self.largeCount {

@@ -54,16 +54,6 @@ extension SQLiteStore {
         .map(externalData.path(ofFileNamed:))
     }
 
-    /// Removes the files that no row refers to. Only for whoever knows that no process has the store open but this one, and
-    /// that this one has read nothing and saves nothing now.
-    ///
-    /// What cannot be removed is in nobody's way.
-    package func removeUnreferencedExternalFiles() throws {
-        for path in try unreferencedExternalFiles() {
-            _ = try? FileSystem.removeFileIfPresent(path)
-        }
-    }
-
     /// The names of the files that the rows refer to.
     func externalFileNames() throws -> Set<String> {
         var columns: Set<[String]> = []
