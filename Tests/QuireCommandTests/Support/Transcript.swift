@@ -98,6 +98,19 @@ final class CommandShell {
 
     func path(_ name: String) -> String { folder.path(name) }
 
+    /// What a command prints that must succeed.
+    func output(_ command: String) throws -> String {
+        let result = try run(command)
+        if result.code != 0 { throw Failure(command: command, result: result) }
+        return result.output
+    }
+
+    /// A command that failed.
+    struct Failure: Error {
+        var command: String
+        var result: Result
+    }
+
     /// Runs a command of the shell.
     func run(_ command: String) throws -> Result {
         let outputPath = folder.path + ".output"
