@@ -18,7 +18,8 @@ import Testing
                 contentsOf: folder.appendingPathComponent("INDEX.md"), encoding: .utf8)
         else { return [] }
         return index.split(separator: "\n").compactMap { line in
-            guard let match = line.firstMatch(of: /^\| `(stores\/([^\/]+)\/[^`]+)`.*model: `([^`]+)`/)
+            guard
+                let match = line.firstMatch(of: /^\| `(stores\/([^\/]+)\/[^`]+)`.*model: `([^`]+)`/)
             else { return nil }
             return Pair(store: String(match.1), model: "models/\(match.2)/\(match.3)")
         }

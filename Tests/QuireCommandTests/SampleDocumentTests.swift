@@ -27,7 +27,8 @@ import Testing
             }
         }
         let output = try CommandShell().output(
-            "quire fetch \"$ROOT/SampleDocs/Library.quire\" Book --columns title,author.name --json")
+            "quire fetch \"$ROOT/SampleDocs/Library.quire\" Book --columns title,author.name --json"
+        )
         let books = try JSONDecoder().decode([Book].self, from: Data(output.utf8))
         #expect(books.count >= 50)
         #expect(books.map(\.title) == rows.dropFirst().map { $0.fields[titles].text })
