@@ -23,7 +23,8 @@ enum CrashWriter {
         let document = ManagedDocument(path: arguments[1])
         document.autosavePolicy = .never
         do {
-            if first == 1 {
+            // Killed after it was made and before anything was saved, it is there already.
+            if first == 1, !FileManager.default.fileExists(atPath: arguments[1]) {
                 try await document.create(model: CrashContent.model)
                 report("created")
             } else {

@@ -39,11 +39,11 @@ import Testing
         var kills = 0
         while saved < last {
             let call = randomCall(&random)
+            // Some calls come too rarely to be reached; the process then ends by itself.
             let outcome = try await writer.run(
-                from: saved + 1, to: last, injecting: "signal=SIGKILL", at: call)
+                from: saved + 1, to: min(saved + 12, last), injecting: "signal=SIGKILL", at: call)
             try #require(outcome.failure == nil, "seed \(seed): \(outcome.failure ?? "")")
-            if outcome.isClosed { break }
-            kills += 1
+            if !outcome.isClosed { kills += 1 }
             let least = max(saved, outcome.saved)
             let most = max(least, outcome.begun)
             guard FileSystem.exists(writer.path) else {
@@ -54,7 +54,7 @@ import Testing
             saved = try await expectContent(
                 writer, of: least...most, after: "seed \(seed), killed at \(call)")
         }
-        #expect(kills > 10, "seed \(seed)")
+        #expect(kills > 20, "seed \(seed)")
         try await expectContent(writer, of: last...last, after: "seed \(seed), at the end")
     }
 
@@ -95,13 +95,13 @@ import Testing
         }
         var random = SeededRandom(seed: SeededRandom.baseSeed)
         var failures = 0
-        for _ in 0..<(Self.isTorture ? 200 : 8) {
+        for _ in 0..<(Self.isTorture ? 200 : 6) {
             // Threads are woken by writes as well; a failure there would only make the process wait for ever.
             let call = randomCall(&random, except: "write")
             let folder = try TemporaryFolder()
             let writer = CrashWriterProcess(path: folder.path("a.quire"), seed: 5)
             let outcome = try await writer.run(
-                from: 1, to: 20, injecting: "error=\(error)", at: call)
+                from: 1, to: 12, injecting: "error=\(error)", at: call)
             if outcome.failure != nil { failures += 1 }
             guard FileSystem.exists(writer.path) else {
                 #expect(!outcome.isCreated)
