@@ -88,14 +88,14 @@ import Testing
         ),
         (
             #"{"format": "quire-dump/1", "entities": {"Post": [{"title": "x", "tags": ["q"]}]}}"#,
-            "column 75: the seed has no object “q”."
+            "column 74: the seed has no object “q”."
         ),
         (
             #"{"format": "quire-dump/1", "entities": {"Post": [{"title": "x", "createdAt": "soon"}]}}"#,
             "column 78: “soon” is not a date"
         ),
         (#"{"format": "quire-dump/1", "entities": {"Post": [{"title": "x"}]}"#, "this is not JSON"),
-        (#"{"format": "quire-dump/1", "entities": {"Post": [{}]}}"#, "“title” is required"),
+        (#"{"format": "quire-dump/1", "entities": {"Post": [{}]}}"#, "title” is required"),
     ])
     func badSeedIsRefusedAndLeavesNoDocument(_ seed: String, _ sentence: String) async throws {
         let (folder, template) = try template(seed)
