@@ -59,6 +59,7 @@ let package = Package(
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
             ],
+            exclude: ["JSON.md"],
             swiftSettings: settings),
         // Saves a document until it is killed; for the crash test of QuireDocumentsTests.
         .executableTarget(

@@ -81,21 +81,30 @@ expect "friends after undo" 2 "$(quire fetch Library.quire Friend --count)"
 expect "loans" 1 "$(quire fetch Library.quire Loan --count)"
 
 title "Autosave: nobody says save, then the program is killed"
-coproc session { exec "$quire_program" open Library.quire --autosave 0.2; }
-echo 'insert Friend name=Mary' >&"${session[1]}"
-read -r answer <&"${session[0]}"
+mkfifo lines
+"$quire_program" open Library.quire --autosave 0.2 <lines >answers &
+session=$!
+# The shell need not tell that it was killed: that is what happens here.
+disown
+exec 3>lines
+echo "insert Friend name=Mary" >&3
+until [ -s answers ]; do
+    kill -0 "$session" || fail "the session ended too early"
+    sleep 0.05
+done
 echo "\$ quire open Library.quire --autosave 0.2"
 echo "insert Friend name=Mary"
-echo "$answer"
+cat answers
 saved=0
-for _ in $(seq 100); do
+for _ in $(seq 200); do
     saved=$(quire fetch Library.quire Friend --where 'name == "Mary"' --count)
     [ "$saved" = 0 ] || break
-    sleep 0.1
+    sleep 0.05
 done
 expect "Mary is in the document" 1 "$saved"
-kill -9 "$session_PID"
-wait "$session_PID" 2>/dev/null || true
+kill -9 "$session"
+exec 3>&-
+while kill -0 "$session" 2>/dev/null; do sleep 0.05; done
 echo "(saved by itself, then killed by signal 9)"
 echo
 run quire fetch Library.quire Friend --columns name,email

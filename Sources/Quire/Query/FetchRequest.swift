@@ -1,6 +1,7 @@
 /// Says how to order objects: by the value at a key path.
 public struct SortOrdering: Sendable, Hashable {
-    /// The key path, written with dots; it may lead through to-one relationships.
+    /// The key path, written with dots; it may lead through to-one relationships. `SELF` is the object itself, which
+    /// is ordered by primary key.
     public var keyPath: String
     /// Whether small values come first. Missing values come before all others when ascending.
     public var ascending: Bool

@@ -1,8 +1,19 @@
 /// A condition that objects satisfy or do not.
 ///
 /// Write one in Core Data's predicate format language with ``init(format:_:)`` or build it from its parts.
-/// A comparison with a missing value is false, except that `!=` is true when exactly one side is missing and
-/// `==` when both are; so a predicate is always true or false, never unknown.
+/// It means the same in a store and in memory:
+///
+/// - A comparison with a missing value is false, except that `!=` is true when exactly one side is missing and
+///   `==` when both are; so a predicate is always true or false, never unknown. A key path through a missing
+///   object leads to a missing value. "Not a number" is a missing value.
+/// - Numbers of all types compare by amount, without rounding; decimal numbers as stores keep them. `YES` is 1.
+/// - Texts compare by their UTF-8 bytes, so é and e with an accent differ. `[c]` folds case by Unicode's simple
+///   folding, `[d]` strips diacritics and composes what is left; neither depends on a language. URIs are texts here.
+/// - Every text begins with, ends with and contains the empty text.
+/// - Binary data and UUIDs compare by their bytes. Objects are equal or not, and have no order.
+/// - A key path through a to-many relationship needs `ANY`, `ALL` or `NONE`, unless `IN` or `CONTAINS` asks
+///   whether an object is among its objects. `ALL` is true and `ANY` false if there are none.
+/// - A text compared with a date, number, UUID or object is read as one.
 public indirect enum QueryPredicate: Sendable, Hashable {
     /// True or false for every object: `TRUEPREDICATE`, `FALSEPREDICATE`.
     case constant(Bool)

@@ -24,7 +24,8 @@ struct RowSetBuilder: ~Copyable {
         self.layout = layout
         self.store = store
         self.externalData = externalData
-        base = UnsafeMutableRawPointer(bitPattern: 16).unsafelyUnwrapped  // Never used: capacity is 0.
+        // Never used, because the capacity is 0; and 16 is no null pointer.
+        base = UnsafeMutableRawPointer(bitPattern: 16).unsafelyUnwrapped
     }
 
     /// The number of finished rows.

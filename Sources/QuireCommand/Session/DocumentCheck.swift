@@ -168,6 +168,7 @@ struct DocumentCheck {
         report.problems.append(
             Problem(
                 kind: kind, object: object.uriRepresentation,
-                message: "\(object.shortDescription): \(sentence)."))
+                message: "\(object.shortDescription): \(sentence)"
+                    + (sentence.hasSuffix(".") ? "" : ".")))
     }
 }

@@ -36,6 +36,6 @@ extension DocumentSession {
 
     /// Throws what reading an object hit that had no other way to tell.
     func throwFaultError() throws {
-        if let error = context.lastFaultError { throw error }
+        if let error = context.takeFaultError() { throw error }
     }
 }

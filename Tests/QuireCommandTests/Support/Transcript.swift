@@ -7,7 +7,7 @@ import QuireTestSupport
 /// no output.
 ///
 /// The shell starts in a new folder, finds `quire` and the templates, and has the checkout in `$ROOT`. UUIDs of
-/// stores differ from run to run and are written as `STORE-UUID`.
+/// stores and of external data differ from run to run and are written as `STORE-UUID` and `UUID`.
 struct Transcript {
     /// A command and what it prints.
     struct Step {
@@ -98,6 +98,19 @@ final class CommandShell {
 
     func path(_ name: String) -> String { folder.path(name) }
 
+    /// What a command prints that must succeed.
+    func output(_ command: String) throws -> String {
+        let result = try run(command)
+        if result.code != 0 { throw Failure(command: command, result: result) }
+        return result.output
+    }
+
+    /// A command that failed.
+    struct Failure: Error {
+        var command: String
+        var result: Result
+    }
+
     /// Runs a command of the shell.
     func run(_ command: String) throws -> Result {
         let outputPath = folder.path + ".output"
@@ -116,12 +129,17 @@ final class CommandShell {
         process.waitUntilExit()
         try handle.close()
         let output = try String(contentsOfFile: outputPath, encoding: .utf8)
-        // Only the store's UUID: those that are values are left alone.
-        let normal = output.replacing(folder.path + "/", with: "")
-            .replacing(Checkout.path, with: "$ROOT").replacing(
+        return Result(output: normal(output), code: process.terminationStatus)
+    }
+
+    /// An output without what differs from run to run: the folder, the checkout, the store's UUID and the names
+    /// of external data. UUIDs that are values are left alone.
+    private func normal(_ output: String) -> String {
+        output.replacing(folder.path + "/", with: "").replacing(Checkout.path, with: "$ROOT")
+            .replacing(
                 #/(x-coredata:\/\/|"storeUUID": "|store SQLite |this one is )[0-9A-F-]{36}/#
             ) { "\($0.output.1)STORE-UUID" }
-        return Result(output: normal, code: process.terminationStatus)
+            .replacing(#/_EXTERNAL_DATA\/[0-9A-F-]{36}/#) { _ in "_EXTERNAL_DATA/UUID" }
     }
 }
 

@@ -50,6 +50,13 @@ public final class ManagedObjectContext {
     }
     /// The error of the last fault that could not be read; see ``ManagedObject``.
     public internal(set) var lastFaultError: QuireError?
+
+    /// The error of the last fault that could not be read, which is then forgotten: what comes after it can be
+    /// told apart.
+    public func takeFaultError() -> QuireError? {
+        defer { lastFaultError = nil }
+        return lastFaultError
+    }
     /// Called at the end of every user event that changed anything. For documents.
     package var changeHandler: (() -> Void)?
 

@@ -112,7 +112,8 @@ extension ManagedObject {
         }
         return row(for: slot, .reference).map {
             let bits = UInt64(bitPattern: $0.integer(slot, slotCount: entity.storages.count))
-            return context?.objectID(bits: bits) ?? ManagedObjectID(bits: bits, store: objectID.store)
+            return context?.objectID(bits: bits)
+                ?? ManagedObjectID(bits: bits, store: objectID.store)
         }
     }
 

@@ -33,6 +33,9 @@ open class ManagedObject {
         static let savedHere = State(rawValue: 32)
     }
 
+    // Exclusivity is not checked at run time in an object and its edits: they are used on one queue, and no
+    // access to a property spans a call that could come back to it.
+
     /// The object's identifier: temporary until it is saved.
     @exclusivity(unchecked) public final internal(set) var objectID: ManagedObjectID
     /// The object's entity.

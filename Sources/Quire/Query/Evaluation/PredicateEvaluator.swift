@@ -235,7 +235,7 @@ struct PredicateEvaluator {
     private func leadsToMany(_ keys: [String], step: Int) throws -> Bool {
         guard let subject else { return false }
         let steps = try QueryKeyPath(keys, from: subject.entity, in: subject.queryLayout).steps
-        return step < steps.count && steps[step].relationship.isToMany
+        return step < steps.count && steps[step].isToMany
     }
 
     private func value(

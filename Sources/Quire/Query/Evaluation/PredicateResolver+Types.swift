@@ -18,7 +18,9 @@ extension PredicateResolver {
         case (.path(let path), .collection(let elements)):
             let typed = try elements.map { element -> QueryExpression in
                 guard case .constant(let value) = element else {
-                    if case .keyPath(let keys) = element, let other = keyPaths[keys] {
+                    if case .keyPath(let keys) = element,
+                        let other = keyPaths.first(where: { $0.keys == keys })
+                    {
                         try checkKinds(comparison, path, other)
                     }
                     return element
@@ -47,7 +49,7 @@ extension PredicateResolver {
     /// Checks that the values of a key path can be compared as it is asked.
     private func checkPath(_ side: Side, _ comparison: QueryComparison, other: Side) throws {
         guard case .path(let path) = side else { return }
-        if case .slot(let slot) = path.end, slot.isExternalCapable {
+        if path.isExternalCapable {
             if case .constant(.null) = other,
                 comparison.operator == .equal || comparison.operator == .notEqual
             {
@@ -86,12 +88,10 @@ extension PredicateResolver {
                 subject: .init(entity: entity.name, property: ordering.keyPath))
         }
         if path.isToMany { throw invalid("it leads to any number of values") }
-        switch path.end {
-        case .object where !path.steps.isEmpty:
+        if case .object = path.end, !path.steps.isEmpty {
             throw invalid("it leads to an object; name one of its attributes")
-        case .slot(let slot) where slot.isExternalCapable: throw unsupportedExternal(path)
-        default: break
         }
+        if path.isExternalCapable { throw unsupportedExternal(path) }
         ordering.keyPath = path.text
         if path.kind != .text { ordering.options = [] }
         return ordering
@@ -114,16 +114,12 @@ extension PredicateResolver {
         if path.kind == kind, kind == .text { return value.text.map { .string($0) } ?? value }
         if path.kind.isComparable(with: kind) { return value }
         guard let text = value.text else { throw mismatch() }
-        switch path.end {
-        case .object:
-            return .objectID(try objectID(text))
-        case .slot(let slot):
-            guard let type = slot.attribute?.type else { throw mismatch() }
-            do {
-                return try AttributeValue(parsing: text, as: type)
-            } catch {
-                throw mismatch(error)
-            }
+        guard let slot = path.slot else { return .objectID(try objectID(text)) }
+        guard let type = slot.attribute?.type else { throw mismatch() }
+        do {
+            return try AttributeValue(parsing: text, as: type)
+        } catch {
+            throw mismatch(error)
         }
     }
 
@@ -137,12 +133,9 @@ extension PredicateResolver {
 }
 
 extension QueryKeyPath {
-    /// The kind of its values.
-    var kind: ValueKind {
-        switch end {
-        case .object: .object
-        case .slot(let slot): ValueKind(of: slot)
-        }
+    /// Whether its values may be kept in files outside the store.
+    fileprivate var isExternalCapable: Bool {
+        if case .slot(let index) = end { destination.slots[index].isExternalCapable } else { false }
     }
 }
 

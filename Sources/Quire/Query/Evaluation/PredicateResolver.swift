@@ -5,7 +5,7 @@ struct PredicateResolver {
     let store: StoreIdentity?
     let allowsTransient: Bool
     /// The key paths met so far.
-    private(set) var keyPaths: [[String]: QueryKeyPath] = [:]
+    private(set) var keyPaths: [QueryKeyPath] = []
 
     init(
         entity: EntityLayout, layout: ModelLayout, store: StoreIdentity?, allowsTransient: Bool
@@ -69,23 +69,28 @@ struct PredicateResolver {
     }
 
     mutating func keyPath(_ keys: [String]) throws -> QueryKeyPath {
+        if let known = keyPaths.first(where: { $0.keys == keys }) { return known }
         let path = try QueryKeyPath(keys, from: entity, in: layout)
-        if case .slot(let slot) = path.end, !slot.isStored, !allowsTransient {
+        if allowsTransient {
+            keyPaths.append(path)
+            return path
+        }
+        if case .slot(let slot) = path.end, !path.destination.slots[slot].isStored {
             throw QuireError(
                 .invalidQuery,
                 "“\(path.text)” of \(entity.name) is transient; a store cannot be asked for it.",
                 subject: .init(entity: entity.name, property: path.text))
         }
-        if let step = path.steps.first(where: { $0.relationship.description.isTransient }),
-            !allowsTransient
-        {
+        if let step = path.steps.first(where: {
+            $0.source.relationships[$0.index].description.isTransient
+        }) {
             throw QuireError(
                 .invalidQuery,
                 "“\(step.relationship.name)” of \(step.source.name) is transient; a store cannot "
                     + "be asked for it.",
                 subject: .init(entity: step.source.name, property: step.relationship.name))
         }
-        keyPaths[path.keys] = path
+        keyPaths.append(path)
         return path
     }
 

@@ -1,26 +1,36 @@
 /// A key path with every key looked up in the model.
 struct QueryKeyPath: Sendable {
+    // Steps and end are numbers, because a copy of a description costs more than all else in a small fetch.
+
     /// A relationship on the way.
     struct Step: Sendable {
-        let relationship: EntityLayout.Relationship
         let source: EntityLayout
+        /// The relationship's position in the source's.
+        let index: Int
         let destination: EntityLayout
+        let isToMany: Bool
+
+        var relationship: EntityLayout.Relationship { source.relationships[index] }
     }
 
     /// What stands at the end.
     enum End: Sendable {
         /// The object that the relationships lead to; without any, the object tested.
         case object
-        /// A value of that object.
-        case slot(EntityLayout.Slot)
+        /// The value of that object in a slot.
+        case slot(Int)
     }
 
     /// The entity it begins at.
     let entity: EntityLayout
     /// The relationships on the way.
     private(set) var steps: [Step] = []
+    /// The entity of the object that the relationships lead to.
+    private(set) var destination: EntityLayout
     /// What stands at the end.
     private(set) var end = End.object
+    /// The kind of its values.
+    private(set) var kind = ValueKind.object
     /// The keys, without `objectID` at the end, which means the same as the object.
     private(set) var keys: [String] = []
 
@@ -28,13 +38,21 @@ struct QueryKeyPath: Sendable {
     static let objectKey = "objectID"
 
     /// Whether it leads to any number of values.
-    var isToMany: Bool { steps.contains { $0.relationship.isToMany } }
+    var isToMany: Bool { steps.contains(where: \.isToMany) }
+
+    /// The slot at the end, if it is no object.
+    var slot: EntityLayout.Slot? {
+        if case .slot(let index) = end { destination.slots[index] } else { nil }
+    }
 
     /// The keys as they are written.
     var text: String { keys.isEmpty ? "SELF" : keys.joined(separator: ".") }
 
     /// The path of the object itself.
-    init(of entity: EntityLayout) { self.entity = entity }
+    init(of entity: EntityLayout) {
+        self.entity = entity
+        destination = entity
+    }
 
     /// Looks up keys.
     ///
@@ -42,7 +60,7 @@ struct QueryKeyPath: Sendable {
     ///   compare.
     init(_ keys: [String], from entity: EntityLayout, in layout: ModelLayout) throws {
         self.entity = entity
-        var current = entity
+        destination = entity
         var position = 0
         while position < keys.count {
             let key = keys[position]
@@ -53,43 +71,48 @@ struct QueryKeyPath: Sendable {
                     "“\(text)” of \(entity.name) is an attribute, so “\(key)” cannot follow it.",
                     subject: .init(entity: entity.name, property: keys.joined(separator: ".")))
             }
-            guard let property = current.properties[key] else {
+            guard let property = destination.properties[key] else {
                 if key == Self.objectKey, position == keys.count { return }
-                throw Self.unknownKey(key, of: current)
+                throw Self.unknownKey(key, of: destination)
             }
             self.keys.append(key)
             switch property {
             case .relationship(let index):
-                let relationship = current.relationships[index]
-                let destination = layout.destination(of: relationship)
+                let source = destination
+                destination = layout.entities[source.relationships[index].destinationNumber - 1]
                 steps.append(
-                    Step(relationship: relationship, source: current, destination: destination))
-                current = destination
+                    Step(
+                        source: source, index: index, destination: destination,
+                        isToMany: source.relationships[index].isToMany))
             case .attribute(let slot):
-                end = .slot(current.slots[slot])
+                end(at: slot)
             case .composite:
-                let slot = try Self.element(of: key, keys, &position, in: current)
+                end(at: try Self.element(of: key, keys, &position, in: destination))
                 self.keys += keys[(self.keys.count)..<position]
-                end = .slot(slot)
             case .fetched:
                 throw QuireError(
                     .invalidQuery,
-                    "“\(key)” of \(current.name) is a fetched property; a query cannot use it.",
-                    subject: .init(entity: current.name, property: key))
+                    "“\(key)” of \(destination.name) is a fetched property; a query cannot use it.",
+                    subject: .init(entity: destination.name, property: key))
             }
         }
     }
 
-    /// The element of a composite attribute, which further keys name.
+    private mutating func end(at slot: Int) {
+        end = .slot(slot)
+        kind = ValueKind(of: slot, in: destination)
+    }
+
+    /// The slot of the element of a composite attribute, which further keys name.
     private static func element(
         of key: String, _ keys: [String], _ position: inout Int, in entity: EntityLayout
-    ) throws -> EntityLayout.Slot {
+    ) throws -> Int {
         var name = key
         while position < keys.count {
             name += "." + keys[position]
             position += 1
             switch entity.properties[name] {
-            case .attribute(let slot)?: return entity.slots[slot]
+            case .attribute(let slot)?: return slot
             case .composite?: continue
             default: throw unknownKey(name, of: entity)
             }

@@ -10,8 +10,8 @@ struct ResolvedQuery: Sendable {
     let request: FetchRequest
     /// The condition.
     var predicate: QueryPredicate { request.predicate ?? .constant(true) }
-    /// All key paths of condition and order by their keys.
-    let keyPaths: [[String]: QueryKeyPath]
+    /// The key paths of condition and order.
+    let keyPaths: [QueryKeyPath]
 
     /// Checks a request.
     ///
@@ -45,7 +45,7 @@ extension ResolvedQuery {
     /// an object is found and where it stands.
     var entitiesBeyond: [EntityLayout] {
         var found: [EntityLayout] = []
-        for path in keyPaths.values {
+        for path in keyPaths {
             var steps = path.steps[...]
             // Which object a relationship leads to, its owner says.
             if case .object = path.end { steps = steps.dropLast() }

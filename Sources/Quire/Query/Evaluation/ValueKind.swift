@@ -7,12 +7,12 @@ enum ValueKind: Sendable, Hashable {
     case any
 
     /// The kind of an attribute's or a to-one relationship's values.
-    init(of slot: EntityLayout.Slot) {
-        guard let attribute = slot.attribute else {
+    init(of slot: Int, in entity: EntityLayout) {
+        guard let type = entity.slots[slot].attribute?.type else {
             self = .object
             return
         }
-        switch attribute.type {
+        switch type {
         case .integer16, .integer32, .integer64, .double, .float, .decimal, .boolean:
             self = .number
         case .string, .uri: self = .text

@@ -1,8 +1,13 @@
 /// A statement that writes one row, and which value each of its parameters takes.
 struct SQLRowStatement: Sendable {
-    /// A slot whose value is bound.
+    /// A slot whose value is bound. Without references, as there is one for each value written.
     struct Binding: Sendable {
-        let slot: EntityLayout.Slot
+        /// The slot's position in its entity.
+        let slot: Int
+        /// The form of its value.
+        let storage: EntityLayout.Slot.Storage
+        /// Whether the value may be kept in a file.
+        let isExternalCapable: Bool
         /// The parameter of the value.
         let index: Int32
         /// The parameter of the target's entity; 0 if the store does not keep it.
@@ -41,7 +46,10 @@ struct SQLRowStatement: Sendable {
                 values.append("?\(count)")
             }
             bindings.append(
-                Binding(slot: slot, index: index, entityIndex: count > index ? count : 0))
+                Binding(
+                    slot: slot.index, storage: slot.storage,
+                    isExternalCapable: slot.isExternalCapable, index: index,
+                    entityIndex: count > index ? count : 0))
         }
         let names = columns.map(SQLName.quoted).joined(separator: ", ")
         return SQLRowStatement(
@@ -73,7 +81,10 @@ struct SQLRowStatement: Sendable {
                 assignments.append("\(order) = CASE WHEN \(name) IS ?\(index) THEN \(order) END")
             }
             bindings.append(
-                Binding(slot: slot, index: index, entityIndex: count > index ? count : 0))
+                Binding(
+                    slot: slot.index, storage: slot.storage,
+                    isExternalCapable: slot.isExternalCapable, index: index,
+                    entityIndex: count > index ? count : 0))
         }
         return SQLRowStatement(
             sql:

@@ -17,10 +17,18 @@ final class SQLiteRelationshipWriter {
     func write(_ changes: ChangeSet) throws {
         for deletion in changes.deleted { try forget(deletion.objectID) }
         // Pairs are written from the side that the table is named after; both sides are in the set.
-        for change in changes.updated { try writeMembers(of: change) }
-        for change in changes.inserted { try writeMembers(of: change) }
-        for change in changes.updated { try writeOrders(of: change) }
-        for change in changes.inserted { try writeOrders(of: change) }
+        try changes.updated.forEachInPlace {
+            if !$0.pointee.toManyChanges.isEmpty { try writeMembers(of: $0.pointee) }
+        }
+        try changes.inserted.forEachInPlace {
+            if !$0.pointee.toManyChanges.isEmpty { try writeMembers(of: $0.pointee) }
+        }
+        try changes.updated.forEachInPlace {
+            if !$0.pointee.toManyChanges.isEmpty { try writeOrders(of: $0.pointee) }
+        }
+        try changes.inserted.forEachInPlace {
+            if !$0.pointee.toManyChanges.isEmpty { try writeOrders(of: $0.pointee) }
+        }
     }
 
     private func forEachPlace(
@@ -39,7 +47,6 @@ final class SQLiteRelationshipWriter {
     // MARK: - Members
 
     private func writeMembers(of change: ObjectChange) throws {
-        if change.toManyChanges.isEmpty { return }
         try forEachPlace(of: change) { toMany, place, _ in
             switch place {
             case .join(let join) where join.isNamingSide:
@@ -168,7 +175,6 @@ final class SQLiteRelationshipWriter {
     // MARK: - Orders
 
     private func writeOrders(of change: ObjectChange) throws {
-        if change.toManyChanges.isEmpty { return }
         try forEachPlace(of: change) { toMany, place, isOrdered in
             guard isOrdered, let order = OrderedPlace(place) else { return }
             if let members = toMany.order {

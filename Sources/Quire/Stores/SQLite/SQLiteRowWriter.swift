@@ -25,29 +25,33 @@ final class SQLiteRowWriter {
 
     private var connection: SQLiteConnection { writer.connection }
 
-    func insert(_ change: ObjectChange) throws {
-        currentObject = change.objectID
-        let prepared = try writer.insert(change.entity)
+    func insert(_ change: UnsafePointer<ObjectChange>) throws {
+        currentObject = change.pointee.objectID
+        let prepared = try writer.insert(change.pointee.entity)
         let statement = prepared.statement
-        try statement.bind(change.objectID.primaryKey, at: SQLRowStatement.primaryKeyIndex)
+        try statement.bind(
+            change.pointee.objectID.primaryKey, at: SQLRowStatement.primaryKeyIndex)
         try bind(change, prepared.row.bindings, to: statement)
         try statement.run()
         arena.reset()
     }
 
-    func update(_ change: ObjectChange) throws {
-        guard change.writesRow else { return }
-        currentObject = change.objectID
-        if dropsExternalData { try noteFiles(of: change.objectID, slots: change.changedSlots) }
-        let prepared = try writer.update(change.entity, slots: change.changedSlots)
+    func update(_ change: UnsafePointer<ObjectChange>) throws {
+        guard change.pointee.writesRow else { return }
+        let objectID = change.pointee.objectID
+        currentObject = objectID
+        if dropsExternalData { try noteFiles(of: objectID, slots: change.pointee.changedSlots) }
+        let prepared = try writer.update(
+            change.pointee.entity, slots: change.pointee.changedSlots)
         let statement = prepared.statement
-        try statement.bind(change.objectID.primaryKey, at: SQLRowStatement.primaryKeyIndex)
-        try statement.bind(Int64(change.version &+ 1), at: SQLRowStatement.newVersionIndex)
-        try statement.bind(Int64(change.version), at: SQLRowStatement.oldVersionIndex)
+        let version = change.pointee.version
+        try statement.bind(objectID.primaryKey, at: SQLRowStatement.primaryKeyIndex)
+        try statement.bind(Int64(version &+ 1), at: SQLRowStatement.newVersionIndex)
+        try statement.bind(Int64(version), at: SQLRowStatement.oldVersionIndex)
         try bind(change, prepared.row.bindings, to: statement)
         try statement.run()
         arena.reset()
-        if connection.changeCount == 0 { throw try conflict(change.objectID, "changed") }
+        if connection.changeCount == 0 { throw try conflict(objectID, "changed") }
     }
 
     func delete(_ deletion: ObjectDeletion) throws {
@@ -84,20 +88,20 @@ final class SQLiteRowWriter {
 
     @inline(__always)
     private func bind(
-        _ change: ObjectChange, _ bindings: ContiguousArray<SQLRowStatement.Binding>,
-        to statement: SQLiteStatement
+        _ change: UnsafePointer<ObjectChange>,
+        _ bindings: ContiguousArray<SQLRowStatement.Binding>, to statement: SQLiteStatement
     ) throws {
         for binding in bindings {
-            try bind(change.values[binding.slot.index], binding, of: change, to: statement)
+            try bind(change.pointee.values[binding.slot], binding, of: change, to: statement)
         }
     }
 
     private func bind(
-        _ value: AttributeValue, _ binding: SQLRowStatement.Binding, of change: ObjectChange,
-        to statement: SQLiteStatement
+        _ value: AttributeValue, _ binding: SQLRowStatement.Binding,
+        of change: UnsafePointer<ObjectChange>, to statement: SQLiteStatement
     ) throws {
         let index = binding.index
-        switch (binding.slot.storage, value) {
+        switch (binding.storage, value) {
         case (_, .null):
             try statement.bindNull(at: index)
             if binding.entityIndex > 0 { try statement.bindNull(at: binding.entityIndex) }
@@ -134,19 +138,20 @@ final class SQLiteRowWriter {
             case .double(let double): try statement.bind(double, at: index)
             case .text(let text): try statement.bind(text, at: index)
             }
-        default: throw wrongValue(value, binding.slot, change)
+        default: throw wrongValue(value, binding.slot, change.pointee)
         }
     }
 
     private func bind(
-        _ data: Data, _ binding: SQLRowStatement.Binding, of change: ObjectChange,
+        _ data: Data, _ binding: SQLRowStatement.Binding,
+        of change: UnsafePointer<ObjectChange>,
         to statement: SQLiteStatement
     ) throws {
-        guard binding.slot.isExternalCapable else {
+        guard binding.isExternalCapable else {
             try data.withUnsafeBytes { try statement.bindBlob(arena.place($0), at: binding.index) }
             return
         }
-        if let name = files.name(object: change.objectID, slot: binding.slot.index) {
+        if let name = files.name(object: change.pointee.objectID, slot: binding.slot) {
             try statement.bind(SQLiteExternalData.reference(toFileNamed: name), at: binding.index)
             return
         }
@@ -157,9 +162,10 @@ final class SQLiteRowWriter {
     }
 
     private func wrongValue(
-        _ value: AttributeValue, _ slot: EntityLayout.Slot, _ change: ObjectChange
+        _ value: AttributeValue, _ index: Int, _ change: ObjectChange
     ) -> QuireError {
-        QuireError(
+        let slot = change.entity.slots[index]
+        return QuireError(
             .invalidValue,
             "“\(change.entity.name).\(slot.name)” of \(change.objectID.shortDescription) cannot hold \(value).",
             subject: .init(

@@ -13,18 +13,19 @@ struct SQLiteSave {
     private var connection: SQLiteConnection { writer.connection }
 
     func run() throws {
-        let files = try SQLiteExternalDataWriter(store: store, changes: changes).write()
+        let hasExternalData = store.hasExternalData
+        let files =
+            hasExternalData
+            ? try SQLiteExternalDataWriter(store: store, changes: changes).write()
+            : SQLiteExternalFiles(externalData: store.externalData)
         let rows = SQLiteRowWriter(
-            store: store, writer: writer, files: files,
-            dropsExternalData: store.layout.entities.contains {
-                $0.slots.contains(where: \.isExternalCapable)
-            })
+            store: store, writer: writer, files: files, dropsExternalData: hasExternalData)
         do {
             try connection.execute("BEGIN IMMEDIATE")
             let greatest = try checkPrimaryKeys()
             for deletion in changes.deleted { try rows.delete(deletion) }
-            for change in changes.updated { try rows.update(change) }
-            for change in changes.inserted { try rows.insert(change) }
+            try changes.updated.forEachInPlace { try rows.update($0) }
+            try changes.inserted.forEachInPlace { try rows.insert($0) }
             try SQLiteRelationshipWriter(store: store, connection: connection).write(changes)
             try writeRecords()
             try writeDigests(files, removed: rows.droppedFiles)
@@ -83,20 +84,30 @@ struct SQLiteSave {
         var least: Int64
         var greatest: Int64
         var recorded: Int64
+
+        mutating func include(_ key: Int64) {
+            least = min(least, key)
+            greatest = max(greatest, key)
+        }
     }
 
     private func checkPrimaryKeys() throws -> [Int: KeyRange] {
         var ranges: [Int: KeyRange] = [:]
-        for change in changes.inserted {
-            let key = change.objectID.primaryKey
-            let root = change.entity.rootNumber
-            if let range = ranges[root] {
-                ranges[root]?.least = min(range.least, key)
-                ranges[root]?.greatest = max(range.greatest, key)
+        var current: (entity: Int, root: Int, range: KeyRange)?
+        changes.inserted.forEachInPlace { change in
+            let entity = change.pointee.objectID.entityNumber
+            let key = change.pointee.objectID.primaryKey
+            if current?.entity == entity {
+                current?.range.include(key)
             } else {
-                ranges[root] = KeyRange(least: key, greatest: key, recorded: key)
+                if let current { ranges[current.root] = current.range }
+                let root = store.layout.entity(number: entity).rootNumber
+                var range = ranges[root] ?? KeyRange(least: key, greatest: key, recorded: key)
+                range.include(key)
+                current = (entity, root, range)
             }
         }
+        if let current { ranges[current.root] = current.range }
         for (root, range) in ranges {
             let recorded =
                 try connection.integer(
@@ -165,6 +176,17 @@ struct SQLiteSave {
                 try $0.bind(name, at: 1)
                 try $0.run()
             }
+        }
+    }
+}
+
+extension [ObjectChange] {
+    /// Calls a closure with the address of each change: a copy would retain everything that the change holds.
+    @inline(__always)
+    func forEachInPlace(_ body: (UnsafePointer<ObjectChange>) throws -> Void) rethrows {
+        try withUnsafeBufferPointer { changes in
+            guard let start = changes.baseAddress else { return }
+            for index in 0..<changes.count { try body(start + index) }
         }
     }
 }

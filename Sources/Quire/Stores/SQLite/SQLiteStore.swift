@@ -36,6 +36,8 @@ public final class SQLiteStore: PersistentStore {
     let externalData: SQLiteExternalData
     /// Whether the store carries its model the way this framework writes it.
     let carriesModel: Bool
+    /// Whether any attribute may be kept in files.
+    let hasExternalData: Bool
     /// The database that is really open, which for a copy is not the store's path.
     private let source: SQLiteStoreSource
     /// Unsafe because it is used only while ``writerLock`` is held.
@@ -66,6 +68,9 @@ public final class SQLiteStore: PersistentStore {
         storePath = source.storePath
         isReadOnly = options.isReadOnly
         externalData = SQLiteExternalData(storePath: source.storePath)
+        hasExternalData = schema.layout.entities.contains {
+            $0.slots.contains(where: \.isExternalCapable)
+        }
         readers = SQLiteReaderPool { try source.connect(.reading, options: options) }
         self.hasLog = Atomic(hasLog || options.isReadOnly)
         if options.isReadOnly {

@@ -3,14 +3,14 @@
 /// Predicates are true or false, never unknown. A comparison in SQL is NULL where a value is missing. Under AND and
 /// OR and in WHERE that does what false does, so comparisons stay as plain as an index wants them; NOT turns a
 /// condition that can be NULL round with `IS NOT TRUE`.
-struct FetchCondition: Equatable {
+struct FetchCondition {
     var fragment: SQLFragment
     /// Whether it is NULL for some rows, rather than false.
     var canBeNull = false
     /// How it holds together with what stands beside it.
     private(set) var form = Form.single
 
-    enum Form { case single, conjunction, disjunction }
+    enum Form { case always, never, single, conjunction, disjunction }
 
     init(_ fragment: SQLFragment, canBeNull: Bool = false) {
         self.fragment = fragment
@@ -18,32 +18,49 @@ struct FetchCondition: Equatable {
     }
 
     /// True for every row.
-    static let always = FetchCondition("1")
+    static let always = FetchCondition("1", form: .always)
     /// False for every row.
-    static let never = FetchCondition("0")
+    static let never = FetchCondition("0", form: .never)
+
+    private init(_ fragment: SQLFragment, form: Form) {
+        self.fragment = fragment
+        self.form = form
+    }
+
+    /// Whether it is true for every row.
+    var isAlways: Bool { form == .always }
+    /// Whether it is false for every row.
+    var isNever: Bool { form == .never }
 
     /// The condition as part of a larger one.
-    private var bracketed: SQLFragment { form == .single ? fragment : "(\(fragment))" }
+    private var bracketed: SQLFragment {
+        switch form {
+        case .conjunction, .disjunction: "(\(fragment))"
+        case .always, .never, .single: fragment
+        }
+    }
 
-    func and(_ other: FetchCondition) -> FetchCondition { .all(of: [self, other]) }
+    func and(_ other: FetchCondition) -> FetchCondition {
+        isAlways || other.isNever ? other : .all(of: [self, other])
+    }
 
     func or(_ other: FetchCondition) -> FetchCondition { .any(of: [self, other]) }
 
     static prefix func ! (condition: FetchCondition) -> FetchCondition {
-        if condition == .always { return .never }
-        if condition == .never { return .always }
+        if condition.isAlways { return .never }
+        if condition.isNever { return .always }
         if condition.canBeNull { return FetchCondition("(\(condition.fragment)) IS NOT TRUE") }
         return FetchCondition("NOT (\(condition.fragment))")
     }
 
     static func all(of parts: [FetchCondition]) -> FetchCondition {
-        if parts.contains(.never) { return .never }
-        return joined(parts.filter { $0 != .always }, by: " AND ", as: .conjunction) ?? .always
+        if parts.contains(where: \.isNever) { return .never }
+        return joined(parts.filter { !$0.isAlways }, by: " AND ", as: .conjunction) ?? .always
     }
 
     static func any(of parts: [FetchCondition]) -> FetchCondition {
-        if parts.contains(.always) { return .always }
-        return joined(parts.filter { $0 != .never }, by: " OR ", as: .disjunction) ?? .never
+        if parts.contains(where: \.isAlways) { return .always }
+        return joined(parts.filter { !$0.isNever }, by: " OR ", as: .disjunction) ?? .never
     }
 
     /// A bound on how many conditions stand side by side: SQLite builds a tree as deep as they are many, and refuses

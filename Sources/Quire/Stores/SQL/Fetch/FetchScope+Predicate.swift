@@ -28,13 +28,13 @@ extension FetchScope {
         let right = try operand(comparison.right)
         var owner = start
         var steps = path.steps[...]
-        while let step = steps.first, !step.relationship.isToMany {
+        while let step = steps.first, !step.isToMany {
             owner = try follow(step, from: owner)
             steps = steps.dropFirst()
         }
         guard let first = steps.first else { return .never }
         let inner = FetchScope(toMany: first, of: owner, in: context)
-        let left = try inner.operand(path.end, behind: steps.dropFirst(), from: inner.start)
+        let left = try inner.operand(path, behind: steps.dropFirst(), from: inner.start)
         let test = try FetchComparison(left: left, comparison, right: right, scope: inner)
             .condition()
         if comparison.modifier == .all { return !inner.exists(!test) }
@@ -43,7 +43,7 @@ extension FetchScope {
 
     /// Whether a subquery's objects that belong to the outer one include some that satisfy a condition.
     private func exists(_ test: FetchCondition) -> FetchCondition {
-        guard let link, test != .never else { return .never }
+        guard let link, !test.isNever else { return .never }
         let condition = FetchCondition("\(link.column) = \(link.owner.key)").and(test)
         return FetchCondition("EXISTS (SELECT 1 FROM \(tables) WHERE \(condition.fragment))")
     }
@@ -51,7 +51,7 @@ extension FetchScope {
     /// The same, said the other way round: whether the outer object is among the owners of those that satisfy it.
     /// So SQLite can begin with them where they are few.
     private func isAmong(_ test: FetchCondition) -> FetchCondition {
-        guard let link, test != .never else { return .never }
+        guard let link, !test.isNever else { return .never }
         return FetchCondition(
             "\(link.owner.key) IN (SELECT \(link.column) FROM \(tables) WHERE \(test.fragment))",
             canBeNull: true)
@@ -63,7 +63,7 @@ extension FetchScope {
         switch expression {
         case .evaluatedObject: return QueryKeyPath(of: context.query.entity)
         case .keyPath(let keys):
-            return try context.query.keyPaths[keys]
+            return try context.query.keyPaths.first { $0.keys == keys }
                 ?? QueryKeyPath(keys, from: context.query.entity, in: context.query.layout)
         case .constant, .variable, .collection: return nil
         }
@@ -73,7 +73,7 @@ extension FetchScope {
         _ expression: QueryExpression, at path: QueryKeyPath? = nil
     ) throws -> FetchComparison.Operand {
         if let path = try path ?? self.path(expression) {
-            return try operand(path.end, behind: path.steps[...], from: start)
+            return try operand(path, behind: path.steps[...], from: start)
         }
         switch expression {
         case .constant(let value): return .constant(value)
@@ -86,15 +86,14 @@ extension FetchScope {
     }
 
     private func operand(
-        _ end: QueryKeyPath.End, behind steps: ArraySlice<QueryKeyPath.Step>,
+        _ path: QueryKeyPath, behind steps: ArraySlice<QueryKeyPath.Step>,
         from place: ObjectPlace
     ) throws -> FetchComparison.Operand {
         var place = place
         for step in steps { place = try follow(step, from: place) }
-        switch end {
+        switch path.end {
         case .object: return .object(place)
-        case .slot(let slot):
-            return .value(try value(of: slot, at: place), ValueKind(of: slot))
+        case .slot(let slot): return .value(try value(of: slot, at: place), path.kind)
         }
     }
 
@@ -106,7 +105,7 @@ extension FetchScope {
         for ordering in orderings {
             let direction: SQLFragment = ordering.ascending ? "" : " DESC"
             guard let path = try path(ordering.expression) else { continue }
-            switch try operand(path.end, behind: path.steps[...], from: start) {
+            switch try operand(path, behind: path.steps[...], from: start) {
             case .value(let value, _):
                 let folded = FetchComparison.folded(value, ordering.options)
                 parts.append("\(folded)\(direction)")

@@ -51,7 +51,7 @@ final class FetchScope {
         let alias = context.newAlias()
         start = ObjectPlace(row: alias, of: entity)
         link = nil
-        tables = "\(name: context.schema.entity(entity).tableName) \(alias)"
+        tables = "\(name: context.schema.entities[entity.number - 1].tableName) \(alias)"
     }
 
     /// The scope of a subquery about the objects that a to-many relationship of an outer object leads to.
@@ -65,10 +65,10 @@ final class FetchScope {
 
     /// Restricts rows of a table that holds objects of other entities, too.
     var entityTest: FetchCondition {
-        let entity = context.schema.entity(start.entity)
         let includesSubentities = context.query.request.includesSubentities
         guard let row = start.row,
-            let numbers = entity.entityTest(includingSubentities: includesSubentities)
+            let numbers = context.schema.entities[start.entity.number - 1].entityTest(
+                includingSubentities: includesSubentities)
         else { return .always }
         if numbers.count == 1 { return FetchCondition("\(row).Z_ENT = \(numbers[0])") }
         let list = numbers.map { SQLFragment(sql: String($0)) }.joined(by: ", ")
@@ -91,12 +91,12 @@ final class FetchScope {
 
     /// The object that a relationship of an object leads to; one of a to-many relationship is joined.
     func follow(_ step: QueryKeyPath.Step, from place: ObjectPlace) throws -> ObjectPlace {
-        if step.relationship.isToMany {
+        if step.isToMany {
             let toMany = ToManyPlace(step, of: place, in: context)
             tables = "\(tables) JOIN \(toMany.table) ON \(toMany.ownerColumn) = \(place.key)"
             return toMany.element
         }
-        let (column, row) = try column(step.relationship.slot, of: place)
+        let (column, row) = try column(step.source.relationships[step.index].slot, of: place)
         return ObjectPlace(
             key: "\(row).\(name: column.name)",
             entityNumber: column.entityColumn.map { "\(row).\(name: $0)" },
@@ -104,8 +104,8 @@ final class FetchScope {
     }
 
     /// The value of a slot of an object.
-    func value(of slot: EntityLayout.Slot, at place: ObjectPlace) throws -> SQLFragment {
-        let (column, row) = try column(slot.index, of: place)
+    func value(of slot: Int, at place: ObjectPlace) throws -> SQLFragment {
+        let (column, row) = try column(slot, of: place)
         return "\(row).\(name: column.name)"
     }
 
@@ -117,7 +117,9 @@ final class FetchScope {
     private func column(
         _ slot: Int?, of place: ObjectPlace
     ) throws -> (column: SQLSlotColumn, row: SQLFragment) {
-        guard let slot, let column = context.schema.entity(place.entity).columns[slot] else {
+        guard let slot,
+            let column = context.schema.entities[place.entity.number - 1].columns[slot]
+        else {
             let name = slot.map { place.entity.slots[$0].name } ?? "?"
             throw QuireError(
                 .invalidQuery, "The store has no column for “\(name)” of \(place.entity.name).",

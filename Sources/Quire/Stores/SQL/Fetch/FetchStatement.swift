@@ -32,14 +32,25 @@ extension FetchStatement {
         let scope = FetchScope(entity: query.entity, in: context)
         let condition = try scope.entityTest.and(scope.condition(query.predicate))
         let order = selection.isCount ? nil : try scope.order(query.request.sortOrderings)
+        let limit = FetchContext.limit(of: query.request)
 
-        var text: SQLFragment =
-            "SELECT \(selection.list(query.request)) FROM \(scope.tables)"
-        if condition != .always { text = "\(text) WHERE \(condition.fragment)" }
-        if let order { text = "\(text) ORDER BY \(order)" }
-        if let limit = FetchContext.limit(of: query.request) { text = "\(text) LIMIT \(limit)" }
-        if selection.isCount, FetchContext.limit(of: query.request) != nil {
-            text = "SELECT count(*) FROM (\(text))"
+        var text: SQLFragment = "SELECT "
+        text.sql.reserveCapacity(256)
+        text.append(selection.list(isBounded: limit != nil))
+        text.append(" FROM ")
+        text.append(scope.tables)
+        if !condition.isAlways {
+            text.append(" WHERE ")
+            text.append(condition.fragment)
+        }
+        if let order {
+            text.append(" ORDER BY ")
+            text.append(order)
+        }
+        if let limit {
+            text.append(" LIMIT ")
+            text.append(limit)
+            if selection.isCount { text = "SELECT count(*) FROM (\(text))" }
         }
         guard text.bindings.count <= Self.greatestBindingCount else {
             throw QuireError(
@@ -56,12 +67,12 @@ extension FetchStatement {
 extension FetchStatement.Selection {
     fileprivate var isCount: Bool { if case .count = self { true } else { false } }
 
-    fileprivate func list(_ request: FetchRequest) -> SQLFragment {
+    fileprivate func list(isBounded: Bool) -> SQLFragment {
         switch self {
         case .columns(let list): SQLFragment(sql: list)
         case .identifiers: "t0.Z_PK, t0.Z_ENT"
         // With bounds, the rows within them are counted, whatever they hold.
-        case .count: FetchContext.limit(of: request) == nil ? "count(*)" : "1"
+        case .count: isBounded ? "1" : "count(*)"
         }
     }
 }

@@ -19,6 +19,16 @@ struct SQLFragment: Sendable, Hashable, ExpressibleByStringInterpolation {
         self.bindings = bindings
     }
 
+    /// Puts another piece behind this one.
+    mutating func append(_ other: SQLFragment) {
+        sql += other.sql
+        if bindings.isEmpty {
+            bindings = other.bindings
+        } else if !other.bindings.isEmpty {
+            bindings += other.bindings
+        }
+    }
+
     init(stringLiteral text: String) { self.init(sql: text) }
 
     init(stringInterpolation: StringInterpolation) { self = stringInterpolation.fragment }
@@ -26,15 +36,13 @@ struct SQLFragment: Sendable, Hashable, ExpressibleByStringInterpolation {
     struct StringInterpolation: StringInterpolationProtocol {
         var fragment = SQLFragment(sql: "")
 
-        init(literalCapacity: Int, interpolationCount: Int) {
-            fragment.sql.reserveCapacity(literalCapacity + interpolationCount * 16)
-        }
+        // Most pieces are so short that a String holds them without memory of its own.
+        init(literalCapacity: Int, interpolationCount: Int) {}
 
         mutating func appendLiteral(_ text: String) { fragment.sql += text }
 
         mutating func appendInterpolation(_ other: SQLFragment) {
-            fragment.sql += other.sql
-            fragment.bindings += other.bindings
+            fragment.append(other)
         }
 
         mutating func appendInterpolation(_ number: Int) { fragment.sql += String(number) }
@@ -55,12 +63,8 @@ extension Collection<SQLFragment> {
     func joined(by separator: SQLFragment) -> SQLFragment {
         var result = SQLFragment(sql: "")
         for (index, part) in enumerated() {
-            if index > 0 {
-                result.sql += separator.sql
-                result.bindings += separator.bindings
-            }
-            result.sql += part.sql
-            result.bindings += part.bindings
+            if index > 0 { result.append(separator) }
+            result.append(part)
         }
         return result
     }
