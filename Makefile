@@ -1,7 +1,7 @@
 # Quire. `make demo` shows what it does; `make test` runs all tests.
 
 BUILD_PACKAGES := libsqlite3-dev libxml2-dev libarchive-dev pkg-config
-TEST_PACKAGES := strace unzip zstd
+TEST_PACKAGES := sqlite3 strace unzip zstd
 SOURCES := Sources Tests Benchmarks/Sources Package.swift
 
 .PHONY: help demo test bench samples format lint

@@ -1,8 +1,8 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-// `make test` and `.ci/run` set this, so that our own warnings stop the build. Somebody who builds with a
-// newer compiler, which may warn about more, is not stopped.
+// `.ci/run` sets this, so that our own warnings stop the build. Somebody who builds with a newer compiler,
+// which may warn about more, is not stopped.
 let warningsAreErrors = Context.environment["QUIRE_WARNINGS_AS_ERRORS"] == "1"
 
 let settings: [SwiftSetting] =

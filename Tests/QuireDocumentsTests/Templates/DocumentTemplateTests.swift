@@ -1,8 +1,9 @@
 import Foundation
 import Quire
-import QuireDocuments
 import QuireTestSupport
 import Testing
+
+@testable import QuireDocuments
 
 @MainActor
 @Suite struct DocumentTemplateTests {
@@ -27,6 +28,15 @@ import Testing
     @Test func templatesOfTheCheckoutAreFoundFromTheProgram() throws {
         let names = try DocumentTemplate.all().map(\.name)
         #expect(names == ["Blank", "Library", "Notes"])
+    }
+
+    @Test func templatesOfAnInstallationAreFoundFromTheProgram() throws {
+        let folder = try TemporaryFolder()
+        let installed = folder.path("share/quire/Templates")
+        #expect(DocumentTemplate.folder(above: folder.path("bin/quire")) != installed)
+        try FileManager.default.createDirectory(
+            atPath: installed + "/T/Model.xcdatamodeld", withIntermediateDirectories: true)
+        #expect(DocumentTemplate.folder(above: folder.path("bin/quire")) == installed)
     }
 
     @Test(arguments: ["Blank", "Library", "Notes"])
