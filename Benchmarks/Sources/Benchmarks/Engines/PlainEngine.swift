@@ -201,7 +201,6 @@ final class PlainEngine: Engine {
     private func text(_ row: OpaquePointer, _ column: Int32) -> Int {
         guard let bytes = sqlite3_column_text(row, column) else { return 0 }
         let count = Int(sqlite3_column_bytes(row, column))
-        if noStrings { return count }
         return String(decoding: UnsafeBufferPointer(start: bytes, count: count), as: UTF8.self).utf8
             .count
     }
@@ -278,7 +277,6 @@ final class PlainEngine: Engine {
         }
     }
 }
-let noStrings = ProcessInfo.processInfo.environment["NOSTRINGS"] != nil
 
 /// The tables of the engines that have no schema of their own.
 enum NoteSchema {
