@@ -43,6 +43,8 @@ public final class EntityLayout: Sendable {
     let ruledSlots: [Slot]
     /// The values of a new object.
     let defaultValues: ContiguousArray<AttributeValue>
+    /// The slots that have a value in ``defaultValues``.
+    let defaultSlots: [Int]
     /// The relationships, inherited ones first.
     public let relationships: [Relationship]
     /// The positions in ``relationships`` of the to-many relationships.
@@ -76,7 +78,9 @@ public final class EntityLayout: Sendable {
             slot.hasRules
                 || slot.relationshipIndex.map { !relationships[$0].description.isOptional } ?? false
         }
-        self.defaultValues = ContiguousArray(slots.map { $0.attribute?.defaultValue ?? .null })
+        let defaultValues = ContiguousArray(slots.map { $0.attribute?.defaultValue ?? .null })
+        self.defaultValues = defaultValues
+        self.defaultSlots = defaultValues.indices.filter { !defaultValues[$0].isNull }
         self.relationships = relationships
         self.toManyRelationships = relationships.filter(\.isToMany).map(\.index)
         self.countedRelationships = relationships.filter(\.hasCountRules)

@@ -52,17 +52,18 @@ struct PackedRow {
     var version: UInt32 { start.load(fromByteOffset: 8, as: UInt32.self) }
     var size: Int { Int(start.load(fromByteOffset: 12, as: UInt32.self)) }
 
-    static func presenceSize(slotCount: Int) -> Int { (slotCount + 63) / 64 * 8 }
+    @inline(__always)
+    static func presenceSize(slotCount: Int) -> Int { ((slotCount &+ 63) &>> 6) &* 8 }
 
     @inline(__always)
     func hasValue(_ slot: Int) -> Bool {
-        start.load(fromByteOffset: Self.headerSize + slot / 64 * 8, as: UInt64.self)
-            >> UInt64(slot % 64) & 1 == 1
+        start.load(fromByteOffset: Self.headerSize &+ (slot &>> 6) &* 8, as: UInt64.self)
+            &>> UInt64(truncatingIfNeeded: slot) & 1 == 1
     }
 
     @inline(__always)
     private func cellOffset(_ slot: Int, slotCount: Int) -> Int {
-        Self.headerSize + Self.presenceSize(slotCount: slotCount) + slot * 8
+        Self.headerSize &+ Self.presenceSize(slotCount: slotCount) &+ slot &* 8
     }
 
     @inline(__always)

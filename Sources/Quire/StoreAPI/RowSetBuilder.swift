@@ -15,8 +15,9 @@ struct RowSetBuilder: ~Copyable {
     private var base: UnsafeMutableRawPointer
     private var capacity = 0
     private var end = 0
-    /// The current row.
+    /// The current row: its start in the chunk and in memory, and how far behind that its cells begin.
     private var rowStart = 0
+    private var row: UnsafeMutableRawPointer
     private var cells = 0
 
     init(layout: ModelLayout, store: StoreIdentity, externalData: (any ExternalDataReading)? = nil)
@@ -26,6 +27,7 @@ struct RowSetBuilder: ~Copyable {
         self.externalData = externalData
         // Never used, because the capacity is 0; and 16 is no null pointer.
         base = UnsafeMutableRawPointer(bitPattern: 16).unsafelyUnwrapped
+        row = base
     }
 
     /// The number of finished rows.
@@ -34,12 +36,12 @@ struct RowSetBuilder: ~Copyable {
     mutating func reserveCapacity(_ rows: Int) { locations.reserveCapacity(rows) }
 
     mutating func beginRow(_ bits: UInt64, entity: EntityLayout, version: UInt32) {
-        let slotCount = entity.slots.count
+        let slotCount = entity.storages.count
         let presence = PackedRow.presenceSize(slotCount: slotCount)
         let fixed = PackedRow.headerSize + presence + slotCount * 8
         rowStart = end
         if end + fixed > capacity { grow(toHold: fixed, rowSize: 0) }
-        let row = base + rowStart
+        row = base + rowStart
         row.storeBytes(of: bits, as: UInt64.self)
         row.storeBytes(of: version, toByteOffset: 8, as: UInt32.self)
         (row + PackedRow.headerSize).initializeMemory(as: UInt8.self, repeating: 0, count: presence)
@@ -49,20 +51,21 @@ struct RowSetBuilder: ~Copyable {
 
     @inline(__always)
     private func markPresent(_ slot: Int) {
-        let word = base + rowStart + PackedRow.headerSize + slot / 64 * 8
-        word.storeBytes(of: word.load(as: UInt64.self) | 1 << UInt64(slot % 64), as: UInt64.self)
+        let word = row + (PackedRow.headerSize &+ (slot &>> 6) &* 8)
+        let bit: UInt64 = 1 &<< UInt64(truncatingIfNeeded: slot)
+        word.storeBytes(of: word.load(as: UInt64.self) | bit, as: UInt64.self)
     }
 
     @inline(__always)
     mutating func setInteger(_ value: Int64, at slot: Int) {
         markPresent(slot)
-        (base + rowStart + cells + slot * 8).storeBytes(of: value, as: Int64.self)
+        (row + (cells &+ slot &* 8)).storeBytes(of: value, as: Int64.self)
     }
 
     @inline(__always)
     mutating func setDouble(_ value: Double, at slot: Int) {
         markPresent(slot)
-        (base + rowStart + cells + slot * 8).storeBytes(of: value, as: Double.self)
+        (row + (cells &+ slot &* 8)).storeBytes(of: value, as: Double.self)
     }
 
     /// Sets a reference by its identifier bits.
@@ -87,7 +90,7 @@ struct RowSetBuilder: ~Copyable {
     ) {
         if end + count > capacity { grow(toHold: end - rowStart + count, rowSize: end - rowStart) }
         markPresent(slot)
-        let cell = base + rowStart + cells + slot * 8
+        let cell = row + (cells &+ slot &* 8)
         cell.storeBytes(of: UInt32(truncatingIfNeeded: end - rowStart), as: UInt32.self)
         cell.storeBytes(of: UInt32(truncatingIfNeeded: count), toByteOffset: 4, as: UInt32.self)
         fill(base + end)
@@ -96,7 +99,7 @@ struct RowSetBuilder: ~Copyable {
 
     mutating func endRow() {
         end = (end + 7) & ~7
-        (base + rowStart).storeBytes(
+        row.storeBytes(
             of: UInt32(truncatingIfNeeded: end - rowStart), toByteOffset: 12, as: UInt32.self)
         locations.append(
             RowSet.Location(
@@ -160,6 +163,7 @@ struct RowSetBuilder: ~Copyable {
         base = next.bytes
         capacity = next.capacity - 8  // Room for the padding of endRow().
         rowStart = 0
+        row = base
         end = rowSize
     }
 }

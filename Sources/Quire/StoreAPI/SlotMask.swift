@@ -20,18 +20,22 @@ public struct SlotMask: Sendable, Hashable {
     @inlinable public var isEmpty: Bool { low == 0 && high.allSatisfy { $0 == 0 } }
 
     /// Whether a slot is in the set.
-    @inlinable public func contains(_ slot: Int) -> Bool {
-        if slot < 64 { return low >> UInt64(slot) & 1 == 1 }
+    @inlinable @inline(__always) public func contains(_ slot: Int) -> Bool {
+        slot < 64
+            ? low &>> UInt64(truncatingIfNeeded: slot) & 1 == 1 : containsHigh(slot)
+    }
+
+    @inlinable @inline(never) func containsHigh(_ slot: Int) -> Bool {
         let word = slot / 64 - 1
         return word < high.count && high[word] >> UInt64(slot % 64) & 1 == 1
     }
 
     /// Puts a slot into the set.
-    @inlinable public mutating func insert(_ slot: Int) {
-        if slot < 64 {
-            low |= 1 << UInt64(slot)
-            return
-        }
+    @inlinable @inline(__always) public mutating func insert(_ slot: Int) {
+        if slot < 64 { low |= 1 &<< UInt64(truncatingIfNeeded: slot) } else { insertHigh(slot) }
+    }
+
+    @inlinable @inline(never) mutating func insertHigh(_ slot: Int) {
         let word = slot / 64 - 1
         while high.count <= word { high.append(0) }
         high[word] |= 1 << UInt64(slot % 64)

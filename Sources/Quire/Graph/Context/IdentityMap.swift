@@ -54,19 +54,32 @@ struct IdentityMap: ~Copyable {
         entries[index] = entry
     }
 
-    /// Takes an object out, if it is there under the key, and closes the gap so that no marker of it is left.
+    /// Takes an object out, if it is there under the key.
     mutating func remove(_ key: UInt64, _ object: ManagedObject) {
-        var gap = home(of: key)
-        while true {
-            guard let found = entries[gap].object else { return }
-            if entries[gap].key == key {
-                guard found.toOpaque() == Unmanaged.passUnretained(object).toOpaque() else {
-                    return
+        var index = home(of: key)
+        while let found = entries[index].object {
+            if entries[index].key == key {
+                if found.toOpaque() == Unmanaged.passUnretained(object).toOpaque() {
+                    remove(at: index)
                 }
-                break
+                return
             }
-            gap = (gap + 1) & mask
+            index = (index + 1) & mask
         }
+    }
+
+    /// Takes out whatever object is there under the key.
+    mutating func remove(_ key: UInt64) {
+        var index = home(of: key)
+        while entries[index].object != nil {
+            if entries[index].key == key { return remove(at: index) }
+            index = (index + 1) & mask
+        }
+    }
+
+    /// Empties a place, and closes the gap so that no marker of it is left.
+    private mutating func remove(at place: Int) {
+        var gap = place
         count -= 1
         var index = (gap + 1) & mask
         while entries[index].object != nil {

@@ -22,8 +22,9 @@ extension ManagedObjectContext {
             return
         }
         try validatePendingChanges()
-        try obtainPermanentIDs(for: insertedObjects)
-        try source.save(collectChanges())
+        let inserted = insertedObjects
+        try obtainPermanentIDs(for: inserted)
+        try source.save(collectChanges(insertedCount: inserted.count))
         didSave()
     }
 
@@ -46,12 +47,13 @@ extension ManagedObjectContext {
         let reserved = try groups.map {
             try source.reserveObjectIDs(for: $0.entity, count: $0.objects.count)
         }
-        var replaced: [(bits: UInt64, object: ManagedObject)] = []
-        replaced.reserveCapacity(groups.reduce(0) { $0 + $1.objects.count })
+        var temporaryBits: ContiguousArray<UInt64> = []
+        temporaryBits.reserveCapacity(objects.count)
         for (group, ids) in zip(groups, reserved) {
             for (object, id) in zip(group.objects, ids) {
-                replaced.append((object.objectID.bits, object))
-                if undoManager != nil { permanentIDs[object.objectID.bits] = id }
+                let bits = object.objectID.bits
+                temporaryBits.append(bits)
+                if undoManager != nil { permanentIDs[bits] = id }
                 identityMap.insert(object, for: id.bits)
                 object.objectID = id
             }
@@ -62,13 +64,14 @@ extension ManagedObjectContext {
                 identityMap.find($0.bits)?.objectID ?? $0
             }
         }
-        for (bits, object) in replaced { identityMap.remove(bits, object) }
+        for bits in temporaryBits { identityMap.remove(bits) }
     }
 
     // MARK: Collecting
 
-    func collectChanges() -> ChangeSet {
+    private func collectChanges(insertedCount: Int) -> ChangeSet {
         var changes = ChangeSet()
+        changes.inserted.reserveCapacity(insertedCount)
         changes.records = pendingRecords
         for object in tracked {
             switch (object.state.contains(.live), object.state.contains(.persisted)) {

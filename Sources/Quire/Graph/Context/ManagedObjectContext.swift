@@ -45,9 +45,12 @@ public final class ManagedObjectContext {
         }
         didSet {
             undoManager?.endEvent = { [weak self] in self?.registerPendingChanges() }
+            changeLogger = undoManager
             if undoManager == nil { permanentIDs = [:] }
         }
     }
+    /// The undo manager again, for the check that every change makes.
+    @exclusivity(unchecked) private var changeLogger: UndoManager?
     /// The error of the last fault that could not be read; see ``ManagedObject``.
     public internal(set) var lastFaultError: QuireError?
 
@@ -127,7 +130,7 @@ public final class ManagedObjectContext {
     }
 
     @inline(__always)
-    var logsChanges: Bool { undoManager?.isUndoRegistrationEnabled == true }
+    var logsChanges: Bool { changeLogger?.isUndoRegistrationEnabled == true }
 
     func log(_ operation: ChangeOperation) { eventLog.append(operation) }
 
@@ -217,7 +220,7 @@ public final class ManagedObjectContext {
             temporaryOf: entity.number, serial: serial, model: temporaryIdentity)
         let object = ManagedObject(
             objectID: id, entity: entity, context: self, state: [.live, .realized])
-        object.edits = ObjectEdits(defaultValues: entity.defaultValues)
+        object.edits = ObjectEdits(defaultValuesOf: entity)
         identityMap.insert(object, for: id.bits)
         if logsChanges { log(.life(object, isLive: false)) }
         track(object)

@@ -19,9 +19,11 @@ final class ObjectEdits {
     }
 
     /// The edits of a new object.
-    init(defaultValues: ContiguousArray<AttributeValue>) {
-        values = defaultValues
-        own = SlotMask(first: defaultValues.count)
+    init(defaultValuesOf entity: EntityLayout) {
+        // Sharing the defaults would only have the first change copy them.
+        values = ContiguousArray(repeating: .null, count: entity.storages.count)
+        for slot in entity.defaultSlots { values[slot] = entity.defaultValues[slot] }
+        own = SlotMask(first: values.count)
     }
 
     var hasChanges: Bool { !changed.isEmpty || toMany.contains { $0.hasChanges } }

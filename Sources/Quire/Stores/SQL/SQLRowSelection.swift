@@ -22,9 +22,14 @@ struct SQLRowSelection: Sendable {
     }
 
     /// The cells of the rows of one entity.
-    struct Plan: Sendable {
+    final class Plan: Sendable {
         let entity: EntityLayout
         let cells: ContiguousArray<Cell>
+
+        init(entity: EntityLayout, cells: ContiguousArray<Cell>) {
+            self.entity = entity
+            self.cells = cells
+        }
     }
 
     /// The entity whose objects, and sub-entities' objects, are selected.

@@ -3,9 +3,9 @@
 /// A value is copied once into memory that is used again for every row, instead of into a block that the library
 /// would allocate for each value.
 final class SQLiteBindingArena {
-    private var blocks: [UnsafeMutableRawBufferPointer] = []
-    private var block = 0
-    private var used = 0
+    @exclusivity(unchecked) private var blocks: [UnsafeMutableRawBufferPointer] = []
+    @exclusivity(unchecked) private var block = 0
+    @exclusivity(unchecked) private var used = 0
 
     private static let blockSize = 64 * 1024
 

@@ -9,117 +9,176 @@ struct SQLiteRowReader {
 
     /// Steps to the end of a statement that selects ``SQLRowSelection/list``.
     func readAll(_ statement: SQLiteStatement, into builder: inout RowSetBuilder) throws {
-        while try statement.step() { try readRow(statement.handle, into: &builder) }
+        // Most often all rows are of one entity: its plan is looked up once.
+        var number: Int64 = 0
+        var plan: SQLRowSelection.Plan?
+        while try statement.step() {
+            let row = statement.handle
+            let found = sqlite3_column_int64(row, 1)
+            if found != number {
+                number = found
+                plan =
+                    found > 0 && found < selection.plans.count ? selection.plans[Int(found)] : nil
+            }
+            guard let plan else { throw unknownEntity(found, key: sqlite3_column_int64(row, 0)) }
+            try readRow(row, plan, into: &builder)
+        }
     }
 
     /// Copies the current row.
     @inline(__always)
-    func readRow(_ statement: OpaquePointer, into builder: inout RowSetBuilder) throws {
-        let key = sqlite3_column_int64(statement, 0)
-        let number = sqlite3_column_int64(statement, 1)
-        guard number > 0, number < selection.plans.count,
-            let plan = selection.plans[Int(number)]
-        else {
-            if schema.hasStrays { return }
-            throw unknownEntity(number, key: key)
-        }
+    private func readRow(
+        _ row: OpaquePointer, _ plan: SQLRowSelection.Plan, into builder: inout RowSetBuilder
+    ) throws {
+        let key = sqlite3_column_int64(row, 0)
         guard key > 0, key <= ManagedObjectID.greatestPrimaryKey else {
             throw invalid(plan.entity, key, "its primary key is out of range")
         }
-        let version = sqlite3_column_int64(statement, 2)
+        let version = sqlite3_column_int64(row, 2)
         guard version >= 0, version <= Int64(UInt32.max) else {
             throw invalid(plan.entity, key, "its version is out of range")
         }
         builder.beginRow(
             UInt64(plan.entity.number) << 48 | UInt64(key), entity: plan.entity,
-            version: UInt32(version))
-        for cell in plan.cells {
-            let type = sqlite3_column_type(statement, cell.column)
-            if type == SQLITE_NULL { continue }
-            try read(cell, type, statement, plan.entity, key, into: &builder)
+            version: UInt32(truncatingIfNeeded: version))
+        try plan.cells.withUnsafeBufferPointer { cells in
+            for index in cells.indices {
+                // One look into the statement instead of three. The value is the statement's own, and good as long
+                // as nobody steps on; the connection is ours alone, which the library asks for.
+                let column = cells[index].column
+                guard let value = sqlite3_column_value(row, column) else { continue }
+                let type = sqlite3_value_type(value)
+                if type == SQLITE_NULL { continue }
+                let slot = cells[index].slot
+                let isRead =
+                    switch cells[index].kind {
+                    case .string, .uri: readText(value, type, slot, into: &builder)
+                    case .integer: readInteger(value, type, slot, into: &builder)
+                    case .double, .date: readDouble(value, type, slot, into: &builder)
+                    case .boolean: readBoolean(value, type, slot, into: &builder)
+                    case .reference(let entityBits):
+                        readReference(value, type, slot, entityBits, into: &builder)
+                    default:
+                        try readOther(value, type, cells[index], row, into: &builder)
+                    }
+                if !isRead { throw wrongType(type, cells[index], plan.entity, key) }
+            }
         }
         builder.endRow()
     }
 
+    // MARK: - Values
+
+    // Each says whether the value is of a type that the slot can hold.
+
     @inline(__always)
-    private func read(
-        _ cell: SQLRowSelection.Cell, _ type: Int32, _ statement: OpaquePointer,
-        _ entity: EntityLayout, _ key: Int64, into builder: inout RowSetBuilder
-    ) throws {
+    private func readText(
+        _ value: OpaquePointer, _ type: Int32, _ slot: Int, into builder: inout RowSetBuilder
+    ) -> Bool {
+        guard type == SQLITE_TEXT else { return false }
+        // The order of the calls matters: asking for the text may convert.
+        let start = sqlite3_value_text(value)
+        builder.setBytes(
+            UnsafeRawBufferPointer(start: start, count: Int(sqlite3_value_bytes(value))), at: slot)
+        return true
+    }
+
+    @inline(__always)
+    private func readInteger(
+        _ value: OpaquePointer, _ type: Int32, _ slot: Int, into builder: inout RowSetBuilder
+    ) -> Bool {
+        guard type == SQLITE_INTEGER else { return false }
+        builder.setInteger(sqlite3_value_int64(value), at: slot)
+        return true
+    }
+
+    @inline(__always)
+    private func readBoolean(
+        _ value: OpaquePointer, _ type: Int32, _ slot: Int, into builder: inout RowSetBuilder
+    ) -> Bool {
+        guard type == SQLITE_INTEGER else { return false }
+        builder.setInteger(sqlite3_value_int64(value) == 0 ? 0 : 1, at: slot)
+        return true
+    }
+
+    @inline(__always)
+    private func readDouble(
+        _ value: OpaquePointer, _ type: Int32, _ slot: Int, into builder: inout RowSetBuilder
+    ) -> Bool {
+        guard type == SQLITE_FLOAT || type == SQLITE_INTEGER else { return false }
+        builder.setDouble(sqlite3_value_double(value), at: slot)
+        return true
+    }
+
+    @inline(__always)
+    private func readReference(
+        _ value: OpaquePointer, _ type: Int32, _ slot: Int, _ entityBits: UInt64,
+        into builder: inout RowSetBuilder
+    ) -> Bool {
+        guard let target = targetKey(value, type) else { return false }
+        builder.setReference(entityBits | UInt64(target), at: slot)
+        return true
+    }
+
+    @inline(__always)
+    private func targetKey(_ value: OpaquePointer, _ type: Int32) -> Int64? {
+        let target = sqlite3_value_int64(value)
+        return type == SQLITE_INTEGER && target > 0 && target <= ManagedObjectID.greatestPrimaryKey
+            ? target : nil
+    }
+
+    @inline(never)
+    private func readOther(
+        _ value: OpaquePointer, _ type: Int32, _ cell: SQLRowSelection.Cell, _ row: OpaquePointer,
+        into builder: inout RowSetBuilder
+    ) throws -> Bool {
         switch cell.kind {
-        case .string, .uri:
-            guard type == SQLITE_TEXT else { throw wrongType(type, cell, entity, key) }
-            let bytes = UnsafeRawBufferPointer(
-                start: sqlite3_column_text(statement, cell.column),
-                count: Int(sqlite3_column_bytes(statement, cell.column)))
-            builder.setBytes(bytes, at: cell.slot)
-        case .integer:
-            guard type == SQLITE_INTEGER else { throw wrongType(type, cell, entity, key) }
-            builder.setInteger(sqlite3_column_int64(statement, cell.column), at: cell.slot)
-        case .double, .date:
-            guard type == SQLITE_FLOAT || type == SQLITE_INTEGER else {
-                throw wrongType(type, cell, entity, key)
-            }
-            builder.setDouble(sqlite3_column_double(statement, cell.column), at: cell.slot)
-        case .boolean:
-            guard type == SQLITE_INTEGER else { throw wrongType(type, cell, entity, key) }
-            builder.setInteger(
-                sqlite3_column_int64(statement, cell.column) == 0 ? 0 : 1, at: cell.slot)
-        case .reference(let entityBits):
-            let target = try targetKey(cell, type, statement, entity, key)
-            builder.setReference(entityBits | UInt64(target), at: cell.slot)
         case .polymorphicReference(let entityColumn, let destination):
-            let target = try targetKey(cell, type, statement, entity, key)
+            guard let target = targetKey(value, type) else { return false }
             let number = schema.modelNumber(
-                ofStoreNumber: sqlite3_column_int64(statement, entityColumn))
+                ofStoreNumber: sqlite3_column_int64(row, entityColumn))
             let subtree = schema.layout.entity(number: destination).subtree
             let found =
                 try number.flatMap { subtree.contains($0) ? $0 : nil }
                 ?? lookedUp(target, destination: destination)
             builder.setReference(UInt64(found) << 48 | UInt64(target), at: cell.slot)
         case .lookedUpReference(let destination):
-            let target = try targetKey(cell, type, statement, entity, key)
+            guard let target = targetKey(value, type) else { return false }
             let found = try lookedUp(target, destination: destination)
             builder.setReference(UInt64(found) << 48 | UInt64(target), at: cell.slot)
         case .binary:
-            guard type == SQLITE_BLOB || type == SQLITE_TEXT else {
-                throw wrongType(type, cell, entity, key)
-            }
-            builder.setBytes(blob(statement, cell.column), at: cell.slot)
+            guard type == SQLITE_BLOB || type == SQLITE_TEXT else { return false }
+            builder.setBytes(blob(value), at: cell.slot)
         case .externalCapable:
-            let bytes = blob(statement, cell.column)
-            guard type == SQLITE_BLOB, SQLiteExternalData.isWellFormed(bytes) else {
-                throw wrongType(type, cell, entity, key)
-            }
+            let bytes = blob(value)
+            guard type == SQLITE_BLOB, SQLiteExternalData.isWellFormed(bytes) else { return false }
             builder.setBytes(bytes, at: cell.slot)
         case .uuid:
-            let bytes = blob(statement, cell.column)
-            guard type == SQLITE_BLOB, bytes.count == 16 else {
-                throw wrongType(type, cell, entity, key)
-            }
+            let bytes = blob(value)
+            guard type == SQLITE_BLOB, bytes.count == 16 else { return false }
             builder.setBytes(bytes, at: cell.slot)
         case .decimal:
-            var decimal = try decimal(cell, type, statement, entity, key)
+            guard var decimal = decimal(value, type) else { return false }
             withUnsafeBytes(of: &decimal) { builder.setBytes($0, at: cell.slot) }
+        case .string, .uri, .integer, .double, .date, .boolean, .reference: return false
         }
+        return true
     }
 
-    private func blob(_ statement: OpaquePointer, _ column: Int32) -> UnsafeRawBufferPointer {
+    private func blob(_ value: OpaquePointer) -> UnsafeRawBufferPointer {
         // The order of the calls matters: asking for the bytes may convert.
-        let start = sqlite3_column_blob(statement, column)
+        let start = sqlite3_value_blob(value)
         return UnsafeRawBufferPointer(
-            start: start, count: start == nil ? 0 : Int(sqlite3_column_bytes(statement, column)))
+            start: start, count: start == nil ? 0 : Int(sqlite3_value_bytes(value)))
     }
 
-    @inline(__always)
-    private func targetKey(
-        _ cell: SQLRowSelection.Cell, _ type: Int32, _ statement: OpaquePointer,
-        _ entity: EntityLayout, _ key: Int64
-    ) throws -> Int64 {
-        let target = sqlite3_column_int64(statement, cell.column)
-        guard type == SQLITE_INTEGER, target > 0, target <= ManagedObjectID.greatestPrimaryKey
-        else { throw wrongType(type, cell, entity, key) }
-        return target
+    private func decimal(_ value: OpaquePointer, _ type: Int32) -> Decimal? {
+        switch type {
+        case SQLITE_INTEGER: Decimal(sqlite3_value_int64(value))
+        case SQLITE_FLOAT: SQLiteDecimal.decimal(sqlite3_value_double(value))
+        case SQLITE_TEXT: SQLiteDecimal.decimal(String(cString: sqlite3_value_text(value)))
+        default: nil
+        }
     }
 
     /// The entity of an object that a row refers to without saying so. The destination itself if there is no such
@@ -134,25 +193,9 @@ struct SQLiteRowReader {
         return found
     }
 
-    private func decimal(
-        _ cell: SQLRowSelection.Cell, _ type: Int32, _ statement: OpaquePointer,
-        _ entity: EntityLayout, _ key: Int64
-    ) throws -> Decimal {
-        switch type {
-        case SQLITE_INTEGER: return Decimal(sqlite3_column_int64(statement, cell.column))
-        case SQLITE_FLOAT:
-            let value = sqlite3_column_double(statement, cell.column)
-            if let decimal = SQLiteDecimal.decimal(value) { return decimal }
-        case SQLITE_TEXT:
-            let text = String(cString: sqlite3_column_text(statement, cell.column))
-            if let decimal = SQLiteDecimal.decimal(text) { return decimal }
-        default: break
-        }
-        throw wrongType(type, cell, entity, key)
-    }
-
     // MARK: - Errors
 
+    @inline(never)
     private func unknownEntity(_ number: Int64, key: Int64) -> QuireError {
         let table = schema.entity(selection.entity).tableName
         return QuireError(
@@ -163,6 +206,7 @@ struct SQLiteRowReader {
                 entity: selection.entity.name, object: "\(table)/p\(key)", file: connection.path))
     }
 
+    @inline(never)
     private func invalid(_ entity: EntityLayout, _ key: Int64, _ what: String) -> QuireError {
         QuireError(
             .invalidFormat,
@@ -171,6 +215,7 @@ struct SQLiteRowReader {
                 entity: entity.name, object: "\(entity.name)/p\(key)", file: connection.path))
     }
 
+    @inline(never)
     private func wrongType(
         _ type: Int32, _ cell: SQLRowSelection.Cell, _ entity: EntityLayout, _ key: Int64
     ) -> QuireError {

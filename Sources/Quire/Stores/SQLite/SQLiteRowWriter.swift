@@ -9,7 +9,7 @@ final class SQLiteRowWriter {
     private let dropsExternalData: Bool
     private let arena = SQLiteBindingArena()
     /// The object whose row was written last, to name it in errors.
-    private(set) var currentObject: ManagedObjectID?
+    @exclusivity(unchecked) private(set) var currentObject: ManagedObjectID?
     /// Files that rows have referred to before.
     private(set) var droppedFiles: Set<String> = []
 

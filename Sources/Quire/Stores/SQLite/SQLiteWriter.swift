@@ -7,6 +7,7 @@ final class SQLiteWriter {
     private var inserts: [Int: SQLitePreparedRow] = [:]
     private var updates: [UpdateKey: SQLitePreparedRow] = [:]
     private var deletions: [DeletionKey: SQLitePreparedRow] = [:]
+    private var lastInsert: (entity: Int, row: SQLitePreparedRow)?
     private var lastUpdate: (key: UpdateKey, row: SQLitePreparedRow)?
     /// Why the store does not save any more.
     var poison: QuireError?
@@ -58,10 +59,13 @@ final class SQLiteWriter {
     // MARK: - Statements for rows
 
     func insert(_ entity: EntityLayout) throws -> SQLitePreparedRow {
-        if let known = inserts[entity.number] { return known }
-        let row = try SQLitePreparedRow(
-            .insert(entity, schema: schema) { !isDerived($0, of: entity) }, connection)
+        if let lastInsert, lastInsert.entity == entity.number { return lastInsert.row }
+        let row =
+            try inserts[entity.number]
+            ?? SQLitePreparedRow(
+                .insert(entity, schema: schema) { !isDerived($0, of: entity) }, connection)
         inserts[entity.number] = row
+        lastInsert = (entity.number, row)
         return row
     }
 
@@ -97,6 +101,7 @@ final class SQLiteWriter {
     /// Drops everything prepared and ends the connection.
     func close() {
         inserts = [:]
+        lastInsert = nil
         updates = [:]
         deletions = [:]
         lastUpdate = nil
