@@ -14,6 +14,9 @@ final class TextExpression: Sendable {
 
     /// The longest time in seconds that one match may take.
     static let timeLimit = 1.0
+    /// How often the engine may report progress. After about 3,400 to 4,200 reports it gives up by itself and
+    /// says that there is no match, which may be wrong.
+    private static let greatestReportCount = 2_500
 
     /// Reads a regular expression.
     ///
@@ -45,15 +48,21 @@ final class TextExpression: Sendable {
         let text = TextFolding.fold(text, options.intersection(.diacriticInsensitive))
         var isMatch = false
         var isLate = false
+        var reports = 0
         let start = DispatchTime.now().uptimeNanoseconds
         expression.enumerateMatches(
-            in: text, options: [.anchored, .reportProgress],
+            in: text, options: [.anchored, .reportProgress, .reportCompletion],
             range: NSRange(location: 0, length: text.utf16.count)
-        ) { result, _, stop in
+        ) { result, flags, stop in
+            reports += 1
             if result != nil {
                 isMatch = true
                 stop.pointee = true
-            } else if DispatchTime.now().uptimeNanoseconds - start > UInt64(Self.timeLimit * 1e9) {
+            } else if flags.contains(.internalError) {
+                isLate = true
+            } else if reports > Self.greatestReportCount
+                || DispatchTime.now().uptimeNanoseconds - start > UInt64(Self.timeLimit * 1e9)
+            {
                 isLate = true
                 stop.pointee = true
             }
