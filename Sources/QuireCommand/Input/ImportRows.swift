@@ -97,6 +97,10 @@ enum ImportRows {
             for member in members {
                 guard let name = propertyName(of: member, in: entity) else { continue }
                 do {
+                    if case .composite(let slots)? = entity.properties[name] {
+                        try addElements(slots, of: name, from: member.value, to: &row)
+                        continue
+                    }
                     let column = try ImportColumn(name, in: entity, of: layout)
                     try row.add(name, column, values(of: member.value, for: column))
                 } catch {
@@ -143,6 +147,22 @@ enum ImportRows {
             }
             return "id"
         default: return member.name
+        }
+    }
+
+    /// Reads a composite attribute's elements from an object, or none from null.
+    private static func addElements(
+        _ slots: Range<Int>, of composite: String, from node: JSONNode, to row: inout ImportRow
+    ) throws {
+        switch node.content {
+        case .null, .object: break
+        default: throw wrong(node, expected: "an object of the elements")
+        }
+        for slot in slots.map({ row.entity.slots[$0] }) {
+            guard let attribute = slot.attribute else { continue }
+            let path = slot.name.dropFirst(composite.count + 1).split(separator: ".")
+            let element = path.reduce(Optional(node)) { $0?[String($1)] }
+            row.attributes[slot.name] = try element.map { try AttributeValue($0, as: attribute) }
         }
     }
 
