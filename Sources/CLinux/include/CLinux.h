@@ -80,4 +80,9 @@ static inline int quire_file_system_type(int descriptor, int64_t *type) {
     return 0;
 }
 
+// Asks the processor to have the memory at an address at hand soon. Any address may be given.
+static inline void quire_prefetch(const void *address) {
+    __builtin_prefetch(address);
+}
+
 #endif

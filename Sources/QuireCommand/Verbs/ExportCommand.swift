@@ -9,7 +9,8 @@ struct ExportCommand: AsyncParsableCommand {
         commandName: "export",
         abstract: "Packs a document into an archive.",
         discussion: """
-            The archive's name says what it becomes: .zip or .tar.zst. Equal documents give equal archives.
+            The archive's name says what it becomes: .zip or .tar.zst. Exporting an unchanged
+            document again gives an equal archive.
 
             EXAMPLES:
               quire export Library.quire Library.zip

@@ -106,7 +106,8 @@ extension ManagedDocument {
 
     /// Saves unsaved changes, and exports the document to an archive, `.zip` or `.tar.zst` as the path says.
     ///
-    /// Equal documents give equal archives. Editing and saving may go on meanwhile; closing makes the export fail.
+    /// Exporting an unchanged document again gives an equal archive. Editing and saving may go on meanwhile;
+    /// closing makes the export fail.
     ///
     /// - Parameters:
     ///   - path: The archive to make.

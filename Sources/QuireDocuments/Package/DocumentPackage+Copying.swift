@@ -23,7 +23,8 @@ extension DocumentPackage {
 
     /// Exports the package as of the last save to an archive: `.zip` or `.tar.zst`, as the path's extension says.
     ///
-    /// Equal documents give equal archives. Others may go on reading and saving meanwhile.
+    /// Exporting an unchanged document again gives an equal archive. Others may go on reading and saving
+    /// meanwhile.
     ///
     /// - Parameters:
     ///   - path: The archive to make.

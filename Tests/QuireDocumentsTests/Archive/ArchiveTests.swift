@@ -164,7 +164,7 @@ import Testing
         let expected = try content(of: tree)
         try ArchiveExport(folder: tree, destination: folder.path(name)).run()
         let whole = try FileSystem.contents(of: folder.path(name))
-        let seed = UInt64.random(in: 0...UInt64.max)
+        let seed = SeededRandom.baseSeed
         var random = SeededRandom(seed: seed)
         for round in 0..<40 {
             var damaged = whole

@@ -1,4 +1,5 @@
 import Foundation
+import QuireTestSupport
 import Testing
 
 @testable import Quire
@@ -7,7 +8,7 @@ import Testing
 /// relationships, and checks the tables afterwards.
 struct SQLiteCorpusEditor {
     let store: SQLiteStore
-    private var random = SplitMix(state: 42)
+    private var random = SeededRandom(seed: 42)
     private var serial: Int64 = 0
     /// New objects by entity number: two of each that is not abstract.
     private var new: [Int: [ManagedObjectID]] = [:]

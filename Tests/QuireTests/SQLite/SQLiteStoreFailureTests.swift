@@ -98,8 +98,8 @@ import Testing
             })
         try test.store.close()
         let whole = try Data(contentsOf: URL(fileURLWithPath: test.path))
-        let seed = UInt64.random(in: 0...UInt64.max)
-        var random = SplitMix(state: seed)
+        let seed = SeededRandom.baseSeed
+        var random = SeededRandom(seed: seed)
         let path = test.folder.path("damaged.sqlite")
         for round in 0..<150 {
             var data = whole
@@ -338,18 +338,5 @@ import Testing
                 at: test.folder.path("no/such/folder"), model: SQLiteTestModel.model)
         }
         #expect(missing?.code == .notFound)
-    }
-}
-
-/// Random numbers that a seed determines.
-struct SplitMix: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var value = state
-        value = (value ^ (value >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        value = (value ^ (value >> 27)) &* 0x94D0_49BB_1331_11EB
-        return value ^ (value >> 31)
     }
 }

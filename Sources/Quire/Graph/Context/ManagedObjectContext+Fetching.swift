@@ -100,6 +100,8 @@ extension ManagedObjectContext {
     @inline(__always)
     func object(for rows: RowSet, at position: Int) -> ManagedObject {
         checkQueue()
+        // Objects are mostly touched in order; by then the row is there.
+        rows.prefetch(position + 8)
         let location = rows.locations[position]
         let chunk = rows.chunks[Int(location.chunk)]
         let row = PackedRow(chunk: chunk, offset: Int(location.offset))
