@@ -22,35 +22,7 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource {
     /// - Throws: ``QuireError`` with code `invalidValue` if it is neither, `unknownEntity` if the model has no
     ///   such entity, or `notFound` if the URI is of another store.
     public func objectID(for text: String) throws -> ManagedObjectID {
-        var rest = Substring(text)
-        let scheme = "x-coredata://"
-        if rest.hasPrefix(scheme) {
-            rest = rest.dropFirst(scheme.count)
-            guard let slash = rest.firstIndex(of: "/") else { throw Self.malformed(text) }
-            let uuid = rest[..<slash]
-            guard uuid.uppercased() == store.identity.uuid.uppercased() else {
-                throw QuireError(
-                    .notFound,
-                    "“\(text)” is an object of another store; this one is \(store.identity.uuid).",
-                    subject: .init(object: text))
-            }
-            rest = rest[rest.index(after: slash)...]
-        }
-        let parts = rest.split(separator: "/", omittingEmptySubsequences: false)
-        guard parts.count == 2, parts[1].first == "p", let key = Int64(parts[1].dropFirst()),
-            key > 0,
-            key <= ManagedObjectID.greatestPrimaryKey
-        else { throw Self.malformed(text) }
-        let entity = try layout.requireEntity(named: String(parts[0]))
-        return ManagedObjectID(
-            entityNumber: entity.number, primaryKey: key, store: store.identity)
-    }
-
-    private static func malformed(_ text: String) -> QuireError {
-        QuireError(
-            .invalidValue,
-            "“\(text)” is no object identifier; write x-coredata://STORE-UUID/Entity/p12 or Entity/p12.",
-            subject: .init(object: text))
+        try ManagedObjectID(parsing: text, in: layout, store: store.identity)
     }
 
     /// Ends all use of the store. Contexts must not be used afterwards; what they ask throws.
