@@ -86,9 +86,7 @@ extension ManagedObjectContext {
 
     /// Takes back a log.
     func restore(_ operations: [ChangeOperation]) {
-        isRestoring = true
         for operation in operations.reversed() { restore(operation) }
-        isRestoring = false
         processPendingChanges()
     }
 

@@ -75,7 +75,6 @@ public final class ManagedObjectContext {
     /// What takes back the changes of the present user event.
     @exclusivity(unchecked) private(set) var eventLog: [ChangeOperation] = []
     @exclusivity(unchecked) private var eventHasChanges = false
-    var isRestoring = false
     /// The permanent identifiers of objects that a log may know by temporary ones.
     var permanentIDs: [UInt64: ManagedObjectID] = [:]
     /// What the next save records beside the objects.
@@ -167,7 +166,7 @@ public final class ManagedObjectContext {
         checkQueue()
         let changed = eventHasChanges
         registerPendingChanges()
-        if !isRestoring { undoManager?.closeEventGroup() }
+        undoManager?.closeEventGroup()
         if changed { changeHandler?() }
     }
 

@@ -69,7 +69,7 @@ public struct Entity: Sendable {
 
 /// Lists what an ``Entity`` is made of.
 @resultBuilder
-public enum EntityBuilder {
+public enum EntityBuilder: PartBuilder {
     /// Something that is part of an entity.
     public struct Part: Sendable {
         enum Content: Sendable {
@@ -120,22 +120,4 @@ public enum EntityBuilder {
     public static func buildExpression(_ constraint: Unique) -> [Part] {
         [Part(content: .unique(constraint.propertyNames))]
     }
-
-    /// Parts that a function made.
-    public static func buildExpression(_ parts: [Part]) -> [Part] { parts }
-
-    /// Parts in a row.
-    public static func buildBlock(_ parts: [Part]...) -> [Part] { parts.flatMap { $0 } }
-
-    /// The parts of an `if` without `else`.
-    public static func buildOptional(_ parts: [Part]?) -> [Part] { parts ?? [] }
-
-    /// The parts of an `if`.
-    public static func buildEither(first parts: [Part]) -> [Part] { parts }
-
-    /// The parts of an `else`.
-    public static func buildEither(second parts: [Part]) -> [Part] { parts }
-
-    /// The parts of a loop.
-    public static func buildArray(_ parts: [[Part]]) -> [Part] { parts.flatMap { $0 } }
 }

@@ -1,7 +1,7 @@
 /// Puts a model together from what a closure lists: ``Entity``, ``Composite``, ``ModelConfiguration``,
 /// ``FetchTemplate``.
 @resultBuilder
-public enum ModelBuilder {
+public enum ModelBuilder: PartBuilder {
     /// Something that is part of a model.
     public struct Part: Sendable {
         fileprivate enum Content: Sendable {
@@ -37,24 +37,6 @@ public enum ModelBuilder {
     public static func buildExpression(_ template: FetchTemplate) -> [Part] {
         [Part(content: .template(template.request))]
     }
-
-    /// Parts that a function made.
-    public static func buildExpression(_ parts: [Part]) -> [Part] { parts }
-
-    /// Parts in a row.
-    public static func buildBlock(_ parts: [Part]...) -> [Part] { parts.flatMap { $0 } }
-
-    /// The parts of an `if` without `else`.
-    public static func buildOptional(_ parts: [Part]?) -> [Part] { parts ?? [] }
-
-    /// The parts of an `if`.
-    public static func buildEither(first parts: [Part]) -> [Part] { parts }
-
-    /// The parts of an `else`.
-    public static func buildEither(second parts: [Part]) -> [Part] { parts }
-
-    /// The parts of a loop.
-    public static func buildArray(_ parts: [[Part]]) -> [Part] { parts.flatMap { $0 } }
 }
 
 extension ManagedObjectModel {
