@@ -6,6 +6,13 @@ public struct EntityDescription: Sendable, Hashable {
     public var name: String
     /// The class of its objects, for generated code.
     public var managedObjectClassName: String?
+    /// The class of its objects in this program, if they are not plain `ManagedObject`s. It is how a program
+    /// sees the objects and no part of what the model says: models that differ in nothing else are equal.
+    public var objectClass: (any EntityClass.Type)? {
+        get { boundClass.type }
+        set { boundClass.type = newValue }
+    }
+    private var boundClass = BoundClass()
     /// Whether there are objects of its sub-entities only.
     public var isAbstract = false
     /// The name of the entity whose properties it inherits.
@@ -34,6 +41,14 @@ public struct EntityDescription: Sendable, Hashable {
     /// Describes an entity without properties; add them afterwards.
     public init(name: String) {
         self.name = name
+    }
+
+    private struct BoundClass: Sendable, Hashable {
+        var type: (any EntityClass.Type)?
+
+        static func == (left: Self, right: Self) -> Bool { true }
+
+        func hash(into hasher: inout Hasher) {}
     }
 
     /// Its own attributes, in the order of the model.

@@ -60,6 +60,10 @@ public final class EntityLayout: Sendable {
     /// The names of all properties (composite elements not apart), sorted.
     public let propertyNames: [String]
 
+    /// The class of the entity's objects: the one its description gives, else that of the nearest superentity
+    /// that has one.
+    public let objectClass: (any EntityClass.Type)?
+
     init(
         number: Int, description: EntityDescription, superentity: EntityLayout?, subtreeEnd: Int,
         slots: [Slot], relationships: [Relationship], properties: [String: Property],
@@ -67,6 +71,7 @@ public final class EntityLayout: Sendable {
     ) {
         self.number = number
         self.description = description
+        self.objectClass = description.objectClass ?? superentity?.objectClass
         self.superentityNumber = superentity?.number
         self.rootNumber = superentity?.rootNumber ?? number
         self.subtree = number...subtreeEnd

@@ -5,10 +5,20 @@ public final class ModelLayout: Sendable {
     /// The entities by their numbers less one.
     public let entities: [EntityLayout]
     private let numbers: [String: Int]
+    /// The numbers of entities by the classes their descriptions name; 0 for a class of several entities.
+    private let classNumbers: [ObjectIdentifier: Int]
 
     /// The entity of a name.
     public func entity(named name: String) -> EntityLayout? {
         numbers[name].map { entities[$0 - 1] }
+    }
+
+    /// The entity whose objects are of a class; `nil` if none is, or more than one.
+    public func entity(of objectClass: any EntityClass.Type) -> EntityLayout? {
+        guard let number = classNumbers[ObjectIdentifier(objectClass)], number > 0 else {
+            return nil
+        }
+        return entities[number - 1]
     }
 
     /// The entity of a number.
@@ -79,6 +89,10 @@ public final class ModelLayout: Sendable {
                     propertyNames: builder.names.sorted()))
         }
         self.entities = entities
+        classNumbers = Dictionary(
+            entities.compactMap { entity in
+                entity.description.objectClass.map { (ObjectIdentifier($0), entity.number) }
+            }, uniquingKeysWith: { _, _ in 0 })
     }
 
     /// An entity's place in the walk that numbers entities.

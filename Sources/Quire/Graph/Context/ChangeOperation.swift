@@ -72,7 +72,7 @@ extension ManagedObjectContext {
             object.state.remove(.live)
         }
         if logsChanges { log(.life(object, isLive: !isLive)) }
-        track(object)
+        track(object, wasLive: !isLive)
     }
 
     /// Makes an object whose deletion was saved, and now is undone, count as new with all it has.

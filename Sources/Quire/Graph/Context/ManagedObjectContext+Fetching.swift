@@ -72,9 +72,34 @@ extension ManagedObjectContext {
 
     // MARK: Objects for rows
 
+    /// Makes the instance for an object, of the class its entity has.
+    @inline(__always)
+    func instance(
+        _ id: ManagedObjectID, _ entity: EntityLayout, state: ManagedObject.State
+    ) -> ManagedObject {
+        guard let objectClass = entity.objectClass else {
+            return ManagedObject(
+                ObjectPlace(objectID: id, entity: entity, context: self, state: state))
+        }
+        return subclassInstance(objectClass, id, entity, state: state)
+    }
+
+    @inline(never)
+    private func subclassInstance(
+        _ objectClass: any EntityClass.Type, _ id: ManagedObjectID, _ entity: EntityLayout,
+        state: ManagedObject.State
+    ) -> ManagedObject {
+        guard let objectClass = objectClass as? ManagedObject.Type else {
+            preconditionFailure(
+                "The class of \(entity.name), \(objectClass), is no subclass of ManagedObject.")
+        }
+        return objectClass.init(
+            ObjectPlace(
+                objectID: id, entity: entity, context: self, state: state.union(.hasHooks)))
+    }
+
     private func makeObject(_ id: ManagedObjectID, _ entity: EntityLayout) -> ManagedObject {
-        let object = ManagedObject(
-            objectID: id, entity: entity, context: self, state: [.live, .persisted])
+        let object = instance(id, entity, state: [.live, .persisted])
         identityMap.insert(object, for: id.bits)
         return object
     }

@@ -165,7 +165,7 @@ extension ManagedObjectContext {
             if let version = deletion.version, object.isFault { object.version = version }
             if deletion.version != nil { object.state.insert(.realized) }
             object.state.remove(.live)
-            track(object)
+            track(object, wasLive: true)
         }
         pendingRecords.merge(changes.records) { _, new in new }
     }
@@ -176,17 +176,17 @@ extension ManagedObjectContext {
             // Deleted here too, not saved yet, and brought back by the child's undo.
             object = found
         } else {
-            object = ManagedObject(
-                objectID: change.objectID, entity: change.entity, context: self, state: [])
+            object = instance(change.objectID, change.entity, state: [])
             identityMap.insert(object, for: change.objectID.bits)
         }
+        let wasLive = object.state.contains(.live)
         object.state.formUnion([.live, .realized])
         let edits = object.editsForWriting()
         edits.values = change.values
         edits.own = SlotMask(first: change.values.count)
         edits.changed = edits.own
+        track(object, wasLive: wasLive)
         applyToMany(change, to: object)
-        track(object)
     }
 
     private func update(_ change: ObjectChange) {

@@ -74,7 +74,9 @@ public final class ManagedObjectContext {
     @exclusivity(unchecked) var tracked: ContiguousArray<ManagedObject> = []
     /// What takes back the changes of the present user event.
     @exclusivity(unchecked) private(set) var eventLog: [ChangeOperation] = []
-    @exclusivity(unchecked) private var eventHasChanges = false
+    /// The objects that the present user event has changed, in the order of their first change.
+    @exclusivity(unchecked) private var eventObjects: ContiguousArray<ManagedObject> = []
+    private var isEndingEvent = false
     /// The permanent identifiers of objects that a log may know by temporary ones.
     var permanentIDs: [UInt64: ManagedObjectID] = [:]
     /// What the next save records beside the objects.
@@ -133,18 +135,23 @@ public final class ManagedObjectContext {
 
     func log(_ operation: ChangeOperation) { eventLog.append(operation) }
 
-    /// Counts an object among the changed ones.
+    /// Counts an object among the changed ones, and among those that the user event has changed. `wasLive`
+    /// tells whether it was live before this change, if the change is about that.
     @inline(__always)
-    func track(_ object: ManagedObject) {
+    func track(_ object: ManagedObject, wasLive: Bool? = nil) {
         if !object.state.contains(.tracked) {
             object.state.insert(.tracked)
             tracked.append(object)
         }
-        if !eventHasChanges { beginEvent() }
+        if !object.state.contains(.inEvent) {
+            let wasLive = wasLive ?? object.state.contains(.live)
+            object.state.formUnion(wasLive ? [.inEvent, .wasLive] : .inEvent)
+            if eventObjects.isEmpty { beginEvent() }
+            eventObjects.append(object)
+        }
     }
 
     private func beginEvent() {
-        eventHasChanges = true
         guard concurrencyType == .mainQueue, undoManager != nil || changeHandler != nil else {
             return
         }
@@ -164,15 +171,32 @@ public final class ManagedObjectContext {
     /// an undo and a redo.
     public func processPendingChanges() {
         checkQueue()
-        let changed = eventHasChanges
         registerPendingChanges()
         undoManager?.closeEventGroup()
-        if changed { changeHandler?() }
+        guard !eventObjects.isEmpty, !isEndingEvent else { return }
+        isEndingEvent = true
+        defer { isEndingEvent = false }
+        didEndEvent(takeEventChanges())
+        changeHandler?()
+    }
+
+    /// What the user event did to objects; afterwards the next one begins.
+    private func takeEventChanges() -> EventChanges {
+        var changes = EventChanges()
+        for object in eventObjects {
+            switch (object.state.contains(.wasLive), object.state.contains(.live)) {
+            case (true, true): changes.updated.append(object)
+            case (false, true): changes.inserted.append(object)
+            case (true, false): changes.deleted.append(object)
+            case (false, false): break
+            }
+            object.state.subtract([.inEvent, .wasLive])
+        }
+        eventObjects.removeAll()
+        return changes
     }
 
     private func registerPendingChanges() {
-        guard eventHasChanges else { return }
-        eventHasChanges = false
         guard !eventLog.isEmpty else { return }
         let log = eventLog
         eventLog = []
@@ -207,6 +231,14 @@ public final class ManagedObjectContext {
     ///
     /// - Throws: ``QuireError`` with code `invalidValue` if the entity is abstract.
     public func insertObject(_ entity: EntityLayout) throws -> ManagedObject {
+        let place = try placeForNewObject(of: entity)
+        let object = instance(place.objectID, entity, state: place.state)
+        didInsert(object)
+        return object
+    }
+
+    /// A place for a new object, with a temporary identifier.
+    func placeForNewObject(of entity: EntityLayout) throws -> ObjectPlace {
         checkQueue()
         guard !entity.isAbstract else {
             throw QuireError(
@@ -217,13 +249,17 @@ public final class ManagedObjectContext {
         let serial = Self.temporarySerial.wrappingAdd(1, ordering: .relaxed).newValue
         let id = ManagedObjectID(
             temporaryOf: entity.number, serial: serial, model: temporaryIdentity)
-        let object = ManagedObject(
-            objectID: id, entity: entity, context: self, state: [.live, .realized])
-        object.edits = ObjectEdits(defaultValuesOf: entity)
-        identityMap.insert(object, for: id.bits)
+        return ObjectPlace(
+            objectID: id, entity: entity, context: self,
+            state: entity.objectClass == nil ? [.live, .realized] : [.live, .realized, .hasHooks])
+    }
+
+    /// Counts a new object among the context's.
+    func didInsert(_ object: ManagedObject) {
+        object.edits = ObjectEdits(defaultValuesOf: object.entity)
+        identityMap.insert(object, for: object.objectID.bits)
         if logsChanges { log(.life(object, isLive: false)) }
-        track(object)
-        return object
+        track(object, wasLive: false)
     }
 
     /// Records a text under a key with the next save, in the same transaction as the objects; `nil` removes it.

@@ -16,9 +16,13 @@
 /// A key that names no property, or a value of the wrong type, is a programmer's mistake and stops the program
 /// with a sentence; ``value(forKey:)`` and ``setValue(_:forKey:)`` throw instead, for keys that come from
 /// outside.
-open class ManagedObject {
+///
+/// An entity's objects are of the class its description names (``EntityDescription/objectClass``), a subclass of
+/// this one. A subclass may have stored properties with initial values, overrides the methods of the life
+/// cycle such as ``awakeFromInsert()``, and makes new objects by ``init(in:)``.
+open class ManagedObject: EntityClass {
     struct State: OptionSet {
-        let rawValue: UInt8
+        let rawValue: UInt16
         /// The parent or the store has the object.
         static let persisted = State(rawValue: 1)
         /// The object has not been deleted.
@@ -31,6 +35,12 @@ open class ManagedObject {
         static let inaccessible = State(rawValue: 16)
         /// It was saved in this context, so its row may be older than what the parent has.
         static let savedHere = State(rawValue: 32)
+        /// It is of a subclass, which may have methods of the life cycle.
+        static let hasHooks = State(rawValue: 64)
+        /// The present user event has changed it.
+        static let inEvent = State(rawValue: 128)
+        /// It was live when the present user event first changed it.
+        static let wasLive = State(rawValue: 256)
     }
 
     // Exclusivity is not checked at run time in an object and its edits: they are used on one queue, and no
@@ -50,13 +60,30 @@ open class ManagedObject {
     @exclusivity(unchecked) final var state: State
     @exclusivity(unchecked) final var edits: ObjectEdits?
 
-    init(
-        objectID: ManagedObjectID, entity: EntityLayout, context: ManagedObjectContext, state: State
-    ) {
-        self.objectID = objectID
-        self.entity = entity
-        self.context = context
-        self.state = state
+    /// Makes the instance for an object. Contexts call it; a subclass with designated initializers of its own
+    /// passes the place on.
+    public required init(_ place: ObjectPlace) {
+        objectID = place.objectID
+        entity = place.entity
+        context = place.context
+        state = place.state
+    }
+
+    /// Makes a new object of the entity whose class this is.
+    ///
+    /// Stops the program with a sentence if the context's model has no such entity, or it is abstract.
+    public convenience init(in context: ManagedObjectContext) {
+        guard let entity = context.layout.entity(of: Self.self) else {
+            preconditionFailure(
+                "The model has no entity, or several, whose class is \(Self.self); use insertObject(_:)."
+            )
+        }
+        do {
+            self.init(try context.placeForNewObject(of: entity))
+        } catch {
+            preconditionFailure("\(error)")
+        }
+        context.didInsert(self)
     }
 
     deinit { context?.forget(self) }

@@ -1,0 +1,8 @@
+/// What an instance is made for: an identifier, an entity and a context. Only contexts make places;
+/// ``ManagedObject/init(_:)`` takes one.
+public struct ObjectPlace {
+    let objectID: ManagedObjectID
+    let entity: EntityLayout
+    let context: ManagedObjectContext
+    let state: ManagedObject.State
+}
