@@ -37,7 +37,10 @@ import Testing
         ("StoreAPI/", ["RowSet", "ChangeSet", "PersistentStore"]),
         ("Stores/", ["SQLSchema", "SQLiteStore"]),
         ("Coordinator/", ["PersistentStoreCoordinator", "ObjectSource"]),
-        ("Graph/", ["ManagedObjectContext", "ManagedObject", "PrivateQueueContext"]),
+        (
+            "Graph/",
+            ["ManagedObjectContext", "ManagedObject", "PrivateQueueContext", "MergePolicy"]
+        ),
         ("Container/", ["PersistentContainer"]),
     ]
 

@@ -120,7 +120,9 @@ extension ManagedObjectContext {
 
     /// What an identifier in a log has become by saves since.
     private func permanentID(for id: ManagedObjectID) -> ManagedObjectID {
-        id.isTemporary ? permanentIDs[id.bits] ?? id : id
+        var id = id
+        while id.isTemporary, let next = permanentIDs[id.bits] { id = next }
+        return id
     }
 }
 

@@ -34,7 +34,7 @@ extension ManagedObjectContext {
         }
     }
 
-    private func relatedIDs(
+    func relatedIDs(
         of object: ManagedObject, _ relationship: EntityLayout.Relationship
     ) -> [ManagedObjectID] {
         if let slot = relationship.slot { return object.objectID(at: slot).map { [$0] } ?? [] }

@@ -6,6 +6,11 @@ extension ManagedObjectContext {
     /// Either every change is saved or none is. If anything fails the context keeps its changes; new objects
     /// may have permanent identifiers by then.
     ///
+    /// If others have saved the same objects since they were read here, or values that must be unique are not, the
+    /// ``mergePolicy`` decides. One that resolves conflicts changes objects of this context, and stays done if the
+    /// save then fails for another reason. What could be undone is forgotten if relationships, insertions or
+    /// deletions were in conflict.
+    ///
     /// ```swift
     /// let book = try context.insertObject(entityName: "Book")
     /// book["title"] = "Emma"
@@ -14,7 +19,8 @@ extension ManagedObjectContext {
     ///
     /// - Complexity: O(*n*) in changed objects; one transaction. Saving to a parent touches no file.
     /// - Throws: ``QuireError`` with code `validation`, `deleteDenied`, `mergeConflict`,
-    ///   `constraintConflict`, `outOfSpace`, `readOnly` or `storeUnavailable`.
+    ///   `constraintConflict`, `outOfSpace`, `readOnly` or `storeUnavailable`. Conflicts are listed in
+    ///   ``QuireError/mergeConflicts`` and ``QuireError/constraintConflicts``.
     public func save() throws {
         processPendingChanges()
         guard hasChanges else {
@@ -23,8 +29,8 @@ extension ManagedObjectContext {
         }
         try validatePendingChanges()
         let inserted = insertedObjects
-        try obtainPermanentIDs(for: inserted)
-        try source.save(collectChanges(insertedCount: inserted.count))
+        try assignPermanentIDs(to: inserted)
+        try saveResolvingConflicts(inserted)
         didSave()
     }
 
@@ -33,6 +39,11 @@ extension ManagedObjectContext {
     /// - Throws: ``QuireError`` with code `storeUnavailable`.
     public func obtainPermanentIDs(for objects: [ManagedObject]) throws {
         checkQueue()
+        try assignPermanentIDs(to: objects)
+        for object in objects where object.isInserted { sharedIDs.insert(object.objectID.bits) }
+    }
+
+    func assignPermanentIDs(to objects: [ManagedObject]) throws {
         var groups: [(entity: EntityLayout, objects: [ManagedObject])] = []
         for object in objects where object.objectID.isTemporary && object.context === self {
             // Most often the last group's entity again: programs insert objects kind by kind, or a few kinds.
@@ -69,7 +80,7 @@ extension ManagedObjectContext {
 
     // MARK: Collecting
 
-    private func collectChanges(insertedCount: Int) -> ChangeSet {
+    func collectChanges(insertedCount: Int) -> ChangeSet {
         var changes = ChangeSet()
         changes.inserted.reserveCapacity(insertedCount)
         changes.records = pendingRecords
@@ -171,6 +182,7 @@ extension ManagedObjectContext {
     }
 
     private func insert(_ change: ObjectChange) {
+        hasInsertionsOfChildren = true
         let object: ManagedObject
         if let found = identityMap.find(change.objectID.bits) {
             // Deleted here too, not saved yet, and brought back by the child's undo.
@@ -196,6 +208,7 @@ extension ManagedObjectContext {
         if !change.changedSlots.isEmpty {
             let edits = object.editsForWriting()
             for slot in change.values.indices where change.changedSlots.contains(slot) {
+                leaveOtherPartner(of: object, slot, before: change.values[slot])
                 edits.write(
                     change.values[slot], at: slot,
                     remembersCommitted: object.state.contains(.persisted))
@@ -211,7 +224,10 @@ extension ManagedObjectContext {
             for id in toMany.removed { removeMember(id, from: object, relationship) }
             if !object.state.contains(.persisted) { _ = object.members(of: relationship) }
             for id in toMany.added { insertMember(id, into: object, relationship) }
-            if let order = toMany.order { reorder(object, relationship, OrderedSet(order)) }
+            if let order = toMany.order {
+                let members = object.members(of: relationship)
+                reorder(object, relationship, members.arranged(like: order))
+            }
         }
     }
 }

@@ -51,6 +51,8 @@ public final class ManagedObjectContext {
     }
     /// The undo manager again, for the check that every change makes.
     @exclusivity(unchecked) private var changeLogger: UndoManager?
+    /// What a save does about objects that others have changed meanwhile; ``MergePolicy/error`` at first.
+    public var mergePolicy = MergePolicy.error
     /// The error of the last fault that could not be read; see ``ManagedObject``.
     public internal(set) var lastFaultError: QuireError?
 
@@ -79,6 +81,10 @@ public final class ManagedObjectContext {
     private var isEndingEvent = false
     /// The permanent identifiers of objects that a log may know by temporary ones.
     var permanentIDs: [UInt64: ManagedObjectID] = [:]
+    /// The permanent identifiers of new objects that somebody may know before they are saved.
+    var sharedIDs: Set<UInt64> = []
+    /// Whether a child has ever brought new objects, whose identifiers it knows.
+    var hasInsertionsOfChildren = false
     /// What the next save records beside the objects.
     var pendingRecords: [String: String?] = [:]
     private static let temporarySerial = Atomic<UInt64>(0)
@@ -181,7 +187,7 @@ public final class ManagedObjectContext {
     }
 
     /// What the user event did to objects; afterwards the next one begins.
-    private func takeEventChanges() -> EventChanges {
+    func takeEventChanges() -> EventChanges {
         var changes = EventChanges()
         for object in eventObjects {
             switch (object.state.contains(.wasLive), object.state.contains(.live)) {
@@ -246,12 +252,15 @@ public final class ManagedObjectContext {
                 "\(entity.name) is abstract; insert an object of one of its sub-entities.",
                 subject: .init(entity: entity.name))
         }
-        let serial = Self.temporarySerial.wrappingAdd(1, ordering: .relaxed).newValue
-        let id = ManagedObjectID(
-            temporaryOf: entity.number, serial: serial, model: temporaryIdentity)
         return ObjectPlace(
-            objectID: id, entity: entity, context: self,
+            objectID: newTemporaryID(of: entity), entity: entity, context: self,
             state: entity.objectClass == nil ? [.live, .realized] : [.live, .realized, .hasHooks])
+    }
+
+    func newTemporaryID(of entity: EntityLayout) -> ManagedObjectID {
+        let serial = Self.temporarySerial.wrappingAdd(1, ordering: .relaxed).newValue
+        return ManagedObjectID(
+            temporaryOf: entity.number, serial: serial, model: temporaryIdentity)
     }
 
     /// Counts a new object among the context's.

@@ -138,6 +138,9 @@ extension PrivateQueueContext: ObjectSource {
     }
 
     func save(_ changes: ChangeSet) throws {
-        try performAndWait { $0.apply(changes) }
+        try performAndWait { context in
+            try context.checkChanges(ofChild: changes)
+            context.apply(changes)
+        }
     }
 }

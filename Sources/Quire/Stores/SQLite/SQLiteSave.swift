@@ -23,9 +23,7 @@ struct SQLiteSave {
         do {
             try connection.execute("BEGIN IMMEDIATE")
             let greatest = try checkPrimaryKeys()
-            for deletion in changes.deleted { try rows.delete(deletion) }
-            try changes.updated.forEachInPlace { try rows.update($0) }
-            try changes.inserted.forEachInPlace { try rows.insert($0) }
+            try SQLiteSaveRows(store: store, writer: writer, rows: rows, changes: changes).write()
             try SQLiteRelationshipWriter(store: store, connection: connection).write(changes)
             try writeRecords()
             try writeDigests(files, removed: rows.droppedFiles)

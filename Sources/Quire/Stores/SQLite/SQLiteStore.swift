@@ -196,7 +196,8 @@ public final class SQLiteStore: PersistentStore {
             throw QuireError(
                 .mergeConflict,
                 "Another process has added objects to “\(storePath)” meanwhile; save again.",
-                subject: .init(entity: layout.entity(number: root).name, file: storePath))
+                subject: .init(entity: layout.entity(number: root).name, file: storePath),
+                underlying: TakenIdentifiers(rootNumber: root, greatest: recorded))
         }
     }
 
