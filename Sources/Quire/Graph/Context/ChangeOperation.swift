@@ -39,6 +39,8 @@ extension ManagedObjectContext {
         _ id: ManagedObjectID, from object: ManagedObject, _ relationship: EntityLayout.Relationship
     ) {
         guard let toMany = relationship.toManyIndex else { return }
+        // Undo has to know the position.
+        if relationship.isOrdered && logsChanges { _ = object.members(of: relationship) }
         let edits = object.editsForRelationships()
         guard let (index, _) = edits.toMany[toMany].remove(id, ordered: relationship.isOrdered)
         else {
