@@ -21,11 +21,15 @@ extension ManagedObjectContext {
             didSave()
             return
         }
+        try callWillSave()
         try validatePendingChanges()
         let inserted = insertedObjects
         try obtainPermanentIDs(for: inserted)
-        try source.save(collectChanges(insertedCount: inserted.count))
+        let changes = collectChanges(insertedCount: inserted.count)
+        if !changes.isEmpty { try source.save(changes) }
+        let told = objectsToTellOfSave()
         didSave()
+        for object in told { object.didSave() }
     }
 
     /// Gives new objects their permanent identifiers before they are saved.
@@ -108,16 +112,19 @@ extension ManagedObjectContext {
 
     private func update(of object: ManagedObject) -> ObjectChange? {
         guard let edits = object.edits, edits.hasChanges else { return nil }
+        let changed = edits.changed.subtracting(object.entity.transientSlots)
+        let toManyChanges = toManyChanges(of: object, edits)
+        if changed.isEmpty && toManyChanges.isEmpty { return nil }
         return ObjectChange(
             objectID: object.objectID, entity: object.entity, version: object.version,
-            values: edits.values, changedSlots: edits.changed,
-            toManyChanges: toManyChanges(of: object, edits),
+            values: edits.values, changedSlots: changed, toManyChanges: toManyChanges,
             base: object.state.contains(.savedHere) ? nil : object.snapshot)
     }
 
     private func toManyChanges(of object: ManagedObject, _ edits: ObjectEdits) -> [ToManyChange] {
         var changes: [ToManyChange] = []
-        for (index, state) in edits.toMany.enumerated() where state.hasChanges {
+        for (index, state) in edits.toMany.enumerated()
+        where state.hasChanges && !object.toManyRelationship(index).description.isTransient {
             changes.append(
                 ToManyChange(
                     relationshipIndex: object.entity.toManyRelationships[index],
@@ -150,7 +157,8 @@ extension ManagedObjectContext {
 
     /// As ``ObjectChange/writesRow`` of the change that was saved.
     private func writesRow(_ object: ManagedObject, _ edits: ObjectEdits) -> Bool {
-        !edits.changed.isEmpty || edits.toMany.contains { $0.needsOrder }
+        !edits.changed.subtracting(object.entity.transientSlots).isEmpty
+            || edits.toMany.contains { $0.needsOrder }
     }
 
     // MARK: From a child
@@ -168,6 +176,15 @@ extension ManagedObjectContext {
             track(object, wasLive: true)
         }
         pendingRecords.merge(changes.records) { _, new in new }
+        if layout.hasSubclasses { awakeObjects(changedBy: changes) }
+    }
+
+    private func awakeObjects(changedBy changes: ChangeSet) {
+        for change in changes.inserted {
+            let object = object(with: change.objectID)
+            if object.state.contains(.hasHooks) { object.didArrive() }
+        }
+        for change in changes.updated { object(with: change.objectID).didChange(by: .refresh) }
     }
 
     private func insert(_ change: ObjectChange) {
@@ -183,6 +200,9 @@ extension ManagedObjectContext {
         object.state.formUnion([.live, .realized])
         let edits = object.editsForWriting()
         edits.values = change.values
+        for slot in change.entity.slots where !slot.isStored {
+            edits.values[slot.index] = change.entity.defaultValues[slot.index]
+        }
         edits.own = SlotMask(first: change.values.count)
         edits.changed = edits.own
         track(object, wasLive: wasLive)
