@@ -118,7 +118,8 @@ extension ManagedObjectContext {
 
     /// Takes back a log.
     func restore(_ operations: [ChangeOperation]) {
-        for operation in operations.reversed() { restore(operation) }
+        for operation in operations.reversed() where isRestorable(operation) { restore(operation) }
+        for operation in operations { dropGoneObject(of: operation) }
         if layout.hasSubclasses { awakeObjects(restoredBy: operations) }
         processPendingChanges()
     }
@@ -129,6 +130,42 @@ extension ManagedObjectContext {
             events[operation.object.objectID, default: []].formUnion(operation.snapshotEvent)
         }
         for (id, events) in events { identityMap.find(id.bits)?.didChange(by: events) }
+    }
+
+    /// Whether a step can be taken back: not if the object has left the context by a reset or rollback, nor if its
+    /// row has gone since it was refreshed.
+    private func isRestorable(_ operation: ChangeOperation) -> Bool {
+        let object = operation.object
+        guard object.context === self else { return false }
+        if case .life = operation { return true }
+        if object.state.contains(.persisted) { object.realize() }
+        return !object.isInaccessible
+    }
+
+    /// Takes an object out again that a step has put into a relationship, if it has gone for good: deleted in the
+    /// store, or by another context.
+    private func dropGoneObject(of operation: ChangeOperation) {
+        guard isRestorable(operation) else { return }
+        switch operation {
+        case .value(let object, let slot, _):
+            guard let id = identifier(in: object, slot), isGone(id) else { return }
+            object.write(.null, at: slot)
+        case .insertMember(let object, let toMany, let id, _):
+            let id = permanentID(for: id)
+            guard isGone(id) else { return }
+            removeMember(id, from: object, relationship(object, toMany))
+        default: break
+        }
+    }
+
+    private func identifier(in object: ManagedObject, _ slot: Int) -> ManagedObjectID? {
+        guard object.entity.storages[slot] == .reference else { return nil }
+        return object.objectID(at: slot)
+    }
+
+    private func isGone(_ id: ManagedObjectID) -> Bool {
+        guard let object = identityMap.find(id.bits) else { return false }
+        return object.isInaccessible || object.state.isDisjoint(with: [.live, .persisted])
     }
 
     private func restore(_ operation: ChangeOperation) {
@@ -161,7 +198,7 @@ extension ManagedObjectContext {
 
     /// What an identifier in a log has become by saves since.
     private func permanentID(for id: ManagedObjectID) -> ManagedObjectID {
-        id.isTemporary ? permanentIDs[id.bits] ?? id : id
+        id.isTemporary ? undoIdentifiers[id.bits] ?? id : id
     }
 }
 

@@ -25,7 +25,7 @@ extension ManagedObjectContext {
     public func object(with objectID: ManagedObjectID) -> ManagedObject {
         checkQueue()
         if let object = identityMap.find(objectID.bits) { return object }
-        if objectID.isTemporary, let permanent = permanentIDs[objectID.bits] {
+        if objectID.isTemporary, let permanent = undoIdentifiers[objectID.bits] {
             return object(with: permanent)
         }
         precondition(

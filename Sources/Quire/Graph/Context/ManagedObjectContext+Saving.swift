@@ -51,13 +51,11 @@ extension ManagedObjectContext {
         let reserved = try groups.map {
             try source.reserveObjectIDs(for: $0.entity, count: $0.objects.count)
         }
-        var temporaryBits: ContiguousArray<UInt64> = []
-        temporaryBits.reserveCapacity(objects.count)
+        var replaced: ContiguousArray<(temporary: UInt64, permanent: ManagedObjectID)> = []
+        replaced.reserveCapacity(objects.count)
         for (group, ids) in zip(groups, reserved) {
             for (object, id) in zip(group.objects, ids) {
-                let bits = object.objectID.bits
-                temporaryBits.append(bits)
-                if undoManager != nil { permanentIDs[bits] = id }
+                replaced.append((object.objectID.bits, id))
                 identityMap.insert(object, for: id.bits)
                 object.objectID = id
             }
@@ -68,7 +66,8 @@ extension ManagedObjectContext {
                 identityMap.find($0.bits)?.objectID ?? $0
             }
         }
-        for bits in temporaryBits { identityMap.remove(bits) }
+        for pair in replaced { identityMap.remove(pair.temporary) }
+        undoIdentifiers.add(replaced, hasUnfinishedLog: hasUnfinishedLog)
     }
 
     // MARK: Collecting

@@ -41,12 +41,17 @@ public final class ManagedObjectContext {
     public var undoManager: UndoManager? {
         willSet {
             processPendingChanges()
-            undoManager?.endEvent = nil
+            undoManager?.clients[ObjectIdentifier(self)] = nil
         }
         didSet {
-            undoManager?.endEvent = { [weak self] in self?.registerPendingChanges() }
+            undoManager?.clients[ObjectIdentifier(self)] = UndoClient(
+                registerPending: { [weak self] in self?.registerPendingChanges() },
+                endEvent: { [weak self] in
+                    self?.registerPendingChanges()
+                    self?.endEvent()
+                },
+                hasPending: { [weak self] in self?.eventLog.isEmpty == false })
             changeLogger = undoManager
-            if undoManager == nil { permanentIDs = [:] }
         }
     }
     /// The undo manager again, for the check that every change makes.
@@ -62,6 +67,8 @@ public final class ManagedObjectContext {
     }
     /// Called at the end of every user event that changed anything. For documents.
     package var changeHandler: (() -> Void)?
+    /// Whether undo can take back what the user event changed that ended last.
+    package private(set) var lastEventIsUndoable = false
 
     let source: any ObjectSource
     /// What the identifiers of stored objects share; as ``source`` has it, which is slower to ask.
@@ -84,7 +91,10 @@ public final class ManagedObjectContext {
     /// The objects that the running deletion has told of it.
     var preparedForDeletion: Set<ObjectIdentifier> = []
     /// The permanent identifiers of objects that a log may know by temporary ones.
-    var permanentIDs: [UInt64: ManagedObjectID] = [:]
+    var undoIdentifiers = UndoIdentifiers()
+    /// Whether the present user event is logged for undo.
+    private var eventIsLogged = false
+    var hasUnfinishedLog: Bool { !eventLog.isEmpty }
     /// What the next save records beside the objects.
     var pendingRecords: [String: String?] = [:]
     private static let temporarySerial = Atomic<UInt64>(0)
@@ -197,6 +207,7 @@ public final class ManagedObjectContext {
     }
 
     private func beginEvent() {
+        eventIsLogged = logsChanges
         guard concurrencyType == .mainQueue, undoManager != nil || changeHandler != nil else {
             return
         }
@@ -218,9 +229,14 @@ public final class ManagedObjectContext {
         checkQueue()
         registerPendingChanges()
         undoManager?.closeEventGroup()
+        endEvent()
+    }
+
+    private func endEvent() {
         guard !eventObjects.isEmpty, !isEndingEvent else { return }
         isEndingEvent = true
         defer { isEndingEvent = false }
+        lastEventIsUndoable = eventIsLogged
         didEndEvent(takeEventChanges())
         changeHandler?()
     }
@@ -246,6 +262,7 @@ public final class ManagedObjectContext {
         registerPendingChanges()
         guard !eventObjects.isEmpty else { return [] }
         hasChanged = true
+        lastEventIsUndoable = eventIsLogged
         let objects = Array(eventObjects)
         let changes = takeEventChanges()
         if !isEndingEvent {
@@ -258,9 +275,9 @@ public final class ManagedObjectContext {
 
     private func registerPendingChanges() {
         guard !eventLog.isEmpty else { return }
-        let log = eventLog
+        let log = ChangeLog(eventLog, number: undoIdentifiers.addLog(), context: self)
         eventLog = []
-        undoManager?.registerUndo(withTarget: self) { $0.restore(log) }
+        undoManager?.registerUndo(withTarget: self) { $0.restore(log.operations) }
     }
 
     /// Takes back the last user event, if there is an undo manager and anything to undo.
@@ -350,6 +367,7 @@ public final class ManagedObjectContext {
         tracked.removeAll()
         pendingRecords = [:]
         undoManager?.removeAllActions()
+        lastEventIsUndoable = false
         if layout.hasSubclasses { for object in objects { object.didChange(by: .rollback) } }
         changeHandler?()
     }
@@ -361,7 +379,7 @@ public final class ManagedObjectContext {
         identityMap.forEach { objects.append($0) }
         for object in objects { detach(object) }
         tracked.removeAll()
-        permanentIDs = [:]
+        undoIdentifiers.removeAll()
         pendingRecords = [:]
         undoManager?.removeAllActions()
     }
