@@ -151,6 +151,7 @@ extension ManagedObjectContext {
         object.version = row.version
         object.state.insert(.realized)
         object.state.remove(.inaccessible)
+        if object.state.contains(.hasHooks) { object.didArrive() }
         return object
     }
 

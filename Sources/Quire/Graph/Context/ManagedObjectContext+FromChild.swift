@@ -36,6 +36,12 @@ extension ManagedObjectContext {
         for (change, object) in updated { applyValues(change, to: object) }
         for deletion in changes.deleted { delete(deletion) }
         pendingRecords.merge(changes.records) { _, new in new }
+        if layout.hasSubclasses { awakeObjects(inserted, updated.map(\.1)) }
+    }
+
+    private func awakeObjects(_ inserted: [ManagedObject], _ updated: [ManagedObject]) {
+        for object in inserted where object.state.contains(.hasHooks) { object.didArrive() }
+        for object in updated { object.didChange(by: .refresh) }
     }
 
     private func insert(_ change: ObjectChange) -> ManagedObject {
@@ -50,10 +56,15 @@ extension ManagedObjectContext {
         object.state.insert(.realized)
         setLive(true, object)
         if object.edits != nil && logsChanges {
-            for slot in change.values.indices { object.write(change.values[slot], at: slot) }
+            for slot in change.values.indices where change.entity.slots[slot].isStored {
+                object.write(change.values[slot], at: slot)
+            }
         } else {
             let edits = object.editsForWriting()
             edits.values = change.values
+            for slot in change.entity.slots where !slot.isStored {
+                edits.values[slot.index] = change.entity.defaultValues[slot.index]
+            }
             edits.own = SlotMask(first: change.values.count)
             edits.changed = edits.own
         }

@@ -21,13 +21,17 @@ extension ManagedObjectContext {
             didSave()
             return
         }
+        try callWillSave()
         try validatePendingChanges()
         let inserted = insertedObjects
         try obtainPermanentIDs(for: inserted)
+        let changes = collectChanges(insertedCount: inserted.count)
         let saved = hasSaveListeners ? pendingObjectIDChanges : nil
-        try source.save(collectChanges(insertedCount: inserted.count))
+        if !changes.isEmpty { try source.save(changes) }
+        let told = objectsToTellOfSave()
         didSave()
         if let saved { tellSaveListeners(saved) }
+        for object in told { object.didSave() }
     }
 
     /// Gives new objects their permanent identifiers before they are saved.
@@ -110,16 +114,19 @@ extension ManagedObjectContext {
 
     private func update(of object: ManagedObject) -> ObjectChange? {
         guard let edits = object.edits, edits.hasChanges else { return nil }
+        let changed = edits.changed.subtracting(object.entity.transientSlots)
+        let toManyChanges = toManyChanges(of: object, edits)
+        if changed.isEmpty && toManyChanges.isEmpty { return nil }
         return ObjectChange(
             objectID: object.objectID, entity: object.entity, version: object.version,
-            values: edits.values, changedSlots: edits.changed,
-            toManyChanges: toManyChanges(of: object, edits),
+            values: edits.values, changedSlots: changed, toManyChanges: toManyChanges,
             base: object.state.contains(.savedHere) ? nil : object.snapshot)
     }
 
     private func toManyChanges(of object: ManagedObject, _ edits: ObjectEdits) -> [ToManyChange] {
         var changes: [ToManyChange] = []
-        for (index, state) in edits.toMany.enumerated() where state.hasChanges {
+        for (index, state) in edits.toMany.enumerated()
+        where state.hasChanges && !object.toManyRelationship(index).description.isTransient {
             changes.append(
                 ToManyChange(
                     relationshipIndex: object.entity.toManyRelationships[index],
@@ -152,6 +159,7 @@ extension ManagedObjectContext {
 
     /// As ``ObjectChange/writesRow`` of the change that was saved.
     private func writesRow(_ object: ManagedObject, _ edits: ObjectEdits) -> Bool {
-        !edits.changed.isEmpty || edits.toMany.contains { $0.needsOrder }
+        !edits.changed.subtracting(object.entity.transientSlots).isEmpty
+            || edits.toMany.contains { $0.needsOrder }
     }
 }

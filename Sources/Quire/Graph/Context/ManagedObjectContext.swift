@@ -102,6 +102,12 @@ public final class ManagedObjectContext {
     /// The objects that the present user event has changed, in the order of their first change.
     @exclusivity(unchecked) private var eventObjects: ContiguousArray<ManagedObject> = []
     private var isEndingEvent = false
+    /// How many methods of the life cycle run that must not change anything.
+    @exclusivity(unchecked) private var awakeningDepth = 0
+    /// Objects without changes in which such a method has set something.
+    private var awakened: [ManagedObject] = []
+    /// The objects that the running deletion has told of it.
+    var preparedForDeletion: Set<ObjectIdentifier> = []
     /// The permanent identifiers of objects that a log may know by temporary ones.
     var permanentIDs: [UInt64: ManagedObjectID] = [:]
     /// What the next save records beside the objects.
@@ -176,6 +182,7 @@ public final class ManagedObjectContext {
     @inline(__always)
     func track(_ object: ManagedObject, wasLive: Bool? = nil) {
         if !object.state.contains(.tracked) {
+            if awakeningDepth > 0 { return didSetWhileAwakening(object) }
             object.state.insert(.tracked)
             tracked.append(object)
         }
@@ -185,6 +192,44 @@ public final class ManagedObjectContext {
             if eventObjects.isEmpty { beginEvent() }
             eventObjects.append(object)
         }
+    }
+
+    /// Counts an object among the changed ones only.
+    func trackSilently(_ object: ManagedObject) {
+        if object.state.contains(.tracked) { return }
+        if awakeningDepth > 0 { return didSetWhileAwakening(object) }
+        object.state.insert(.tracked)
+        tracked.append(object)
+    }
+
+    // MARK: Awakening
+
+    func beginAwakening() {
+        awakeningDepth += 1
+        changeLogger = nil
+    }
+
+    /// Gives the objects without changes that were set something, once the outermost method has ended.
+    func endAwakening() -> [ManagedObject] {
+        awakeningDepth -= 1
+        guard awakeningDepth == 0 else { return [] }
+        changeLogger = undoManager
+        defer { awakened = [] }
+        return awakened
+    }
+
+    private func didSetWhileAwakening(_ object: ManagedObject) {
+        object.state.insert(.tracked)
+        awakened.append(object)
+    }
+
+    /// Stops the program if a method of the life cycle changes more than values.
+    @inline(__always)
+    func checkMayChangeGraph() {
+        precondition(
+            awakeningDepth == 0,
+            "awakeFromFetch() and awake(fromSnapshotEvents:) must not change relationships, nor insert or delete objects."
+        )
     }
 
     private func beginEvent() {
@@ -230,6 +275,21 @@ public final class ManagedObjectContext {
         }
         eventObjects.removeAll()
         return changes
+    }
+
+    /// Registers what a round of `willSave()` changed, as one step of undo with other rounds, and gives the objects.
+    func endSavingRound(_ hasChanged: inout Bool) -> [ManagedObject] {
+        registerPendingChanges()
+        guard !eventObjects.isEmpty else { return [] }
+        hasChanged = true
+        let objects = Array(eventObjects)
+        let changes = takeEventChanges()
+        if !isEndingEvent {
+            isEndingEvent = true
+            defer { isEndingEvent = false }
+            didEndEvent(changes)
+        }
+        return objects
     }
 
     private func registerPendingChanges() {
@@ -294,6 +354,7 @@ public final class ManagedObjectContext {
     /// A place for a new object, with a temporary identifier.
     func placeForNewObject(of entity: EntityLayout) throws -> ObjectPlace {
         checkQueue()
+        checkMayChangeGraph()
         guard !entity.isAbstract else {
             throw QuireError(
                 .invalidValue,
@@ -316,6 +377,7 @@ public final class ManagedObjectContext {
         register(object, for: object.objectID.bits)
         if logsChanges { log(.life(object, isLive: false)) }
         track(object, wasLive: false)
+        if object.state.contains(.hasHooks) { object.awakeFromInsert() }
     }
 
     /// Records a text under a key with the next save, in the same transaction as the objects; `nil` removes it.
@@ -332,7 +394,8 @@ public final class ManagedObjectContext {
     public func rollback() {
         processPendingChanges()
         let lost = saveListeners.isEmpty ? nil : pendingObjectIDChanges
-        for object in tracked {
+        let objects = tracked
+        for object in objects {
             object.state.remove(.tracked)
             if object.state.contains(.persisted) {
                 object.state.insert(.live)
@@ -348,6 +411,7 @@ public final class ManagedObjectContext {
         tracked.removeAll()
         pendingRecords = [:]
         undoManager?.removeAllActions()
+        if layout.hasSubclasses { for object in objects { object.didChange(by: .rollback) } }
         changeHandler?()
         if let lost {
             saveListeners.tell(
