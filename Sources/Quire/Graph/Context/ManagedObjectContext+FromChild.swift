@@ -36,15 +36,12 @@ extension ManagedObjectContext {
         for (change, object) in updated { applyValues(change, to: object) }
         for deletion in changes.deleted { delete(deletion) }
         pendingRecords.merge(changes.records) { _, new in new }
-        if layout.hasSubclasses { awakeObjects(changedBy: changes) }
+        if layout.hasSubclasses { awakeObjects(inserted, updated.map(\.1)) }
     }
 
-    private func awakeObjects(changedBy changes: ChangeSet) {
-        for change in changes.inserted {
-            let object = object(with: change.objectID)
-            if object.state.contains(.hasHooks) { object.didArrive() }
-        }
-        for change in changes.updated { object(with: change.objectID).didChange(by: .refresh) }
+    private func awakeObjects(_ inserted: [ManagedObject], _ updated: [ManagedObject]) {
+        for object in inserted where object.state.contains(.hasHooks) { object.didArrive() }
+        for object in updated { object.didChange(by: .refresh) }
     }
 
     private func insert(_ change: ObjectChange) -> ManagedObject {
@@ -59,8 +56,8 @@ extension ManagedObjectContext {
         object.state.insert(.realized)
         setLive(true, object)
         if object.edits != nil && logsChanges {
-            for slot in change.entity.slots where slot.isStored {
-                object.write(change.values[slot.index], at: slot.index)
+            for slot in change.values.indices where change.entity.slots[slot].isStored {
+                object.write(change.values[slot], at: slot)
             }
         } else {
             let edits = object.editsForWriting()

@@ -77,6 +77,7 @@ extension ManagedObjectContext {
                     // A row that is gone is found out by whoever saves or deletes it.
                     guard let position = positions[object.objectID.bits] else { continue }
                     object.rebase(onto: rows[position])
+                    object.didChange(by: .refresh)
                 }
             } catch {
                 reportFault(error)
@@ -93,7 +94,7 @@ extension ManagedObjectContext {
         for relationship in object.entity.relationships {
             if let slot = relationship.slot {
                 guard object.edits?.changed.contains(slot) == true else { continue }
-                let saved = object.committedReference(at: slot)
+                let saved = object.savedReference(at: slot)
                 let target = saved.map { self.object(with: $0) }
                 if let target, !target.state.contains(.live) { continue }
                 setToOne(of: object, relationship, slot: slot, to: target)
@@ -120,14 +121,14 @@ extension ManagedObjectContext {
         }
         for slot in object.entity.slots where slot.relationshipIndex == nil {
             guard let edits = object.edits, edits.changed.contains(slot.index) else { continue }
-            object.write(object.committedValue(at: slot.index), at: slot.index)
+            object.write(object.savedValue(at: slot.index), at: slot.index)
             edits.changed.remove(slot.index)
         }
         if !object.hasChanges {
             object.edits?.commit()
             object.state.remove(.tracked)
             tracked.removeAll { $0 === object }
-            if !object.entity.slots.allSatisfy(\.isStored) { object.edits = nil }
+            if !object.entity.transientSlots.isEmpty { object.edits = nil }
         }
     }
 }
@@ -135,14 +136,11 @@ extension ManagedObjectContext {
 extension ManagedObject {
     /// Becomes a fault that keeps transient values. Only without changes.
     final func turnIntoStaleFault() {
-        let transient = edits.flatMap { edits in
-            entity.slots.contains { !$0.isStored && edits.own.contains($0.index) } ? edits : nil
-        }
-        guard let transient else { return turnIntoFault() }
+        guard let edits, !transientSlots(of: edits.own).isEmpty else { return turnIntoFault() }
         turnIntoFault()
-        transient.own = transientSlots(of: transient.own)
-        transient.toMany = []
-        edits = transient
+        edits.own = transientSlots(of: edits.own)
+        edits.toMany = []
+        self.edits = edits
     }
 
     /// Puts a newer row under the object's unsaved changes.
@@ -181,27 +179,12 @@ extension ManagedObject {
         }
     }
 
-    private final func transientSlots(of mask: SlotMask) -> SlotMask {
-        var transient = SlotMask()
-        for slot in entity.slots where !slot.isStored && mask.contains(slot.index) {
-            transient.insert(slot.index)
-        }
-        return transient
-    }
-
-    /// The saved value of a slot.
-    fileprivate final func committedValue(at slot: Int) -> AttributeValue {
-        if let committed = edits?.committed, committed.own.contains(slot) {
-            return committed.values[slot]
-        }
-        guard let chunk else { return .null }
-        return
-            (try? PackedRow(chunk: chunk, offset: Int(rowOffset))
-            .value(of: entity.slots[slot], in: entity, store: rowIdentity)) ?? .null
-    }
-
-    fileprivate final func committedReference(at slot: Int) -> ManagedObjectID? {
-        if case .objectID(let id) = committedValue(at: slot) { return id }
+    fileprivate final func savedReference(at slot: Int) -> ManagedObjectID? {
+        if case .objectID(let id) = savedValue(at: slot) { return id }
         return nil
+    }
+
+    private final func transientSlots(of mask: SlotMask) -> SlotMask {
+        mask.subtracting(mask.subtracting(entity.transientSlots))
     }
 }

@@ -30,8 +30,8 @@ extension ManagedObjectContext {
         if !changes.isEmpty { try source.save(changes) }
         let told = objectsToTellOfSave()
         didSave()
-        for object in told { object.didSave() }
         if let saved { tellSaveListeners(saved) }
+        for object in told { object.didSave() }
     }
 
     /// Gives new objects their permanent identifiers before they are saved.
