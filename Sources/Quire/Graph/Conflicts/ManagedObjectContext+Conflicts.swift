@@ -14,7 +14,8 @@ extension ManagedObjectContext {
         do {
             while true {
                 do {
-                    try source.save(collectChanges(insertedCount: insertedCount))
+                    let changes = collectChanges(insertedCount: insertedCount)
+                    if !changes.isEmpty { try source.save(changes) }
                     break
                 } catch let error as QuireError where tries < Self.greatestTryCount {
                     tries += 1
@@ -197,7 +198,7 @@ extension ManagedObjectContext {
     /// Gives new objects whose identifiers another process has used for its own the next ones, unless anybody may
     /// know them. What is left in conflict the next try finds out.
     private func replaceTakenIDs(_ taken: TakenIdentifiers) {
-        guard !hasInsertionsOfChildren else { return }
+        guard !isParent else { return }
         var temporary: [UInt64: ManagedObjectID] = [:]
         for object in insertedObjects
         where object.entity.rootNumber == taken.rootNumber
@@ -216,24 +217,6 @@ extension ManagedObjectContext {
                 temporary[$0.bits] ?? $0
             }
         }
-        for (bits, id) in permanentIDs {
-            if let id = temporary[id.bits] { permanentIDs[bits] = id }
-        }
-    }
-}
-
-extension ManagedObject {
-    /// The value of a slot as the context has last read or saved it.
-    final func savedValue(at slot: Int) -> AttributeValue {
-        if let edits {
-            if let committed = edits.committed {
-                if committed.own.contains(slot) { return committed.values[slot] }
-            } else if edits.own.contains(slot) {
-                return edits.values[slot]
-            }
-        }
-        guard let chunk else { return .null }
-        let row = PackedRow(chunk: chunk, offset: Int(rowOffset))
-        return (try? row.value(of: entity.slots[slot], in: entity, store: rowIdentity)) ?? .null
+        undoIdentifiers.replace(temporary)
     }
 }

@@ -5,7 +5,7 @@ extension ManagedObjectContext {
         var stored: ManagedObject?
         if let id = violation.current?.objectID {
             let object = object(with: id)
-            if !object.hasChanges { object.turnIntoFaultKeepingTransients() }
+            if !object.hasChanges { object.turnIntoStaleFault() }
             object.realize()
             if object.state.contains(.live), !object.isInaccessible { stored = object }
         }

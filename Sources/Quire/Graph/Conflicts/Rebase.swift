@@ -147,7 +147,7 @@ struct Rebase {
                 {
                     object.edits?.rollBack()  // Keeps its last values.
                 } else {
-                    object.turnIntoFaultKeepingTransients()
+                    object.turnIntoStaleFault()
                 }
             } else if object.state.contains(.live) {
                 unlink(object)
@@ -363,7 +363,7 @@ struct Rebase {
             // Others have deleted it too.
             object.state.subtract([.live, .persisted])
         } else {
-            context.delete(object)
+            context.deleteByRules(object)
         }
     }
 
@@ -398,25 +398,5 @@ extension ManagedObjectContext {
         _ = takeEventChanges()
         didEndEvent(changes)
         changeHandler?()
-    }
-}
-
-extension ManagedObject {
-    /// Becomes a fault, but keeps the values of transient attributes, which no store has.
-    final func turnIntoFaultKeepingTransients() {
-        var kept: [(slot: Int, value: AttributeValue)] = []
-        if let edits {
-            for (slot, storage) in entity.storages.enumerated()
-            where storage == .transient && edits.own.contains(slot) && !edits.values[slot].isNull {
-                kept.append((slot, edits.values[slot]))
-            }
-        }
-        turnIntoFault()
-        if kept.isEmpty { return }
-        let edits = editsForWriting()
-        for (slot, value) in kept {
-            edits.values[slot] = value
-            edits.own.insert(slot)
-        }
     }
 }

@@ -13,6 +13,13 @@ extension ManagedObjectContext {
         precondition(
             object.context === self,
             "\(object) belongs to another context and cannot be deleted here.")
+        checkMayChangeGraph()
+        if layout.hasSubclasses { prepareForDeletion(of: object) }
+        deleteByRules(object)
+    }
+
+    /// Deletes an object and what its delete rules take along, which have been told of it.
+    func deleteByRules(_ object: ManagedObject) {
         var pending = [object]
         while let next = pending.popLast() {
             guard next.state.contains(.live) else { continue }

@@ -258,7 +258,7 @@ import Testing
         #expect(Set(rivals.here.updatedObjects) == Set(books))
         #expect(rivals.here.deletedObjects == [author])
         #expect(try rivals.stored(books[2])?.string("title") == "old 3")
-        try rivals.set(.mergeByPropertyObjectTrump)
+        rivals.set(.mergeByPropertyObjectTrump)
         try rivals.save()
         #expect(try rivals.stored(books[2])?.string("title") == "ours")
         try rivals.expectWhole(rivals.here)

@@ -103,7 +103,7 @@ import Testing
             }
             // What this side has not read again may be old; what was in conflict or saved must not be.
             try expectSavedIsFresh()
-            try rivals.here.parent?.performAndWait { $0.reset() }
+            rivals.here.parent?.performAndWait { $0.reset() }
             rivals.here.reset()
         }
 

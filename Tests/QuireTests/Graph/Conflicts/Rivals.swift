@@ -32,14 +32,14 @@ enum RivalKind: CaseIterable, Sendable {
         isNested = kind == .storeBesideNested
         here = isNested ? stack.nestedContext() : stack.mainContext()
         there = .mainQueue(coordinator: other)
-        try set(policy)
+        set(policy)
     }
 
     deinit { try? other.close() }
 
-    func set(_ policy: MergePolicy) throws {
+    func set(_ policy: MergePolicy) {
         if let parent = here.parent {
-            try parent.performAndWait { $0.mergePolicy = policy }
+            parent.performAndWait { $0.mergePolicy = policy }
         } else {
             here.mergePolicy = policy
         }
