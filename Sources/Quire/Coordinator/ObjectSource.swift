@@ -9,10 +9,23 @@ protocol ObjectSource: AnyObject, Sendable {
 
     func rows(matching request: FetchRequest) throws -> RowSet
     func count(matching request: FetchRequest) throws -> Int
+    func objectIDs(matching request: FetchRequest) throws -> ObjectIDList
+    /// The row of an object, as the source has it now.
     func row(for objectID: ManagedObjectID) throws -> ObjectSnapshot?
+    /// The row of an object. One that the coordinator has kept will do if it was read at most so many seconds
+    /// ago; without bound if that is negative.
+    func row(for objectID: ManagedObjectID, maximumAge: Double) throws -> ObjectSnapshot?
+    /// The rows of objects of any entities, in any order, without those that are gone.
+    func rows(for objectIDs: [ManagedObjectID], maximumAge: Double) throws -> RowSet
     func relatedRows(
         of objectID: ManagedObjectID, through relationship: EntityLayout.Relationship
     ) throws -> RowSet
+    /// What a to-many relationship of objects of one entity hierarchy leads to.
+    func relatedObjects(
+        of objectIDs: [ManagedObjectID], through relationship: EntityLayout.Relationship
+    ) throws -> RelatedObjects
+    /// Has the coordinator forget the rows it has kept of some objects; of all for `nil`.
+    func forgetRows(of objectIDs: [ManagedObjectID]?)
     func reserveObjectIDs(for entity: EntityLayout, count: Int) throws -> [ManagedObjectID]
     func save(_ changes: ChangeSet) throws
 }

@@ -64,7 +64,11 @@ extension ManagedObjectContext {
                 identityMap.find($0.bits)?.objectID ?? $0
             }
         }
-        for bits in temporaryBits { identityMap.remove(bits) }
+        if !fetchedPropertyValues.isEmpty { replaceIDsInFetchedProperties() }
+        for bits in temporaryBits {
+            identityMap.remove(bits)
+            outdatedRows.note(bits)
+        }
     }
 
     // MARK: Collecting
@@ -131,6 +135,7 @@ extension ManagedObjectContext {
 
     private func didSave() {
         for object in tracked {
+            outdatedRows.note(object.objectID.bits)
             object.state.remove(.tracked)
             if object.state.contains(.live) {
                 if !object.state.contains(.persisted) {

@@ -17,7 +17,7 @@ public final class PrivateQueueContext: Sendable {
     private let confinement: Confinement
     /// Only used on `queue`, which `perform`, `performAndWait` and `ObjectSource` see to.
     private nonisolated(unsafe) let context: ManagedObjectContext
-    private let coordinator: PersistentStoreCoordinator
+    let coordinator: PersistentStoreCoordinator
 
     /// Makes a context that saves to a coordinator's store.
     public init(coordinator: PersistentStoreCoordinator) {

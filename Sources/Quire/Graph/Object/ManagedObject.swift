@@ -157,7 +157,7 @@ extension ManagedObject {
         }
         context.checkQueue()
         do {
-            if let snapshot = try context.source.row(for: objectID), snapshot.entity === entity {
+            if let snapshot = try context.rowForFault(of: self), snapshot.entity === entity {
                 adopt(snapshot)
                 return
             }
@@ -174,6 +174,7 @@ extension ManagedObject {
 
     /// Becomes a fault again. Only without changes.
     final func turnIntoFault() {
+        context?.forgetRows(of: self)
         chunk = nil
         edits = nil
         state.subtract([.realized, .inaccessible, .savedHere])
