@@ -83,7 +83,6 @@ import Testing
             #expect(context.identityMap.count == 0)
             context.reset()
             #expect(context.tracked.isEmpty)
-            #expect(context.permanentIDs.isEmpty)
         }
         #expect(results.isEmpty)
         #expect(try context.count(for: FetchRequest("Book")) == 4000)

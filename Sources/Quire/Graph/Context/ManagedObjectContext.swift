@@ -41,12 +41,17 @@ public final class ManagedObjectContext {
     public var undoManager: UndoManager? {
         willSet {
             processPendingChanges()
-            undoManager?.endEvent = nil
+            undoManager?.clients[ObjectIdentifier(self)] = nil
         }
         didSet {
-            undoManager?.endEvent = { [weak self] in self?.registerPendingChanges() }
+            undoManager?.clients[ObjectIdentifier(self)] = UndoClient(
+                registerPending: { [weak self] in self?.registerPendingChanges() },
+                endEvent: { [weak self] in
+                    self?.registerPendingChanges()
+                    self?.endEvent()
+                },
+                hasPending: { [weak self] in self?.eventLog.isEmpty == false })
             changeLogger = undoManager
-            if undoManager == nil { permanentIDs = [:] }
         }
     }
     /// The undo manager again, for the check that every change makes.
@@ -68,6 +73,8 @@ public final class ManagedObjectContext {
     }
     /// Called at the end of every user event that changed anything. For documents.
     package var changeHandler: (() -> Void)?
+    /// Whether undo can take back what the user event changed that ended last.
+    package private(set) var lastEventIsUndoable = false
 
     let source: any ObjectSource
     /// What the identifiers of stored objects share; as ``source`` has it, which is slower to ask.
@@ -91,8 +98,17 @@ public final class ManagedObjectContext {
     /// The objects that the present user event has changed, in the order of their first change.
     @exclusivity(unchecked) private var eventObjects: ContiguousArray<ManagedObject> = []
     private var isEndingEvent = false
+    /// How many methods of the life cycle run that must not change anything.
+    @exclusivity(unchecked) private var awakeningDepth = 0
+    /// Objects without changes in which such a method has set something.
+    private var awakened: [ManagedObject] = []
+    /// The objects that the running deletion has told of it.
+    var preparedForDeletion: Set<ObjectIdentifier> = []
     /// The permanent identifiers of objects that a log may know by temporary ones.
-    var permanentIDs: [UInt64: ManagedObjectID] = [:]
+    var undoIdentifiers = UndoIdentifiers()
+    /// Whether the present user event is logged for undo.
+    private var eventIsLogged = false
+    var hasUnfinishedLog: Bool { !eventLog.isEmpty }
     /// What the next save records beside the objects.
     var pendingRecords: [String: String?] = [:]
     private static let temporarySerial = Atomic<UInt64>(0)
@@ -154,6 +170,7 @@ public final class ManagedObjectContext {
     @inline(__always)
     func track(_ object: ManagedObject, wasLive: Bool? = nil) {
         if !object.state.contains(.tracked) {
+            if awakeningDepth > 0 { return didSetWhileAwakening(object) }
             object.state.insert(.tracked)
             tracked.append(object)
         }
@@ -165,7 +182,46 @@ public final class ManagedObjectContext {
         }
     }
 
+    /// Counts an object among the changed ones only.
+    func trackSilently(_ object: ManagedObject) {
+        if object.state.contains(.tracked) { return }
+        if awakeningDepth > 0 { return didSetWhileAwakening(object) }
+        object.state.insert(.tracked)
+        tracked.append(object)
+    }
+
+    // MARK: Awakening
+
+    func beginAwakening() {
+        awakeningDepth += 1
+        changeLogger = nil
+    }
+
+    /// Gives the objects without changes that were set something, once the outermost method has ended.
+    func endAwakening() -> [ManagedObject] {
+        awakeningDepth -= 1
+        guard awakeningDepth == 0 else { return [] }
+        changeLogger = undoManager
+        defer { awakened = [] }
+        return awakened
+    }
+
+    private func didSetWhileAwakening(_ object: ManagedObject) {
+        object.state.insert(.tracked)
+        awakened.append(object)
+    }
+
+    /// Stops the program if a method of the life cycle changes more than values.
+    @inline(__always)
+    func checkMayChangeGraph() {
+        precondition(
+            awakeningDepth == 0,
+            "awakeFromFetch() and awake(fromSnapshotEvents:) must not change relationships, nor insert or delete objects."
+        )
+    }
+
     private func beginEvent() {
+        eventIsLogged = logsChanges
         guard concurrencyType == .mainQueue, undoManager != nil || changeHandler != nil else {
             return
         }
@@ -187,9 +243,14 @@ public final class ManagedObjectContext {
         checkQueue()
         registerPendingChanges()
         undoManager?.closeEventGroup()
+        endEvent()
+    }
+
+    private func endEvent() {
         guard !eventObjects.isEmpty, !isEndingEvent else { return }
         isEndingEvent = true
         defer { isEndingEvent = false }
+        lastEventIsUndoable = eventIsLogged
         didEndEvent(takeEventChanges())
         changeHandler?()
     }
@@ -210,11 +271,27 @@ public final class ManagedObjectContext {
         return changes
     }
 
+    /// Registers what a round of `willSave()` changed, as one step of undo with other rounds, and gives the objects.
+    func endSavingRound(_ hasChanged: inout Bool) -> [ManagedObject] {
+        registerPendingChanges()
+        guard !eventObjects.isEmpty else { return [] }
+        hasChanged = true
+        lastEventIsUndoable = eventIsLogged
+        let objects = Array(eventObjects)
+        let changes = takeEventChanges()
+        if !isEndingEvent {
+            isEndingEvent = true
+            defer { isEndingEvent = false }
+            didEndEvent(changes)
+        }
+        return objects
+    }
+
     private func registerPendingChanges() {
         guard !eventLog.isEmpty else { return }
-        let log = eventLog
+        let log = ChangeLog(eventLog, number: undoIdentifiers.addLog(), context: self)
         eventLog = []
-        undoManager?.registerUndo(withTarget: self) { $0.restore(log) }
+        undoManager?.registerUndo(withTarget: self) { $0.restore(log.operations) }
     }
 
     /// Takes back the last user event, if there is an undo manager and anything to undo.
@@ -254,6 +331,7 @@ public final class ManagedObjectContext {
     /// A place for a new object, with a temporary identifier.
     func placeForNewObject(of entity: EntityLayout) throws -> ObjectPlace {
         checkQueue()
+        checkMayChangeGraph()
         guard !entity.isAbstract else {
             throw QuireError(
                 .invalidValue,
@@ -274,6 +352,7 @@ public final class ManagedObjectContext {
         identityMap.insert(object, for: object.objectID.bits)
         if logsChanges { log(.life(object, isLive: false)) }
         track(object, wasLive: false)
+        if object.state.contains(.hasHooks) { object.awakeFromInsert() }
     }
 
     /// Records a text under a key with the next save, in the same transaction as the objects; `nil` removes it.
@@ -289,7 +368,8 @@ public final class ManagedObjectContext {
     /// New objects leave the context; deleted ones are back; changed ones have their saved values.
     public func rollback() {
         processPendingChanges()
-        for object in tracked {
+        let objects = tracked
+        for object in objects {
             outdatedRows.note(object.objectID.bits)
             object.state.remove(.tracked)
             if object.state.contains(.persisted) {
@@ -302,6 +382,8 @@ public final class ManagedObjectContext {
         tracked.removeAll()
         pendingRecords = [:]
         undoManager?.removeAllActions()
+        lastEventIsUndoable = false
+        if layout.hasSubclasses { for object in objects { object.didChange(by: .rollback) } }
         changeHandler?()
     }
 
@@ -316,7 +398,7 @@ public final class ManagedObjectContext {
         neighbours = []
         fetchedPropertyValues = [:]
         tracked.removeAll()
-        permanentIDs = [:]
+        undoIdentifiers.removeAll()
         pendingRecords = [:]
         undoManager?.removeAllActions()
     }
