@@ -18,6 +18,7 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource {
     /// The model, with inheritance and inverses resolved.
     public var layout: ModelLayout { store.layout }
     let temporaryIdentity: StoreIdentity
+    let saveListeners = SaveListeners()
     var storeIdentity: StoreIdentity { store.identity }
     let rowCache: RowCache
 
@@ -55,6 +56,8 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource {
         try store.objectIDs(matching: request)
     }
 
+    func permanentID(for temporary: ManagedObjectID) -> ManagedObjectID? { nil }
+
     func relatedRows(
         of objectID: ManagedObjectID, through relationship: EntityLayout.Relationship
     ) throws -> RowSet {
@@ -79,11 +82,6 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource {
 
     // MARK: Rows of faults
 
-    /// The row of an object as the store has it now.
-    func row(for objectID: ManagedObjectID) throws -> ObjectSnapshot? {
-        try row(for: objectID, maximumAge: 0)
-    }
-
     func row(for objectID: ManagedObjectID, maximumAge: Double) throws -> ObjectSnapshot? {
         if objectID.isTemporary { return nil }
         if let row = rowCache.row(objectID.bits, maximumAge: maximumAge) { return row }
@@ -100,7 +98,7 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource {
         let (found, missing) = rowCache.rows(objectIDs, maximumAge: maximumAge)
         if missing.isEmpty { return RowSet(found, layout: layout, store: storeIdentity) }
         let ticket = rowCache.ticket()
-        let rows = try store.rows(for: missing)
+        let rows = try store.rows(for: missing.filter { !$0.isTemporary })
         rowCache.insert(rows, ticket)
         return found.isEmpty
             ? rows : rows.appending(RowSet(found, layout: layout, store: storeIdentity))

@@ -242,9 +242,9 @@ private struct TaggedNote: FetchableRecord {
     var note: NoteRecord
     var tags: [TagRecord]
 
-    init(row: Row) throws {
+    init(row: Row) {
         note = NoteRecord(row: row)
-        tags = try row.prefetchedRows["tags"].map { try $0.map { try TagRecord(row: $0) } } ?? []
+        tags = row.prefetchedRows["tags"]?.map { TagRecord(row: $0) } ?? []
     }
 }
 

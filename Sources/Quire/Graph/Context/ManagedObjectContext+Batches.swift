@@ -92,34 +92,6 @@ extension ManagedObjectContext {
         return ObjectIDList(bits: try overlay.identifiers(), store: storeIdentity)
     }
 
-    /// The rows of objects as this context sees them.
-    func rows(for objectIDs: [ManagedObjectID], maximumAge: Double) throws -> RowSet {
-        var changed: [ManagedObject] = []
-        var unchanged: [ObjectSnapshot] = []
-        var others: [ManagedObjectID] = []
-        for id in objectIDs {
-            guard let object = identityMap.find(id.bits), !object.isFault else {
-                // A fault that is deleted here is gone for children.
-                if identityMap.find(id.bits)?.state.contains(.live) != false { others.append(id) }
-                continue
-            }
-            if !object.state.contains(.live) || object.isInaccessible { continue }
-            if object.edits != nil {
-                changed.append(object)
-            } else if let snapshot = object.snapshot, !object.state.contains(.savedHere) {
-                unchanged.append(snapshot)
-            } else {
-                others.append(id)
-            }
-        }
-        var rows = try source.rows(for: others, maximumAge: maximumAge)
-        if !unchanged.isEmpty {
-            rows = rows.appending(RowSet(unchanged, layout: layout, store: storeIdentity))
-        }
-        if !changed.isEmpty { rows = rows.appending(try rowSet(of: changed)) }
-        return rows
-    }
-
     /// What a relationship of several objects leads to, as this context sees it.
     func relatedObjects(
         of objectIDs: [ManagedObjectID], through relationship: EntityLayout.Relationship
@@ -134,7 +106,7 @@ extension ManagedObjectContext {
                 others.append(id)
                 continue
             }
-            if !object.state.contains(.live) { continue }
+            if isGone(object) { continue }
             if object.toManyState(toMany).hasChanges || !object.state.contains(.persisted) {
                 changed.append(object)
             } else {
@@ -146,34 +118,34 @@ extension ManagedObjectContext {
         related.rows = related.rows.map { rows in
             rows.filtered {
                 guard let object = identityMap.find($0) else { return true }
-                return object.state.contains(.live) && object.edits == nil
+                return !isGone(object) && !hasOwnValues(object)
             }
         }
         for object in changed {
             related.append(object.members(of: relationship), of: object.objectID)
         }
-        related.removeMembers { identityMap.find($0)?.state.contains(.live) == false }
+        related.removeMembers { identityMap.find($0).map(isGone) == true }
         return related
     }
 }
 
-extension PrivateQueueContext {
+extension ConfinedContext {
     func objectIDs(matching request: FetchRequest) throws -> ObjectIDList {
-        try performAndWait { try $0.objectIDs(matching: request) }
+        try performForChild { try $0.objectIDs(matching: request) }
     }
 
     func row(for objectID: ManagedObjectID, maximumAge: Double) throws -> ObjectSnapshot? {
-        try performAndWait { try $0.row(for: objectID, maximumAge: maximumAge) }
+        try performForChild { try $0.row(for: objectID, maximumAge: maximumAge) }
     }
 
     func rows(for objectIDs: [ManagedObjectID], maximumAge: Double) throws -> RowSet {
-        try performAndWait { try $0.rows(for: objectIDs, maximumAge: maximumAge) }
+        try performForChild { try $0.rows(for: objectIDs, maximumAge: maximumAge) }
     }
 
     func relatedObjects(
         of objectIDs: [ManagedObjectID], through relationship: EntityLayout.Relationship
     ) throws -> RelatedObjects {
-        try performAndWait { try $0.relatedObjects(of: objectIDs, through: relationship) }
+        try performForChild { try $0.relatedObjects(of: objectIDs, through: relationship) }
     }
 
     func forgetRows(of objectIDs: [ManagedObjectID]?) { coordinator.forgetRows(of: objectIDs) }
