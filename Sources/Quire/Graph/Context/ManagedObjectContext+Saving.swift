@@ -80,7 +80,11 @@ extension ManagedObjectContext {
                 identityMap.find($0.bits)?.objectID ?? $0
             }
         }
-        for pair in replaced { identityMap.remove(pair.temporary) }
+        if !fetchedPropertyValues.isEmpty { replaceIDsInFetchedProperties() }
+        for pair in replaced {
+            identityMap.remove(pair.temporary)
+            outdatedRows.note(pair.temporary)
+        }
         undoIdentifiers.add(replaced, hasUnfinishedLog: hasUnfinishedLog)
     }
 
@@ -151,6 +155,7 @@ extension ManagedObjectContext {
 
     private func didSave() {
         for object in tracked {
+            outdatedRows.note(object.objectID.bits)
             object.state.remove(.tracked)
             if object.state.contains(.live) {
                 if !object.state.contains(.persisted) {

@@ -62,6 +62,12 @@ public final class ManagedObjectContext {
     @exclusivity(unchecked) private var changeLogger: UndoManager?
     /// What a save does about objects that others have changed meanwhile; ``MergePolicy/error`` at first.
     public var mergePolicy = MergePolicy.error
+    /// How old, in seconds, the values may be that a fault gets without asking the store: those which the coordinator
+    /// has kept since it read them last. Negative, the usual: of any age. 0: none, so that every fault asks.
+    ///
+    /// See ``PersistentStoreCoordinator`` for when kept values can be out of date. Values that objects have already,
+    /// and what fetches find, have nothing to do with it.
+    public var stalenessInterval: Double = -1
     /// The error of the last fault that could not be read; see ``ManagedObject``.
     public internal(set) var lastFaultError: QuireError?
 
@@ -104,6 +110,14 @@ public final class ManagedObjectContext {
     /// asking it stop the program; ``ManagedObject/isInaccessible`` tells it apart.
     public var shouldDeleteInaccessibleFaults = true
     @exclusivity(unchecked) var identityMap = IdentityMap()
+    /// Which rows in fetch results must not make objects any more.
+    @exclusivity(unchecked) var outdatedRows = OutdatedRows()
+    /// What fetches whose results are held have read ahead; each takes itself out.
+    @exclusivity(unchecked) var prefetches: ContiguousArray<Unmanaged<PrefetchedObjects>> = []
+    /// The members of the to-many relationship whose objects were asked for last, which are read together.
+    @exclusivity(unchecked) var neighbours: OrderedSet<ManagedObjectID> = []
+    /// What fetched properties have found, by the identifiers of their objects.
+    @exclusivity(unchecked) var fetchedPropertyValues: [UInt64: [String: [ManagedObjectID]]] = [:]
     /// Changed objects, in the order they were first changed. Retains them.
     @exclusivity(unchecked) var tracked: ContiguousArray<ManagedObject> = []
     /// What takes back the changes of the present user event.
@@ -422,6 +436,7 @@ public final class ManagedObjectContext {
         let lost = saveListeners.isEmpty ? nil : pendingObjectIDChanges
         let objects = tracked
         for object in objects {
+            outdatedRows.note(object.objectID.bits)
             object.state.remove(.tracked)
             if object.state.contains(.persisted) {
                 object.state.insert(.live)
@@ -454,6 +469,10 @@ public final class ManagedObjectContext {
         var objects: [ManagedObject] = []
         identityMap.forEach { objects.append($0) }
         for object in objects { detach(object) }
+        outdatedRows.noteAll()
+        source.forgetRows(of: nil)
+        neighbours = []
+        fetchedPropertyValues = [:]
         tracked.removeAll()
         undoIdentifiers.removeAll()
         permanentIDs = [:]
@@ -471,7 +490,10 @@ public final class ManagedObjectContext {
 
     /// Takes an object that is being freed out of the identity map.
     @inline(__always)
-    func forget(_ object: ManagedObject) { identityMap.remove(object.objectID.bits, object) }
+    func forget(_ object: ManagedObject) {
+        identityMap.remove(object.objectID.bits, object)
+        if !fetchedPropertyValues.isEmpty { fetchedPropertyValues[object.objectID.bits] = nil }
+    }
 
     func reportFault(_ error: any Error) {
         let error =

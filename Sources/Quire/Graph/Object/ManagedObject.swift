@@ -229,7 +229,7 @@ extension ManagedObject {
         }
         context.checkQueue()
         do {
-            if let snapshot = try context.source.row(for: objectID), snapshot.entity === entity {
+            if let snapshot = try context.rowForFault(of: self), snapshot.entity === entity {
                 adopt(snapshot)
                 return
             }
@@ -249,6 +249,7 @@ extension ManagedObject {
     final func turnIntoFault() {
         let tells = state.isSuperset(of: [.hasHooks, .realized])
         if tells { willTurnIntoFault() }
+        context?.forgetRows(of: self)
         chunk = nil
         edits = nil
         state.subtract([.realized, .inaccessible, .savedHere])

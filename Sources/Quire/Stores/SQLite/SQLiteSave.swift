@@ -22,6 +22,7 @@ struct SQLiteSave {
             store: store, writer: writer, files: files, dropsExternalData: hasExternalData)
         do {
             try connection.execute("BEGIN IMMEDIATE")
+            try noteForeignSaves()
             let greatest = try checkPrimaryKeys()
             try SQLiteSaveRows(store: store, writer: writer, rows: rows, changes: changes).write()
             try SQLiteRelationshipWriter(store: store, connection: connection).write(changes)
@@ -73,6 +74,15 @@ struct SQLiteSave {
         if let failure, failure.leavesFileUnknown {
             writer.poison = failure.error(path: store.storePath)
         }
+    }
+
+    // MARK: - Others
+
+    private func noteForeignSaves() throws {
+        let version = try connection.integer("PRAGMA data_version")
+        // Before the first save nothing is known.
+        if version != writer.dataVersion { store.didFindForeignSave() }
+        writer.dataVersion = version
     }
 
     // MARK: - Primary keys
