@@ -3,6 +3,7 @@ public import SwiftSyntaxMacros
 
 /// `@Entity`: declares the entity of a class and numbers its properties.
 open class EntityExpansion: MemberMacro {
+    /// The declaration of the entity and the ordinals of the properties.
     public static func expansion(
         of node: AttributeSyntax, providingMembersOf declaration: some DeclGroupSyntax,
         conformingTo protocols: [TypeSyntax], in context: some MacroExpansionContext

@@ -4,6 +4,7 @@ public import SwiftSyntaxMacros
 
 /// `@Attribute`: reads and writes by ordinal.
 open class AttributeExpansion: AccessorMacro {
+    /// The property's accessors.
     public static func expansion(
         of node: AttributeSyntax, providingAccessorsOf declaration: some DeclSyntaxProtocol,
         in context: some MacroExpansionContext
@@ -23,6 +24,7 @@ open class AttributeExpansion: AccessorMacro {
 
 /// `@Relationship`: reads and writes by ordinal.
 open class RelationshipExpansion: AccessorMacro {
+    /// The property's accessors.
     public static func expansion(
         of node: AttributeSyntax, providingAccessorsOf declaration: some DeclSyntaxProtocol,
         in context: some MacroExpansionContext

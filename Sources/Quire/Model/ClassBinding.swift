@@ -29,7 +29,8 @@ enum ClassBinding {
             guard let objectClass = entity.objectClass else { continue }
             let superentity = entity.superentityNumber.map { layout.entity(number: $0) }
             if let superclass = superentity?.objectClass {
-                if superclass == objectClass { continue }  // Whatever is wrong has been said of that.
+                // Whatever is wrong has been said of that.
+                if superclass == objectClass { continue }
                 if !superclass.isSuperclass(of: objectClass) {
                     failures.append(
                         failure(
