@@ -90,6 +90,11 @@ open class ManagedObject: EntityClass {
 
     deinit { context?.forget(self) }
 
+    /// What the class says of its entity; `nil` here. The macro `@Entity` overrides it.
+    open class var entityDeclaration: EntityDeclaration? { nil }
+    /// `ManagedObject` itself.
+    public static var plainClass: any EntityClass.Type { ManagedObject.self }
+
     // MARK: Life cycle
 
     // Overridden in subclasses; the context does not call them for objects of this very class.
