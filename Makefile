@@ -4,12 +4,13 @@ BUILD_PACKAGES := libsqlite3-dev libxml2-dev libarchive-dev pkg-config
 TEST_PACKAGES := sqlite3 strace unzip zstd
 SOURCES := Sources Tests Benchmarks/Sources Package.swift
 
-.PHONY: help demo test bench samples format lint
+.PHONY: help demo test test-threads bench samples format lint
 
 help:
 	@echo "make demo     build, then make, fill, edit, check and pack a document"
 	@echo "make demo STORE=path MODEL=path    and look into a Core Data store of yours"
 	@echo "make test     run all tests"
+	@echo "make test-threads  run the tests of contexts under the thread sanitizer"
 	@echo "make bench    measure Quire beside SQLite's C API and GRDB"
 	@echo "make samples  make the documents in SampleDocs anew"
 	@echo "make format   format the sources"
@@ -23,6 +24,11 @@ demo:
 test:
 	@.ci/install-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
 	swift test
+
+# Apart from the other builds, because the sanitizer has everything compiled anew.
+test-threads:
+	@.ci/install-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
+	swift test --sanitize=thread --scratch-path .build/threads --filter Graph --filter Context --filter Queue
 
 bench:
 	@.ci/install-packages $(BUILD_PACKAGES)
