@@ -59,7 +59,12 @@ extension ManagedObjectContext {
                     + "\(listed)\(more).",
                 subject: .init(
                     entity: object.entity.name, property: relationship.name,
-                    object: object.objectID.uriRepresentation))
+                    object: object.objectID.uriRepresentation, rule: .deny,
+                    value: String(blocking.count),
+                    relatedObjects: blocking.map(\.uriRepresentation)),
+                underlying: DeletionDenial(
+                    objectID: object.objectID, relationship: relationship.name,
+                    blockingObjectIDs: blocking))
         }
     }
 

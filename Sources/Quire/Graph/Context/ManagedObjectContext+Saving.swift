@@ -25,6 +25,7 @@ extension ManagedObjectContext {
         try validatePendingChanges()
         let inserted = insertedObjects
         try obtainPermanentIDs(for: inserted)
+        try checkReferences()
         let changes = collectChanges(insertedCount: inserted.count)
         if !changes.isEmpty { try source.save(changes) }
         let told = objectsToTellOfSave()
@@ -68,6 +69,38 @@ extension ManagedObjectContext {
         }
         for pair in replaced { identityMap.remove(pair.temporary) }
         undoIdentifiers.add(replaced, hasUnfinishedLog: hasUnfinishedLog)
+    }
+
+    /// Refuses to save references to objects that were deleted before they were ever saved: what has no inverse is
+    /// not told of a deletion.
+    private func checkReferences() throws {
+        var failures: [QuireError] = []
+        func check(_ id: ManagedObjectID, _ object: ManagedObject, _ property: String) throws {
+            guard id.isTemporary, try row(for: id) == nil else { return }
+            failures.append(
+                QuireError(
+                    .validation,
+                    "“\(property)” of \(object.objectID.shortDescription) leads to "
+                        + "\(id.shortDescription), which was deleted.",
+                    subject: .init(
+                        entity: object.entity.name, property: property,
+                        object: object.objectID.uriRepresentation, value: id.shortDescription)))
+        }
+        for object in tracked where object.state.contains(.live) {
+            guard let edits = object.edits else { continue }
+            for slot in object.entity.identifierSlots where edits.changed.contains(slot) {
+                guard object.entity.storages[slot] == .reference,
+                    case .objectID(let id) = edits.values[slot]
+                else { continue }
+                try check(id, object, object.entity.slots[slot].name)
+            }
+            for index in edits.toMany.indices where !edits.toMany[index].added.isEmpty {
+                for id in edits.toMany[index].added where id.isTemporary {
+                    try check(id, object, object.toManyRelationship(index).name)
+                }
+            }
+        }
+        if !failures.isEmpty { throw QuireError.combining(failures) }
     }
 
     // MARK: Collecting
