@@ -8,7 +8,7 @@ internal import Synchronization
 ///
 /// A context has one object per identifier. It is used on one queue only, and so are its objects: a main-queue
 /// context on the main queue (the main actor), a private-queue context within the closures given to
-/// ``PrivateQueueContext/perform(_:)`` and ``PrivateQueueContext/performAndWait(_:)``. The compiler checks what
+/// ``ConfinedContext/perform(schedule:_:)`` and ``ConfinedContext/performAndWait(_:)``. The compiler checks what
 /// it can; in debug builds, and in others if the environment has `QUIRE_CONCURRENCY_DEBUG=1`, the first use
 /// on a wrong queue stops the program with a sentence.
 ///
@@ -32,8 +32,12 @@ public final class ManagedObjectContext {
 
     /// The queue the context is used on.
     public let concurrencyType: ConcurrencyType
-    /// The context that this one saves to; `nil` if it saves to the store.
-    public let parent: PrivateQueueContext?
+    /// The context that this one reads from and saves to; `nil` if it does so with the store.
+    public let parent: ConfinedContext?
+    /// The coordinator of the store that the context, or the topmost of its parents, saves to.
+    public let persistentStoreCoordinator: PersistentStoreCoordinator
+    /// A name, to tell contexts apart when debugging.
+    public var name: String?
     /// The model.
     public let layout: ModelLayout
     /// Registers what takes changes back, if there is one. A new context has none. Setting one, or `nil`,
@@ -62,6 +66,7 @@ public final class ManagedObjectContext {
     /// The error of the last fault that could not be read, which is then forgotten: what comes after it can be
     /// told apart.
     public func takeFaultError() -> QuireError? {
+        checkQueue()
         defer { lastFaultError = nil }
         return lastFaultError
     }
@@ -76,6 +81,26 @@ public final class ManagedObjectContext {
     /// What the identifiers of new objects share.
     let temporaryIdentity: StoreIdentity
     let queueMarker: QueueMarker
+    /// What the states of all objects have in common: whether they check their queue when they are read.
+    let unguarded: ManagedObject.State = QueueMarker.isChecking ? [] : .unguarded
+    /// Those who want to know what is saved to this context: its children.
+    let saveListeners = SaveListeners()
+    /// Set while the context merges what others save by itself.
+    var automaticMerge: AutomaticMerge?
+    /// Whether children may know identifiers of objects that are new here.
+    var isParent = false
+    /// Whether there may be new objects with temporary identifiers.
+    @exclusivity(unchecked) var hasTemporaryIDs = false
+    /// Whether undo must reckon with changes that came from elsewhere since.
+    var undoNeedsRepair = false
+    /// The objects that ``retainsRegisteredObjects`` keeps.
+    @exclusivity(unchecked) var retainedObjects: Set<ManagedObject>?
+    /// Whether an object whose row turns out to be gone counts as deleted. True for a new context.
+    ///
+    /// Such an object has no values, ``ManagedObject/isDeleted`` is true, and it is no part of any save. If
+    /// false, it goes on as an object without values whose changes cannot be saved. In neither case does
+    /// asking it stop the program; ``ManagedObject/isInaccessible`` tells it apart.
+    public var shouldDeleteInaccessibleFaults = true
     @exclusivity(unchecked) var identityMap = IdentityMap()
     /// Changed objects, in the order they were first changed. Retains them.
     @exclusivity(unchecked) var tracked: ContiguousArray<ManagedObject> = []
@@ -92,6 +117,8 @@ public final class ManagedObjectContext {
     var preparedForDeletion: Set<ObjectIdentifier> = []
     /// The permanent identifiers of objects that a log may know by temporary ones.
     var undoIdentifiers = UndoIdentifiers()
+    /// The permanent identifiers of objects that children may know by temporary ones.
+    var permanentIDs: [UInt64: ManagedObjectID] = [:]
     /// Whether the present user event is logged for undo.
     private var eventIsLogged = false
     var hasUnfinishedLog: Bool { !eventLog.isEmpty }
@@ -101,9 +128,10 @@ public final class ManagedObjectContext {
     private static let logger = Logger(label: "quire.context")
 
     init(
-        concurrencyType: ConcurrencyType, source: any ObjectSource, parent: PrivateQueueContext?,
-        queueMarker: QueueMarker
+        concurrencyType: ConcurrencyType, source: any ObjectSource, parent: ConfinedContext?,
+        coordinator: PersistentStoreCoordinator, queueMarker: QueueMarker
     ) {
+        persistentStoreCoordinator = coordinator
         self.concurrencyType = concurrencyType
         self.source = source
         layout = source.layout
@@ -117,15 +145,25 @@ public final class ManagedObjectContext {
     @MainActor
     public static func mainQueue(coordinator: PersistentStoreCoordinator) -> ManagedObjectContext {
         ManagedObjectContext(
-            concurrencyType: .mainQueue, source: coordinator, parent: nil, queueMarker: .main)
+            concurrencyType: .mainQueue, source: coordinator, parent: nil,
+            coordinator: coordinator, queueMarker: .main)
     }
 
-    /// Makes a context for the main queue that saves to a context on a private queue, which then writes off the
-    /// main queue.
+    /// Makes a context for the main queue that reads from another context, its unsaved changes included, and
+    /// saves to it. If that is on a private queue, it writes off the main queue.
+    ///
+    /// A child that goes unsaved leaves no trace in its parent.
     @MainActor
-    public static func mainQueue(parent: PrivateQueueContext) -> ManagedObjectContext {
+    public static func mainQueue(parent: ConfinedContext) -> ManagedObjectContext {
         ManagedObjectContext(
-            concurrencyType: .mainQueue, source: parent, parent: parent, queueMarker: .main)
+            concurrencyType: .mainQueue, source: parent, parent: parent,
+            coordinator: parent.coordinator, queueMarker: .main)
+    }
+
+    /// Makes a context for the main queue that reads from another such context and saves to it: a scratch pad.
+    @MainActor
+    public static func mainQueue(parent: ManagedObjectContext) -> ManagedObjectContext {
+        mainQueue(parent: MainQueueContext(parent))
     }
 
     deinit { identityMap.forEach { $0.context = nil } }
@@ -281,21 +319,39 @@ public final class ManagedObjectContext {
     }
 
     /// Takes back the last user event, if there is an undo manager and anything to undo.
-    public func undo() { undoManager?.undo() }
+    public func undo() {
+        checkQueue()
+        undoManager?.undo()
+    }
 
     /// Does again what was undone last, if there is anything.
-    public func redo() { undoManager?.redo() }
+    public func redo() {
+        checkQueue()
+        undoManager?.redo()
+    }
 
     // MARK: Changes
 
     /// New objects.
-    public var insertedObjects: [ManagedObject] { tracked.filter(\.isInserted) }
+    public var insertedObjects: [ManagedObject] {
+        checkQueue()
+        return tracked.filter(\.isInserted)
+    }
     /// Saved objects with changes.
-    public var updatedObjects: [ManagedObject] { tracked.filter(\.isUpdated) }
+    public var updatedObjects: [ManagedObject] {
+        checkQueue()
+        return tracked.filter(\.isUpdated)
+    }
     /// Saved objects that were deleted.
-    public var deletedObjects: [ManagedObject] { tracked.filter(\.isDeleted) }
+    public var deletedObjects: [ManagedObject] {
+        checkQueue()
+        return tracked.filter(\.isDeleted)
+    }
     /// Whether a save would write anything.
-    public var hasChanges: Bool { !pendingRecords.isEmpty || tracked.contains(where: \.hasChanges) }
+    public var hasChanges: Bool {
+        checkQueue()
+        return !pendingRecords.isEmpty || tracked.contains(where: \.hasChanges)
+    }
 
     /// Makes a new object.
     ///
@@ -329,13 +385,15 @@ public final class ManagedObjectContext {
             temporaryOf: entity.number, serial: serial, model: temporaryIdentity)
         return ObjectPlace(
             objectID: id, entity: entity, context: self,
-            state: entity.objectClass == nil ? [.live, .realized] : [.live, .realized, .hasHooks])
+            state: unguarded.union(
+                entity.objectClass == nil ? [.live, .realized] : [.live, .realized, .hasHooks]))
     }
 
     /// Counts a new object among the context's.
     func didInsert(_ object: ManagedObject) {
         object.edits = ObjectEdits(defaultValuesOf: object.entity)
-        identityMap.insert(object, for: object.objectID.bits)
+        hasTemporaryIDs = true
+        register(object, for: object.objectID.bits)
         if logsChanges { log(.life(object, isLive: false)) }
         track(object, wasLive: false)
         if object.state.contains(.hasHooks) { object.awakeFromInsert() }
@@ -354,12 +412,17 @@ public final class ManagedObjectContext {
     /// New objects leave the context; deleted ones are back; changed ones have their saved values.
     public func rollback() {
         processPendingChanges()
+        let lost = saveListeners.isEmpty ? nil : pendingObjectIDChanges
         let objects = tracked
         for object in objects {
             object.state.remove(.tracked)
             if object.state.contains(.persisted) {
                 object.state.insert(.live)
                 object.edits?.rollBack()
+                // A child's deletion may have come without the values.
+                if object.chunk == nil && object.edits?.own.isEmpty != false {
+                    object.state.remove(.realized)
+                }
             } else {
                 detach(object)
             }
@@ -370,6 +433,12 @@ public final class ManagedObjectContext {
         lastEventIsUndoable = false
         if layout.hasSubclasses { for object in objects { object.didChange(by: .rollback) } }
         changeHandler?()
+        if let lost {
+            saveListeners.tell(
+                ObjectIDChanges(
+                    inserted: lost.deleted, updated: lost.updated, deleted: lost.inserted),
+                except: nil)
+        }
     }
 
     /// Forgets all objects and changes. Objects still held belong to no context afterwards.
@@ -380,11 +449,14 @@ public final class ManagedObjectContext {
         for object in objects { detach(object) }
         tracked.removeAll()
         undoIdentifiers.removeAll()
+        permanentIDs = [:]
+        hasTemporaryIDs = false
         pendingRecords = [:]
         undoManager?.removeAllActions()
     }
 
     private func detach(_ object: ManagedObject) {
+        if retainedObjects != nil { retainedObjects?.remove(object) }
         identityMap.remove(object.objectID.bits, object)
         object.state.subtract([.live, .tracked])
         object.context = nil
@@ -404,5 +476,5 @@ public final class ManagedObjectContext {
     }
 }
 
-@available(*, unavailable, message: "A context is used on its queue; share a PrivateQueueContext.")
+@available(*, unavailable, message: "A context is used on its queue; share its ConfinedContext.")
 extension ManagedObjectContext: Sendable {}

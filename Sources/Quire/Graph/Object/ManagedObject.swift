@@ -41,6 +41,8 @@ open class ManagedObject: EntityClass {
         static let inEvent = State(rawValue: 128)
         /// It was live when the present user event first changed it.
         static let wasLive = State(rawValue: 256)
+        /// Reading it does not check the queue. All objects have it, or none; see ``QueueMarker/isChecking``.
+        static let unguarded = State(rawValue: 1 << 15)
     }
 
     // Exclusivity is not checked at run time in an object and its edits: they are used on one queue, and no
@@ -174,19 +176,37 @@ open class ManagedObject: EntityClass {
     public final var managedObjectContext: ManagedObjectContext? { context }
 
     /// Whether the object is new and not saved yet.
-    public final var isInserted: Bool { state.isSuperset(of: .live) && !state.contains(.persisted) }
-    /// Whether the object was deleted and that is not saved yet.
-    public final var isDeleted: Bool { state.contains(.persisted) && !state.contains(.live) }
+    public final var isInserted: Bool {
+        willRead()
+        return state.contains(.live) && !state.contains(.persisted)
+    }
+    /// Whether the object was deleted and that is not saved yet, or its row turned out to be gone; see
+    /// ``ManagedObjectContext/shouldDeleteInaccessibleFaults``.
+    public final var isDeleted: Bool {
+        willRead()
+        return !state.contains(.live) && !state.isDisjoint(with: [.persisted, .inaccessible])
+    }
     /// Whether the object has been saved before and has changes that are not.
     public final var isUpdated: Bool {
-        state.isSuperset(of: [.live, .persisted]) && edits?.hasChanges == true
+        willRead()
+        return state.isSuperset(of: [.live, .persisted]) && edits?.hasChanges == true
     }
     /// Whether the object is inserted, updated or deleted.
-    public final var hasChanges: Bool { isInserted || isDeleted || isUpdated }
+    public final var hasChanges: Bool {
+        willRead()
+        return state.contains(.live)
+            ? !state.contains(.persisted) || edits?.hasChanges == true : state.contains(.persisted)
+    }
     /// Whether the object's values have not been read yet.
-    public final var isFault: Bool { !state.contains(.realized) }
+    public final var isFault: Bool {
+        willRead()
+        return !state.contains(.realized)
+    }
     /// Whether the object's row is gone or could not be read.
-    public final var isInaccessible: Bool { state.contains(.inaccessible) }
+    public final var isInaccessible: Bool {
+        willRead()
+        return state.contains(.inaccessible)
+    }
 }
 
 @available(
@@ -226,6 +246,15 @@ extension ManagedObject {
         if state.contains(.hasHooks) { didArrive() }
     }
 
+    /// Call before a public operation reads the object: checks the queue, if queues are checked.
+    @inline(__always)
+    final func willRead() {
+        if !state.contains(.unguarded) { checkUse() }
+    }
+
+    @inline(never)
+    private final func checkUse() { context?.checkQueue() }
+
     /// Reads the values, if the object is a fault. Afterwards it is none.
     @inline(__always)
     final func realize() {
@@ -248,6 +277,7 @@ extension ManagedObject {
                     .notFound,
                     "The object \(objectID.shortDescription) is not in the store any more.",
                     subject: .init(entity: entity.name, object: objectID.uriRepresentation)))
+            if context.shouldDeleteInaccessibleFaults { state.subtract([.live, .persisted]) }
         } catch {
             context.reportFault(error)
         }
