@@ -43,6 +43,33 @@ extension ManagedObjectContext {
         return object.members(of: relationship).elements
     }
 
+    /// Takes objects that were deleted before they were ever saved out of relationships without inverse, which are not
+    /// told of the deletion: no row must refer to what never had one. Only unsaved changes can do so.
+    func dropReferencesToDeletedUnsaved() {
+        if deletedUnsaved.isEmpty { return }
+        let gone = Set(
+            deletedUnsaved.filter { $0.state.isDisjoint(with: [.live, .persisted]) }
+                .map(\.objectID))
+        deletedUnsaved = []
+        if gone.isEmpty { return }
+        for object in tracked where object.state.contains(.live) {
+            guard let edits = object.edits else { continue }
+            for relationship in object.entity.relationships where relationship.inverseIndex == nil {
+                if let slot = relationship.slot {
+                    if edits.own.contains(slot), case .objectID(let id) = edits.values[slot],
+                        gone.contains(id)
+                    {
+                        object.write(.null, at: slot)
+                    }
+                } else if let index = relationship.toManyIndex, !edits.toMany.isEmpty {
+                    for id in edits.toMany[index].added where gone.contains(id) {
+                        removeMember(id, from: object, relationship)
+                    }
+                }
+            }
+        }
+    }
+
     /// What keeps a deleted object from being deleted: objects that a deny relationship still leads to.
     func denials(of object: ManagedObject) -> [QuireError] {
         object.entity.relationships.filter { $0.description.deleteRule == .deny }.compactMap {

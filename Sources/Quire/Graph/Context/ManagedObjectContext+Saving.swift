@@ -75,8 +75,7 @@ extension ManagedObjectContext {
         undoIdentifiers.add(replaced, hasUnfinishedLog: hasUnfinishedLog)
     }
 
-    /// Refuses to save references to objects that were deleted before they were ever saved: what has no inverse is
-    /// not told of a deletion.
+    /// Refuses to save references to objects that have no identifier but a temporary one of nobody's.
     private func checkReferences() throws {
         var failures: [QuireError] = []
         func check(_ id: ManagedObjectID, _ object: ManagedObject, _ property: String) throws {
@@ -85,7 +84,7 @@ extension ManagedObjectContext {
                 QuireError(
                     .validation,
                     "“\(property)” of \(object.objectID.shortDescription) leads to "
-                        + "\(id.shortDescription), which was deleted.",
+                        + "\(id.shortDescription), which is not there.",
                     subject: .init(
                         entity: object.entity.name, property: property,
                         object: object.objectID.uriRepresentation, value: id.shortDescription)))
