@@ -129,6 +129,8 @@ public final class ManagedObjectContext {
     @exclusivity(unchecked) private var awakeningDepth = 0
     /// Objects without changes in which such a method has set something.
     private var awakened: [ManagedObject] = []
+    /// Objects that the present user event has deleted before they were ever saved.
+    var deletedUnsaved: [ManagedObject] = []
     /// The objects that the running deletion has told of it.
     var preparedForDeletion: Set<ObjectIdentifier> = []
     /// The permanent identifiers of objects that a log may know by temporary ones.
@@ -328,6 +330,7 @@ public final class ManagedObjectContext {
     }
 
     private func registerPendingChanges() {
+        dropReferencesToDeletedUnsaved()
         guard !eventLog.isEmpty else { return }
         let log = ChangeLog(eventLog, number: undoIdentifiers.addLog(), context: self)
         eventLog = []
