@@ -27,6 +27,7 @@ extension ManagedObjectContext {
         // A position means something only among loaded contents.
         if index != nil { _ = object.members(of: relationship) }
         let edits = object.editsForRelationships()
+        object.announceChange(toMany: toMany)
         let position = index.map { min($0, edits.toMany[toMany].members?.count ?? $0) }
         guard edits.toMany[toMany].insert(id, at: position, ordered: relationship.isOrdered) else {
             return
@@ -40,6 +41,7 @@ extension ManagedObjectContext {
     ) {
         guard let toMany = relationship.toManyIndex else { return }
         let edits = object.editsForRelationships()
+        object.announceChange(toMany: toMany)
         guard let (index, _) = edits.toMany[toMany].remove(id, ordered: relationship.isOrdered)
         else {
             return
@@ -58,6 +60,7 @@ extension ManagedObjectContext {
         let present = object.members(of: relationship)
         guard present != order, present.count == order.count else { return }
         object.realize()  // The order is part of the row's version.
+        object.announceChange(toMany: toMany)
         object.editsForRelationships().toMany[toMany].reorder(order)
         if logsChanges { log(.order(object, toMany: toMany, present)) }
         track(object)
@@ -65,6 +68,7 @@ extension ManagedObjectContext {
 
     func setLive(_ isLive: Bool, _ object: ManagedObject) {
         guard object.state.contains(.live) != isLive else { return }
+        object.announceLifeChange()
         if isLive {
             object.state.insert(.live)
             if !object.state.contains(.persisted) { reinsert(object) }

@@ -21,11 +21,14 @@ extension ManagedObjectContext {
             didSave()
             return
         }
+        announceSave()
         try validatePendingChanges()
         let inserted = insertedObjects
         try obtainPermanentIDs(for: inserted)
+        let saved = changesToSave(inserted: inserted)
         try source.save(collectChanges(insertedCount: inserted.count))
         didSave()
+        didSave(saved)
     }
 
     /// Gives new objects their permanent identifiers before they are saved.
@@ -131,6 +134,7 @@ extension ManagedObjectContext {
 
     private func didSave() {
         for object in tracked {
+            object.announceStateChange()
             object.state.remove(.tracked)
             if object.state.contains(.live) {
                 if !object.state.contains(.persisted) {
@@ -164,6 +168,7 @@ extension ManagedObjectContext {
             let object = object(with: deletion.objectID)
             if let version = deletion.version, object.isFault { object.version = version }
             if deletion.version != nil { object.state.insert(.realized) }
+            object.announceLifeChange()
             object.state.remove(.live)
             track(object, wasLive: true)
         }
@@ -179,6 +184,7 @@ extension ManagedObjectContext {
             object = instance(change.objectID, change.entity, state: [])
             identityMap.insert(object, for: change.objectID.bits)
         }
+        object.announceLifeChange()
         let wasLive = object.state.contains(.live)
         object.state.formUnion([.live, .realized])
         let edits = object.editsForWriting()
@@ -196,6 +202,7 @@ extension ManagedObjectContext {
         if !change.changedSlots.isEmpty {
             let edits = object.editsForWriting()
             for slot in change.values.indices where change.changedSlots.contains(slot) {
+                object.announceChange(at: slot, to: change.values[slot])
                 edits.write(
                     change.values[slot], at: slot,
                     remembersCommitted: object.state.contains(.persisted))

@@ -77,6 +77,18 @@ public final class ManagedObjectContext {
     /// The objects that the present user event has changed, in the order of their first change.
     @exclusivity(unchecked) private var eventObjects: ContiguousArray<ManagedObject> = []
     private var isEndingEvent = false
+    /// Whether a block that ends the user event is on its way to the queue.
+    private var eventEndIsScheduled = false
+    /// Whether observers are being told that a save begins.
+    var isAnnouncingSave = false
+    /// What becomes of the sequences of changes.
+    let changeBroadcast = Broadcast<ObjectIDChanges>()
+    /// What becomes of the sequences of saves.
+    let saveBroadcast = Broadcast<ObjectIDChanges>()
+    /// What Swift's Observation knows of the objects, from when ``isObservable`` was first true.
+    var observation: ContextObservation?
+    /// What every object of the context has in its state.
+    @exclusivity(unchecked) var stateOfObjects: ManagedObject.State = []
     /// The permanent identifiers of objects that a log may know by temporary ones.
     var permanentIDs: [UInt64: ManagedObjectID] = [:]
     /// What the next save records beside the objects.
@@ -152,16 +164,21 @@ public final class ManagedObjectContext {
     }
 
     private func beginEvent() {
-        guard concurrencyType == .mainQueue, undoManager != nil || changeHandler != nil else {
-            return
-        }
+        // A block on a private queue ends the event itself, unless that is what it is doing.
+        guard concurrencyType == .mainQueue || isEndingEvent, !eventEndIsScheduled else { return }
+        eventEndIsScheduled = true
         let reference = WeakContext(context: self)
-        DispatchQueue.main.async { reference.context?.processPendingChanges() }
+        queueMarker.queue.async { reference.context?.endScheduledEvent() }
+    }
+
+    private func endScheduledEvent() {
+        eventEndIsScheduled = false
+        processPendingChanges()
     }
 
     /// Sends a context to its own queue.
     private struct WeakContext: @unchecked Sendable {
-        // Only dereferenced on the main queue, which is the context's.
+        // Only dereferenced on the context's queue.
         weak var context: ManagedObjectContext?
     }
 
@@ -191,6 +208,9 @@ public final class ManagedObjectContext {
             case (false, false): break
             }
             object.state.subtract([.inEvent, .wasLive])
+            if object.state.contains(.observed) && !object.isUnsaved {
+                object.announceStateChange()
+            }
         }
         eventObjects.removeAll()
         return changes
@@ -212,13 +232,25 @@ public final class ManagedObjectContext {
     // MARK: Changes
 
     /// New objects.
-    public var insertedObjects: [ManagedObject] { tracked.filter(\.isInserted) }
+    public var insertedObjects: [ManagedObject] {
+        noteAccessOfChanges()
+        return tracked.filter(\.isNew)
+    }
     /// Saved objects with changes.
-    public var updatedObjects: [ManagedObject] { tracked.filter(\.isUpdated) }
+    public var updatedObjects: [ManagedObject] {
+        noteAccessOfChanges()
+        return tracked.filter(\.isModified)
+    }
     /// Saved objects that were deleted.
-    public var deletedObjects: [ManagedObject] { tracked.filter(\.isDeleted) }
+    public var deletedObjects: [ManagedObject] {
+        noteAccessOfChanges()
+        return tracked.filter(\.isGone)
+    }
     /// Whether a save would write anything.
-    public var hasChanges: Bool { !pendingRecords.isEmpty || tracked.contains(where: \.hasChanges) }
+    public var hasChanges: Bool {
+        noteAccessOfChanges()
+        return !pendingRecords.isEmpty || tracked.contains(where: \.isUnsaved)
+    }
 
     /// Makes a new object.
     ///
@@ -266,6 +298,7 @@ public final class ManagedObjectContext {
     public func setRecord(_ value: String?, forKey key: String) {
         checkQueue()
         pendingRecords.updateValue(value, forKey: key)
+        observation?.contextDidChange(self)
     }
 
     // MARK: Forgetting
@@ -275,7 +308,15 @@ public final class ManagedObjectContext {
     /// New objects leave the context; deleted ones are back; changed ones have their saved values.
     public func rollback() {
         processPendingChanges()
+        var changes = EventChanges()
         for object in tracked {
+            object.announceRollback()
+            switch (object.state.contains(.live), object.state.contains(.persisted)) {
+            case (true, false): changes.deleted.append(object)
+            case (false, true): changes.inserted.append(object)
+            case (true, true) where object.isModified: changes.refreshed.append(object)
+            default: break
+            }
             object.state.remove(.tracked)
             if object.state.contains(.persisted) {
                 object.state.insert(.live)
@@ -287,6 +328,7 @@ public final class ManagedObjectContext {
         tracked.removeAll()
         pendingRecords = [:]
         undoManager?.removeAllActions()
+        didEndEvent(changes)
         changeHandler?()
     }
 
@@ -300,17 +342,23 @@ public final class ManagedObjectContext {
         permanentIDs = [:]
         pendingRecords = [:]
         undoManager?.removeAllActions()
+        if !objects.isEmpty { didEndEvent(EventChanges(invalidated: objects, isReset: true)) }
     }
 
     private func detach(_ object: ManagedObject) {
         identityMap.remove(object.objectID.bits, object)
-        object.state.subtract([.live, .tracked])
+        object.announceLifeChange()
+        if object.state.contains(.observed) { observation?.forget(object) }
+        object.state.subtract([.live, .tracked, .observable, .observed])
         object.context = nil
     }
 
     /// Takes an object that is being freed out of the identity map.
     @inline(__always)
-    func forget(_ object: ManagedObject) { identityMap.remove(object.objectID.bits, object) }
+    func forget(_ object: ManagedObject) {
+        identityMap.remove(object.objectID.bits, object)
+        if object.state.contains(.observed) { observation?.forget(object) }
+    }
 
     func reportFault(_ error: any Error) {
         let error =

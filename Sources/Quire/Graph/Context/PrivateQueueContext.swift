@@ -18,6 +18,8 @@ public final class PrivateQueueContext: Sendable {
     /// Only used on `queue`, which `perform`, `performAndWait` and `ObjectSource` see to.
     private nonisolated(unsafe) let context: ManagedObjectContext
     private let coordinator: PersistentStoreCoordinator
+    let changeBroadcast: Broadcast<ObjectIDChanges>
+    let saveBroadcast: Broadcast<ObjectIDChanges>
 
     /// Makes a context that saves to a coordinator's store.
     public init(coordinator: PersistentStoreCoordinator) {
@@ -27,6 +29,8 @@ public final class PrivateQueueContext: Sendable {
         self.coordinator = coordinator
         context = ManagedObjectContext(
             concurrencyType: .privateQueue, source: coordinator, parent: nil, queueMarker: marker)
+        changeBroadcast = context.changeBroadcast
+        saveBroadcast = context.saveBroadcast
     }
 
     /// Runs a closure on the context's queue and gives what it returns or throws.

@@ -10,6 +10,8 @@ struct QueueMarker: Sendable {
     private static let key = DispatchSpecificKey<UInt64>()
     private static let serial = Atomic<UInt64>(1)
     private let number: UInt64
+    /// The queue, to end user events on.
+    let queue: DispatchQueue
 
     /// Whether contexts check their queue: in debug builds, and with `QUIRE_CONCURRENCY_DEBUG=1`.
     static let isChecking: Bool = {
@@ -23,14 +25,18 @@ struct QueueMarker: Sendable {
     /// The mark of the main queue.
     static let main: QueueMarker = {
         DispatchQueue.main.setSpecific(key: key, value: 1)
-        return QueueMarker(number: 1)
+        return QueueMarker(number: 1, queue: .main)
     }()
 
-    private init(number: UInt64) { self.number = number }
+    private init(number: UInt64, queue: DispatchQueue) {
+        self.number = number
+        self.queue = queue
+    }
 
     /// Marks a queue.
     init(marking queue: DispatchQueue) {
         number = Self.serial.wrappingAdd(1, ordering: .relaxed).newValue
+        self.queue = queue
         queue.setSpecific(key: Self.key, value: number)
     }
 

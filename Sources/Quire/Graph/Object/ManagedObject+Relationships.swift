@@ -137,6 +137,7 @@ extension ManagedObject {
     /// The contents of a to-many relationship, read if they are a fault.
     final func members(of relationship: EntityLayout.Relationship) -> OrderedSet<ManagedObjectID> {
         guard let index = relationship.toManyIndex else { return [] }
+        noteAccess(.toMany(index))
         if let members = toManyState(index).members { return members }
         let edits = editsForRelationships()
         do {

@@ -7,6 +7,7 @@ extension ManagedObject {
     ///
     /// - Throws: What reading the store or the value's file throws.
     public final func readValue(at slot: Int) throws -> AttributeValue {
+        noteAccess(.slot(slot))
         if let edits, edits.own.contains(slot) { return edits.values[slot] }
         if entity.storages[slot] == .reference {
             return objectID(at: slot).map { .objectID($0) } ?? .null
@@ -43,6 +44,7 @@ extension ManagedObject {
 
     /// The text in a slot.
     public final func string(at slot: Int) -> String? {
+        noteAccess(.slot(slot))
         if let edits, edits.own.contains(slot) {
             if case .string(let string) = edits.values[slot] { return string }
             return nil
@@ -52,6 +54,7 @@ extension ManagedObject {
 
     /// The integer in a slot.
     public final func integer(at slot: Int) -> Int64? {
+        noteAccess(.slot(slot))
         if let edits, edits.own.contains(slot) {
             if case .integer(let integer) = edits.values[slot] { return integer }
             return nil
@@ -61,6 +64,7 @@ extension ManagedObject {
 
     /// The floating-point number in a slot.
     public final func double(at slot: Int) -> Double? {
+        noteAccess(.slot(slot))
         if let edits, edits.own.contains(slot) {
             if case .double(let double) = edits.values[slot] { return double }
             return nil
@@ -70,6 +74,7 @@ extension ManagedObject {
 
     /// The truth value in a slot.
     public final func boolean(at slot: Int) -> Bool? {
+        noteAccess(.slot(slot))
         if let edits, edits.own.contains(slot) {
             if case .boolean(let boolean) = edits.values[slot] { return boolean }
             return nil
@@ -81,6 +86,7 @@ extension ManagedObject {
 
     /// The date in a slot.
     public final func date(at slot: Int) -> Date? {
+        noteAccess(.slot(slot))
         if let edits, edits.own.contains(slot) {
             if case .date(let date) = edits.values[slot] { return date }
             return nil
@@ -93,6 +99,7 @@ extension ManagedObject {
 
     /// The UUID in a slot.
     public final func uuid(at slot: Int) -> UUID? {
+        noteAccess(.slot(slot))
         if let edits, edits.own.contains(slot) {
             if case .uuid(let uuid) = edits.values[slot] { return uuid }
             return nil
@@ -106,6 +113,7 @@ extension ManagedObject {
 
     /// The identifier of the object that a to-one relationship's slot leads to.
     public final func objectID(at slot: Int) -> ManagedObjectID? {
+        noteAccess(.slot(slot))
         if let edits, edits.own.contains(slot) {
             if case .objectID(let id) = edits.values[slot] { return id }
             return nil
@@ -143,6 +151,7 @@ extension ManagedObject {
     private final func write(
         _ value: AttributeValue, at slot: Int, in context: ManagedObjectContext
     ) {
+        announceChange(at: slot, to: value)
         if context.logsChanges {
             context.log(.value(self, slot: slot, value: self.value(at: slot)))
         }

@@ -41,6 +41,10 @@ open class ManagedObject: EntityClass {
         static let inEvent = State(rawValue: 128)
         /// It was live when the present user event first changed it.
         static let wasLive = State(rawValue: 256)
+        /// Reading its properties is noted for Swift's Observation.
+        static let observable = State(rawValue: 1 << 14)
+        /// Somebody has followed one of its properties; the context's ``ContextObservation`` has its registrar.
+        static let observed = State(rawValue: 1 << 15)
     }
 
     // Exclusivity is not checked at run time in an object and its edits: they are used on one queue, and no
@@ -66,7 +70,7 @@ open class ManagedObject: EntityClass {
         objectID = place.objectID
         entity = place.entity
         context = place.context
-        state = place.state
+        state = place.state.union(place.context.stateOfObjects)
     }
 
     /// Makes a new object of the entity whose class this is.
@@ -93,15 +97,35 @@ open class ManagedObject: EntityClass {
     public final var managedObjectContext: ManagedObjectContext? { context }
 
     /// Whether the object is new and not saved yet.
-    public final var isInserted: Bool { state.isSuperset(of: .live) && !state.contains(.persisted) }
+    public final var isInserted: Bool {
+        noteAccess(.state)
+        return isNew
+    }
     /// Whether the object was deleted and that is not saved yet.
-    public final var isDeleted: Bool { state.contains(.persisted) && !state.contains(.live) }
+    public final var isDeleted: Bool {
+        noteAccess(.state)
+        return isGone
+    }
     /// Whether the object has been saved before and has changes that are not.
     public final var isUpdated: Bool {
-        state.isSuperset(of: [.live, .persisted]) && edits?.hasChanges == true
+        noteAccess(.state)
+        return isModified
     }
     /// Whether the object is inserted, updated or deleted.
-    public final var hasChanges: Bool { isInserted || isDeleted || isUpdated }
+    public final var hasChanges: Bool {
+        noteAccess(.state)
+        return isUnsaved
+    }
+    /// As ``isInserted``, without being noted for Observation; for loops over many objects.
+    final var isNew: Bool { state.contains(.live) && !state.contains(.persisted) }
+    /// As ``isDeleted``.
+    final var isGone: Bool { state.contains(.persisted) && !state.contains(.live) }
+    /// As ``isUpdated``.
+    final var isModified: Bool {
+        state.isSuperset(of: [.live, .persisted]) && edits?.hasChanges == true
+    }
+    /// As ``hasChanges``.
+    final var isUnsaved: Bool { isNew || isGone || isModified }
     /// Whether the object's values have not been read yet.
     public final var isFault: Bool { !state.contains(.realized) }
     /// Whether the object's row is gone or could not be read.
@@ -174,6 +198,7 @@ extension ManagedObject {
 
     /// Becomes a fault again. Only without changes.
     final func turnIntoFault() {
+        announceRefresh(to: nil)
         chunk = nil
         edits = nil
         state.subtract([.realized, .inaccessible, .savedHere])
