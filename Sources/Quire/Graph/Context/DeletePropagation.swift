@@ -13,6 +13,8 @@ extension ManagedObjectContext {
         precondition(
             object.context === self,
             "\(object) belongs to another context and cannot be deleted here.")
+        checkMayChangeGraph()
+        if layout.hasSubclasses { prepareForDeletion(of: object) }
         var pending = [object]
         while let next = pending.popLast() {
             guard next.state.contains(.live) else { continue }
@@ -34,7 +36,7 @@ extension ManagedObjectContext {
         }
     }
 
-    private func relatedIDs(
+    func relatedIDs(
         of object: ManagedObject, _ relationship: EntityLayout.Relationship
     ) -> [ManagedObjectID] {
         if let slot = relationship.slot { return object.objectID(at: slot).map { [$0] } ?? [] }

@@ -25,7 +25,7 @@ extension ManagedObjectContext {
     public func object(with objectID: ManagedObjectID) -> ManagedObject {
         checkQueue()
         if let object = identityMap.find(objectID.bits) { return object }
-        if objectID.isTemporary, let permanent = permanentIDs[objectID.bits] {
+        if objectID.isTemporary, let permanent = undoIdentifiers[objectID.bits] {
             return object(with: permanent)
         }
         precondition(
@@ -146,6 +146,7 @@ extension ManagedObjectContext {
         object.version = row.version
         object.state.insert(.realized)
         object.state.remove(.inaccessible)
+        if object.state.contains(.hasHooks) { object.didArrive() }
         return object
     }
 

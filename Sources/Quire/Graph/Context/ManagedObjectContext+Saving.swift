@@ -22,12 +22,16 @@ extension ManagedObjectContext {
             return
         }
         announceSave()
+        try callWillSave()
         try validatePendingChanges()
         let inserted = insertedObjects
         try obtainPermanentIDs(for: inserted)
         let saved = changesToSave(inserted: inserted)
-        try source.save(collectChanges(insertedCount: inserted.count))
+        let changes = collectChanges(insertedCount: inserted.count)
+        if !changes.isEmpty { try source.save(changes) }
+        let told = objectsToTellOfSave()
         didSave()
+        for object in told { object.didSave() }
         didSave(saved)
     }
 
@@ -50,13 +54,11 @@ extension ManagedObjectContext {
         let reserved = try groups.map {
             try source.reserveObjectIDs(for: $0.entity, count: $0.objects.count)
         }
-        var temporaryBits: ContiguousArray<UInt64> = []
-        temporaryBits.reserveCapacity(objects.count)
+        var replaced: ContiguousArray<(temporary: UInt64, permanent: ManagedObjectID)> = []
+        replaced.reserveCapacity(objects.count)
         for (group, ids) in zip(groups, reserved) {
             for (object, id) in zip(group.objects, ids) {
-                let bits = object.objectID.bits
-                temporaryBits.append(bits)
-                if undoManager != nil { permanentIDs[bits] = id }
+                replaced.append((object.objectID.bits, id))
                 identityMap.insert(object, for: id.bits)
                 object.objectID = id
             }
@@ -67,7 +69,8 @@ extension ManagedObjectContext {
                 identityMap.find($0.bits)?.objectID ?? $0
             }
         }
-        for bits in temporaryBits { identityMap.remove(bits) }
+        for pair in replaced { identityMap.remove(pair.temporary) }
+        undoIdentifiers.add(replaced, hasUnfinishedLog: hasUnfinishedLog)
     }
 
     // MARK: Collecting
@@ -111,16 +114,19 @@ extension ManagedObjectContext {
 
     private func update(of object: ManagedObject) -> ObjectChange? {
         guard let edits = object.edits, edits.hasChanges else { return nil }
+        let changed = edits.changed.subtracting(object.entity.transientSlots)
+        let toManyChanges = toManyChanges(of: object, edits)
+        if changed.isEmpty && toManyChanges.isEmpty { return nil }
         return ObjectChange(
             objectID: object.objectID, entity: object.entity, version: object.version,
-            values: edits.values, changedSlots: edits.changed,
-            toManyChanges: toManyChanges(of: object, edits),
+            values: edits.values, changedSlots: changed, toManyChanges: toManyChanges,
             base: object.state.contains(.savedHere) ? nil : object.snapshot)
     }
 
     private func toManyChanges(of object: ManagedObject, _ edits: ObjectEdits) -> [ToManyChange] {
         var changes: [ToManyChange] = []
-        for (index, state) in edits.toMany.enumerated() where state.hasChanges {
+        for (index, state) in edits.toMany.enumerated()
+        where state.hasChanges && !object.toManyRelationship(index).description.isTransient {
             changes.append(
                 ToManyChange(
                     relationshipIndex: object.entity.toManyRelationships[index],
@@ -154,7 +160,8 @@ extension ManagedObjectContext {
 
     /// As ``ObjectChange/writesRow`` of the change that was saved.
     private func writesRow(_ object: ManagedObject, _ edits: ObjectEdits) -> Bool {
-        !edits.changed.isEmpty || edits.toMany.contains { $0.needsOrder }
+        !edits.changed.subtracting(object.entity.transientSlots).isEmpty
+            || edits.toMany.contains { $0.needsOrder }
     }
 
     // MARK: From a child
@@ -173,6 +180,15 @@ extension ManagedObjectContext {
             track(object, wasLive: true)
         }
         pendingRecords.merge(changes.records) { _, new in new }
+        if layout.hasSubclasses { awakeObjects(changedBy: changes) }
+    }
+
+    private func awakeObjects(changedBy changes: ChangeSet) {
+        for change in changes.inserted {
+            let object = object(with: change.objectID)
+            if object.state.contains(.hasHooks) { object.didArrive() }
+        }
+        for change in changes.updated { object(with: change.objectID).didChange(by: .refresh) }
     }
 
     private func insert(_ change: ObjectChange) {
@@ -189,6 +205,9 @@ extension ManagedObjectContext {
         object.state.formUnion([.live, .realized])
         let edits = object.editsForWriting()
         edits.values = change.values
+        for slot in change.entity.slots where !slot.isStored {
+            edits.values[slot.index] = change.entity.defaultValues[slot.index]
+        }
         edits.own = SlotMask(first: change.values.count)
         edits.changed = edits.own
         track(object, wasLive: wasLive)

@@ -41,12 +41,17 @@ public final class ManagedObjectContext {
     public var undoManager: UndoManager? {
         willSet {
             processPendingChanges()
-            undoManager?.endEvent = nil
+            undoManager?.clients[ObjectIdentifier(self)] = nil
         }
         didSet {
-            undoManager?.endEvent = { [weak self] in self?.registerPendingChanges() }
+            undoManager?.clients[ObjectIdentifier(self)] = UndoClient(
+                registerPending: { [weak self] in self?.registerPendingChanges() },
+                endEvent: { [weak self] in
+                    self?.registerPendingChanges()
+                    self?.endEvent()
+                },
+                hasPending: { [weak self] in self?.eventLog.isEmpty == false })
             changeLogger = undoManager
-            if undoManager == nil { permanentIDs = [:] }
         }
     }
     /// The undo manager again, for the check that every change makes.
@@ -62,6 +67,8 @@ public final class ManagedObjectContext {
     }
     /// Called at the end of every user event that changed anything. For documents.
     package var changeHandler: (() -> Void)?
+    /// Whether undo can take back what the user event changed that ended last.
+    package private(set) var lastEventIsUndoable = false
 
     let source: any ObjectSource
     /// What the identifiers of stored objects share; as ``source`` has it, which is slower to ask.
@@ -89,8 +96,17 @@ public final class ManagedObjectContext {
     var observation: ContextObservation?
     /// What every object of the context has in its state.
     @exclusivity(unchecked) var stateOfObjects: ManagedObject.State = []
+    /// How many methods of the life cycle run that must not change anything.
+    @exclusivity(unchecked) private var awakeningDepth = 0
+    /// Objects without changes in which such a method has set something.
+    private var awakened: [ManagedObject] = []
+    /// The objects that the running deletion has told of it.
+    var preparedForDeletion: Set<ObjectIdentifier> = []
     /// The permanent identifiers of objects that a log may know by temporary ones.
-    var permanentIDs: [UInt64: ManagedObjectID] = [:]
+    var undoIdentifiers = UndoIdentifiers()
+    /// Whether the present user event is logged for undo.
+    private var eventIsLogged = false
+    var hasUnfinishedLog: Bool { !eventLog.isEmpty }
     /// What the next save records beside the objects.
     var pendingRecords: [String: String?] = [:]
     private static let temporarySerial = Atomic<UInt64>(0)
@@ -152,6 +168,7 @@ public final class ManagedObjectContext {
     @inline(__always)
     func track(_ object: ManagedObject, wasLive: Bool? = nil) {
         if !object.state.contains(.tracked) {
+            if awakeningDepth > 0 { return didSetWhileAwakening(object) }
             object.state.insert(.tracked)
             tracked.append(object)
         }
@@ -163,7 +180,46 @@ public final class ManagedObjectContext {
         }
     }
 
+    /// Counts an object among the changed ones only.
+    func trackSilently(_ object: ManagedObject) {
+        if object.state.contains(.tracked) { return }
+        if awakeningDepth > 0 { return didSetWhileAwakening(object) }
+        object.state.insert(.tracked)
+        tracked.append(object)
+    }
+
+    // MARK: Awakening
+
+    func beginAwakening() {
+        awakeningDepth += 1
+        changeLogger = nil
+    }
+
+    /// Gives the objects without changes that were set something, once the outermost method has ended.
+    func endAwakening() -> [ManagedObject] {
+        awakeningDepth -= 1
+        guard awakeningDepth == 0 else { return [] }
+        changeLogger = undoManager
+        defer { awakened = [] }
+        return awakened
+    }
+
+    private func didSetWhileAwakening(_ object: ManagedObject) {
+        object.state.insert(.tracked)
+        awakened.append(object)
+    }
+
+    /// Stops the program if a method of the life cycle changes more than values.
+    @inline(__always)
+    func checkMayChangeGraph() {
+        precondition(
+            awakeningDepth == 0,
+            "awakeFromFetch() and awake(fromSnapshotEvents:) must not change relationships, nor insert or delete objects."
+        )
+    }
+
     private func beginEvent() {
+        eventIsLogged = logsChanges
         // A block on a private queue ends the event itself, unless that is what it is doing.
         guard concurrencyType == .mainQueue || isEndingEvent, !eventEndIsScheduled else { return }
         eventEndIsScheduled = true
@@ -190,9 +246,14 @@ public final class ManagedObjectContext {
         checkQueue()
         registerPendingChanges()
         undoManager?.closeEventGroup()
+        endEvent()
+    }
+
+    private func endEvent() {
         guard !eventObjects.isEmpty, !isEndingEvent else { return }
         isEndingEvent = true
         defer { isEndingEvent = false }
+        lastEventIsUndoable = eventIsLogged
         didEndEvent(takeEventChanges())
         changeHandler?()
     }
@@ -216,11 +277,27 @@ public final class ManagedObjectContext {
         return changes
     }
 
+    /// Registers what a round of `willSave()` changed, as one step of undo with other rounds, and gives the objects.
+    func endSavingRound(_ hasChanged: inout Bool) -> [ManagedObject] {
+        registerPendingChanges()
+        guard !eventObjects.isEmpty else { return [] }
+        hasChanged = true
+        lastEventIsUndoable = eventIsLogged
+        let objects = Array(eventObjects)
+        let changes = takeEventChanges()
+        if !isEndingEvent {
+            isEndingEvent = true
+            defer { isEndingEvent = false }
+            didEndEvent(changes)
+        }
+        return objects
+    }
+
     private func registerPendingChanges() {
         guard !eventLog.isEmpty else { return }
-        let log = eventLog
+        let log = ChangeLog(eventLog, number: undoIdentifiers.addLog(), context: self)
         eventLog = []
-        undoManager?.registerUndo(withTarget: self) { $0.restore(log) }
+        undoManager?.registerUndo(withTarget: self) { $0.restore(log.operations) }
     }
 
     /// Takes back the last user event, if there is an undo manager and anything to undo.
@@ -272,6 +349,7 @@ public final class ManagedObjectContext {
     /// A place for a new object, with a temporary identifier.
     func placeForNewObject(of entity: EntityLayout) throws -> ObjectPlace {
         checkQueue()
+        checkMayChangeGraph()
         guard !entity.isAbstract else {
             throw QuireError(
                 .invalidValue,
@@ -292,6 +370,7 @@ public final class ManagedObjectContext {
         identityMap.insert(object, for: object.objectID.bits)
         if logsChanges { log(.life(object, isLive: false)) }
         track(object, wasLive: false)
+        if object.state.contains(.hasHooks) { object.awakeFromInsert() }
     }
 
     /// Records a text under a key with the next save, in the same transaction as the objects; `nil` removes it.
@@ -309,7 +388,8 @@ public final class ManagedObjectContext {
     public func rollback() {
         processPendingChanges()
         var changes = EventChanges()
-        for object in tracked {
+        let objects = tracked
+        for object in objects {
             object.announceRollback()
             switch (object.state.contains(.live), object.state.contains(.persisted)) {
             case (true, false): changes.deleted.append(object)
@@ -328,6 +408,8 @@ public final class ManagedObjectContext {
         tracked.removeAll()
         pendingRecords = [:]
         undoManager?.removeAllActions()
+        lastEventIsUndoable = false
+        if layout.hasSubclasses { for object in objects { object.didChange(by: .rollback) } }
         didEndEvent(changes)
         changeHandler?()
     }
@@ -339,7 +421,7 @@ public final class ManagedObjectContext {
         identityMap.forEach { objects.append($0) }
         for object in objects { detach(object) }
         tracked.removeAll()
-        permanentIDs = [:]
+        undoIdentifiers.removeAll()
         pendingRecords = [:]
         undoManager?.removeAllActions()
         if !objects.isEmpty { didEndEvent(EventChanges(invalidated: objects, isReset: true)) }

@@ -29,6 +29,7 @@ extension ManagedObject {
         guard let slot = relationship.slot else { throw wrongKind(relationship) }
         let context = requireContext()
         if let object { try check(object, for: relationship) }
+        context.checkMayChangeGraph()
         context.willChange(self)
         context.setToOne(of: self, relationship, slot: slot, to: object)
     }
@@ -82,6 +83,7 @@ extension ManagedObject {
         guard relationship.isToMany else { throw wrongKind(relationship) }
         try check(object, for: relationship)
         let context = requireContext()
+        context.checkMayChangeGraph()
         context.willChange(self)
         if let index, relationship.isOrdered {
             var order = members(of: relationship)
@@ -109,6 +111,7 @@ extension ManagedObject {
         guard relationship.isToMany else { throw wrongKind(relationship) }
         try check(object, for: relationship)
         let context = requireContext()
+        context.checkMayChangeGraph()
         context.willChange(self)
         context.removeFromMany(of: self, relationship, object)
     }
@@ -123,6 +126,7 @@ extension ManagedObject {
         guard relationship.isToMany else { throw wrongKind(relationship) }
         for object in objects { try check(object, for: relationship) }
         let context = requireContext()
+        context.checkMayChangeGraph()
         context.willChange(self)
         let wanted = OrderedSet(objects.map(\.objectID))
         for id in members(of: relationship) where !wanted.contains(id) {

@@ -155,7 +155,9 @@ extension ManagedObject {
         if context.logsChanges {
             context.log(.value(self, slot: slot, value: self.value(at: slot)))
         }
-        editsForWriting().write(value, at: slot, remembersCommitted: state.contains(.persisted))
+        let edits = editsForWriting()
+        if !state.contains(.inEvent) { edits.beginEvent() }
+        edits.write(value, at: slot, remembersCommitted: state.contains(.persisted))
         context.track(self)
     }
 

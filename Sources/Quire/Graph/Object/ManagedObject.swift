@@ -92,6 +92,48 @@ open class ManagedObject: EntityClass {
 
     deinit { context?.forget(self) }
 
+    // MARK: Life cycle
+
+    // Overridden in subclasses; the context does not call them for objects of this very class.
+
+    /// Called once in the life of an object: when it was made, with its default values. Not when redo brings it
+    /// back, and not in the contexts that a child saves it to, where ``awakeFromFetch()`` is called.
+    ///
+    /// What it sets is undone with the insertion. Core Data has it called in every context on the way to the store,
+    /// which makes an object that inserts others here insert them twice.
+    open func awakeFromInsert() {}
+
+    /// Called when the object's values have arrived from the store, a parent or a child, for whatever is computed from
+    /// them.
+    ///
+    /// It may set attributes: that changes neither the object nor the context, and cannot be undone. It may
+    /// not change relationships, nor insert or delete objects, which stops the program.
+    open func awakeFromFetch() {}
+
+    /// Called when undo, redo, a rollback, a refresh or a merge has put other values under the object, for whatever is
+    /// computed from them. The rules of ``awakeFromFetch()`` hold.
+    open func awake(fromSnapshotEvents events: SnapshotEvents) {}
+
+    /// Called before the object is saved, if it was inserted, updated or deleted, before it is validated.
+    ///
+    /// What it changes becomes part of the save, and has it called again, so it must set only what differs: after
+    /// 1,000 rounds the save fails with ``QuireError`` code `invalidState`. ``setPrimitiveValue(_:forKey:)`` does
+    /// not have it called again.
+    open func willSave() {}
+
+    /// Called after the object was saved. ``isDeleted`` is false again by then also for a deleted object.
+    open func didSave() {}
+
+    /// Called before the object is deleted, also if another's deletion takes it along, while its relationships
+    /// still lead where they did.
+    open func prepareForDeletion() {}
+
+    /// Called before the object becomes a fault, with its values.
+    open func willTurnIntoFault() {}
+
+    /// Called after the object has become a fault. It must not ask for a value, which would read it again.
+    open func didTurnIntoFault() {}
+
     /// The context the object belongs to; `nil` after a reset, a rollback of its insertion, or the context's
     /// end.
     public final var managedObjectContext: ManagedObjectContext? { context }
@@ -166,6 +208,7 @@ extension ManagedObject {
         version = snapshot.version
         state.insert(.realized)
         state.remove(.inaccessible)
+        if state.contains(.hasHooks) { didArrive() }
     }
 
     /// Reads the values, if the object is a fault. Afterwards it is none.
@@ -199,9 +242,12 @@ extension ManagedObject {
     /// Becomes a fault again. Only without changes.
     final func turnIntoFault() {
         announceRefresh(to: nil)
+        let tells = state.isSuperset(of: [.hasHooks, .realized])
+        if tells { willTurnIntoFault() }
         chunk = nil
         edits = nil
         state.subtract([.realized, .inaccessible, .savedHere])
+        if tells { didTurnIntoFault() }
     }
 
     /// The object's row, if it has one.

@@ -17,16 +17,17 @@ extension ManagedObject: Observable {
         context?.observation?.access(self, property)
     }
 
-    /// Tells those who follow a slot that it is about to change. For everything that changes one, before.
+    /// Tells those who follow a slot that it is about to change, to `value` if that is known. For everything that
+    /// changes one, before.
     @inline(__always)
-    final func announceChange(at slot: Int, to value: AttributeValue) {
+    final func announceChange(at slot: Int, to value: AttributeValue?) {
         if state.contains(.observed) { announceObservedChange(at: slot, to: value) }
     }
 
     @inline(never)
-    private final func announceObservedChange(at slot: Int, to value: AttributeValue) {
+    private final func announceObservedChange(at slot: Int, to value: AttributeValue?) {
         guard let observation = context?.observation else { return }
-        if !hasChanges { observation.announce(self, .state) }
+        if !isUnsaved { observation.announce(self, .state) }
         if observation.isObserved(self, .slot(slot)), currentValue(at: slot) != value {
             observation.announce(self, .slot(slot))
         }
@@ -41,7 +42,7 @@ extension ManagedObject: Observable {
     @inline(never)
     private final func announceObservedChange(toMany index: Int) {
         guard let observation = context?.observation else { return }
-        if !hasChanges { observation.announce(self, .state) }
+        if !isUnsaved { observation.announce(self, .state) }
         observation.announce(self, .toMany(index))
     }
 

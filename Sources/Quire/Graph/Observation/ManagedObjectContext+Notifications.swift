@@ -98,9 +98,9 @@ extension ManagedObjectContext {
     func changesToSave(inserted: [ManagedObject]) -> EventChanges {
         var changes = EventChanges(inserted: inserted)
         for object in tracked where object.state.contains(.persisted) {
-            if object.isDeleted {
+            if object.isGone {
                 changes.deleted.append(object)
-            } else if object.isUpdated {
+            } else if object.isModified {
                 changes.updated.append(object)
             }
         }
