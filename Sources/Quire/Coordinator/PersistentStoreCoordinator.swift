@@ -7,6 +7,7 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource {
     /// The model, with inheritance and inverses resolved.
     public var layout: ModelLayout { store.layout }
     let temporaryIdentity: StoreIdentity
+    let saveListeners = SaveListeners()
     var storeIdentity: StoreIdentity { store.identity }
     private let saveBroadcast = Broadcast<ObjectIDChanges>()
 
@@ -36,6 +37,12 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource {
     func row(for objectID: ManagedObjectID) throws -> ObjectSnapshot? {
         objectID.isTemporary ? nil : try store.row(for: objectID)
     }
+
+    func rows(for objectIDs: [ManagedObjectID]) throws -> RowSet {
+        try store.rows(for: objectIDs.filter { !$0.isTemporary })
+    }
+
+    func permanentID(for temporary: ManagedObjectID) -> ManagedObjectID? { nil }
 
     func relatedRows(
         of objectID: ManagedObjectID, through relationship: EntityLayout.Relationship

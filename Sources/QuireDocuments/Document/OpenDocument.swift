@@ -220,7 +220,7 @@ final class OpenDocument {
     func revert() async throws {
         let package = package
         let loaded = try await FileQueue.shared.run { try LoadedPackage(package) }
-        _ = try await parent.perform { $0.reset() }
+        await parent.perform { $0.reset() }
         context.reset()
         generation = loaded.generation
         contentNames = loaded.names

@@ -17,7 +17,7 @@ private final class NotificationLog: @unchecked Sendable {
         add("willSave", ManagedObjectContext.willSaveObjectsNotification, context)
         add("save", ManagedObjectContext.didSaveObjectsNotification, context)
         add("saveIDs", ManagedObjectContext.didSaveObjectIDsNotification, context)
-        add("merge", ManagedObjectContext.didMergeChangesObjectIDsNotification, context)
+        add("mergeIDs", ManagedObjectContext.didMergeChangesObjectIDsNotification, context)
     }
 
     private func add(
@@ -227,12 +227,37 @@ private final class NotificationLog: @unchecked Sendable {
         withExtendedLifetime(emma) {}
     }
 
+    @Test func aMergeReportsWhatItDidAndWhatItWasGiven() throws {
+        let context = stack.mainContext()
+        let emma = try book("Emma", context)
+        let other = try book("Other", context)
+        try context.save()
+        let log = NotificationLog(context)
+        defer { log.stop() }
+        let elsewhere = stack.mainContext()
+        elsewhere.object(with: emma.objectID)["title"] = "Changed"
+        elsewhere.delete(elsewhere.object(with: other.objectID))
+        let new = try book("New", elsewhere)
+        try elsewhere.save()
+        context.mergeChanges(
+            from: ObjectIDChanges(
+                inserted: [new.objectID], updated: [emma.objectID], deleted: [other.objectID]))
+        #expect(
+            log.take() == [
+                "change +New -Other ^Changed", "mergeIDs +Book/p3 ~Book/p1 -Book/p2",
+            ])
+        context.refresh(emma, mergeChanges: true)
+        #expect(log.take() == ["change ^Changed"])
+        context.refresh(emma, mergeChanges: false)
+        #expect(log.take() == ["change !Changed"])
+    }
+
     @Test func aChildsSaveIsAnEventOfItsParentOnItsQueue() throws {
         let parent = PrivateQueueContext(coordinator: stack.coordinator)
         let child = ManagedObjectContext.mainQueue(parent: parent)
         let emma = try book("Emma", child)
         try child.save()
-        let log = try parent.performAndWait { context in
+        let log = parent.performAndWait { context in
             let log = NotificationLog(context)
             // Used on a wrong queue, the context stops the program.
             nonisolated(unsafe) let context = context
@@ -300,7 +325,7 @@ private final class NotificationLog: @unchecked Sendable {
         }
         #expect(await changes.next()?.inserted.count == 1)
         #expect(await changes.next()?.updated.count == 1)
-        try background.performAndWait { _ in log.stop() }
+        background.performAndWait { _ in log.stop() }
         #expect(log.take() == ["change +Emma", "change ~Emma"])
     }
 

@@ -220,7 +220,7 @@ private final class Watch: Sendable {
         let id = emma.objectID
         let authorID = author.objectID
         // The parent's objects are held, so that what follows them stays.
-        let watches = try parent.performAndWait { context in
+        let watches = parent.performAndWait { context in
             context.isObservable = true
             let emma = context.object(with: id)
             let author = context.object(with: authorID)
@@ -234,13 +234,65 @@ private final class Watch: Sendable {
         try child.save()
         #expect(watches[0].sawChange && watches[1].sawChange && watches[2].sawChange)
         #expect(watches[3].sawNothing)
-        let deleted = try parent.performAndWait { context in
+        let deleted = parent.performAndWait { context in
             let emma = context.object(with: id)
             return Watch { _ = emma.isDeleted }
         }
         child.delete(emma)
         try child.save()
         #expect(deleted.sawChange)
+    }
+
+    @Test(arguments: [false, true])
+    func aMergeIsSeenOfWhatDiffers(hasChanges: Bool) throws {
+        let context = observable()
+        let emma = try book("Emma", context)
+        let jane = try context.insertObject(entityName: "Author")
+        jane["name"] = "Jane"
+        let tag = try context.insertObject(entityName: "Tag")
+        emma.add(tag, to: "tags")
+        try context.save()
+        if hasChanges { emma["isbn"] = "1" }
+        let seen: [Watch] = [
+            Watch { _ = emma.string("title") }, Watch { _ = emma.object("author") },
+            Watch { _ = jane.objects("books") },
+        ]
+        let unseen: [Watch] = [
+            Watch { _ = emma.integer("year") }, Watch { _ = emma.string("isbn") },
+            Watch { _ = emma.objects("tags") }, Watch { _ = jane.string("name") },
+        ]
+        let other = stack.mainContext()
+        let theirs = other.object(with: emma.objectID)
+        theirs["title"] = "Changed"
+        theirs.setObject(other.object(with: jane.objectID), forKey: "author")
+        try other.save()
+        context.mergeChanges(
+            from: ObjectIDChanges(updated: [emma.objectID, jane.objectID]))
+        #expect(emma.string("title") == "Changed")
+        #expect(seen.filter { !$0.sawChange }.isEmpty)
+        #expect(unseen.filter { !$0.sawNothing }.isEmpty)
+        other.delete(theirs)
+        try other.save()
+        let deleted = Watch { _ = emma.string("title") }
+        context.mergeChanges(from: ObjectIDChanges(deleted: [emma.objectID]))
+        #expect(deleted.sawChange)
+    }
+
+    @Test func aRefreshIsSeen() throws {
+        let context = observable()
+        let emma = try book("Emma", context)
+        try context.save()
+        let other = stack.mainContext()
+        other.object(with: emma.objectID)["title"] = "Changed"
+        try other.save()
+        let title = Watch { _ = emma.string("title") }
+        let year = Watch { _ = emma.integer("year") }
+        context.refresh(emma, mergeChanges: true)
+        #expect(title.sawChange && year.sawNothing)
+        let again = Watch { _ = emma.string("title") }
+        context.refresh(emma, mergeChanges: false)
+        #expect(emma.isFault)
+        #expect(again.sawChange)
     }
 
     @Test func aResetIsSeen() throws {

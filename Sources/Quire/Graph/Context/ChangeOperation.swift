@@ -122,7 +122,9 @@ extension ManagedObjectContext {
 
     /// Takes back a log.
     func restore(_ operations: [ChangeOperation]) {
+        let previous = undoNeedsRepair ? references(setBy: operations) : []
         for operation in operations.reversed() where isRestorable(operation) { restore(operation) }
+        if undoNeedsRepair { repair(operations, previous: previous) }
         for operation in operations { dropGoneObject(of: operation) }
         if layout.hasSubclasses { awakeObjects(restoredBy: operations) }
         processPendingChanges()
@@ -155,7 +157,7 @@ extension ManagedObjectContext {
             guard let id = identifier(in: object, slot), isGone(id) else { return }
             object.write(.null, at: slot)
         case .insertMember(let object, let toMany, let id, _):
-            let id = permanentID(for: id)
+            let id = permanentIDIfAny(for: id)
             guard isGone(id) else { return }
             removeMember(id, from: object, relationship(object, toMany))
         default: break
@@ -176,19 +178,22 @@ extension ManagedObjectContext {
         switch operation {
         case .value(let object, let slot, let value):
             if case .objectID(let id) = value {
-                object.write(.objectID(permanentID(for: id)), at: slot)
+                object.write(.objectID(permanentIDIfAny(for: id)), at: slot)
             } else {
                 object.write(value, at: slot)
             }
             object.forgetChangeIfCommitted(at: slot)
         case .insertMember(let object, let toMany, let id, let index):
             insertMember(
-                permanentID(for: id), into: object, relationship(object, toMany), at: index)
+                permanentIDIfAny(for: id), into: object, relationship(object, toMany), at: index)
         case .removeMember(let object, let toMany, let id):
-            removeMember(permanentID(for: id), from: object, relationship(object, toMany))
+            removeMember(permanentIDIfAny(for: id), from: object, relationship(object, toMany))
         case .order(let object, let toMany, let order):
-            let order = OrderedSet(order.map(permanentID(for:)))
-            reorder(object, relationship(object, toMany), order)
+            let relationship = relationship(object, toMany)
+            let present = object.members(of: relationship)
+            // What has come in or gone out elsewhere since stays in or out.
+            let order = OrderedSet(order.map(permanentIDIfAny(for:)).filter(present.contains))
+            reorder(object, relationship, order.union(present))
         case .life(let object, let isLive):
             setLive(isLive, object)
         }
@@ -201,7 +206,7 @@ extension ManagedObjectContext {
     }
 
     /// What an identifier in a log has become by saves since.
-    private func permanentID(for id: ManagedObjectID) -> ManagedObjectID {
+    func permanentIDIfAny(for id: ManagedObjectID) -> ManagedObjectID {
         id.isTemporary ? undoIdentifiers[id.bits] ?? id : id
     }
 }

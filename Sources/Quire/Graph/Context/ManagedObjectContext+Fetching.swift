@@ -25,7 +25,7 @@ extension ManagedObjectContext {
     public func object(with objectID: ManagedObjectID) -> ManagedObject {
         checkQueue()
         if let object = identityMap.find(objectID.bits) { return object }
-        if objectID.isTemporary, let permanent = undoIdentifiers[objectID.bits] {
+        if objectID.isTemporary, let permanent = permanentID(for: objectID) {
             return object(with: permanent)
         }
         precondition(
@@ -44,6 +44,9 @@ extension ManagedObjectContext {
     ///   `storeUnavailable`.
     public func existingObject(with objectID: ManagedObjectID) throws -> ManagedObject {
         checkQueue()
+        if objectID.isTemporary, let permanent = permanentID(for: objectID) {
+            return try existingObject(with: permanent)
+        }
         if let object = identityMap.find(objectID.bits), object.state.contains(.realized) {
             guard object.state.contains(.live), !object.isInaccessible else {
                 throw notFound(objectID)
@@ -64,7 +67,7 @@ extension ManagedObjectContext {
         return identityMap.find(objectID.bits)
     }
 
-    private func notFound(_ objectID: ManagedObjectID) -> QuireError {
+    func notFound(_ objectID: ManagedObjectID) -> QuireError {
         QuireError(
             .notFound, "There is no object \(objectID.shortDescription).",
             subject: .init(entity: objectID.entityName, object: objectID.uriRepresentation))
@@ -79,7 +82,8 @@ extension ManagedObjectContext {
     ) -> ManagedObject {
         guard let objectClass = entity.objectClass else {
             return ManagedObject(
-                ObjectPlace(objectID: id, entity: entity, context: self, state: state))
+                ObjectPlace(
+                    objectID: id, entity: entity, context: self, state: state))
         }
         return subclassInstance(objectClass, id, entity, state: state)
     }
@@ -95,12 +99,13 @@ extension ManagedObjectContext {
         }
         return objectClass.init(
             ObjectPlace(
-                objectID: id, entity: entity, context: self, state: state.union(.hasHooks)))
+                objectID: id, entity: entity, context: self,
+                state: state.union(.hasHooks)))
     }
 
     private func makeObject(_ id: ManagedObjectID, _ entity: EntityLayout) -> ManagedObject {
         let object = instance(id, entity, state: [.live, .persisted])
-        identityMap.insert(object, for: id.bits)
+        register(object, for: id.bits)
         return object
     }
 
@@ -115,7 +120,7 @@ extension ManagedObjectContext {
 
     /// Makes an object whose deletion was saved a fault again, because its row has been seen: another context
     /// has undone its own deletion of it.
-    private func reviveIfDeleted(_ object: ManagedObject) {
+    func reviveIfDeleted(_ object: ManagedObject) {
         guard object.state.isDisjoint(with: [.live, .persisted]) else { return }
         object.turnIntoFault()
         object.state.formUnion([.live, .persisted])
@@ -155,25 +160,6 @@ extension ManagedObjectContext {
             bits: bits, store: bits >> 63 == 1 ? temporaryIdentity : storeIdentity)
     }
 
-    // MARK: As a source for faults and children
-
-    /// The rows that a request finds, with this context's changes laid over them.
-    func rows(matching request: FetchRequest) throws -> RowSet {
-        guard overlayIsNeeded(for: request) else { return try source.rows(matching: request) }
-        return try PendingChangeOverlay(context: self, request: request).rows()
-    }
-
-    /// The row of an object as this context sees it.
-    func row(for objectID: ManagedObjectID) throws -> ObjectSnapshot? {
-        guard let object = identityMap.find(objectID.bits) else {
-            return try source.row(for: objectID)
-        }
-        guard object.state.contains(.live) else { return nil }
-        if object.edits != nil { return try rowSet(of: [object])[0] }
-        if let snapshot = object.snapshot, !object.state.contains(.savedHere) { return snapshot }
-        return try source.row(for: objectID)
-    }
-
     /// The rows of the objects in an object's to-many relationship, read from the source.
     func relatedRows(
         of object: ManagedObject, through relationship: EntityLayout.Relationship
@@ -186,37 +172,5 @@ extension ManagedObjectContext {
             }
         }
         return rows
-    }
-
-    /// The rows of the objects in a relationship as this context sees it, for a child.
-    func relatedRows(
-        of objectID: ManagedObjectID, through relationship: EntityLayout.Relationship
-    ) throws -> RowSet {
-        if tracked.isEmpty { return try source.relatedRows(of: objectID, through: relationship) }
-        let object = object(with: objectID)
-        let members = object.members(of: relationship).map { self.object(with: $0) }
-        return try rowSet(of: members.filter { $0.state.contains(.live) })
-    }
-
-    /// Rows of objects with the values they have here.
-    func rowSet(of objects: [ManagedObject]) throws -> RowSet {
-        var builder = RowSetBuilder(
-            layout: layout, store: storeIdentity,
-            externalData: objects.lazy.compactMap { $0.chunk?.externalData }.first)
-        builder.reserveCapacity(objects.count)
-        for object in objects {
-            object.realize()
-            if object.isInaccessible { continue }
-            builder.beginRow(object.objectID.bits, entity: object.entity, version: object.version)
-            for slot in object.entity.slots where slot.isStored {
-                if slot.isExternalCapable, let raw = object.rowBytes(at: slot.index) {
-                    builder.setBytes(raw, at: slot.index)  // As it is, so that no file is read.
-                } else {
-                    try builder.set(object.readValue(at: slot.index), at: slot)
-                }
-            }
-            builder.endRow()
-        }
-        return builder.finish()
     }
 }

@@ -26,13 +26,15 @@ extension ManagedObjectContext {
         try validatePendingChanges()
         let inserted = insertedObjects
         try obtainPermanentIDs(for: inserted)
-        let saved = changesToSave(inserted: inserted)
         let changes = collectChanges(insertedCount: inserted.count)
+        let changed = changesToSave(inserted: inserted)
+        let saved = hasSaveListeners ? pendingObjectIDChanges : nil
         if !changes.isEmpty { try source.save(changes) }
         let told = objectsToTellOfSave()
         didSave()
+        if let saved { tellSaveListeners(saved) }
         for object in told { object.didSave() }
-        didSave(saved)
+        didSave(changed)
     }
 
     /// Gives new objects their permanent identifiers before they are saved.
@@ -58,7 +60,9 @@ extension ManagedObjectContext {
         replaced.reserveCapacity(objects.count)
         for (group, ids) in zip(groups, reserved) {
             for (object, id) in zip(group.objects, ids) {
-                replaced.append((object.objectID.bits, id))
+                let bits = object.objectID.bits
+                replaced.append((bits, id))
+                if isParent { permanentIDs[bits] = id }
                 identityMap.insert(object, for: id.bits)
                 object.objectID = id
             }
@@ -162,82 +166,5 @@ extension ManagedObjectContext {
     private func writesRow(_ object: ManagedObject, _ edits: ObjectEdits) -> Bool {
         !edits.changed.subtracting(object.entity.transientSlots).isEmpty
             || edits.toMany.contains { $0.needsOrder }
-    }
-
-    // MARK: From a child
-
-    /// Takes over the changes of a child, which has kept both sides of relationships in step.
-    func apply(_ changes: ChangeSet) {
-        checkQueue()
-        for change in changes.inserted { insert(change) }
-        for change in changes.updated { update(change) }
-        for deletion in changes.deleted {
-            let object = object(with: deletion.objectID)
-            if let version = deletion.version, object.isFault { object.version = version }
-            if deletion.version != nil { object.state.insert(.realized) }
-            object.announceLifeChange()
-            object.state.remove(.live)
-            track(object, wasLive: true)
-        }
-        pendingRecords.merge(changes.records) { _, new in new }
-        if layout.hasSubclasses { awakeObjects(changedBy: changes) }
-    }
-
-    private func awakeObjects(changedBy changes: ChangeSet) {
-        for change in changes.inserted {
-            let object = object(with: change.objectID)
-            if object.state.contains(.hasHooks) { object.didArrive() }
-        }
-        for change in changes.updated { object(with: change.objectID).didChange(by: .refresh) }
-    }
-
-    private func insert(_ change: ObjectChange) {
-        let object: ManagedObject
-        if let found = identityMap.find(change.objectID.bits) {
-            // Deleted here too, not saved yet, and brought back by the child's undo.
-            object = found
-        } else {
-            object = instance(change.objectID, change.entity, state: [])
-            identityMap.insert(object, for: change.objectID.bits)
-        }
-        object.announceLifeChange()
-        let wasLive = object.state.contains(.live)
-        object.state.formUnion([.live, .realized])
-        let edits = object.editsForWriting()
-        edits.values = change.values
-        for slot in change.entity.slots where !slot.isStored {
-            edits.values[slot.index] = change.entity.defaultValues[slot.index]
-        }
-        edits.own = SlotMask(first: change.values.count)
-        edits.changed = edits.own
-        track(object, wasLive: wasLive)
-        applyToMany(change, to: object)
-    }
-
-    private func update(_ change: ObjectChange) {
-        let object = object(with: change.objectID)
-        if let base = change.base { object.adopt(base) }
-        if change.writesRow { object.realize() }
-        if !change.changedSlots.isEmpty {
-            let edits = object.editsForWriting()
-            for slot in change.values.indices where change.changedSlots.contains(slot) {
-                object.announceChange(at: slot, to: change.values[slot])
-                edits.write(
-                    change.values[slot], at: slot,
-                    remembersCommitted: object.state.contains(.persisted))
-            }
-        }
-        applyToMany(change, to: object)
-        track(object)
-    }
-
-    private func applyToMany(_ change: ObjectChange, to object: ManagedObject) {
-        for toMany in change.toManyChanges {
-            let relationship = change.entity.relationships[toMany.relationshipIndex]
-            for id in toMany.removed { removeMember(id, from: object, relationship) }
-            if !object.state.contains(.persisted) { _ = object.members(of: relationship) }
-            for id in toMany.added { insertMember(id, into: object, relationship) }
-            if let order = toMany.order { reorder(object, relationship, OrderedSet(order)) }
-        }
     }
 }

@@ -8,7 +8,7 @@ internal import Synchronization
 ///
 /// A context has one object per identifier. It is used on one queue only, and so are its objects: a main-queue
 /// context on the main queue (the main actor), a private-queue context within the closures given to
-/// ``PrivateQueueContext/perform(_:)`` and ``PrivateQueueContext/performAndWait(_:)``. The compiler checks what
+/// ``ConfinedContext/perform(schedule:_:)`` and ``ConfinedContext/performAndWait(_:)``. The compiler checks what
 /// it can; in debug builds, and in others if the environment has `QUIRE_CONCURRENCY_DEBUG=1`, the first use
 /// on a wrong queue stops the program with a sentence.
 ///
@@ -32,8 +32,12 @@ public final class ManagedObjectContext {
 
     /// The queue the context is used on.
     public let concurrencyType: ConcurrencyType
-    /// The context that this one saves to; `nil` if it saves to the store.
-    public let parent: PrivateQueueContext?
+    /// The context that this one reads from and saves to; `nil` if it does so with the store.
+    public let parent: ConfinedContext?
+    /// The coordinator of the store that the context, or the topmost of its parents, saves to.
+    public let persistentStoreCoordinator: PersistentStoreCoordinator
+    /// A name, to tell contexts apart when debugging.
+    public var name: String?
     /// The model.
     public let layout: ModelLayout
     /// Registers what takes changes back, if there is one. A new context has none. Setting one, or `nil`,
@@ -62,6 +66,7 @@ public final class ManagedObjectContext {
     /// The error of the last fault that could not be read, which is then forgotten: what comes after it can be
     /// told apart.
     public func takeFaultError() -> QuireError? {
+        checkQueue()
         defer { lastFaultError = nil }
         return lastFaultError
     }
@@ -76,6 +81,24 @@ public final class ManagedObjectContext {
     /// What the identifiers of new objects share.
     let temporaryIdentity: StoreIdentity
     let queueMarker: QueueMarker
+    /// Those who want to know what is saved to this context: its children.
+    let saveListeners = SaveListeners()
+    /// Set while the context merges what others save by itself.
+    var automaticMerge: AutomaticMerge?
+    /// Whether children may know identifiers of objects that are new here.
+    var isParent = false
+    /// Whether there may be new objects with temporary identifiers.
+    @exclusivity(unchecked) var hasTemporaryIDs = false
+    /// Whether undo must reckon with changes that came from elsewhere since.
+    var undoNeedsRepair = false
+    /// The objects that ``retainsRegisteredObjects`` keeps.
+    @exclusivity(unchecked) var retainedObjects: Set<ManagedObject>?
+    /// Whether an object whose row turns out to be gone counts as deleted. True for a new context.
+    ///
+    /// Such an object has no values, ``ManagedObject/isDeleted`` is true, and it is no part of any save. If
+    /// false, it goes on as an object without values whose changes cannot be saved. In neither case does
+    /// asking it stop the program; ``ManagedObject/isInaccessible`` tells it apart.
+    public var shouldDeleteInaccessibleFaults = true
     @exclusivity(unchecked) var identityMap = IdentityMap()
     /// Changed objects, in the order they were first changed. Retains them.
     @exclusivity(unchecked) var tracked: ContiguousArray<ManagedObject> = []
@@ -94,8 +117,10 @@ public final class ManagedObjectContext {
     let saveBroadcast = Broadcast<ObjectIDChanges>()
     /// What Swift's Observation knows of the objects, from when ``isObservable`` was first true.
     var observation: ContextObservation?
-    /// What every object of the context has in its state.
-    @exclusivity(unchecked) var stateOfObjects: ManagedObject.State = []
+    /// What every object of the context has in its state: whether reading it checks the queue, and whether it is
+    /// noted for Swift's Observation.
+    @exclusivity(unchecked) var stateOfObjects: ManagedObject.State =
+        QueueMarker.isChecking ? [] : .unguarded
     /// How many methods of the life cycle run that must not change anything.
     @exclusivity(unchecked) private var awakeningDepth = 0
     /// Objects without changes in which such a method has set something.
@@ -104,6 +129,8 @@ public final class ManagedObjectContext {
     var preparedForDeletion: Set<ObjectIdentifier> = []
     /// The permanent identifiers of objects that a log may know by temporary ones.
     var undoIdentifiers = UndoIdentifiers()
+    /// The permanent identifiers of objects that children may know by temporary ones.
+    var permanentIDs: [UInt64: ManagedObjectID] = [:]
     /// Whether the present user event is logged for undo.
     private var eventIsLogged = false
     var hasUnfinishedLog: Bool { !eventLog.isEmpty }
@@ -113,9 +140,10 @@ public final class ManagedObjectContext {
     private static let logger = Logger(label: "quire.context")
 
     init(
-        concurrencyType: ConcurrencyType, source: any ObjectSource, parent: PrivateQueueContext?,
-        queueMarker: QueueMarker
+        concurrencyType: ConcurrencyType, source: any ObjectSource, parent: ConfinedContext?,
+        coordinator: PersistentStoreCoordinator, queueMarker: QueueMarker
     ) {
+        persistentStoreCoordinator = coordinator
         self.concurrencyType = concurrencyType
         self.source = source
         layout = source.layout
@@ -129,15 +157,25 @@ public final class ManagedObjectContext {
     @MainActor
     public static func mainQueue(coordinator: PersistentStoreCoordinator) -> ManagedObjectContext {
         ManagedObjectContext(
-            concurrencyType: .mainQueue, source: coordinator, parent: nil, queueMarker: .main)
+            concurrencyType: .mainQueue, source: coordinator, parent: nil,
+            coordinator: coordinator, queueMarker: .main)
     }
 
-    /// Makes a context for the main queue that saves to a context on a private queue, which then writes off the
-    /// main queue.
+    /// Makes a context for the main queue that reads from another context, its unsaved changes included, and
+    /// saves to it. If that is on a private queue, it writes off the main queue.
+    ///
+    /// A child that goes unsaved leaves no trace in its parent.
     @MainActor
-    public static func mainQueue(parent: PrivateQueueContext) -> ManagedObjectContext {
+    public static func mainQueue(parent: ConfinedContext) -> ManagedObjectContext {
         ManagedObjectContext(
-            concurrencyType: .mainQueue, source: parent, parent: parent, queueMarker: .main)
+            concurrencyType: .mainQueue, source: parent, parent: parent,
+            coordinator: parent.coordinator, queueMarker: .main)
+    }
+
+    /// Makes a context for the main queue that reads from another such context and saves to it: a scratch pad.
+    @MainActor
+    public static func mainQueue(parent: ManagedObjectContext) -> ManagedObjectContext {
+        mainQueue(parent: MainQueueContext(parent))
     }
 
     deinit { identityMap.forEach { $0.context = nil } }
@@ -301,30 +339,40 @@ public final class ManagedObjectContext {
     }
 
     /// Takes back the last user event, if there is an undo manager and anything to undo.
-    public func undo() { undoManager?.undo() }
+    public func undo() {
+        checkQueue()
+        undoManager?.undo()
+    }
 
     /// Does again what was undone last, if there is anything.
-    public func redo() { undoManager?.redo() }
+    public func redo() {
+        checkQueue()
+        undoManager?.redo()
+    }
 
     // MARK: Changes
 
     /// New objects.
     public var insertedObjects: [ManagedObject] {
+        checkQueue()
         noteAccessOfChanges()
         return tracked.filter(\.isNew)
     }
     /// Saved objects with changes.
     public var updatedObjects: [ManagedObject] {
+        checkQueue()
         noteAccessOfChanges()
         return tracked.filter(\.isModified)
     }
     /// Saved objects that were deleted.
     public var deletedObjects: [ManagedObject] {
+        checkQueue()
         noteAccessOfChanges()
         return tracked.filter(\.isGone)
     }
     /// Whether a save would write anything.
     public var hasChanges: Bool {
+        checkQueue()
         noteAccessOfChanges()
         return !pendingRecords.isEmpty || tracked.contains(where: \.isUnsaved)
     }
@@ -367,7 +415,8 @@ public final class ManagedObjectContext {
     /// Counts a new object among the context's.
     func didInsert(_ object: ManagedObject) {
         object.edits = ObjectEdits(defaultValuesOf: object.entity)
-        identityMap.insert(object, for: object.objectID.bits)
+        hasTemporaryIDs = true
+        register(object, for: object.objectID.bits)
         if logsChanges { log(.life(object, isLive: false)) }
         track(object, wasLive: false)
         if object.state.contains(.hasHooks) { object.awakeFromInsert() }
@@ -388,6 +437,7 @@ public final class ManagedObjectContext {
     public func rollback() {
         processPendingChanges()
         var changes = EventChanges()
+        let lost = saveListeners.isEmpty ? nil : pendingObjectIDChanges
         let objects = tracked
         for object in objects {
             object.announceRollback()
@@ -401,6 +451,10 @@ public final class ManagedObjectContext {
             if object.state.contains(.persisted) {
                 object.state.insert(.live)
                 object.edits?.rollBack()
+                // A child's deletion may have come without the values.
+                if object.chunk == nil && object.edits?.own.isEmpty != false {
+                    object.state.remove(.realized)
+                }
             } else {
                 detach(object)
             }
@@ -412,6 +466,12 @@ public final class ManagedObjectContext {
         if layout.hasSubclasses { for object in objects { object.didChange(by: .rollback) } }
         didEndEvent(changes)
         changeHandler?()
+        if let lost {
+            saveListeners.tell(
+                ObjectIDChanges(
+                    inserted: lost.deleted, updated: lost.updated, deleted: lost.inserted),
+                except: nil)
+        }
     }
 
     /// Forgets all objects and changes. Objects still held belong to no context afterwards.
@@ -422,12 +482,15 @@ public final class ManagedObjectContext {
         for object in objects { detach(object) }
         tracked.removeAll()
         undoIdentifiers.removeAll()
+        permanentIDs = [:]
+        hasTemporaryIDs = false
         pendingRecords = [:]
         undoManager?.removeAllActions()
         if !objects.isEmpty { didEndEvent(EventChanges(invalidated: objects, isReset: true)) }
     }
 
     private func detach(_ object: ManagedObject) {
+        if retainedObjects != nil { retainedObjects?.remove(object) }
         identityMap.remove(object.objectID.bits, object)
         object.announceLifeChange()
         if object.state.contains(.observed) { observation?.forget(object) }
@@ -452,5 +515,5 @@ public final class ManagedObjectContext {
     }
 }
 
-@available(*, unavailable, message: "A context is used on its queue; share a PrivateQueueContext.")
+@available(*, unavailable, message: "A context is used on its queue; share its ConfinedContext.")
 extension ManagedObjectContext: Sendable {}

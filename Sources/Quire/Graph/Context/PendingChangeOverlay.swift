@@ -146,23 +146,16 @@ struct PendingChangeOverlay {
             if case .object(let object) = $0 { object } else { nil }
         }
         let packed = try context.rowSet(of: objects)
-        let shift = UInt32(found.chunks.count)
-        var locations = ContiguousArray<RowSet.Location>()
-        locations.reserveCapacity(candidates.count)
         var next = 0
-        for candidate in candidates {
+        let picks = candidates.map { candidate -> RowSet.Pick in
             switch candidate {
-            case .row(let position): locations.append(found.locations[position])
+            case .row(let position): return .own(position)
             case .object:
-                var location = packed.locations[next]
-                location.chunk += shift
-                locations.append(location)
                 next += 1
+                return .other(next - 1)
             }
         }
-        return RowSet(
-            chunks: found.chunks + packed.chunks, locations: locations, layout: context.layout,
-            store: context.storeIdentity)
+        return found.arranged(picks, with: packed)
     }
 }
 

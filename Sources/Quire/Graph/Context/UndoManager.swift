@@ -1,4 +1,4 @@
-public import Foundation
+internal import Foundation
 internal import Synchronization
 
 /// Keeps what takes changes back, in groups, and does it: Foundation's `UndoManager`, which Linux lacks.

@@ -41,10 +41,12 @@ open class ManagedObject: EntityClass {
         static let inEvent = State(rawValue: 128)
         /// It was live when the present user event first changed it.
         static let wasLive = State(rawValue: 256)
+        /// Somebody has followed one of its properties; the context's ``ContextObservation`` has its registrar.
+        static let observed = State(rawValue: 1 << 13)
         /// Reading its properties is noted for Swift's Observation.
         static let observable = State(rawValue: 1 << 14)
-        /// Somebody has followed one of its properties; the context's ``ContextObservation`` has its registrar.
-        static let observed = State(rawValue: 1 << 15)
+        /// Reading it does not check the queue. All objects have it, or none; see ``QueueMarker/isChecking``.
+        static let unguarded = State(rawValue: 1 << 15)
     }
 
     // Exclusivity is not checked at run time in an object and its edits: they are used on one queue, and no
@@ -143,7 +145,8 @@ open class ManagedObject: EntityClass {
         noteAccess(.state)
         return isNew
     }
-    /// Whether the object was deleted and that is not saved yet.
+    /// Whether the object was deleted and that is not saved yet, or its row turned out to be gone; see
+    /// ``ManagedObjectContext/shouldDeleteInaccessibleFaults``.
     public final var isDeleted: Bool {
         noteAccess(.state)
         return isGone
@@ -161,17 +164,28 @@ open class ManagedObject: EntityClass {
     /// As ``isInserted``, without being noted for Observation; for loops over many objects.
     final var isNew: Bool { state.contains(.live) && !state.contains(.persisted) }
     /// As ``isDeleted``.
-    final var isGone: Bool { state.contains(.persisted) && !state.contains(.live) }
+    final var isGone: Bool {
+        !state.contains(.live) && !state.isDisjoint(with: [.persisted, .inaccessible])
+    }
     /// As ``isUpdated``.
     final var isModified: Bool {
         state.isSuperset(of: [.live, .persisted]) && edits?.hasChanges == true
     }
     /// As ``hasChanges``.
-    final var isUnsaved: Bool { isNew || isGone || isModified }
+    final var isUnsaved: Bool {
+        state.contains(.live)
+            ? !state.contains(.persisted) || edits?.hasChanges == true : state.contains(.persisted)
+    }
     /// Whether the object's values have not been read yet.
-    public final var isFault: Bool { !state.contains(.realized) }
+    public final var isFault: Bool {
+        willRead()
+        return !state.contains(.realized)
+    }
     /// Whether the object's row is gone or could not be read.
-    public final var isInaccessible: Bool { state.contains(.inaccessible) }
+    public final var isInaccessible: Bool {
+        willRead()
+        return state.contains(.inaccessible)
+    }
 }
 
 @available(
@@ -211,6 +225,15 @@ extension ManagedObject {
         if state.contains(.hasHooks) { didArrive() }
     }
 
+    /// Call before a public operation reads the object: checks the queue, if queues are checked.
+    @inline(__always)
+    final func willRead() {
+        if !state.contains(.unguarded) { checkUse() }
+    }
+
+    @inline(never)
+    private final func checkUse() { context?.checkQueue() }
+
     /// Reads the values, if the object is a fault. Afterwards it is none.
     @inline(__always)
     final func realize() {
@@ -233,6 +256,7 @@ extension ManagedObject {
                     .notFound,
                     "The object \(objectID.shortDescription) is not in the store any more.",
                     subject: .init(entity: entity.name, object: objectID.uriRepresentation)))
+            if context.shouldDeleteInaccessibleFaults { state.subtract([.live, .persisted]) }
         } catch {
             context.reportFault(error)
         }

@@ -1,4 +1,5 @@
 public import Observation
+internal import OrderedCollections
 
 /// Swift's Observation: `withObservationTracking` and `Observations` follow the properties that their closure
 /// reads; see ``ManagedObjectContext/isObservable``.
@@ -6,15 +7,17 @@ extension ManagedObject: Observable {
     /// The subscript that stands for a property in key paths; see ``ObservedProperty``.
     subscript(observed number: Int) -> Void { () }
 
-    /// Notes that a property is read. For the first line of everything that reads one.
+    /// Call before a public operation reads a property: checks the queue, if queues are checked, and has it noted
+    /// that the property is read, if anybody may want to know.
     @inline(__always)
     final func noteAccess(_ property: @autoclosure () -> ObservedProperty) {
-        if state.contains(.observable) { recordAccess(property()) }
+        if state.intersection([.unguarded, .observable]) != .unguarded { recordAccess(property()) }
     }
 
     @inline(never)
     private final func recordAccess(_ property: ObservedProperty) {
-        context?.observation?.access(self, property)
+        willRead()
+        if state.contains(.observable) { context?.observation?.access(self, property) }
     }
 
     /// Tells those who follow a slot that it is about to change, to `value` if that is known. For everything that
@@ -73,26 +76,44 @@ extension ManagedObject: Observable {
         }
     }
 
-    /// Tells those who follow properties what changes when the object takes another row, which its own values
+    /// Tells those who follow properties what changes when the object takes another row, which its changed values
     /// go before. `nil` if that is not known yet, because it becomes a fault.
     final func announceRefresh(to row: ObjectSnapshot?) {
         guard state.contains(.observed), let observation = context?.observation else { return }
-        guard let row, row.entity === entity, let old = snapshot else {
-            return observation.announceAll(self)
-        }
-        for slot in entity.slots.indices where edits?.own.contains(slot) != true {
-            guard observation.isObserved(self, .slot(slot)) else { continue }
-            if (try? old.value(at: slot)) != (try? row.value(at: slot)) {
-                observation.announce(self, .slot(slot))
+        guard let row else { return observation.announceAll(self) }
+        for slot in entity.slots where slot.isStored && edits?.changed.contains(slot.index) != true
+        {
+            guard observation.isObserved(self, .slot(slot.index)) else { continue }
+            if (try? row.value(at: slot.index)) != currentValue(at: slot.index) {
+                observation.announce(self, .slot(slot.index))
             }
         }
     }
 
+    /// Runs a closure that makes the contents of a to-many relationship others, and tells those who follow it if
+    /// they are others then.
+    final func announceRefresh(toMany index: Int, _ body: () -> Void) {
+        guard state.contains(.observed), let observation = context?.observation,
+            observation.isObserved(self, .toMany(index)), let old = toManyState(index).members
+        else { return body() }
+        body()
+        let relationship = entity.relationships[entity.toManyRelationships[index]]
+        let new = withoutNoting { members(of: relationship) }
+        // In a relationship without order, only which objects there are counts.
+        let isSame =
+            relationship.isOrdered ? new == old : new.count == old.count && new.isSubset(of: old)
+        if !isSame { observation.announce(self, .toMany(index)) }
+    }
+
     /// The value of a slot, without being noted as read; missing if it is not there or cannot be read.
     private final func currentValue(at slot: Int) -> AttributeValue {
+        withoutNoting { value(at: slot) }
+    }
+
+    private final func withoutNoting<Result>(_ read: () -> Result) -> Result {
         let isObservable = state.contains(.observable)
         state.remove(.observable)
         defer { if isObservable { state.insert(.observable) } }
-        return value(at: slot)
+        return read()
     }
 }

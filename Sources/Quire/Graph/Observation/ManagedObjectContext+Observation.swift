@@ -20,9 +20,9 @@ extension ManagedObjectContext: Observable {
     /// Like every `onChange`, it should only schedule work.
     ///
     /// It is true for `PersistentContainer.viewContext` and a document's context, which views show, and false
-    /// for others, because it costs 35 ns more for each value read outside of tracking (a value read by slot
-    /// costs 10 to 40 ns, by key 70), where false costs nothing. An object that is followed takes about 400
-    /// bytes more. Setting it false ends the recording of what is read from then on.
+    /// for others: asking Swift whether a read is recorded takes 33 to 38 ns, beside 10 to 40 ns for reading a value by
+    /// slot and 70 by key. False costs nothing. Only objects that were read while recording have a registrar, which
+    /// takes 90 ns to make. Setting it false ends the recording of what is read from then on.
     public var isObservable: Bool {
         get { stateOfObjects.contains(.observable) }
         set {

@@ -18,7 +18,7 @@ extension ManagedObjectContext {
     public var saves: AsyncStream<ObjectIDChanges> { saveBroadcast.stream() }
 }
 
-extension PrivateQueueContext {
+extension ConfinedContext {
     /// What happens to the context's objects; see ``ManagedObjectContext/changes``. May be called anywhere.
     public var changes: AsyncStream<ObjectIDChanges> { changeBroadcast.stream() }
 
