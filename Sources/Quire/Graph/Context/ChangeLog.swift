@@ -56,6 +56,13 @@ struct UndoIdentifiers {
             (hasUnfinishedLog ? lastLog + 1 : lastLog, ContiguousArray(new.map(\.temporary))))
     }
 
+    /// Follows identifiers that were taken back after they had been given.
+    mutating func replace(_ replacements: [UInt64: ManagedObjectID]) {
+        for (temporary, id) in permanent {
+            if let new = replacements[id.bits] { permanent[temporary] = new }
+        }
+    }
+
     mutating func removeAll() {
         permanent = [:]
         saves = []

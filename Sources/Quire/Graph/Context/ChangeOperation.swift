@@ -207,7 +207,9 @@ extension ManagedObjectContext {
 
     /// What an identifier in a log has become by saves since.
     func permanentIDIfAny(for id: ManagedObjectID) -> ManagedObjectID {
-        id.isTemporary ? undoIdentifiers[id.bits] ?? id : id
+        var id = id
+        while id.isTemporary, let next = undoIdentifiers[id.bits] { id = next }
+        return id
     }
 }
 

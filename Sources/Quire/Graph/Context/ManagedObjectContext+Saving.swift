@@ -6,6 +6,11 @@ extension ManagedObjectContext {
     /// Either every change is saved or none is. If anything fails the context keeps its changes; new objects
     /// may have permanent identifiers by then.
     ///
+    /// If others have saved the same objects since they were read here, or values that must be unique are not, the
+    /// ``mergePolicy`` decides. One that resolves conflicts changes objects of this context, and stays done if the
+    /// save then fails for another reason. What could be undone is forgotten if relationships, insertions or
+    /// deletions were in conflict.
+    ///
     /// ```swift
     /// let book = try context.insertObject(entityName: "Book")
     /// book["title"] = "Emma"
@@ -14,7 +19,8 @@ extension ManagedObjectContext {
     ///
     /// - Complexity: O(*n*) in changed objects; one transaction. Saving to a parent touches no file.
     /// - Throws: ``QuireError`` with code `validation`, `deleteDenied`, `mergeConflict`,
-    ///   `constraintConflict`, `outOfSpace`, `readOnly` or `storeUnavailable`.
+    ///   `constraintConflict`, `outOfSpace`, `readOnly` or `storeUnavailable`. Conflicts are listed in
+    ///   ``QuireError/mergeConflicts`` and ``QuireError/constraintConflicts``.
     public func save() throws {
         processPendingChanges()
         guard hasChanges else {
@@ -24,17 +30,16 @@ extension ManagedObjectContext {
         announceSave()
         try callWillSave()
         try validatePendingChanges()
-        let inserted = insertedObjects
-        try obtainPermanentIDs(for: inserted)
-        let changes = collectChanges(insertedCount: inserted.count)
-        let changed = changesToSave(inserted: inserted)
+        var inserted = insertedObjects
+        try assignPermanentIDs(to: inserted)
+        try saveResolvingConflicts(&inserted)
+        let changes = changesToSave(inserted: inserted)
         let saved = hasSaveListeners ? pendingObjectIDChanges : nil
-        if !changes.isEmpty { try source.save(changes) }
         let told = objectsToTellOfSave()
         didSave()
         if let saved { tellSaveListeners(saved) }
         for object in told { object.didSave() }
-        didSave(changed)
+        didSave(changes)
     }
 
     /// Gives new objects their permanent identifiers before they are saved.
@@ -42,6 +47,11 @@ extension ManagedObjectContext {
     /// - Throws: ``QuireError`` with code `storeUnavailable`.
     public func obtainPermanentIDs(for objects: [ManagedObject]) throws {
         checkQueue()
+        try assignPermanentIDs(to: objects)
+        for object in objects where object.isInserted { sharedIDs.insert(object.objectID.bits) }
+    }
+
+    func assignPermanentIDs(to objects: [ManagedObject]) throws {
         var groups: [(entity: EntityLayout, objects: [ManagedObject])] = []
         for object in objects where object.objectID.isTemporary && object.context === self {
             // Most often the last group's entity again: programs insert objects kind by kind, or a few kinds.
@@ -73,13 +83,17 @@ extension ManagedObjectContext {
                 identityMap.find($0.bits)?.objectID ?? $0
             }
         }
-        for pair in replaced { identityMap.remove(pair.temporary) }
+        if !fetchedPropertyValues.isEmpty { replaceIDsInFetchedProperties() }
+        for pair in replaced {
+            identityMap.remove(pair.temporary)
+            outdatedRows.note(pair.temporary)
+        }
         undoIdentifiers.add(replaced, hasUnfinishedLog: hasUnfinishedLog)
     }
 
     // MARK: Collecting
 
-    private func collectChanges(insertedCount: Int) -> ChangeSet {
+    func collectChanges(insertedCount: Int) -> ChangeSet {
         var changes = ChangeSet()
         changes.inserted.reserveCapacity(insertedCount)
         changes.records = pendingRecords
@@ -144,6 +158,7 @@ extension ManagedObjectContext {
 
     private func didSave() {
         for object in tracked {
+            outdatedRows.note(object.objectID.bits)
             object.announceStateChange()
             object.state.remove(.tracked)
             if object.state.contains(.live) {

@@ -72,7 +72,7 @@ open class ManagedObject: EntityClass {
         objectID = place.objectID
         entity = place.entity
         context = place.context
-        state = place.state.union(place.context.stateOfObjects)
+        state = place.state.union(place.context?.stateOfObjects ?? .unguarded)
     }
 
     /// Makes a new object of the entity whose class this is.
@@ -93,6 +93,11 @@ open class ManagedObject: EntityClass {
     }
 
     deinit { context?.forget(self) }
+
+    /// What the class says of its entity; `nil` here. The macro `@Entity` overrides it.
+    open class var entityDeclaration: EntityDeclaration? { nil }
+    /// `ManagedObject` itself.
+    public static var plainClass: any EntityClass.Type { ManagedObject.self }
 
     // MARK: Life cycle
 
@@ -247,7 +252,7 @@ extension ManagedObject {
         }
         context.checkQueue()
         do {
-            if let snapshot = try context.source.row(for: objectID), snapshot.entity === entity {
+            if let snapshot = try context.rowForFault(of: self), snapshot.entity === entity {
                 adopt(snapshot)
                 return
             }
@@ -256,7 +261,10 @@ extension ManagedObject {
                     .notFound,
                     "The object \(objectID.shortDescription) is not in the store any more.",
                     subject: .init(entity: entity.name, object: objectID.uriRepresentation)))
-            if context.shouldDeleteInaccessibleFaults { state.subtract([.live, .persisted]) }
+            if context.shouldDeleteInaccessibleFaults {
+                announceStateChange()
+                state.subtract([.live, .persisted])
+            }
         } catch {
             context.reportFault(error)
         }
@@ -268,6 +276,7 @@ extension ManagedObject {
         announceRefresh(to: nil)
         let tells = state.isSuperset(of: [.hasHooks, .realized])
         if tells { willTurnIntoFault() }
+        context?.forgetRows(of: self)
         chunk = nil
         edits = nil
         state.subtract([.realized, .inaccessible, .savedHere])

@@ -81,11 +81,26 @@ extension ManagedObject: Observable {
     final func announceRefresh(to row: ObjectSnapshot?) {
         guard state.contains(.observed), let observation = context?.observation else { return }
         guard let row else { return observation.announceAll(self) }
+        // Whoever followed the values was told when it became a fault.
+        guard state.contains(.realized) else { return }
         for slot in entity.slots where slot.isStored && edits?.changed.contains(slot.index) != true
         {
             guard observation.isObserved(self, .slot(slot.index)) else { continue }
             if (try? row.value(at: slot.index)) != currentValue(at: slot.index) {
                 observation.announce(self, .slot(slot.index))
+            }
+        }
+    }
+
+    /// Tells those who follow attributes what changes when a decision about a conflict is carried out.
+    final func announceMerge(_ decision: ConflictDecision, onto row: ObjectSnapshot) {
+        guard state.contains(.observed) else { return }
+        announceStateChange()
+        for slot in entity.slots where slot.isStored {
+            if let value = decision.values[slot.index] {
+                announceChange(at: slot.index, to: value)
+            } else if decision.fate != .keep || !decision.slots.contains(slot.index) {
+                announceChange(at: slot.index, to: try? row.value(at: slot.index))
             }
         }
     }

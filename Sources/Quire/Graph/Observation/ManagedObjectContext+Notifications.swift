@@ -18,8 +18,8 @@ public import Foundation
 /// `NotificationCenter` does not keep the context an observer asks for; remove the observer when the context goes,
 /// because a later context may be at the same address.
 extension ManagedObjectContext {
-    /// Posted when a user event ends that changed objects, and after a refresh, a merge, a rollback, a reset and
-    /// the save of a child.
+    /// Posted when a user event ends that changed objects, and after a refresh, a merge, a rollback, a reset, the
+    /// save of a child, and when a save has had a merge policy decide.
     ///
     /// An object that was inserted and deleted within one event is in none of its sets; one that was changed
     /// twice is there once. A rollback has what leaves among the deleted objects, what comes back among the

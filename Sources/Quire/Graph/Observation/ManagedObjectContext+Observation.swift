@@ -12,11 +12,13 @@ extension ManagedObjectContext: Observable {
     /// ```
     ///
     /// `onChange` is called before the first change of a property that the closure read, by whatever way: set,
-    /// undone, redone, rolled back, refreshed, merged, saved by a child, kept in step with an inverse, or gone
-    /// with the object's deletion. Properties are attributes and relationships, read by key, by slot or by a
-    /// typed accessor, and whether the object is inserted, updated or deleted. Of the context, ``hasChanges``,
-    /// ``insertedObjects``, ``updatedObjects`` and ``deletedObjects`` can be followed; they are told at the end of a
-    /// user event and after a save. Whether an object is a fault, and which objects a fetch finds, cannot.
+    /// undone, redone, rolled back, refreshed, merged, decided by a merge policy, saved by a child, kept in step with an
+    /// inverse, or gone with the object's deletion. Where many objects become faults, or a merge policy decides about
+    /// relationships, it may be called although the property then is what it was. Properties are attributes and
+    /// relationships, read by key, by slot or by a typed accessor, and whether the object is inserted, updated or
+    /// deleted. Of the context, ``hasChanges``, ``insertedObjects``, ``updatedObjects`` and ``deletedObjects`` can be
+    /// followed; they are told at the end of a user event and after a save. Whether an object is a fault, what
+    /// ``ManagedObject/changedValues()`` says, and which objects a fetch or a fetched property finds, cannot.
     /// Like every `onChange`, it should only schedule work.
     ///
     /// It is true for `PersistentContainer.viewContext` and a document's context, which views show, and false

@@ -25,11 +25,9 @@ import Testing
         context.delete(emma)
         context.processPendingChanges()
         #expect(await first.next() == ObjectIDChanges(inserted: [temporary]))
-        for _ in 0..<1 {
-            let update = ObjectIDChanges(updated: [temporary])
-            #expect(await first.next() == update)
-            #expect(await second.next() == update)
-        }
+        let update = ObjectIDChanges(updated: [temporary])
+        #expect(await first.next() == update)
+        #expect(await second.next() == update)
         let deletion = ObjectIDChanges(deleted: [temporary])
         #expect(await first.next() == deletion)
         #expect(await second.next() == deletion)
@@ -64,6 +62,53 @@ import Testing
         try await parent.perform { try $0.save() }
         #expect(await stored.next() == ObjectIDChanges(inserted: [emma.objectID]))
         #expect(await parentSaves.next() == ObjectIDChanges(inserted: [emma.objectID]))
+    }
+
+    @Test func aConfinedContextIsFollowedFromElsewhere() async throws {
+        let background = PrivateQueueContext(coordinator: stack.coordinator)
+        let changes = background.changes
+        let saves = background.saves
+        let writer = Task {
+            for number in 0..<3 {
+                try await background.perform { context in
+                    let book = try context.insertObject(entityName: "Book")
+                    book["title"] = .string("\(number)")
+                }
+            }
+            try await background.perform { try $0.save() }
+        }
+        var inserted = 0
+        for await change in changes {
+            #expect(change.inserted.count == 1 && change.updated.isEmpty)
+            inserted += 1
+            if inserted == 3 { break }
+        }
+        var iterator = saves.makeAsyncIterator()
+        let saved = try #require(await iterator.next())
+        try await writer.value
+        #expect(saved.inserted.count == 3)
+        #expect(saved.inserted.allSatisfy { !$0.isTemporary })
+    }
+
+    @Test func aMergeIsAChangeOfTheContextThatMerges() async throws {
+        let context = stack.mainContext()
+        let emma = try book("Emma", context)
+        try context.save()
+        let id = emma.objectID
+        let background = PrivateQueueContext(coordinator: stack.coordinator)
+        // Held there, so that there is something to refresh.
+        await background.perform {
+            $0.retainsRegisteredObjects = true
+            _ = $0.object(with: id).string("title")
+        }
+        var changes = background.changes.makeAsyncIterator()
+        var handle = MainQueueContext(context).saves.makeAsyncIterator()
+        emma["year"] = 1815
+        try context.save()
+        let saved = try #require(await handle.next())
+        #expect(saved == ObjectIDChanges(updated: [id]))
+        await background.perform { $0.mergeChanges(from: saved) }
+        #expect(await changes.next() == ObjectIDChanges(refreshed: [id]))
     }
 
     @Test func aResetInvalidatesWhatWasThere() async throws {

@@ -252,6 +252,66 @@ private final class NotificationLog: @unchecked Sendable {
         #expect(log.take() == ["change !Changed"])
     }
 
+    @Test func anAutomaticMergeIsPostedInEveryContextThatMerges() async throws {
+        let context = stack.mainContext()
+        context.automaticallyMergesChangesFromParent = true
+        let child = ManagedObjectContext.mainQueue(parent: context)
+        let emma = try book("Emma", context)
+        try context.save()
+        let inChild = child.object(with: emma.objectID)
+        #expect(inChild.string("title") == "Emma")
+        let log = NotificationLog(context)
+        let childLog = NotificationLog(child)
+        defer {
+            log.stop()
+            childLog.stop()
+        }
+        let id = emma.objectID
+        let background = PrivateQueueContext(coordinator: stack.coordinator)
+        var changes = context.changes.makeAsyncIterator()
+        try await background.perform { context in
+            context.object(with: id)["title"] = "Changed"
+            try context.save()
+        }
+        _ = await changes.next()
+        #expect(log.take() == ["change ^Changed", "mergeIDs ~Book/p1"])
+        ManagedObjectContext.mergeChanges(
+            fromRemoteContextSave: ObjectIDChanges(updated: [id]),
+            into: [MainQueueContext(context), MainQueueContext(child)])
+        #expect(log.take() == ["change ^Changed", "mergeIDs ~Book/p1"])
+        #expect(childLog.take() == ["change ^Changed", "mergeIDs ~Book/p1"])
+        context.mergeChanges(from: ObjectIDChanges())
+        #expect(log.take() == ["mergeIDs"])
+    }
+
+    @Test func whatAMergePolicyDecidesIsAnEventWithinTheSave() throws {
+        let context = stack.mainContext()
+        let emma = try book("Emma", context)
+        let other = try book("Other", context)
+        try context.save()
+        let elsewhere = stack.mainContext()
+        elsewhere.object(with: emma.objectID)["title"] = "Theirs"
+        elsewhere.delete(elsewhere.object(with: other.objectID))
+        try elsewhere.save()
+        context.mergePolicy = .rollback
+        emma["title"] = "Ours"
+        context.processPendingChanges()
+        let log = NotificationLog(context)
+        defer { log.stop() }
+        try context.save()
+        #expect(log.take() == ["willSave", "change ^Theirs", "save", "saveIDs"])
+        emma["title"] = "Again"
+        other["title"] = "Lost"
+        let new = try book("New", context)
+        try context.save()
+        #expect(
+            log.take() == [
+                "change +New ~Again ~Lost", "willSave", "change -? ^Again ^New",
+                "save +New ~Again", "saveIDs +Book/p3 ~Book/p1",
+            ])
+        withExtendedLifetime(new) {}
+    }
+
     @Test func aChildsSaveIsAnEventOfItsParentOnItsQueue() throws {
         let parent = PrivateQueueContext(coordinator: stack.coordinator)
         let child = ManagedObjectContext.mainQueue(parent: parent)
@@ -347,6 +407,27 @@ private final class NotificationLog: @unchecked Sendable {
         try context.save()
         #expect(log.take() == ["change ~Emma", "willSave", "save ~Emma", "saveIDs ~Book/p1"])
         #expect(try stack.stored("Book", "year") == ["integer(1815)"])
+    }
+
+    @Test func anObserverMaySaveWhatAMergePolicyDecided() throws {
+        let context = stack.mainContext()
+        let emma = try book("Emma", context)
+        try context.save()
+        let elsewhere = stack.mainContext()
+        elsewhere.object(with: emma.objectID)["title"] = "Theirs"
+        try elsewhere.save()
+        context.mergePolicy = .mergeByPropertyObjectTrump
+        emma["title"] = "Ours"
+        let log = NotificationLog(context)
+        defer { log.stop() }
+        log.onLine = { line in
+            if line == "change ^Ours" { #expect(throws: Never.self) { try context.save() } }
+        }
+        try context.save()
+        #expect(!context.hasChanges)
+        #expect(try stack.stored("Book", "title") == ["\(AttributeValue.string("Ours"))"])
+        #expect(log.take().filter { $0 == "save ~Ours" }.count == 1)
+        withExtendedLifetime(emma) {}
     }
 
     @Test func anObserverOfDidSaveMaySaveAgain() throws {

@@ -2,22 +2,7 @@ import Foundation
 import Observation
 import Quire
 import QuireTestSupport
-import Synchronization
 import Testing
-
-/// Tells whether a change was seen that `read` depends on.
-private final class Watch: Sendable {
-    private let count = Atomic<Int>(0)
-
-    init(_ read: () -> Void) {
-        withObservationTracking(read) { [self] in
-            count.wrappingAdd(1, ordering: .relaxed)
-        }
-    }
-
-    var sawChange: Bool { count.load(ordering: .relaxed) == 1 }
-    var sawNothing: Bool { count.load(ordering: .relaxed) == 0 }
-}
 
 @MainActor @Suite struct ObservationTests {
     let stack: TestStack
