@@ -83,7 +83,9 @@ import Testing
 
     @Test func optionalAttributesComeAndGo() throws {
         let stack = try TestStack(ManagedObjectModel(classes: [Everything.self]))
-        let object = Everything(in: stack.mainContext())
+        let context = stack.mainContext()
+        defer { withExtendedLifetime(context) {} }
+        let object = Everything(in: context)
         func set(
             _ int: Int?, _ double: Double?, _ string: String?, _ boolean: Bool?, _ date: Date?,
             _ data: Data?, _ uuid: UUID?, _ url: URL?

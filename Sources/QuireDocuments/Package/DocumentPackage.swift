@@ -78,6 +78,7 @@ public final class DocumentPackage: Sendable {
             return DocumentPackage(layout: layout, store: store, lock: nil)
         }
         let lock = try DocumentLock.acquire(for: layout)
+        options.isOnlyWriter = true
         let store = try SQLiteStore.open(at: layout.store, model: model, options: options)
         let package = DocumentPackage(layout: layout, store: store, lock: lock)
         do {

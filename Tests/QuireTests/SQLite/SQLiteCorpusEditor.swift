@@ -171,6 +171,7 @@ struct SQLiteCorpusEditor {
             set.deleted.append(ObjectDeletion(objectID: id, version: row.version))
             deleted.insert(id)
         }
+        set.updated = try cutsOfOldRows()
         for entity in layout.entities where !entity.isAbstract {
             guard let id = new[entity.number]?.last, let row = try store.row(for: id) else {
                 continue
@@ -198,6 +199,27 @@ struct SQLiteCorpusEditor {
             set.updated.append(change)
         }
         try store.save(set)
+    }
+
+    /// Some stores have rows that led to objects which were not there, until these got their keys.
+    private func cutsOfOldRows() throws -> [ObjectChange] {
+        var changes: [ManagedObjectID: ObjectChange] = [:]
+        let new = Set(self.new.values.joined())
+        for id in deleted {
+            for relationship in layout.entity(number: id.entityNumber).relationships {
+                guard let slot = layout.inverse(of: relationship)?.slot, relationship.isToMany
+                else { continue }
+                for row in try store.relatedRows(of: id, through: relationship)
+                where !new.contains(row.objectID) {
+                    let change = ObjectChange(
+                        objectID: row.objectID, entity: row.entity, version: row.version,
+                        values: ContiguousArray(repeating: .null, count: row.entity.slots.count),
+                        changedSlots: SlotMask())
+                    changes[row.objectID, default: change].changedSlots.insert(slot)
+                }
+            }
+        }
+        return changes.values.sorted { $0.objectID.bits < $1.objectID.bits }
     }
 
     // MARK: - Checking

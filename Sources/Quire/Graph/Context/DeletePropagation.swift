@@ -54,13 +54,13 @@ extension ManagedObjectContext {
         if deletedUnsaved.isEmpty { return }
         let gone = deletedUnsaved.filter { $0.state.isDisjoint(with: [.live, .persisted]) }
         deletedUnsaved = []
-        dropUnsavedReferences(to: gone)
+        dropUnsavedReferences(to: gone.map(\.objectID))
     }
 
     /// Takes objects out of relationships without inverse that unsaved changes have put them into.
-    func dropUnsavedReferences(to objects: [ManagedObject]) {
-        if objects.isEmpty || !layout.hasRelationshipsWithoutInverse { return }
-        let gone = Set(objects.map(\.objectID))
+    func dropUnsavedReferences(to ids: [ManagedObjectID]) {
+        if ids.isEmpty || !layout.hasRelationshipsWithoutInverse { return }
+        let gone = Set(ids)
         for object in tracked where object.state.contains(.live) {
             guard let edits = object.edits else { continue }
             for relationship in object.entity.relationships where relationship.inverseIndex == nil {

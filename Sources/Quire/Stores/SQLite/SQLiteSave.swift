@@ -96,7 +96,7 @@ struct SQLiteSave {
     /// Records the keys of new objects although they are not saved. While conflicts are resolved objects are read,
     /// which must not turn out to have the same ones.
     private func claimPrimaryKeys() throws {
-        if changes.inserted.isEmpty { return }
+        if changes.inserted.isEmpty || store.options.isOnlyWriter { return }
         do {
             try connection.execute("BEGIN IMMEDIATE")
             let greatest = try checkPrimaryKeys()

@@ -167,7 +167,7 @@ public final class SQLiteStore: PersistentStore {
             primaryKeys.withLock { $0.learn(greatest, root: root) }
         }
         let keys =
-            durably
+            durably && !options.isOnlyWriter
             ? try durablePrimaryKeys(root: root, count: count)
             : try primaryKeys.withLock { try $0.reserve(root: root, count: count) }
         return keys.map {
