@@ -69,6 +69,7 @@ public struct ManagedObjectID: Sendable {
 
 extension ManagedObjectID: Hashable, CustomStringConvertible {
     /// Whether both identify the same object. Identifiers read from the same store opened twice are equal.
+    /// Temporary ones are unique in the process.
     @inlinable public static func == (left: ManagedObjectID, right: ManagedObjectID) -> Bool {
         left.bits == right.bits
             && (left.store === right.store || left.isTemporary

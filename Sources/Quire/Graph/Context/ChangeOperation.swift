@@ -85,7 +85,7 @@ extension ManagedObjectContext {
         guard present != order, present.count == order.count else { return }
         object.realize()  // The order is part of the row's version.
         let edits = object.editsForRelationships()
-        if object.beginsStep(edits) {
+        if object.beginsStep(edits), !edits.eventSteps.endsWithReordering(of: toMany) {
             edits.eventSteps.append(.reordered(toMany: toMany, from: present))
         }
         edits.toMany[toMany].reorder(order)
@@ -204,7 +204,9 @@ extension ManagedObjectContext {
 
     /// What an identifier in a log has become by saves since.
     func permanentIDIfAny(for id: ManagedObjectID) -> ManagedObjectID {
-        id.isTemporary ? undoIdentifiers[id.bits] ?? id : id
+        var id = id
+        while id.isTemporary, let next = undoIdentifiers[id.bits] { id = next }
+        return id
     }
 }
 

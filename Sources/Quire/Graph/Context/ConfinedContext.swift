@@ -223,14 +223,6 @@ extension ConfinedContext: ObjectSource {
         try performForChild { try $0.count(for: request) }
     }
 
-    func row(for objectID: ManagedObjectID) throws -> ObjectSnapshot? {
-        try performForChild { try $0.row(for: objectID) }
-    }
-
-    func rows(for objectIDs: [ManagedObjectID]) throws -> RowSet {
-        try performForChild { try $0.rows(for: objectIDs) }
-    }
-
     func relatedRows(
         of objectID: ManagedObjectID, through relationship: EntityLayout.Relationship
     ) throws -> RowSet {
@@ -252,7 +244,7 @@ extension ConfinedContext: ObjectSource {
         try performForChild { $0.apply(changes) }
     }
 
-    private func performForChild<Result>(
+    func performForChild<Result>(
         _ body: (ManagedObjectContext) throws -> sending Result
     ) throws -> sending Result {
         try performAndWait { context in

@@ -15,6 +15,11 @@ extension ManagedObjectContext {
             "\(object) belongs to another context and cannot be deleted here.")
         checkMayChangeGraph()
         if layout.hasSubclasses { prepareForDeletion(of: object) }
+        deleteByRules(object)
+    }
+
+    /// Deletes an object and what its delete rules take along, which have been told of it.
+    func deleteByRules(_ object: ManagedObject) {
         var pending = [object]
         while let next = pending.popLast() {
             guard next.state.contains(.live) else { continue }

@@ -41,6 +41,9 @@ struct IdentityMap: ~Copyable {
         return nil
     }
 
+    /// Whether there is no object.
+    var isEmpty: Bool { count == 0 }
+
     /// Puts an object in. There must be none for the key.
     mutating func insert(_ object: ManagedObject, for key: UInt64) {
         if (count + 1) * 4 > (mask + 1) * 3 { grow() }
@@ -58,11 +61,10 @@ struct IdentityMap: ~Copyable {
     mutating func remove(_ key: UInt64, _ object: ManagedObject) {
         var index = home(of: key)
         while let found = entries[index].object {
-            if entries[index].key == key {
-                if found.toOpaque() == Unmanaged.passUnretained(object).toOpaque() {
-                    remove(at: index)
-                }
-                return
+            if entries[index].key == key,
+                found.toOpaque() == Unmanaged.passUnretained(object).toOpaque()
+            {
+                return remove(at: index)
             }
             index = (index + 1) & mask
         }

@@ -32,19 +32,20 @@ extension ManagedObjectContext {
         return try PendingChangeOverlay(context: self, request: request).rows()
     }
 
-    /// The row of an object as this context sees it.
-    func row(for objectID: ManagedObjectID) throws -> ObjectSnapshot? {
+    /// The row of an object as this context sees it. One that the coordinator has kept will do if it is not older.
+    func row(for objectID: ManagedObjectID, maximumAge: Double) throws -> ObjectSnapshot? {
         guard let object = identityMap.find(objectID.bits) else {
-            return try source.row(for: objectID)
+            return try source.row(for: objectID, maximumAge: maximumAge)
         }
         if isGone(object) { return nil }
         if hasOwnValues(object) { return try rowSet(of: [object]).first }
         if let snapshot = object.snapshot, !object.state.contains(.savedHere) { return snapshot }
-        return try source.row(for: objectID)
+        return try source.row(for: objectID, maximumAge: maximumAge)
     }
 
-    /// The rows of objects of one entity hierarchy as this context sees them, in any order.
-    func rows(for objectIDs: [ManagedObjectID]) throws -> RowSet {
+    /// The rows of objects as this context sees them, in any order. Those that the coordinator has kept will do if they
+    /// are not older.
+    func rows(for objectIDs: [ManagedObjectID], maximumAge: Double) throws -> RowSet {
         var own: [ManagedObject] = []
         var others: [ManagedObjectID] = []
         for id in objectIDs {
@@ -53,12 +54,15 @@ extension ManagedObjectContext {
                 continue
             }
             if isGone(object) { continue }
-            if hasOwnValues(object) { own.append(object) } else { others.append(id) }
+            // For a fault of a child an object in memory is as good as its row, as in row(for:maximumAge:).
+            let isShown =
+                maximumAge != 0 && object.chunk != nil && !object.state.contains(.savedHere)
+            if isShown || hasOwnValues(object) { own.append(object) } else { others.append(id) }
         }
-        if own.isEmpty { return try source.rows(for: others) }
+        if own.isEmpty { return try source.rows(for: others, maximumAge: maximumAge) }
         let packed = try rowSet(of: own)
         if others.isEmpty { return packed }
-        let found = try source.rows(for: others)
+        let found = try source.rows(for: others, maximumAge: maximumAge)
         return found.arranged(
             found.indices.map { .own($0) } + packed.indices.map { .other($0) }, with: packed)
     }
@@ -109,13 +113,13 @@ extension ManagedObjectContext {
     }
 
     /// Whether an object is deleted here, or known to be nowhere.
-    private func isGone(_ object: ManagedObject) -> Bool {
+    func isGone(_ object: ManagedObject) -> Bool {
         !object.state.contains(.live)
             || (object.isInaccessible && !object.state.contains(.persisted))
     }
 
     /// Whether the object has values that are not in its row.
-    private func hasOwnValues(_ object: ManagedObject) -> Bool {
+    func hasOwnValues(_ object: ManagedObject) -> Bool {
         object.edits.map { !$0.own.isEmpty } ?? false
     }
 

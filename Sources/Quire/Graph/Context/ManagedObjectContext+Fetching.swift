@@ -6,7 +6,52 @@ extension ManagedObjectContext {
     /// - Throws: ``QuireError`` with code `unknownEntity`, `unknownKey`, `invalidQuery` or `storeUnavailable`.
     public func fetch(_ request: FetchRequest) throws -> FetchedObjects {
         checkQueue()
-        return FetchedObjects(rows: try rows(matching: request), context: self)
+        let keyPaths = try prefetchPaths(of: request)
+        guard request.fetchBatchSize > 0 || (!request.includesPropertyValues && keyPaths.isEmpty)
+        else {
+            let rows = try rows(matching: request)
+            return FetchedObjects(
+                results: try FetchResults(
+                    rows: rows, keyPaths: keyPaths,
+                    newObjects: newObjects(rows.indices.lazy.map(rows.identifierBits), request),
+                    context: self))
+        }
+        let identifiers = try objectIDs(matching: request).bits
+        return FetchedObjects(
+            results: FetchResults(
+                identifiers: identifiers, batchSize: max(request.fetchBatchSize, 0),
+                keyPaths: keyPaths, newObjects: newObjects(identifiers, request), context: self))
+    }
+
+    /// The new objects that a request has found.
+    private func newObjects(
+        _ identifiers: some Sequence<UInt64>, _ request: FetchRequest
+    ) -> [UInt64: ManagedObject] {
+        var result: [UInt64: ManagedObject] = [:]
+        guard overlayIsNeeded(for: request) else { return result }
+        for bits in identifiers where bits >> 63 == 1 {
+            if let object = identityMap.find(bits), object.isInserted { result[bits] = object }
+        }
+        return result
+    }
+
+    private func prefetchPaths(of request: FetchRequest) throws -> [QueryKeyPath] {
+        if request.relationshipKeyPathsForPrefetching.isEmpty { return [] }
+        let entity = try layout.requireEntity(named: request.entityName)
+        return try request.relationshipKeyPathsForPrefetching.map { text in
+            let keys = text.split(separator: ".").map(String.init)
+            let path = try QueryKeyPath(keys, from: entity, in: layout)
+            guard case .object = path.end, !path.steps.isEmpty,
+                !path.steps.contains(where: { $0.relationship.description.isTransient })
+            else {
+                throw QuireError(
+                    .invalidQuery,
+                    "“\(text)” of \(entity.name) cannot be prefetched: it must lead through relationships "
+                        + "that the store keeps, and nothing else.",
+                    subject: .init(entity: entity.name, property: text))
+            }
+            return path
+        }
     }
 
     /// The number of objects that a request finds, unsaved changes included.
@@ -33,7 +78,9 @@ extension ManagedObjectContext {
                 && (objectID.isTemporary || objectID.store === storeIdentity
                     || objectID.store.uuid == storeIdentity.uuid),
             "\(objectID) is not an object of this context's store.")
-        return makeObject(objectID, layout.entity(number: objectID.entityNumber))
+        let object = makeObject(objectID, layout.entity(number: objectID.entityNumber))
+        if !prefetches.isEmpty, let row = prefetchedRow(objectID.bits) { object.adopt(row) }
+        return object
     }
 
     /// The object of an identifier, read if the context has not got it.
@@ -158,6 +205,13 @@ extension ManagedObjectContext {
     func objectID(bits: UInt64) -> ManagedObjectID {
         ManagedObjectID(
             bits: bits, store: bits >> 63 == 1 ? temporaryIdentity : storeIdentity)
+    }
+
+    /// The row for a fault: one that was read ahead, one read with its neighbours, or its own.
+    func rowForFault(of object: ManagedObject) throws -> ObjectSnapshot? {
+        if !prefetches.isEmpty, let row = prefetchedRow(object.objectID.bits) { return row }
+        if try !neighbours.isEmpty && realizeWithNeighbours(object) { return object.snapshot }
+        return try source.row(for: object.objectID, maximumAge: stalenessInterval)
     }
 
     /// The rows of the objects in an object's to-many relationship, read from the source.

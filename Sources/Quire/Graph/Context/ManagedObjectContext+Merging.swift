@@ -16,6 +16,7 @@ extension ManagedObjectContext {
     /// - Complexity: O(*n*) in the identifiers, and one query for those objects that have unsaved changes here.
     public func mergeChanges(from changes: ObjectIDChanges) {
         processPendingChanges()
+        forgetRows(concernedBy: changes)
         undoNeedsRepair = undoManager != nil
         undoManager?.disableUndoRegistration()
         var event = EventChanges()
@@ -69,6 +70,13 @@ extension ManagedObjectContext {
 
     // MARK: Steps
 
+    /// Rows that fetch results hold, and those that the coordinator has kept, are older than what was saved.
+    private func forgetRows(concernedBy changes: ObjectIDChanges) {
+        let ids = changes.updated + changes.deleted + changes.refreshed + changes.invalidated
+        for id in ids { outdatedRows.note(id.bits) }
+        source.forgetRows(of: ids)
+    }
+
     private func isSaved(_ object: ManagedObject) -> Bool { object.state.contains(.persisted) }
 
     private func isKnownStore(_ id: ManagedObjectID) -> Bool {
@@ -95,6 +103,7 @@ extension ManagedObjectContext {
             for (toMany, index) in object.entity.toManyRelationships.enumerated() {
                 let relationship = object.entity.relationships[index]
                 let destination = layout.destination(of: relationship)
+                outdatedRows.note(object.objectID.bits)
                 if numbers.contains(where: destination.subtree.contains) {
                     object.rebaseContents(of: relationship, toMany)
                 }

@@ -38,6 +38,8 @@ extension ManagedObjectContext {
     /// - Complexity: O(*n*) in the objects that the context has; one query for those with changes.
     public func refreshAllObjects() {
         processPendingChanges()
+        outdatedRows.noteAll()
+        source.forgetRows(of: nil)
         undoNeedsRepair = undoManager != nil
         var event = EventChanges()
         event.refreshed = refresh(Array(registeredObjects))
@@ -146,6 +148,7 @@ extension ManagedObject {
     /// Puts a newer row under the object's unsaved changes.
     final func rebase(onto row: ObjectSnapshot) {
         guard row.entity === entity else { return }
+        context?.outdatedRows.note(objectID.bits)
         chunk = row.chunk
         rowOffset = UInt32(truncatingIfNeeded: row.offset)
         version = row.version

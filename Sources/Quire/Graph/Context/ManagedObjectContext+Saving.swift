@@ -6,6 +6,11 @@ extension ManagedObjectContext {
     /// Either every change is saved or none is. If anything fails the context keeps its changes; new objects
     /// may have permanent identifiers by then.
     ///
+    /// If others have saved the same objects since they were read here, or values that must be unique are not, the
+    /// ``mergePolicy`` decides. One that resolves conflicts changes objects of this context, and stays done if the
+    /// save then fails for another reason. What could be undone is forgotten if relationships, insertions or
+    /// deletions were in conflict.
+    ///
     /// ```swift
     /// let book = try context.insertObject(entityName: "Book")
     /// book["title"] = "Emma"
@@ -14,7 +19,8 @@ extension ManagedObjectContext {
     ///
     /// - Complexity: O(*n*) in changed objects; one transaction. Saving to a parent touches no file.
     /// - Throws: ``QuireError`` with code `validation`, `deleteDenied`, `mergeConflict`,
-    ///   `constraintConflict`, `outOfSpace`, `readOnly` or `storeUnavailable`.
+    ///   `constraintConflict`, `outOfSpace`, `readOnly` or `storeUnavailable`. Conflicts are listed in
+    ///   ``QuireError/mergeConflicts`` and ``QuireError/constraintConflicts``.
     public func save() throws {
         processPendingChanges()
         guard hasChanges else {
@@ -24,11 +30,9 @@ extension ManagedObjectContext {
         try callWillSave()
         try validatePendingChanges()
         let inserted = insertedObjects
-        try obtainPermanentIDs(for: inserted)
-        try checkReferences()
-        let changes = collectChanges(insertedCount: inserted.count)
+        try assignPermanentIDs(to: inserted)
+        try saveResolvingConflicts(inserted)
         let saved = hasSaveListeners ? pendingObjectIDChanges : nil
-        if !changes.isEmpty { try source.save(changes) }
         let told = objectsToTellOfSave()
         didSave()
         if let saved { tellSaveListeners(saved) }
@@ -40,6 +44,11 @@ extension ManagedObjectContext {
     /// - Throws: ``QuireError`` with code `storeUnavailable`.
     public func obtainPermanentIDs(for objects: [ManagedObject]) throws {
         checkQueue()
+        try assignPermanentIDs(to: objects)
+        for object in objects where object.isInserted { sharedIDs.insert(object.objectID.bits) }
+    }
+
+    func assignPermanentIDs(to objects: [ManagedObject]) throws {
         var groups: [(entity: EntityLayout, objects: [ManagedObject])] = []
         for object in objects where object.objectID.isTemporary && object.context === self {
             // Most often the last group's entity again: programs insert objects kind by kind, or a few kinds.
@@ -51,9 +60,7 @@ extension ManagedObjectContext {
         }
         if groups.isEmpty { return }
         // All identifiers are at hand before any object changes.
-        let reserved = try groups.map {
-            try source.reserveObjectIDs(for: $0.entity, count: $0.objects.count)
-        }
+        let reserved = try groups.map { try freeIDs(of: $0.entity, count: $0.objects.count) }
         var replaced: ContiguousArray<(temporary: UInt64, permanent: ManagedObjectID)> = []
         replaced.reserveCapacity(objects.count)
         for (group, ids) in zip(groups, reserved) {
@@ -71,15 +78,35 @@ extension ManagedObjectContext {
                 identityMap.find($0.bits)?.objectID ?? $0
             }
         }
-        for pair in replaced { identityMap.remove(pair.temporary) }
+        if !fetchedPropertyValues.isEmpty { replaceIDsInFetchedProperties() }
+        for pair in replaced {
+            identityMap.remove(pair.temporary)
+            outdatedRows.note(pair.temporary)
+        }
         undoIdentifiers.add(replaced, hasUnfinishedLog: hasUnfinishedLog)
     }
 
+    /// Identifiers that no object here has. Rows that another process has added may have some that are reserved:
+    /// the store finds that out when they are saved, but such a row may have been read here before.
+    private func freeIDs(of entity: EntityLayout, count: Int) throws -> [ManagedObjectID] {
+        var free: [ManagedObjectID] = []
+        while true {
+            let ids = try source.reserveObjectIDs(for: entity, count: count - free.count)
+            if free.isEmpty && !ids.contains(where: { identityMap.find($0.bits) != nil }) {
+                return ids
+            }
+            free += ids.filter { identityMap.find($0.bits) == nil }
+            if free.count == count || ids.isEmpty { return free }
+        }
+    }
+
     /// Refuses to save references to objects that have no identifier but a temporary one of nobody's.
-    private func checkReferences() throws {
+    func checkReferences() throws {
         var failures: [QuireError] = []
         func check(_ id: ManagedObjectID, _ object: ManagedObject, _ property: String) throws {
-            guard id.isTemporary, try row(for: id) == nil else { return }
+            guard id.isTemporary, try row(for: id, maximumAge: stalenessInterval) == nil else {
+                return
+            }
             failures.append(
                 QuireError(
                     .validation,
@@ -108,7 +135,7 @@ extension ManagedObjectContext {
 
     // MARK: Collecting
 
-    private func collectChanges(insertedCount: Int) -> ChangeSet {
+    func collectChanges(insertedCount: Int) -> ChangeSet {
         var changes = ChangeSet()
         changes.inserted.reserveCapacity(insertedCount)
         changes.records = pendingRecords
@@ -173,6 +200,7 @@ extension ManagedObjectContext {
 
     private func didSave() {
         for object in tracked {
+            outdatedRows.note(object.objectID.bits)
             object.state.remove(.tracked)
             if object.state.contains(.live) {
                 if !object.state.contains(.persisted) {

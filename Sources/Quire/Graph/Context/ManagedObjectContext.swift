@@ -60,6 +60,14 @@ public final class ManagedObjectContext {
     }
     /// The undo manager again, for the check that every change makes.
     @exclusivity(unchecked) private var changeLogger: UndoManager?
+    /// What a save does about objects that others have changed meanwhile; ``MergePolicy/error`` at first.
+    public var mergePolicy = MergePolicy.error
+    /// How old, in seconds, the values may be that a fault gets without asking the store: those which the coordinator
+    /// has kept since it read them last. Negative, the usual: of any age. 0: none, so that every fault asks.
+    ///
+    /// See ``PersistentStoreCoordinator`` for when kept values can be out of date. Values that objects have already,
+    /// and what fetches find, have nothing to do with it.
+    public var stalenessInterval: Double = -1
     /// The error of the last fault that could not be read; see ``ManagedObject``.
     public internal(set) var lastFaultError: QuireError?
 
@@ -102,10 +110,21 @@ public final class ManagedObjectContext {
     /// asking it stop the program; ``ManagedObject/isInaccessible`` tells it apart.
     public var shouldDeleteInaccessibleFaults = true
     @exclusivity(unchecked) var identityMap = IdentityMap()
+    /// Which rows in fetch results must not make objects any more.
+    @exclusivity(unchecked) var outdatedRows = OutdatedRows()
+    /// What fetches whose results are held have read ahead; each takes itself out.
+    @exclusivity(unchecked) var prefetches: ContiguousArray<Unmanaged<PrefetchedObjects>> = []
+    /// The members of the to-many relationship whose objects were asked for last, which are read together.
+    @exclusivity(unchecked) var neighbours: OrderedSet<ManagedObjectID> = []
+    /// What fetched properties have found, by the identifiers of their objects.
+    @exclusivity(unchecked) var fetchedPropertyValues: [UInt64: [String: [ManagedObjectID]]] = [:]
     /// Changed objects, in the order they were first changed. Retains them.
     @exclusivity(unchecked) var tracked: ContiguousArray<ManagedObject> = []
     /// What takes back the changes of the present user event.
     @exclusivity(unchecked) private(set) var eventLog: [ChangeOperation] = []
+    /// How long ``eventLog`` may grow before it is looked through for steps that others make void.
+    @exclusivity(unchecked) private var logLimit = ManagedObjectContext.leastLogLimit
+    private static let leastLogLimit = 1024
     /// The objects that the present user event has changed, in the order of their first change.
     @exclusivity(unchecked) private var eventObjects: ContiguousArray<ManagedObject> = []
     private var isEndingEvent = false
@@ -124,6 +143,8 @@ public final class ManagedObjectContext {
     /// Whether the present user event is logged for undo.
     private var eventIsLogged = false
     var hasUnfinishedLog: Bool { !eventLog.isEmpty }
+    /// The permanent identifiers of new objects that somebody may know before they are saved.
+    var sharedIDs: Set<UInt64> = []
     /// What the next save records beside the objects.
     var pendingRecords: [String: String?] = [:]
     private static let temporarySerial = Atomic<UInt64>(0)
@@ -189,7 +210,17 @@ public final class ManagedObjectContext {
     @inline(__always)
     var logsChanges: Bool { changeLogger?.isUndoRegistrationEnabled == true }
 
-    func log(_ operation: ChangeOperation) { eventLog.append(operation) }
+    func log(_ operation: ChangeOperation) {
+        eventLog.append(operation)
+        if eventLog.count >= logLimit { compactLog() }
+    }
+
+    /// Has a long event cost no more memory than what it changes, however often.
+    @inline(never)
+    private func compactLog() {
+        if eventLog.count > 8 * eventObjects.count { eventLog.dropOverwritten() }
+        logLimit = max(Self.leastLogLimit, 2 * eventLog.count)
+    }
 
     /// Counts an object among the changed ones, and among those that the user event has changed. `wasLive`
     /// tells whether it was live before this change, if the change is about that.
@@ -282,7 +313,7 @@ public final class ManagedObjectContext {
     }
 
     /// What the user event did to objects; afterwards the next one begins.
-    private func takeEventChanges() -> EventChanges {
+    func takeEventChanges() -> EventChanges {
         var changes = EventChanges()
         for object in eventObjects {
             switch (object.state.contains(.wasLive), object.state.contains(.live)) {
@@ -318,6 +349,7 @@ public final class ManagedObjectContext {
         guard !eventLog.isEmpty else { return }
         let log = ChangeLog(eventLog, number: undoIdentifiers.addLog(), context: self)
         eventLog = []
+        logLimit = Self.leastLogLimit
         undoManager?.registerUndo(withTarget: self) { $0.restore(log.operations) }
     }
 
@@ -383,13 +415,16 @@ public final class ManagedObjectContext {
                 "\(entity.name) is abstract; insert an object of one of its sub-entities.",
                 subject: .init(entity: entity.name))
         }
-        let serial = Self.temporarySerial.wrappingAdd(1, ordering: .relaxed).newValue
-        let id = ManagedObjectID(
-            temporaryOf: entity.number, serial: serial, model: temporaryIdentity)
         return ObjectPlace(
-            objectID: id, entity: entity, context: self,
+            objectID: newTemporaryID(of: entity), entity: entity, context: self,
             state: unguarded.union(
                 entity.objectClass == nil ? [.live, .realized] : [.live, .realized, .hasHooks]))
+    }
+
+    func newTemporaryID(of entity: EntityLayout) -> ManagedObjectID {
+        let serial = Self.temporarySerial.wrappingAdd(1, ordering: .relaxed).newValue
+        return ManagedObjectID(
+            temporaryOf: entity.number, serial: serial, model: temporaryIdentity)
     }
 
     /// Counts a new object among the context's.
@@ -418,6 +453,7 @@ public final class ManagedObjectContext {
         let lost = saveListeners.isEmpty ? nil : pendingObjectIDChanges
         let objects = tracked
         for object in objects {
+            outdatedRows.note(object.objectID.bits)
             object.state.remove(.tracked)
             if object.state.contains(.persisted) {
                 object.state.insert(.live)
@@ -450,6 +486,10 @@ public final class ManagedObjectContext {
         var objects: [ManagedObject] = []
         identityMap.forEach { objects.append($0) }
         for object in objects { detach(object) }
+        outdatedRows.noteAll()
+        source.forgetRows(of: nil)
+        neighbours = []
+        fetchedPropertyValues = [:]
         tracked.removeAll()
         undoIdentifiers.removeAll()
         permanentIDs = [:]
@@ -467,7 +507,10 @@ public final class ManagedObjectContext {
 
     /// Takes an object that is being freed out of the identity map.
     @inline(__always)
-    func forget(_ object: ManagedObject) { identityMap.remove(object.objectID.bits, object) }
+    func forget(_ object: ManagedObject) {
+        identityMap.remove(object.objectID.bits, object)
+        if !fetchedPropertyValues.isEmpty { fetchedPropertyValues[object.objectID.bits] = nil }
+    }
 
     func reportFault(_ error: any Error) {
         let error =

@@ -90,6 +90,11 @@ open class ManagedObject: EntityClass {
 
     deinit { context?.forget(self) }
 
+    /// What the class says of its entity; `nil` here. The macro `@Entity` overrides it.
+    open class var entityDeclaration: EntityDeclaration? { nil }
+    /// `ManagedObject` itself.
+    public static var plainClass: any EntityClass.Type { ManagedObject.self }
+
     // MARK: Life cycle
 
     // Overridden in subclasses; the context does not call them for objects of this very class.
@@ -268,7 +273,7 @@ extension ManagedObject {
         }
         context.checkQueue()
         do {
-            if let snapshot = try context.source.row(for: objectID), snapshot.entity === entity {
+            if let snapshot = try context.rowForFault(of: self), snapshot.entity === entity {
                 adopt(snapshot)
                 return
             }
@@ -288,6 +293,7 @@ extension ManagedObject {
     final func turnIntoFault() {
         let tells = state.isSuperset(of: [.hasHooks, .realized])
         if tells { willTurnIntoFault() }
+        context?.forgetRows(of: self)
         chunk = nil
         edits = nil
         state.subtract([.realized, .inaccessible, .savedHere])

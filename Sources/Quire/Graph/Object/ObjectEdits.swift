@@ -68,6 +68,14 @@ final class ObjectEdits {
         for index in toMany.indices { toMany[index].rollBack() }
     }
 
+    /// Replaces identifiers of any kind in slots that may hold some, and in to-many relationships.
+    func replaceEveryID(in slots: [Int], _ replacement: (ManagedObjectID) -> ManagedObjectID) {
+        for slot in slots {
+            if case .objectID(let id) = values[slot] { values[slot] = .objectID(replacement(id)) }
+        }
+        for index in toMany.indices { toMany[index].replaceEveryID(replacement) }
+    }
+
     /// Replaces temporary identifiers in slots that may hold some, and in to-many relationships.
     func replaceIDs(in slots: [Int], _ replacement: (ManagedObjectID) -> ManagedObjectID) {
         for slot in slots {

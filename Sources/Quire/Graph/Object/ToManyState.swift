@@ -112,6 +112,12 @@ struct ToManyState {
         commit()
     }
 
+    /// Replaces identifiers of any kind.
+    mutating func replaceEveryID(_ replacement: (ManagedObjectID) -> ManagedObjectID) {
+        members = members.map { OrderedSet($0.map(replacement)) }
+        added = OrderedSet(added.map(replacement))
+    }
+
     /// Replaces temporary identifiers.
     mutating func replaceIDs(_ replacement: (ManagedObjectID) -> ManagedObjectID) {
         func replace(_ set: inout OrderedSet<ManagedObjectID>) {
