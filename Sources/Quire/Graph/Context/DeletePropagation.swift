@@ -49,19 +49,23 @@ extension ManagedObjectContext {
     }
 
     /// Takes objects that were deleted before they were ever saved out of relationships without inverse, which are not
-    /// told of the deletion: no row must refer to what never had one. Only unsaved changes can do so.
+    /// told of the deletion: no row must refer to what never had one.
     func dropReferencesToDeletedUnsaved() {
         if deletedUnsaved.isEmpty { return }
-        let gone = Set(
-            deletedUnsaved.filter { $0.state.isDisjoint(with: [.live, .persisted]) }
-                .map(\.objectID))
+        let gone = deletedUnsaved.filter { $0.state.isDisjoint(with: [.live, .persisted]) }
         deletedUnsaved = []
-        if gone.isEmpty { return }
+        dropUnsavedReferences(to: gone)
+    }
+
+    /// Takes objects out of relationships without inverse that unsaved changes have put them into.
+    func dropUnsavedReferences(to objects: [ManagedObject]) {
+        if objects.isEmpty || !layout.hasRelationshipsWithoutInverse { return }
+        let gone = Set(objects.map(\.objectID))
         for object in tracked where object.state.contains(.live) {
             guard let edits = object.edits else { continue }
             for relationship in object.entity.relationships where relationship.inverseIndex == nil {
                 if let slot = relationship.slot {
-                    if edits.own.contains(slot), case .objectID(let id) = edits.values[slot],
+                    if edits.changed.contains(slot), case .objectID(let id) = edits.values[slot],
                         gone.contains(id)
                     {
                         object.write(.null, at: slot)

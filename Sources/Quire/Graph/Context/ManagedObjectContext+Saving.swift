@@ -27,15 +27,18 @@ extension ManagedObjectContext {
             didSave()
             return
         }
+        announceSave()
         try callWillSave()
         try validatePendingChanges()
-        let inserted = insertedObjects
-        try saveResolvingConflicts(inserted)
+        var inserted = insertedObjects
+        try saveResolvingConflicts(&inserted)
+        let changes = changesToSave(inserted: inserted)
         let saved = hasSaveListeners ? pendingObjectIDChanges : nil
         let told = objectsToTellOfSave()
         didSave()
         if let saved { tellSaveListeners(saved) }
         for object in told { object.didSave() }
+        didSave(changes)
     }
 
     /// Gives new objects their permanent identifiers before they are saved. The store sets them aside, durably: no
@@ -102,39 +105,6 @@ extension ManagedObjectContext {
             free += ids.filter { identityMap.find($0.bits) == nil }
             if free.count == count || ids.isEmpty { return free }
         }
-    }
-
-    /// Refuses to save references to objects that have no identifier but a temporary one of nobody's.
-    func checkReferences() throws {
-        var failures: [QuireError] = []
-        func check(_ id: ManagedObjectID, _ object: ManagedObject, _ property: String) throws {
-            guard id.isTemporary, try row(for: id, maximumAge: stalenessInterval) == nil else {
-                return
-            }
-            failures.append(
-                QuireError(
-                    .validation,
-                    "“\(property)” of \(object.objectID.shortDescription) leads to "
-                        + "\(id.shortDescription), which is not there.",
-                    subject: .init(
-                        entity: object.entity.name, property: property,
-                        object: object.objectID.uriRepresentation, value: id.shortDescription)))
-        }
-        for object in tracked where object.state.contains(.live) {
-            guard let edits = object.edits else { continue }
-            for slot in object.entity.identifierSlots where edits.changed.contains(slot) {
-                guard object.entity.storages[slot] == .reference,
-                    case .objectID(let id) = edits.values[slot]
-                else { continue }
-                try check(id, object, object.entity.slots[slot].name)
-            }
-            for index in edits.toMany.indices where !edits.toMany[index].added.isEmpty {
-                for id in edits.toMany[index].added where id.isTemporary {
-                    try check(id, object, object.toManyRelationship(index).name)
-                }
-            }
-        }
-        if !failures.isEmpty { throw QuireError.combining(failures) }
     }
 
     // MARK: Collecting
@@ -205,6 +175,7 @@ extension ManagedObjectContext {
     private func didSave() {
         for object in tracked {
             outdatedRows.note(object.objectID.bits)
+            object.announceStateChange()
             object.state.remove(.tracked)
             if object.state.contains(.live) {
                 if !object.state.contains(.persisted) {
