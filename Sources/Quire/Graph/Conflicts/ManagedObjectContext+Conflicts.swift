@@ -83,6 +83,7 @@ extension ManagedObjectContext {
         if !decisions.isEmpty {
             if decisions.allSatisfy(canMergeInPlace) {
                 decisions.forEach(mergeInPlace)
+                awakeObjects(decisions)
                 didEndEvent(EventChanges(refreshed: decisions.map { object(with: $0.objectID) }))
                 changeHandler?()
             } else {
@@ -93,6 +94,17 @@ extension ManagedObjectContext {
         if !decisions.isEmpty { return }
         for (violation, resolution) in resolutions { resolve(violation, resolution) }
         processPendingChanges()
+    }
+
+    /// Tells the objects in conflict that their values may be others.
+    func awakeObjects(_ decisions: [ConflictDecision]) {
+        guard layout.hasSubclasses else { return }
+        for decision in decisions {
+            guard let object = identityMap.find(decision.objectID.bits),
+                object.state.isSuperset(of: [.live, .realized])
+            else { continue }
+            object.didChange(by: .mergePolicy)
+        }
     }
 
     // MARK: - Describing

@@ -398,6 +398,8 @@ extension ManagedObjectContext {
         undoManager?.disableUndoRegistration()
         var rebase = Rebase(context: self, decisions: decisions)
         let changes = rebase.run()
+        dropReferencesToDeletedUnsaved()
+        awakeObjects(decisions)
         undoManager?.enableUndoRegistration()
         undoManager?.removeAllActions()
         _ = takeEventChanges()

@@ -15,6 +15,37 @@ final class ChangeLog {
     deinit { context?.undoIdentifiers.removeLog(number) }
 }
 
+extension [ChangeOperation] {
+    /// Drops steps that earlier ones make void: taking a log back ends with the value, or the order, that was
+    /// there first.
+    mutating func dropOverwritten() {
+        var seen: Set<LogPlace> = []
+        var lastOrder: LogPlace?
+        removeAll { operation in
+            let object = ObjectIdentifier(operation.object)
+            switch operation {
+            case .value(_, let slot, _):
+                return !seen.insert(LogPlace(object: object, slot: slot)).inserted
+            case .order(_, let toMany, _):
+                // Positions mean something only next to the contents of their time.
+                let place = LogPlace(object: object, slot: toMany)
+                defer { lastOrder = place }
+                return place == lastOrder
+            case .insertMember, .removeMember:
+                lastOrder = nil
+                return false
+            case .life: return false
+            }
+        }
+    }
+}
+
+/// A slot of an object, or one of its to-many relationships.
+private struct LogPlace: Hashable {
+    let object: ObjectIdentifier
+    let slot: Int
+}
+
 /// What the temporary identifiers in logs have become by saves since.
 ///
 /// A log can know an object by its temporary identifier only if it was made before the save that gave the

@@ -87,7 +87,7 @@ extension ManagedObjectContext {
         guard present != order, present.count == order.count else { return }
         object.realize()  // The order is part of the row's version.
         let edits = object.editsForRelationships()
-        if object.beginsStep(edits) {
+        if object.beginsStep(edits), !edits.eventSteps.endsWithReordering(of: toMany) {
             edits.eventSteps.append(.reordered(toMany: toMany, from: present))
         }
         object.announceChange(toMany: toMany)

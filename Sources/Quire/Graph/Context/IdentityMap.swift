@@ -61,11 +61,10 @@ struct IdentityMap: ~Copyable {
     mutating func remove(_ key: UInt64, _ object: ManagedObject) {
         var index = home(of: key)
         while let found = entries[index].object {
-            if entries[index].key == key {
-                if found.toOpaque() == Unmanaged.passUnretained(object).toOpaque() {
-                    remove(at: index)
-                }
-                return
+            if entries[index].key == key,
+                found.toOpaque() == Unmanaged.passUnretained(object).toOpaque()
+            {
+                return remove(at: index)
             }
             index = (index + 1) & mask
         }

@@ -120,6 +120,9 @@ public final class ManagedObjectContext {
     @exclusivity(unchecked) var tracked: ContiguousArray<ManagedObject> = []
     /// What takes back the changes of the present user event.
     @exclusivity(unchecked) private(set) var eventLog: [ChangeOperation] = []
+    /// How long ``eventLog`` may grow before it is looked through for steps that others make void.
+    @exclusivity(unchecked) private var logLimit = ManagedObjectContext.leastLogLimit
+    private static let leastLogLimit = 1024
     /// The objects that the present user event has changed, in the order of their first change.
     @exclusivity(unchecked) private var eventObjects: ContiguousArray<ManagedObject> = []
     private var isEndingEvent = false
@@ -217,7 +220,17 @@ public final class ManagedObjectContext {
     @inline(__always)
     var logsChanges: Bool { changeLogger?.isUndoRegistrationEnabled == true }
 
-    func log(_ operation: ChangeOperation) { eventLog.append(operation) }
+    func log(_ operation: ChangeOperation) {
+        eventLog.append(operation)
+        if eventLog.count >= logLimit { compactLog() }
+    }
+
+    /// Has a long event cost no more memory than what it changes, however often.
+    @inline(never)
+    private func compactLog() {
+        if eventLog.count > 8 * eventObjects.count { eventLog.dropOverwritten() }
+        logLimit = max(Self.leastLogLimit, 2 * eventLog.count)
+    }
 
     /// Counts an object among the changed ones, and among those that the user event has changed. `wasLive`
     /// tells whether it was live before this change, if the change is about that.
@@ -354,6 +367,7 @@ public final class ManagedObjectContext {
         guard !eventLog.isEmpty else { return }
         let log = ChangeLog(eventLog, number: undoIdentifiers.addLog(), context: self)
         eventLog = []
+        logLimit = Self.leastLogLimit
         undoManager?.registerUndo(withTarget: self) { $0.restore(log.operations) }
     }
 

@@ -146,7 +146,11 @@ public final class UndoManager {
     /// Opens a group. Groups nest; the outermost is what one ``undo()`` takes back.
     public func beginUndoGrouping() {
         if groupsByEvent && openGroups.isEmpty && !isUndoing && !isRedoing { openEventGroup() }
-        if !openGroups.isEmpty { post(Self.checkpointNotification) }
+        if !openGroups.isEmpty {
+            // What was changed so far belongs to the group outside.
+            registerPending()
+            post(Self.checkpointNotification)
+        }
         openGroup()
     }
 

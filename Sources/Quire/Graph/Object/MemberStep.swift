@@ -14,7 +14,13 @@ enum MemberStep {
     }
 }
 
-extension Sequence<MemberStep> where Self: BidirectionalCollection {
+extension BidirectionalCollection<MemberStep> {
+    /// Whether the last step has changed the order of a relationship already: then what it was before that counts.
+    func endsWithReordering(of toMany: Int) -> Bool {
+        if case .reordered(toMany, _)? = last { return true }
+        return false
+    }
+
     /// The contents of a relationship before the steps, from those after them.
     func contents(
         of toMany: Int, before contents: OrderedSet<ManagedObjectID>
