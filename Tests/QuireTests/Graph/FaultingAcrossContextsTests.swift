@@ -93,4 +93,34 @@ import Testing
             try fetch(4, in: stack.mainContext()).prefix(3).map { $0.string("title") }
                 == ["top", "middle", "bottom"])
     }
+
+    @Test func aParentReadsWhatItDoesNotHoldOfWhatAChildSavesAtOnce() throws {
+        let parent = PrivateQueueContext(coordinator: stack.coordinator)
+        let child = ManagedObjectContext.mainQueue(parent: parent)
+        let books = Array(try child.fetch(FetchRequest("Book")))
+        for round in 0..<3 {
+            for book in books { book["title"] = .string("\(round)") }
+            // From the second round on, the child does not know which versions the parent has.
+            let statements = try stack.statements { try child.save() }.count
+            #expect(statements <= 1)
+            try parent.performAndWait { try $0.save() }
+        }
+        #expect(try stack.stored("Book", "title") == books.map { _ in "string(\"2\")" })
+    }
+
+    @Test func aParentSavesTheRestOfAChildsChangesWhenAnObjectIsGone() throws {
+        let parent = PrivateQueueContext(coordinator: stack.coordinator)
+        let child = ManagedObjectContext.mainQueue(parent: parent)
+        let books = Array(try child.fetch(FetchRequest("Book")))
+        for book in books { book["title"] = "1" }
+        try child.save()
+        try parent.performAndWait { try $0.save() }
+        let other = stack.mainContext()
+        other.delete(other.object(with: books[3].objectID))
+        try other.save()
+        for book in books { book["title"] = "2" }
+        try child.save()
+        try parent.performAndWait { try $0.save() }
+        #expect(try stack.stored("Book", "title") == Array(repeating: "string(\"2\")", count: 11))
+    }
 }
