@@ -136,6 +136,11 @@ let package = Package(
             dependencies: ["QuireDocuments", "Quire"],
             path: "Tests/ReadmeExample",
             swiftSettings: settings),
+        .executableTarget(
+            name: "TypedReadmeExample",
+            dependencies: ["QuireMacros", "Quire"],
+            path: "Tests/TypedReadmeExample",
+            swiftSettings: settings),
         .target(name: "QuireTestSupport", dependencies: ["Quire"], swiftSettings: settings),
         .testTarget(
             name: "QuireTests", dependencies: ["Quire", "QuireTestSupport"],
@@ -151,6 +156,7 @@ let package = Package(
             name: "QuireCommandTests",
             dependencies: [
                 "QuireCommand", "QuireDocuments", "Quire", "QuireTestSupport", "ReadmeExample",
+                "TypedReadmeExample",
             ],
             exclude: ["Fixtures", "Transcripts"],
             swiftSettings: settings),

@@ -59,14 +59,12 @@ extension ManagedObjectContext {
         _ id: ManagedObjectID, from object: ManagedObject, _ relationship: EntityLayout.Relationship
     ) {
         guard let toMany = relationship.toManyIndex else { return }
-        // Undo has to know the position.
-        if relationship.isOrdered && logsChanges { _ = object.members(of: relationship) }
+        // Undo, and who asks for the values before the event, have to know the position.
         let edits = object.editsForRelationships()
-        let recordsStep = object.beginsStep(edits)
-        if relationship.isOrdered && edits.toMany[toMany].added.contains(id) {
-            // Its place among those added, to which undo brings it back, is known among loaded contents.
+        if relationship.isOrdered && (logsChanges || edits.toMany[toMany].added.contains(id)) {
             _ = object.members(of: relationship)
         }
+        let recordsStep = object.beginsStep(edits)
         guard let (index, _) = edits.toMany[toMany].remove(id, ordered: relationship.isOrdered)
         else {
             return
@@ -102,6 +100,9 @@ extension ManagedObjectContext {
             if !object.state.contains(.persisted) { reinsert(object) }
         } else {
             object.state.remove(.live)
+            if !object.state.contains(.persisted) && layout.hasRelationshipsWithoutInverse {
+                deletedUnsaved.append(object)
+            }
         }
         if logsChanges { log(.life(object, isLive: !isLive)) }
         track(object, wasLive: !isLive)

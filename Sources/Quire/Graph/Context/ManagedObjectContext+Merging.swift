@@ -26,6 +26,7 @@ extension ManagedObjectContext {
             event.deleted.append(object)
         }
         if !event.deleted.isEmpty { tracked.removeAll { !$0.state.contains(.tracked) } }
+        dropUnsavedReferences(to: event.deleted)
         var stale: [ManagedObject] = []
         for id in changes.inserted {
             guard let found = identityMap.find(id.bits) else {

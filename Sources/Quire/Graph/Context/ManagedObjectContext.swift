@@ -129,6 +129,8 @@ public final class ManagedObjectContext {
     @exclusivity(unchecked) private var awakeningDepth = 0
     /// Objects without changes in which such a method has set something.
     private var awakened: [ManagedObject] = []
+    /// Objects that the present user event has deleted before they were ever saved.
+    var deletedUnsaved: [ManagedObject] = []
     /// The objects that the running deletion has told of it.
     var preparedForDeletion: Set<ObjectIdentifier> = []
     /// The permanent identifiers of objects that a log may know by temporary ones.
@@ -138,8 +140,6 @@ public final class ManagedObjectContext {
     /// Whether the present user event is logged for undo.
     private var eventIsLogged = false
     var hasUnfinishedLog: Bool { !eventLog.isEmpty }
-    /// The permanent identifiers of new objects that somebody may know before they are saved.
-    var sharedIDs: Set<UInt64> = []
     /// What the next save records beside the objects.
     var pendingRecords: [String: String?] = [:]
     private static let temporarySerial = Atomic<UInt64>(0)
@@ -330,6 +330,7 @@ public final class ManagedObjectContext {
     }
 
     private func registerPendingChanges() {
+        dropReferencesToDeletedUnsaved()
         guard !eventLog.isEmpty else { return }
         let log = ChangeLog(eventLog, number: undoIdentifiers.addLog(), context: self)
         eventLog = []

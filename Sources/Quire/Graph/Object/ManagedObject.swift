@@ -137,6 +137,45 @@ open class ManagedObject: EntityClass {
     /// Called after the object has become a fault. It must not ask for a value, which would read it again.
     open func didTurnIntoFault() {}
 
+    // MARK: Validation
+
+    /// Checks a value that a key is to have, and may replace it. The method of this class checks it against the model,
+    /// and brings it into the form that the attribute keeps.
+    ///
+    /// A save calls it for every attribute and to-one relationship of a new object, and every changed one of others; an
+    /// element of a composite has a dotted key. What an override throws becomes a failure that names the object
+    /// and the property; an error of another type than ``QuireError`` is its ``QuireError/underlying`` one.
+    ///
+    /// ```swift
+    /// override func validateValue(_ value: inout AttributeValue, forKey key: String) throws {
+    ///     try super.validateValue(&value, forKey: key)
+    ///     if key == "isbn", case .string(let text) = value, !isISBN(text) { throw ISBNError(text) }
+    /// }
+    /// ```
+    ///
+    /// - Throws: ``QuireError`` with code `validation`, or `invalidValue` if the value is of the wrong type.
+    open func validateValue(_ value: inout AttributeValue, forKey key: String) throws {
+        try validateByModel(&value, forKey: key)
+    }
+
+    /// Checks a new object before it is saved: all its values and relationships. An override calls this one, and checks
+    /// what concerns several properties.
+    ///
+    /// - Throws: ``QuireError`` with code `validation` and all that is wrong in ``QuireError/failures``.
+    open func validateForInsert() throws { try throwIfAny(validationFailures(all: true)) }
+
+    /// Checks a changed object before it is saved: its changed values and relationships.
+    ///
+    /// - Throws: As ``validateForInsert()``.
+    open func validateForUpdate() throws { try throwIfAny(validationFailures(all: false)) }
+
+    /// Checks that a deleted object may go: that no relationship with the delete rule deny leads anywhere.
+    ///
+    /// - Throws: ``QuireError`` with code `deleteDenied`, with a ``DeletionDenial`` that lists what blocks it.
+    open func validateForDelete() throws {
+        try throwIfAny(requireContext().denials(of: self))
+    }
+
     /// The context the object belongs to; `nil` after a reset, a rollback of its insertion, or the context's
     /// end.
     public final var managedObjectContext: ManagedObjectContext? { context }

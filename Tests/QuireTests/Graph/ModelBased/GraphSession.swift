@@ -5,9 +5,11 @@ import Testing
 /// Edits a context at random and the reference graph with it, and compares.
 ///
 /// One event is one to three operations. `history` and `future` hold whole graphs: what undo and redo lead to.
-@MainActor
+///
+/// It is used within a closure given to its context's owner, on that context's queue.
 final class GraphSession {
     let model = ReferenceModel.shared
+    let owner: ConfinedContext
     let context: ManagedObjectContext
     /// What the context should hold now.
     var graph: ReferenceGraph
@@ -20,13 +22,17 @@ final class GraphSession {
     var random: SeededRandom
     /// The last number given out.
     var last: Int
+    /// Whether it changes to-many relationships without inverse. They are kept in the rows of what they lead to, so that
+    /// contexts which do not know of each other must not both.
+    var changesUnpaired = true
     /// What was done, for a failure's message.
     private(set) var trace: [String] = []
 
     init(
-        _ context: ManagedObjectContext, _ graph: ReferenceGraph, ids: [Int: ManagedObjectID],
-        last: Int, random: SeededRandom
+        _ owner: ConfinedContext, _ context: ManagedObjectContext, _ graph: ReferenceGraph,
+        ids: [Int: ManagedObjectID], last: Int, random: SeededRandom
     ) {
+        self.owner = owner
         self.context = context
         self.graph = graph
         base = graph
@@ -142,6 +148,7 @@ final class GraphSession {
         else { return }
         var candidates = numbers(of: link.destination)
         if link.isToMany && link.back == nil {
+            if !changesUnpaired { return }
             // Core Data's tables keep such a relationship in a column of the destination, so an object can be
             // in one of them only.
             candidates.removeAll { target in
