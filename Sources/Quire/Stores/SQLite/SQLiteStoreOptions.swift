@@ -25,7 +25,7 @@ public struct SQLiteStoreOptions: Sendable {
     /// What a save waits for.
     public var synchronization = Synchronization.full
     /// The greatest size of the page cache of each connection, in bytes.
-    public var cacheSize = 4 << 20
+    public var cacheSize = 16 << 20
     /// How long to wait for another process that is writing.
     public var busyTimeout = Duration.seconds(5)
     /// Classes to bind to the entities of the model, whether it is given or the store carries it; see
