@@ -45,6 +45,7 @@ extension ManagedObjectContext {
         // A position means something only among loaded contents.
         if index != nil { _ = object.members(of: relationship) }
         let edits = object.editsForRelationships()
+        object.announceChange(toMany: toMany)
         let recordsStep = object.beginsStep(edits)
         let position = index.map { min($0, edits.toMany[toMany].members?.count ?? $0) }
         guard edits.toMany[toMany].insert(id, at: position, ordered: relationship.isOrdered) else {
@@ -64,6 +65,7 @@ extension ManagedObjectContext {
         if relationship.isOrdered && (logsChanges || edits.toMany[toMany].added.contains(id)) {
             _ = object.members(of: relationship)
         }
+        object.announceChange(toMany: toMany)
         let recordsStep = object.beginsStep(edits)
         guard let (index, _) = edits.toMany[toMany].remove(id, ordered: relationship.isOrdered)
         else {
@@ -88,6 +90,7 @@ extension ManagedObjectContext {
         if object.beginsStep(edits) {
             edits.eventSteps.append(.reordered(toMany: toMany, from: present))
         }
+        object.announceChange(toMany: toMany)
         edits.toMany[toMany].reorder(order)
         if logsChanges { log(.order(object, toMany: toMany, present)) }
         track(object)
@@ -95,6 +98,7 @@ extension ManagedObjectContext {
 
     func setLive(_ isLive: Bool, _ object: ManagedObject) {
         guard object.state.contains(.live) != isLive else { return }
+        object.announceLifeChange()
         if isLive {
             object.state.insert(.live)
             if !object.state.contains(.persisted) { reinsert(object) }

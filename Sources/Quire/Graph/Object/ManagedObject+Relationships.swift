@@ -55,7 +55,10 @@ extension ManagedObject {
     final func objects(through relationship: EntityLayout.Relationship) -> [ManagedObject] {
         guard let index = relationship.toManyIndex else { return [] }
         let context = requireContext()
+        noteAccess(.toMany(index))
+        // What somebody follows is kept in the object, so that it can be compared.
         if edits == nil || edits?.toMany.isEmpty == true, !context.prefetches.isEmpty,
+            !state.contains(.observed),
             let members = context.prefetchedMembers(of: self, relationship)
         {
             // What was read ahead and has not changed need not be copied into the object.
@@ -158,8 +161,8 @@ extension ManagedObject {
 
     /// The contents of a to-many relationship, read if they are a fault.
     final func members(of relationship: EntityLayout.Relationship) -> OrderedSet<ManagedObjectID> {
-        willRead()
         guard let index = relationship.toManyIndex else { return [] }
+        noteAccess(.toMany(index))
         if let members = toManyState(index).members { return members }
         _ = loadMembers(of: relationship, at: index)
         let state = toManyState(index)

@@ -41,6 +41,10 @@ open class ManagedObject: EntityClass {
         static let inEvent = State(rawValue: 128)
         /// It was live when the present user event first changed it.
         static let wasLive = State(rawValue: 256)
+        /// Somebody has followed one of its properties; the context's ``ContextObservation`` has its registrar.
+        static let observed = State(rawValue: 1 << 13)
+        /// Reading its properties is noted for Swift's Observation.
+        static let observable = State(rawValue: 1 << 14)
         /// Reading it does not check the queue. All objects have it, or none; see ``QueueMarker/isChecking``.
         static let unguarded = State(rawValue: 1 << 15)
     }
@@ -68,7 +72,7 @@ open class ManagedObject: EntityClass {
         objectID = place.objectID
         entity = place.entity
         context = place.context
-        state = place.state
+        state = place.state.union(place.context?.stateOfObjects ?? .unguarded)
     }
 
     /// Makes a new object of the entity whose class this is.
@@ -182,24 +186,38 @@ open class ManagedObject: EntityClass {
 
     /// Whether the object is new and not saved yet.
     public final var isInserted: Bool {
-        willRead()
-        return state.contains(.live) && !state.contains(.persisted)
+        noteAccess(.state)
+        return isNew
     }
     /// Whether the object was deleted and that is not saved yet, or its row turned out to be gone; see
     /// ``ManagedObjectContext/shouldDeleteInaccessibleFaults``.
     public final var isDeleted: Bool {
-        willRead()
-        return !state.contains(.live) && !state.isDisjoint(with: [.persisted, .inaccessible])
+        noteAccess(.state)
+        return isGone
     }
     /// Whether the object has been saved before and has changes that are not.
     public final var isUpdated: Bool {
-        willRead()
-        return state.isSuperset(of: [.live, .persisted]) && edits?.hasChanges == true
+        noteAccess(.state)
+        return isModified
     }
     /// Whether the object is inserted, updated or deleted.
     public final var hasChanges: Bool {
-        willRead()
-        return state.contains(.live)
+        noteAccess(.state)
+        return isUnsaved
+    }
+    /// As ``isInserted``, without being noted for Observation; for loops over many objects.
+    final var isNew: Bool { state.contains(.live) && !state.contains(.persisted) }
+    /// As ``isDeleted``.
+    final var isGone: Bool {
+        !state.contains(.live) && !state.isDisjoint(with: [.persisted, .inaccessible])
+    }
+    /// As ``isUpdated``.
+    final var isModified: Bool {
+        state.isSuperset(of: [.live, .persisted]) && edits?.hasChanges == true
+    }
+    /// As ``hasChanges``.
+    final var isUnsaved: Bool {
+        state.contains(.live)
             ? !state.contains(.persisted) || edits?.hasChanges == true : state.contains(.persisted)
     }
     /// Whether the object's values have not been read yet.
@@ -282,7 +300,10 @@ extension ManagedObject {
                     .notFound,
                     "The object \(objectID.shortDescription) is not in the store any more.",
                     subject: .init(entity: entity.name, object: objectID.uriRepresentation)))
-            if context.shouldDeleteInaccessibleFaults { state.subtract([.live, .persisted]) }
+            if context.shouldDeleteInaccessibleFaults {
+                announceStateChange()
+                state.subtract([.live, .persisted])
+            }
         } catch {
             context.reportFault(error)
         }
@@ -291,6 +312,7 @@ extension ManagedObject {
 
     /// Becomes a fault again. Only without changes.
     final func turnIntoFault() {
+        announceRefresh(to: nil)
         let tells = state.isSuperset(of: [.hasHooks, .realized])
         if tells { willTurnIntoFault() }
         context?.forgetRows(of: self)
