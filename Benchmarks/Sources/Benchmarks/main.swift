@@ -26,12 +26,24 @@ func runBenchmarks() throws {
             report("main queue, \(count) notes")
             results.mainQueue.append(try run.measureMainQueue(count: count))
         }
+        if !options.graphTasks.isEmpty, options.engines.contains(.quire) {
+            results.graph += try run.measureGraph(count: count, progress: report)
+        }
+    }
+    if options.measuresGrowth, options.engines.contains(.quire) {
+        results.growth = try run.measureGrowth(progress: report)
     }
     let order = Dictionary(
         uniqueKeysWithValues: options.workloads.enumerated().map { ($1.id, $0) })
     results.workloads.sort { (order[$0.id] ?? 0, $0.count) < (order[$1.id] ?? 0, $1.count) }
     results.memory.sort { ($0.id, $0.count) < ($1.id, $1.count) }
+    results.graph.sort { ($0.id, $0.count) < ($1.id, $1.count) }
     if options.json { try results.printJSON() } else { results.printTables() }
+    if let growth = results.growth, !growth.isMet {
+        throw BenchmarkFailure(
+            "Inserting with a save and a reset every 10,000 takes more memory the more objects there are."
+        )
+    }
 }
 
 do {

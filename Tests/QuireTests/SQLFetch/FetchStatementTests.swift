@@ -192,6 +192,11 @@ import Testing
             try Self.statement(request, .identifiers).sql
                 == "SELECT t0.Z_PK, t0.Z_ENT FROM ZWORK t0 WHERE t0.Z_ENT = 7 AND t0.ZGENRE = ? ORDER BY t0.Z_PK"
         )
+        // An index on what is sorted by has the primary key, too, and no table need be read.
+        request = FetchRequest("Tag")
+        #expect(
+            try Self.statement(request, .identifiers).sql
+                == "SELECT t0.Z_PK, 5 FROM ZTAG t0 ORDER BY t0.Z_PK")
         request = FetchRequest("Work")
         request.includesSubentities = false
         #expect(

@@ -10,6 +10,10 @@ struct Options {
     var folder = "/var/tmp"
     var measuresMemory = true
     var measuresMainQueue = true
+    /// What contexts do, which only Quire has.
+    var graphTasks = GraphTask.all
+    /// Whether to measure that memory does not grow with the number of inserts.
+    var measuresGrowth = true
     /// Set in the processes that measure their own memory.
     var memoryTask: MemoryTask?
 
@@ -18,14 +22,16 @@ struct Options {
 
         USAGE: Benchmarks [options]
 
-          --quick                1,000 and 10,000 objects, fewer rounds
+          --quick                1,000 and 10,000 objects, fewer rounds, no growth of memory
           --counts 1000,10000    how many notes the documents have (1000,10000,100000)
-          --workloads W1,W2      which workloads (\(Workload.all.map(\.id).joined(separator: ",")))
+          --workloads W1,W2      which workloads (\(Workload.all.map(\.id).joined(separator: ","))), or none
           --engines c,quire      which engines (\(EngineKind.allCases.map(\.rawValue).joined(separator: ",")))
           --effort 2             twice the usual rounds (1)
           --folder PATH          where to make documents (/var/tmp); it should be on a disk
           --no-memory            do not measure peak memory
           --no-main-queue        do not measure the main queue's part of a save
+          --graph C1,U2          which tasks of contexts (\(GraphTask.all.map(\.id).joined(separator: ","))), or none
+          --no-growth            do not measure that memory stays the same however many objects are inserted
           --json                 print JSON instead of tables
         """
 
@@ -45,6 +51,7 @@ struct Options {
             case "--quick":
                 counts = [1_000, 10_000]
                 effort = 0.5
+                measuresGrowth = false
             case "--counts":
                 counts = try list().map {
                     guard let count = Int($0), count >= 100 else {
@@ -53,7 +60,7 @@ struct Options {
                     return count
                 }
             case "--workloads":
-                workloads = try list().map { id in
+                workloads = try list().filter { $0 != "none" }.map { id in
                     guard let workload = Workload.all.first(where: { $0.id == id }) else {
                         throw BenchmarkFailure("There is no workload “\(id)”. Try --help.")
                     }
@@ -74,6 +81,14 @@ struct Options {
             case "--folder": folder = try value()
             case "--no-memory": measuresMemory = false
             case "--no-main-queue": measuresMainQueue = false
+            case "--graph":
+                graphTasks = try list().filter { $0 != "none" }.map { id in
+                    guard let task = GraphTask.all.first(where: { $0.id == id }) else {
+                        throw BenchmarkFailure("There is no task “\(id)”. Try --help.")
+                    }
+                    return task
+                }
+            case "--no-growth": measuresGrowth = false
             case "--json": json = true
             case MemoryTask.argument: memoryTask = try MemoryTask(arguments: list())
             default: throw BenchmarkFailure("“\(argument)” is not an option. Try --help.")

@@ -6,6 +6,8 @@ struct Report {
     var workloads: [WorkloadResult] = []
     var memory: [MemoryResult] = []
     var mainQueue: [MainQueueResult] = []
+    var graph: [GraphResult] = []
+    var growth: GrowthResult?
     /// The machine's load before the run: above about 0.5, times are those of a busy machine.
     var loadBefore = Machine.load
 
@@ -54,12 +56,32 @@ struct Report {
                             ]
                         }))
         }
+        if !graph.isEmpty { print(Self.format(graphRows)) }
+        if let growth {
+            print(
+                "Peak memory of inserting with a save and a reset every 10,000: "
+                    + "\(Self.number(growth.megabytes.0)) MB for \(Self.grouped(growth.counts.0)) notes, "
+                    + "\(Self.number(growth.megabytes.1)) MB for \(Self.grouped(growth.counts.1)); it may grow by "
+                    + "\(Self.number(GrowthResult.greatestGrowth)) MB: \(growth.isMet ? "met" : "MISSED").\n"
+            )
+        }
         let verdicts = workloads.compactMap(\.verdict) + memory.compactMap(\.verdict)
         if !verdicts.isEmpty {
             print(
                 "\(verdicts.filter { $0 >= .must }.count) of \(verdicts.count) rows with targets are met."
             )
         }
+    }
+
+    private var graphRows: [[String]] {
+        [["What contexts do, in milliseconds", "N", "", "beside", "", "", "must", ""]]
+            + graph.map {
+                [
+                    "\($0.id) \($0.title)", Self.grouped($0.count), Self.number($0.measured),
+                    $0.otherTitle, Self.number($0.other), Self.number($0.ratio) + " ×",
+                    "≤ " + Self.number($0.must), $0.isMet ? "met" : "MISSED",
+                ]
+            }
     }
 
     private func row(
@@ -157,6 +179,21 @@ struct Report {
             var mainQueueMicroseconds: Double
             var totalMilliseconds: Double
         }
+        struct GraphRow: Encodable {
+            var id: String
+            var title: String
+            var count: Int
+            var milliseconds: Double
+            var beside: String
+            var besideMilliseconds: Double
+            var must: Double
+            var met: Bool
+        }
+        struct GrowthRow: Encodable {
+            var counts: [Int]
+            var megabytes: [Double]
+            var met: Bool
+        }
         struct Document: Encodable {
             var machine: String
             var loadBefore: Double
@@ -164,6 +201,8 @@ struct Report {
             var milliseconds: [Row]
             var megabytes: [Row]
             var mainQueue: [MainQueueRow]
+            var graph: [GraphRow]
+            var growth: GrowthRow?
         }
         func figures(_ figures: [EngineKind: Double]) -> [String: Double] {
             Dictionary(uniqueKeysWithValues: figures.map { ($0.key.rawValue, $0.value) })
@@ -184,6 +223,18 @@ struct Report {
                 MainQueueRow(
                     count: $0.count, mainQueueMicroseconds: $0.mainQueueMicroseconds,
                     totalMilliseconds: $0.totalMilliseconds)
+            },
+            graph: graph.map {
+                GraphRow(
+                    id: $0.id, title: $0.title, count: $0.count, milliseconds: $0.measured,
+                    beside: $0.otherTitle, besideMilliseconds: $0.other, must: $0.must,
+                    met: $0.isMet)
+            },
+            growth: growth.map {
+                GrowthRow(
+                    counts: [$0.counts.0, $0.counts.1],
+                    megabytes: [$0.megabytes.0, $0.megabytes.1],
+                    met: $0.isMet)
             })
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys]

@@ -79,7 +79,7 @@ struct Run {
             targets: workload.targets, milliseconds: medians)
     }
 
-    private static func removeDocument(at path: String) {
+    static func removeDocument(at path: String) {
         for suffix in ["", "-wal", "-shm"] {
             try? FileManager.default.removeItem(atPath: path + suffix)
         }

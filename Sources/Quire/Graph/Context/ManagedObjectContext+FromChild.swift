@@ -26,6 +26,8 @@ extension ManagedObjectContext {
             }
             applyToMany(change, to: object)
         }
+        let readAtOnce = realizeFaults(for: changes.updated)
+        defer { withExtendedLifetime(readAtOnce) {} }
         var updated: [(ObjectChange, ManagedObject)] = []
         updated.reserveCapacity(changes.updated.count)
         for change in changes.updated {
@@ -70,6 +72,19 @@ extension ManagedObjectContext {
         }
         track(object)
         return object
+    }
+
+    /// Reads the objects whose versions the child does not know, with one request instead of one for each: those
+    /// that were saved through this context, and that nobody has held here since. Gives them, to be held.
+    private func realizeFaults(for changes: [ObjectChange]) -> [ManagedObject] {
+        var faults: [ManagedObject] = []
+        for change in changes where change.base == nil && (change.writesRow || logsChanges) {
+            let object = object(with: change.objectID)
+            if object.isFault { faults.append(object) }
+        }
+        // What cannot be read now is asked for again, object by object, and says why.
+        if faults.count > 1 { try? realizeFaults(of: faults) }
+        return faults
     }
 
     /// The object of a change, with its version known; `nil` if it is gone.

@@ -12,45 +12,50 @@ struct SQLiteReferenceCheck {
     // MARK: - What is referred to
 
     private func missingTargets() throws -> [(id: ManagedObjectID, change: ObjectConflict.Change)] {
-        var targets = Targets()
-        for change in changes.inserted { targets.addReferences(of: change) }
-        for change in changes.updated {
-            targets.addReferences(of: change)
-            if !change.writesRow { targets.add(change.objectID) }
-        }
-        if targets.order.isEmpty { return [] }
-        var known = Set<UInt64>(minimumCapacity: changes.inserted.count + changes.deleted.count)
-        for change in changes.inserted { known.insert(change.objectID.bits) }
+        var targets = Targets(
+            minimumCapacity: changes.inserted.count + changes.deleted.count)
+        changes.inserted.forEachInPlace { targets.exclude($0.pointee.objectID) }
         // What the change set itself leaves leading nowhere, by a rule of the model, it may.
-        for deletion in changes.deleted { known.insert(deletion.objectID.bits) }
-        let missing = try targets.order.filter { try !known.contains($0.bits) && !exists($0) }
+        for deletion in changes.deleted { targets.exclude(deletion.objectID) }
+        changes.inserted.forEachInPlace { targets.addReferences(of: $0) }
+        changes.updated.forEachInPlace {
+            targets.addReferences(of: $0)
+            if !$0.pointee.writesRow { targets.add($0.pointee.objectID) }
+        }
+        let missing = try targets.order.filter { try !exists($0) }
         if missing.isEmpty { return [] }
         let updated = Set(changes.updated.map(\.objectID))
         return missing.map { ($0, updated.contains($0) ? .update : .reference) }
     }
 
     /// Collects identifiers, each once.
-    private struct Targets {
-        var order: [ManagedObjectID] = []
-        private var seen: Set<UInt64> = []
+    private struct Targets: ~Copyable {
+        private(set) var order: [ManagedObjectID] = []
+        private var seen: IdentifierTable
         private var last: UInt64 = 0
+
+        init(minimumCapacity: Int) { seen = IdentifierTable(minimumCapacity: minimumCapacity) }
+
+        /// Has an identifier left out. Call it before any is added.
+        mutating func exclude(_ id: ManagedObjectID) { seen.set(0, for: id.bits) }
 
         mutating func add(_ id: ManagedObjectID) {
             // Objects of one owner mostly come together.
             if id.bits == last { return }
             last = id.bits
-            if seen.insert(id.bits).inserted { order.append(id) }
+            if seen.set(0, for: id.bits) == nil { order.append(id) }
         }
 
-        mutating func addReferences(of change: borrowing ObjectChange) {
-            for slot in change.entity.identifierSlots where change.changedSlots.contains(slot) {
-                if change.entity.storages[slot] == .reference, change.entity.slots[slot].isStored,
-                    case .objectID(let id) = change.values[slot]
+        mutating func addReferences(of change: UnsafePointer<ObjectChange>) {
+            let entity = change.pointee.entity
+            for slot in entity.identifierSlots where change.pointee.changedSlots.contains(slot) {
+                if entity.storages[slot] == .reference, entity.slots[slot].isStored,
+                    case .objectID(let id) = change.pointee.values[slot]
                 {
                     add(id)
                 }
             }
-            for toMany in change.toManyChanges { for id in toMany.added { add(id) } }
+            for toMany in change.pointee.toManyChanges { for id in toMany.added { add(id) } }
         }
     }
 

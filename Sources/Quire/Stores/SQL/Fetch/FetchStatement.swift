@@ -4,7 +4,7 @@ struct FetchStatement: Sendable, Hashable {
     enum Selection: Sendable {
         /// A row for each object, of a list of columns, which are qualified with the table's alias `t0`.
         case columns(String)
-        /// `Z_PK` and `Z_ENT` of each object.
+        /// The primary key and the entity's number of each object.
         case identifiers
         /// One row: the number of objects.
         case count
@@ -36,7 +36,7 @@ extension FetchStatement {
 
         var text: SQLFragment = "SELECT "
         text.sql.reserveCapacity(256)
-        text.append(selection.list(isBounded: limit != nil))
+        text.append(selection.list(of: schema.entity(query.entity), isBounded: limit != nil))
         text.append(" FROM ")
         text.append(scope.tables)
         if !condition.isAlways {
@@ -67,10 +67,13 @@ extension FetchStatement {
 extension FetchStatement.Selection {
     fileprivate var isCount: Bool { if case .count = self { true } else { false } }
 
-    fileprivate func list(isBounded: Bool) -> SQLFragment {
+    fileprivate func list(of entity: SQLEntity, isBounded: Bool) -> SQLFragment {
         switch self {
         case .columns(let list): SQLFragment(sql: list)
-        case .identifiers: "t0.Z_PK, t0.Z_ENT"
+        // Where all rows are of one entity its number is a constant: then an index can have all that is asked for.
+        case .identifiers:
+            entity.entityTest(includingSubentities: false) == nil
+                ? SQLFragment(sql: "t0.Z_PK, \(entity.storeNumber)") : "t0.Z_PK, t0.Z_ENT"
         // With bounds, the rows within them are counted, whatever they hold.
         case .count: isBounded ? "1" : "count(*)"
         }
