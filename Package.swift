@@ -26,6 +26,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(url: "https://github.com/stencilproject/Stencil", from: "0.15.1"),
     ],
     targets: [
         .systemLibrary(
@@ -58,8 +59,9 @@ let package = Package(
                 "QuireDocuments", "Quire",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
+                .product(name: "Stencil", package: "Stencil"),
             ],
-            exclude: ["JSON.md"],
+            exclude: ["JSON.md", "TEMPLATES.md"],
             swiftSettings: settings),
         // Saves a document until it is killed; for the crash test of QuireDocumentsTests.
         .executableTarget(

@@ -1,0 +1,55 @@
+import Foundation
+import Quire
+import QuireTestSupport
+import Testing
+
+@testable import QuireCommand
+
+/// Classes for every model of the corpus: they parse and compile.
+@Suite struct CorpusGenerationTests {
+    /// The different models; what cannot be read is another test's business.
+    private static func models() throws -> [ManagedObjectModel] {
+        var seen: Set<ManagedObjectModel> = []
+        return Corpus.files { $0.hasSuffix(".xcdatamodel/contents") }.compactMap { file in
+            let model = try? ManagedObjectModel(contentsOf: file.path)
+            return model.flatMap { seen.insert($0).inserted ? $0 : nil }
+        }
+    }
+
+    /// Writes the classes of each model into a file, within an enumeration of their own, so that one run of the
+    /// compiler takes them all.
+    private static func write(
+        _ models: [ManagedObjectModel], template: String, to shell: CommandShell
+    ) throws {
+        let template = try ClassTemplate(named: template)
+        for (index, model) in models.enumerated() {
+            var plan = ClassPlan(model, modelName: "Model\(index)")
+            // What is said of the whole model is an extension, which cannot be in an enumeration.
+            try plan.keep(entities: plan.classes.map(\.entity.name))
+            let text = try ClassGenerator(
+                plan: plan, template: template, isPublic: index % 2 == 0, origin: "Corpus"
+            ).files(inOne: "Model.swift")[0].text
+            let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+            let start = (lines.lastIndex { $0.contains(#/^(public )?import /#) } ?? 0) + 1
+            let file =
+                lines[..<start] + ["public enum Model\(index) {"] + lines[start...] + ["}", ""]
+            try Data(file.joined(separator: "\n").utf8)
+                .write(to: URL(fileURLWithPath: shell.path("Model\(index).swift")))
+        }
+    }
+
+    @Test(arguments: GeneratedCodeTests.templates)
+    func classesOfEveryModelCompile(template: String) throws {
+        let models = try Self.models()
+        guard !models.isEmpty else {
+            Corpus.reportSkipped("CorpusGenerationTests")
+            return
+        }
+        let shell = try CommandShell()
+        try Self.write(models, template: template, to: shell)
+        let parsed = try shell.run("swiftc -frontend -parse *.swift")
+        #expect(parsed.code == 0, "\(parsed.output.prefix(10000))")
+        let compiled = try shell.run("swiftc -typecheck \(SwiftCompiler.importing) *.swift")
+        #expect(compiled.code == 0, "\(compiled.output.prefix(10000))")
+    }
+}
