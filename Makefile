@@ -4,6 +4,9 @@ BUILD_PACKAGES := libsqlite3-dev libxml2-dev libarchive-dev pkg-config
 TEST_PACKAGES := sqlite3 strace unzip zstd
 SOURCES := Sources Tests Benchmarks/Sources Package.swift
 
+# Macros are made with the toolchain's own swift-syntax, instead of one that takes minutes to build; see Package.swift.
+export QUIRE_TOOLCHAIN_SYNTAX := 1
+
 .PHONY: help demo test bench samples format lint
 
 help:

@@ -1,4 +1,6 @@
 // swift-tools-version: 6.2
+import CompilerPluginSupport
+import Foundation
 import PackageDescription
 
 // `.ci/run` sets this, so that our own warnings stop the build. Somebody who builds with a newer compiler,
@@ -14,11 +16,52 @@ let settings: [SwiftSetting] =
         .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
     ] + (warningsAreErrors ? [.treatAllWarnings(as: .error)] : [])
 
+// Macros are made with swift-syntax, whose release build takes minutes. The toolchain has it built, and links it in
+// seconds, but by flags that SwiftPM refuses in a package somebody depends on. So the toolchain's is taken only where
+// this package is the one being built, or is beside it: when the command was given in its folder or below.
+// QUIRE_TOOLCHAIN_SYNTAX=1 takes it in any case, =0 never.
+let toolchainSyntax: String? = {
+    let directory = Context.packageDirectory
+    let workingDirectory = Context.environment["PWD"] ?? ""
+    let isOurs = workingDirectory == directory || workingDirectory.hasPrefix(directory + "/")
+    guard (Context.environment["QUIRE_TOOLCHAIN_SYNTAX"] ?? (isOurs ? "1" : "0")) == "1" else {
+        return nil
+    }
+    // The toolchain is the one whose PackageDescription this process has loaded.
+    let place = "/usr/lib/swift/pm/ManifestAPI/libPackageDescription.so"
+    let maps = (try? String(contentsOfFile: "/proc/self/maps", encoding: .utf8)) ?? ""
+    guard let line = maps.split(separator: "\n").first(where: { $0.hasSuffix(place) }),
+        let start = line.firstIndex(of: "/")
+    else { return nil }
+    let host = line[start...].dropLast(place.count) + "/usr/lib/swift/host"
+    let exists = FileManager.default.fileExists(atPath: host + "/libSwiftSyntaxMacroExpansion.so")
+    return exists ? String(host) : nil
+}()
+
+/// The modules of swift-syntax as products to depend on, unless they are the toolchain's.
+func syntax(_ modules: String...) -> [Target.Dependency] {
+    toolchainSyntax != nil
+        ? [] : modules.map { .product(name: $0, package: "swift-syntax") }
+}
+
+let syntaxSettings: [SwiftSetting] =
+    toolchainSyntax.map { [.define("TOOLCHAIN_SYNTAX"), .unsafeFlags(["-I", $0])] } ?? []
+
+func syntaxLinking(_ modules: String...) -> [LinkerSetting] {
+    toolchainSyntax.map { host in
+        [
+            .unsafeFlags(
+                ["-L", host, "-Xlinker", "-rpath", "-Xlinker", host] + modules.map { "-l" + $0 })
+        ]
+    } ?? []
+}
+
 let package = Package(
     name: "quire",
     products: [
         .library(name: "Quire", targets: ["Quire"]),
         .library(name: "QuireDocuments", targets: ["QuireDocuments"]),
+        .library(name: "QuireMacros", targets: ["QuireMacros"]),
         .executable(name: "quire", targets: ["QuireCommand"]),
     ],
     dependencies: [
@@ -27,7 +70,9 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
         .package(url: "https://github.com/stencilproject/Stencil", from: "0.15.1"),
-    ],
+    ]
+        + (toolchainSyntax != nil
+            ? [] : [.package(url: "https://github.com/swiftlang/swift-syntax", from: "603.0.1")]),
     targets: [
         .systemLibrary(
             name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
@@ -53,6 +98,24 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings),
+        .target(
+            name: "QuireMacros", dependencies: ["Quire", "QuireMacrosPlugin"],
+            swiftSettings: settings),
+        // What the macros do; apart from the plugin, because a test that depends on a plugin has all it depends on
+        // built twice.
+        .target(
+            name: "QuireMacroExpansion",
+            dependencies: syntax(
+                "SwiftSyntax", "SwiftSyntaxBuilder", "SwiftSyntaxMacros", "SwiftDiagnostics"),
+            swiftSettings: settings + syntaxSettings),
+        .macro(
+            name: "QuireMacrosPlugin",
+            dependencies: ["QuireMacroExpansion"]
+                + syntax("SwiftSyntaxMacros", "SwiftCompilerPlugin"),
+            swiftSettings: settings + syntaxSettings,
+            linkerSettings: syntaxLinking(
+                "SwiftSyntax", "SwiftSyntaxBuilder", "SwiftSyntaxMacros", "SwiftDiagnostics",
+                "SwiftCompilerPluginMessageHandling")),
         .executableTarget(
             name: "QuireCommand",
             dependencies: [
@@ -89,10 +152,25 @@ let package = Package(
         .testTarget(
             name: "QuireCommandTests",
             dependencies: [
-                "QuireCommand", "QuireDocuments", "Quire", "QuireTestSupport", "ReadmeExample",
+                "QuireCommand", "QuireDocuments", "Quire", "QuireMacros", "QuireTestSupport",
+                "ReadmeExample",
             ],
             exclude: ["Fixtures", "Transcripts"],
             swiftSettings: settings),
+        .testTarget(
+            name: "QuireMacrosTests",
+            dependencies: [
+                "Quire", "QuireMacros", "QuireMacroExpansion", "QuireTestSupport",
+                "QuireDocuments",
+            ]
+                + syntax(
+                    "SwiftSyntax", "SwiftSyntaxMacros", "SwiftSyntaxMacroExpansion",
+                    "SwiftParser", "SwiftDiagnostics", "SwiftBasicFormat"),
+            swiftSettings: settings + syntaxSettings,
+            linkerSettings: syntaxLinking(
+                "SwiftSyntax", "SwiftSyntaxBuilder", "SwiftSyntaxMacros",
+                "SwiftSyntaxMacroExpansion", "SwiftParser", "SwiftDiagnostics",
+                "SwiftBasicFormat")),
     ],
     swiftLanguageModes: [.v6]
 )

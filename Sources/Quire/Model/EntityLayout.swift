@@ -63,6 +63,8 @@ public final class EntityLayout: Sendable {
     /// The class of the entity's objects: the one its description gives, else that of the nearest superentity
     /// that has one.
     public let objectClass: (any EntityClass.Type)?
+    /// Where the properties of the class are, by their ordinals; see ``ClassBinding``.
+    let classTable: ContiguousArray<Int>
 
     init(
         number: Int, description: EntityDescription, superentity: EntityLayout?, subtreeEnd: Int,
@@ -71,7 +73,10 @@ public final class EntityLayout: Sendable {
     ) {
         self.number = number
         self.description = description
-        self.objectClass = description.objectClass ?? superentity?.objectClass
+        let objectClass = description.objectClass ?? superentity?.objectClass
+        self.objectClass = objectClass
+        self.classTable = ClassBinding.table(
+            of: objectClass, properties: properties, relationships: relationships)
         self.superentityNumber = superentity?.number
         self.rootNumber = superentity?.rootNumber ?? number
         self.subtree = number...subtreeEnd

@@ -49,7 +49,8 @@ public final class ModelLayout: Sendable {
 
     /// Resolves a model.
     ///
-    /// - Throws: ``QuireError`` with code `invalidModel` if ``ManagedObjectModel/validate()`` finds anything.
+    /// - Throws: ``QuireError`` with code `invalidModel` if ``ManagedObjectModel/validate()`` finds anything, or a class
+    ///   does not fit the entity it is bound to.
     public init(_ model: ManagedObjectModel) throws {
         try model.validate()
         self.model = model
@@ -93,6 +94,7 @@ public final class ModelLayout: Sendable {
             entities.compactMap { entity in
                 entity.description.objectClass.map { (ObjectIdentifier($0), entity.number) }
             }, uniquingKeysWith: { _, _ in 0 })
+        try ClassBinding.check(self)
     }
 
     /// An entity's place in the walk that numbers entities.
@@ -242,6 +244,7 @@ public final class ModelLayout: Sendable {
 extension ManagedObjectModel {
     /// Resolves inheritance and inverses.
     ///
-    /// - Throws: ``QuireError`` with code `invalidModel` if ``validate()`` finds anything.
+    /// - Throws: ``QuireError`` with code `invalidModel` if ``validate()`` finds anything, or a class does not fit the
+    ///   entity it is bound to.
     public func layout() throws -> ModelLayout { try ModelLayout(self) }
 }

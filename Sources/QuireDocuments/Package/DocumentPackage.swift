@@ -50,7 +50,8 @@ public final class DocumentPackage: Sendable {
             try metadata(of: store, generation: nil).write(to: layout)
             try store.close()
         }
-        return try open(at: path, options: options)
+        // Given again, because the classes that are bound to it are not in the file.
+        return try open(at: path, model: model, options: options)
     }
 
     /// Opens a package.

@@ -29,12 +29,17 @@ extension ManagedObject {
     }
 
     /// The row to decode a slot from, or `nil` if the slot has no value there. Stops the program if the slot
-    /// has another storage form, because decoding it would read bytes that mean something else.
+    /// has another storage form, because decoding it would read bytes that mean something else. A transient
+    /// attribute has no value in any row.
     @inline(__always)
     private final func row(for slot: Int, _ storage: EntityLayout.Slot.Storage) -> PackedRow? {
-        precondition(
-            entity.storages[slot] == storage,
-            "Slot \(slot) of \(entity.name) holds a value of another type than the one asked for.")
+        guard entity.storages[slot] == storage else {
+            precondition(
+                entity.storages[slot] == .transient,
+                "Slot \(slot) of \(entity.name) holds a value of another type than the one asked for."
+            )
+            return nil
+        }
         realize()
         guard let chunk else { return nil }
         let row = PackedRow(chunk: chunk, offset: Int(rowOffset))

@@ -88,6 +88,11 @@ open class ManagedObject: EntityClass {
 
     deinit { context?.forget(self) }
 
+    /// What the class says of its entity; `nil` here. The macro `@Entity` overrides it.
+    open class var entityDeclaration: EntityDeclaration? { nil }
+    /// `ManagedObject` itself.
+    public static var plainClass: any EntityClass.Type { ManagedObject.self }
+
     /// The context the object belongs to; `nil` after a reset, a rollback of its insertion, or the context's
     /// end.
     public final var managedObjectContext: ManagedObjectContext? { context }

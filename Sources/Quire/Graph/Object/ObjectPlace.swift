@@ -3,6 +3,7 @@
 public struct ObjectPlace {
     let objectID: ManagedObjectID
     let entity: EntityLayout
-    let context: ManagedObjectContext
+    /// `nil` only for the object that finds out what a key path names; see ``PropertyProbe``.
+    let context: ManagedObjectContext?
     let state: ManagedObject.State
 }

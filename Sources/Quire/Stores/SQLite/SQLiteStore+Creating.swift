@@ -14,7 +14,7 @@ extension SQLiteStore {
         options: SQLiteStoreOptions = SQLiteStoreOptions()
     ) throws -> SQLiteStore {
         let path = FileSystem.absolute(path)
-        let layout = try model.layout()
+        let layout = try model.binding(classes: options.objectClasses).layout()
         if options.isReadOnly {
             throw QuireError(
                 .readOnly, "“\(path)” cannot be made for reading only.", subject: .init(file: path))

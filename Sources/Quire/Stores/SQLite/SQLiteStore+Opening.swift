@@ -82,7 +82,8 @@ private struct SQLiteStoreOpening {
         }
         let metadata = try SQLiteMetadataReader(connection: connection, path: path).metadata()
         let carriesModel = tables.contains(SQLiteTables.model)
-        let layout = try model(given, isCarried: carriesModel, tables: tables).layout()
+        let layout = try model(given, isCarried: carriesModel, tables: tables)
+            .binding(classes: options.objectClasses).layout()
         let catalog = try reader.catalog()
         let schema = try schema(of: layout, catalog: catalog, hasStrays: !carriesModel)
         noteMissing(in: schema)

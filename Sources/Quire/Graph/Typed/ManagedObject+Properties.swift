@@ -1,0 +1,230 @@
+// What the accessors of typed classes call; the macros `@Attribute` and `@Relationship` write the calls. A property is
+// named by its ordinal (see EntityDeclaration). Reading one is a look into the entity's table and then what the
+// accessors by slot do; nothing here looks up a name.
+
+extension ManagedObject {
+    /// Counts the properties that subclasses declare, from none. The macro `@Entity` writes one for each class, which
+    /// goes on where its superclass's ends.
+    public enum PropertyOrdinals {
+        /// The number of properties so far.
+        @inlinable public static var propertyCount: Int { 0 }
+    }
+
+    /// The slot of a property, or the position of a to-many relationship; `nil` for the object that finds out what a
+    /// key path names, whose entity has no table.
+    @inline(__always)
+    final func position(of ordinal: Int) -> Int? {
+        let table = entity.classTable
+        return ordinal < table.count ? table[ordinal] : nil
+    }
+}
+
+// MARK: - Attributes
+
+extension ManagedObject {
+    /// The value of an optional attribute.
+    @inlinable @inline(__always)
+    public final func attribute<Value: AttributeRepresentable>(_ ordinal: Int) -> Value? {
+        Value.value(of: self, at: ordinal)
+    }
+
+    /// The value of an attribute; if there is none, the model's default value, or else
+    /// ``AttributeRepresentable/missingValue``.
+    @inlinable @inline(__always)
+    public final func attribute<Value: AttributeRepresentable>(_ ordinal: Int) -> Value {
+        Value.value(of: self, at: ordinal) ?? defaultValue(ordinal)
+    }
+
+    /// The value of an attribute; if there is none, the class's default value.
+    @inlinable @inline(__always)
+    public final func attribute<Value: AttributeRepresentable>(
+        _ ordinal: Int, default value: @autoclosure () -> Value
+    ) -> Value {
+        Value.value(of: self, at: ordinal) ?? value()
+    }
+
+    /// The value of an optional attribute that holds raw values; `nil` also if it is none of the type's.
+    @inlinable @inline(__always)
+    public final func attribute<Value: RawRepresentable>(_ ordinal: Int) -> Value?
+    where Value.RawValue: AttributeRepresentable {
+        guard let raw = Value.RawValue.value(of: self, at: ordinal) else { return nil }
+        return Value(rawValue: raw) ?? PropertyProbe.answer(ordinal, of: self, nil)
+    }
+
+    /// The value of an attribute that holds raw values; if there is none, or it is none of the type's, the class's
+    /// default value.
+    @inlinable @inline(__always)
+    public final func attribute<Value: RawRepresentable>(
+        _ ordinal: Int, default value: @autoclosure () -> Value
+    ) -> Value where Value.RawValue: AttributeRepresentable {
+        guard let raw = Value.RawValue.value(of: self, at: ordinal) else { return value() }
+        return Value(rawValue: raw) ?? PropertyProbe.answer(ordinal, of: self, value()) ?? value()
+    }
+
+    /// Explains that a property needs a default value.
+    @available(
+        *, unavailable,
+        message:
+            "the store may hold a value that is none of this type's; give the attribute a “default:”, or make it optional"
+    )
+    public final func attribute<Value: RawRepresentable>(_ ordinal: Int) -> Value
+    where Value.RawValue: AttributeRepresentable {
+        preconditionFailure("Never called: it is unavailable.")
+    }
+
+    /// Explains that a property has a type that no attribute can have.
+    @available(
+        *, unavailable,
+        message:
+            "an attribute is an integer, Double, Float, Decimal, String, Bool, Date, Data, UUID, URL, an enumeration over one of these, or a type that conforms to AttributeRepresentable"
+    )
+    @_disfavoredOverload
+    public final func attribute<Value>(_ ordinal: Int, default value: Value? = nil) -> Value {
+        preconditionFailure("Never called: it is unavailable.")
+    }
+
+    /// Sets an attribute. Stops the program with a sentence if it cannot keep the value: not-a-number, or an integer
+    /// that is out of range for an entity whose attribute is narrower.
+    @inlinable @inline(__always)
+    public final func setAttribute<Value: AttributeRepresentable>(_ ordinal: Int, _ value: Value) {
+        setProperty(ordinal, value.attributeValue)
+    }
+
+    /// Sets an optional attribute.
+    @inlinable @inline(__always)
+    public final func setAttribute<Value: AttributeRepresentable>(_ ordinal: Int, _ value: Value?) {
+        setProperty(ordinal, value?.attributeValue ?? .null)
+    }
+
+    /// Sets an attribute that holds raw values.
+    @inlinable @inline(__always)
+    public final func setAttribute<Value: RawRepresentable>(_ ordinal: Int, _ value: Value)
+    where Value.RawValue: AttributeRepresentable {
+        setProperty(ordinal, value.rawValue.attributeValue)
+    }
+
+    /// Sets an optional attribute that holds raw values.
+    @inlinable @inline(__always)
+    public final func setAttribute<Value: RawRepresentable>(_ ordinal: Int, _ value: Value?)
+    where Value.RawValue: AttributeRepresentable {
+        setProperty(ordinal, value?.rawValue.attributeValue ?? .null)
+    }
+
+    /// Explains that a property has a type that no attribute can have; see ``attribute(_:default:)``.
+    @available(*, unavailable, message: "no attribute can have this type")
+    @_disfavoredOverload
+    public final func setAttribute<Value>(_ ordinal: Int, _ value: Value) {
+        preconditionFailure("Never called: it is unavailable.")
+    }
+
+    @usableFromInline
+    final func setProperty(_ ordinal: Int, _ value: AttributeValue) {
+        guard let slot = position(of: ordinal) else { return }
+        do { try setValue(value, at: slot) } catch { preconditionFailure("\(error)") }
+    }
+
+    @usableFromInline @inline(never)
+    final func defaultValue<Value: AttributeRepresentable>(_ ordinal: Int) -> Value {
+        guard let slot = position(of: ordinal) else { return Value.missingValue }
+        return Value(attributeValue: entity.defaultValues[slot]) ?? Value.missingValue
+    }
+}
+
+// MARK: - Relationships
+
+extension ManagedObject {
+    /// The object that a to-one relationship leads to.
+    @inlinable @inline(__always)
+    public final func related<Destination: ManagedObject>(_ ordinal: Int) -> Destination? {
+        relatedObject(ordinal).flatMap { Self.object($0, as: Destination.self) }
+    }
+
+    /// Sets the object that a to-one relationship leads to, and the other side with it. Stops the program with a
+    /// sentence if it is of another context or was deleted.
+    public final func setRelated(_ ordinal: Int, _ object: ManagedObject?) {
+        guard let slot = position(of: ordinal),
+            let index = entity.slots[slot].relationshipIndex
+        else { return }
+        do {
+            try setObject(object, through: entity.relationships[index])
+        } catch {
+            preconditionFailure("\(error)")
+        }
+    }
+
+    /// The objects that an ordered to-many relationship leads to.
+    ///
+    /// - Complexity: O(*n*), and one fetch if the relationship is a fault.
+    @inlinable
+    public final func related<Destination: ManagedObject>(_ ordinal: Int) -> [Destination] {
+        relatedObjects(ordinal).compactMap { Self.object($0, as: Destination.self) }
+    }
+
+    /// The objects that a to-many relationship leads to.
+    ///
+    /// - Complexity: O(*n*), and one fetch if the relationship is a fault.
+    @inlinable
+    public final func related<Destination: ManagedObject>(_ ordinal: Int) -> Set<Destination> {
+        Set(relatedObjects(ordinal).lazy.compactMap { Self.object($0, as: Destination.self) })
+    }
+
+    /// Sets the objects that an ordered to-many relationship leads to. Stops the program with a sentence if one is of
+    /// another context or was deleted.
+    ///
+    /// - Complexity: O(*n*). To change one object, use ``EntityClass/add(_:to:)-(_,KeyPath<Self,Set<Destination>>)``
+    ///   and its siblings.
+    @inlinable
+    public final func setRelated<Destination: ManagedObject>(
+        _ ordinal: Int, _ objects: [Destination]
+    ) {
+        setRelatedObjects(ordinal, objects)
+    }
+
+    /// Sets the objects that a to-many relationship leads to. Stops the program with a sentence if one is of another
+    /// context or was deleted.
+    ///
+    /// - Complexity: O(*n* log *n*).
+    @inlinable
+    public final func setRelated<Destination: ManagedObject>(
+        _ ordinal: Int, _ objects: Set<Destination>
+    ) {
+        // Sorted, so that a program does the same in every run.
+        setRelatedObjects(ordinal, objects.sorted { $0.objectID.bits < $1.objectID.bits })
+    }
+
+    /// An object as one of a class. Bindings are checked when a layout is made, so only a damaged store can make it
+    /// fail.
+    @inlinable @inline(__always)
+    static func object<Class: ManagedObject>(_ object: ManagedObject, as _: Class.Type) -> Class? {
+        type(of: object) == Class.self
+            ? unsafeDowncast(object, to: Class.self) : object as? Class
+    }
+
+    @usableFromInline
+    final func relatedObject(_ ordinal: Int) -> ManagedObject? {
+        guard let slot = position(of: ordinal) else {
+            return PropertyProbe.object(ordinal, of: self)
+        }
+        guard let id = objectID(at: slot) else { return nil }
+        return requireContext().object(with: id)
+    }
+
+    @usableFromInline
+    final func relatedObjects(_ ordinal: Int) -> [ManagedObject] {
+        guard let index = position(of: ordinal) else {
+            return PropertyProbe.object(ordinal, of: self).map { [$0] } ?? []
+        }
+        let context = requireContext()
+        return members(of: entity.relationships[index]).map { context.object(with: $0) }
+    }
+
+    @usableFromInline
+    final func setRelatedObjects(_ ordinal: Int, _ objects: [ManagedObject]) {
+        guard let index = position(of: ordinal) else { return }
+        do {
+            try setObjects(objects, through: entity.relationships[index])
+        } catch {
+            preconditionFailure("\(error)")
+        }
+    }
+}

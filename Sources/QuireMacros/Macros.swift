@@ -1,0 +1,101 @@
+public import Quire
+
+/// Makes a class the class of an entity: declares the entity, and gives its properties accessors.
+///
+/// ```swift
+/// @Entity final class Book: ManagedObject {
+///     @Attribute(.unique) var isbn: String
+///     @Attribute(default: 0, minimum: 0, maximum: 3000) var year: Int16
+///     @Attribute(.externalStorage) var scan: Data?
+///     @Relationship(inverse: \Author.books) var author: Author?
+///     @Relationship(inverse: \Chapter.book, deleteRule: .cascade) var chapters: [Chapter]    // In their order.
+///     @Relationship var tags: Set<Tag>                                                       // Without one.
+/// }
+///
+/// let model = try ManagedObjectModel(classes: [Book.self])      // And what Book leads to.
+/// let book = Book(in: context)
+/// book.title = "Emma"
+/// let books = try context.fetch(Book.fetchRequest())
+/// ```
+///
+/// The class may be bound to an entity of a model that comes from elsewhere, too; see
+/// `ManagedObjectModel.bind(classes:)`.
+///
+/// A class that inherits from another with `@Entity` is of a sub-entity. It need not be final, and may have methods,
+/// computed properties, and stored properties with initial values; these live in memory only.
+///
+/// - Parameters:
+///   - name: The entity's name, if it is not the class's.
+///   - abstract: Whether there are objects of sub-entities only.
+///   - renamingIdentifier: The name the entity had in an earlier version of the model.
+///   - unique: Sets of names of properties whose values together no two objects may share.
+///   - indexes: Sets of names of properties to index together.
+@attached(member, names: named(entityDeclaration), named(PropertyOrdinals))
+public macro Entity(
+    name: String? = nil, abstract: Bool = false, renamingIdentifier: String? = nil,
+    unique: [[String]] = [], indexes: [[String]] = []
+) = #externalMacro(module: "QuireMacrosPlugin", type: "EntityMacro")
+
+/// Makes a property of a class with `@Entity` an attribute of its entity.
+///
+/// The type may be `Int16`, `Int32`, `Int64`, `Int`, `Double`, `Float`, `Decimal`, `String`, `Bool`, `Date`, `Data`,
+/// `UUID`, `URL`, an enumeration whose raw values are of one of these, or a type that conforms to
+/// `AttributeRepresentable`; and an optional of these.
+///
+/// If the type is not optional, saving demands a value. As long as there is none, the property gives the default value,
+/// and if there is no default value, zero, the empty text and the like. An enumeration that is not optional must have a
+/// default value, which stands also for values that are none of its cases.
+///
+/// - Parameters:
+///   - options: What can be said in a word: `.unique`, `.transient`, `.externalStorage`, `.indexed`,
+///     `.allowsCloudEncryption`, `.preservesValueInHistoryOnDeletion`.
+///   - key: The attribute's name in the model, if it is not the property's.
+///   - renamingIdentifier: The name the attribute had in an earlier version of the model.
+///   - default: The value a new object gets.
+///   - minimum: The smallest number or earliest date that is valid.
+///   - maximum: The greatest number or latest date that is valid.
+///   - length: The lengths of a text that are valid, in UTF-16 code units: `1...13`, `...80`, `2...`.
+///   - regex: A regular expression that a text must match as a whole.
+@attached(accessor, names: named(get), named(set))
+public macro Attribute(
+    _ options: AttributeOptions..., key: String? = nil, renamingIdentifier: String? = nil,
+    default: Any? = nil, minimum: Any? = nil, maximum: Any? = nil,
+    length: (any RangeExpression<Int>)? = nil, regex: String? = nil
+) = #externalMacro(module: "QuireMacrosPlugin", type: "AttributeMacro")
+
+/// Makes a property of a class with `@Entity` a relationship of its entity: an optional leads to at most one object, a
+/// `Set` to any number, an `Array` to any number in an order.
+///
+/// Name the inverse on one side; the other side has it from there. (If both sides had a key path, the compiler would
+/// find that each refers to the other and stop with “circular reference”. Name it by a text if you want to see it on
+/// both sides, or if a relationship is its own inverse.)
+///
+/// ```swift
+/// @Relationship(inverse: \Author.books) var author: Author?      // In Book
+/// @Relationship var books: Set<Book>                             // In Author
+/// @Relationship(inverse: "spouse") var spouse: Person?           // In Person
+/// ```
+///
+/// - Parameters:
+///   - options: What can be said in a word: `.required`, `.transient`, `.indexed`.
+///   - inverse: The relationship that leads back.
+///   - deleteRule: What a deletion of an object does to those the relationship leads to.
+///   - minimumCount: The smallest number of objects that is valid.
+///   - maximumCount: The greatest number of objects that is valid; 0 for no bound.
+///   - key: The relationship's name in the model, if it is not the property's.
+///   - renamingIdentifier: The name the relationship had in an earlier version of the model.
+@attached(accessor, names: named(get), named(set))
+public macro Relationship(
+    _ options: RelationshipOptions..., inverse: AnyKeyPath? = nil,
+    deleteRule: DeleteRule = .nullify, minimumCount: Int = 0, maximumCount: Int = 0,
+    key: String? = nil, renamingIdentifier: String? = nil
+) = #externalMacro(module: "QuireMacrosPlugin", type: "RelationshipMacro")
+
+/// Makes a property of a class with `@Entity` a relationship of its entity, whose inverse is named by a text; see
+/// `Relationship(_:inverse:deleteRule:minimumCount:maximumCount:key:renamingIdentifier:)`.
+@attached(accessor, names: named(get), named(set))
+public macro Relationship(
+    _ options: RelationshipOptions..., inverse: String, deleteRule: DeleteRule = .nullify,
+    minimumCount: Int = 0, maximumCount: Int = 0, key: String? = nil,
+    renamingIdentifier: String? = nil
+) = #externalMacro(module: "QuireMacrosPlugin", type: "RelationshipMacro")

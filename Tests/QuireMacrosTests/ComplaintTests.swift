@@ -1,0 +1,137 @@
+import Testing
+
+/// What cannot work is said in a sentence, with a fix-it where there is one thing to do about it.
+@Suite struct ComplaintTests {
+    /// A member of a class, a part of what is said of it, and the member with the fix-it applied.
+    struct Case: CustomTestStringConvertible {
+        let member: String
+        let complaint: String
+        let mended: String?
+        var testDescription: String { member }
+    }
+
+    @Test(arguments: [
+        Case(
+            member: "@Attribute let title: String", complaint: "needs a “var”",
+            mended: "@Attribute var title: String"),
+        Case(
+            member: "@Attribute var title", complaint: "needs a type",
+            mended: "@Attribute var title: <#type#>"),
+        Case(
+            member: "@Attribute var year: Int = 3", complaint: "write “default:”",
+            mended: "@Attribute(default: 3) var year: Int"),
+        Case(
+            member: "@Attribute(.indexed) var year: Int = 3", complaint: "write “default:”",
+            mended: "@Attribute(.indexed, default: 3) var year: Int"),
+        Case(
+            member: "@Relationship var author: Author? = nil",
+            complaint: "cannot have an initial value", mended: "@Relationship var author: Author?"),
+        Case(
+            member: "@Attribute static var title: String", complaint: "not of the class",
+            mended: "@Attribute var title: String"),
+        Case(
+            member: "@Attribute var title: String { \"\" }",
+            complaint: "makes the accessors itself", mended: "var title: String { \"\" }"),
+        Case(
+            member: "@Attribute var title: String { didSet { } }",
+            complaint: "makes the accessors itself", mended: "var title: String { didSet { } }"),
+        Case(
+            member: "@Attribute var title: String!", complaint: "cannot be “String!”",
+            mended: "@Attribute var title: String?"),
+        Case(
+            member: "@Attribute var titles: [String]", complaint: "no type for an attribute",
+            mended: nil),
+        Case(
+            member: "@Attribute var pair: (Int, Int)", complaint: "no type for an attribute",
+            mended: nil),
+        Case(
+            member: "@Attribute var anything: Any", complaint: "no type for an attribute",
+            mended: nil),
+        Case(
+            member: "@Attribute var map: [String: Int]?", complaint: "no type for an attribute",
+            mended: nil),
+        Case(
+            member: "@Relationship var author: Author", complaint: "must be optional",
+            mended: "@Relationship var author: Author?"),
+        Case(
+            member: "@Relationship var tags: Set<Tag>?", complaint: "never missing",
+            mended: "@Relationship var tags: Set<Tag>"),
+        Case(
+            member: "@Relationship var tags: Set<Tag?>", complaint: "no missing members",
+            mended: "@Relationship var tags: Set<Tag>"),
+        Case(
+            member: "@Relationship var tags: List<Tag>", complaint: "no type for a relationship",
+            mended: nil),
+        Case(
+            member: "@Relationship var name: String?", complaint: "is a value and no object",
+            mended: "@Attribute var name: String?"),
+        Case(
+            member: "@Relationship(inverse: \\Author.books.first) var author: Author?",
+            complaint: "one relationship of the other class", mended: nil),
+        Case(
+            member: "var title: String", complaint: "mark it @Attribute",
+            mended: "@Attribute var title: String"),
+        Case(
+            member: "var tags: Set<Tag>", complaint: "mark it @Relationship",
+            mended: "@Relationship var tags: Set<Tag>"),
+    ])
+    func memberIsExplained(_ example: Case) {
+        func source(_ member: String) -> String {
+            "@Entity final class Book: ManagedObject {\n    \(member)\n}"
+        }
+        let expanded = ExpandedSource(source(example.member))
+        #expect(expanded.complaints.count == 1)
+        #expect(
+            expanded.complaints.first?.contains(example.complaint) == true,
+            "\(expanded.complaints)")
+        #expect(expanded.mended == source(example.mended ?? example.member))
+        if let mended = example.mended, !mended.contains("<#") {
+            #expect(ExpandedSource(source(mended)).complaints.isEmpty)
+        }
+    }
+
+    @Test func entityIsAClass() {
+        let expanded = ExpandedSource("@Entity struct Book { }")
+        #expect(
+            expanded.complaints == [
+                "@Entity is for classes: an object has one identity wherever it is used"
+            ])
+        #expect(expanded.mended == "@Entity final class Book { }")
+        #expect(ExpandedSource("@Entity enum Book { }").complaints.count == 1)
+        #expect(ExpandedSource("@Entity actor Book { }").complaints.count == 1)
+    }
+
+    @Test func entityHasASuperclass() {
+        let expanded = ExpandedSource("@Entity final class Book { }")
+        #expect(expanded.complaints.first?.contains("must be a subclass of ManagedObject") == true)
+        #expect(expanded.mended == "@Entity final class Book: ManagedObject { }")
+    }
+
+    @Test func entityIsNotGeneric() {
+        let expanded = ExpandedSource("@Entity final class Book<T>: ManagedObject { }")
+        #expect(expanded.complaints.first?.contains("cannot be generic") == true)
+    }
+
+    @Test func propertiesBelongInEntities() {
+        let expanded = ExpandedSource("class Book: ManagedObject { @Attribute var title: String }")
+        #expect(
+            expanded.complaints == [
+                "@Attribute is for properties of a class marked @Entity; mark Book so"
+            ])
+    }
+
+    @Test func uniqueNamesAreProperties() {
+        let expanded = ExpandedSource(
+            """
+            @Entity(unique: [["isbn", "yaer"]], indexes: [["titel"]]) class Book: ManagedObject {
+                @Attribute var isbn: String
+                @Attribute var year: Int
+            }
+            """)
+        #expect(
+            expanded.complaints == [
+                "Book has no attribute or relationship “yaer”",
+                "Book has no attribute or relationship “titel”",
+            ])
+    }
+}
