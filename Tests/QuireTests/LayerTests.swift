@@ -37,7 +37,7 @@ import Testing
         ("StoreAPI/", ["RowSet", "ChangeSet", "PersistentStore"]),
         ("Stores/", ["SQLSchema", "SQLiteStore"]),
         ("Coordinator/", ["PersistentStoreCoordinator", "ObjectSource"]),
-        ("Graph/", ["ManagedObjectContext", "ManagedObject", "PrivateQueueContext"]),
+        ("Graph/", ["ManagedObjectContext", "ManagedObject", "ConfinedContext", "MergePolicy"]),
         ("Container/", ["PersistentContainer"]),
     ]
 

@@ -25,10 +25,13 @@ public final class PersistentContainer: Sendable {
         PrivateQueueContext(coordinator: persistentStoreCoordinator)
     }
 
-    /// Runs a closure in a new context on a queue of its own.
-    public func performBackgroundTask<Result>(
-        _ body: sending @escaping (ManagedObjectContext) throws -> sending Result
-    ) async throws -> sending Result {
+    /// Runs a closure in a new context on a queue of its own. A closure that does not throw needs no `try`.
+    ///
+    /// What it saves, ``viewContext`` sees at the next turn of the main queue if it
+    /// ``ManagedObjectContext/automaticallyMergesChangesFromParent``.
+    public func performBackgroundTask<Result, Failure>(
+        _ body: sending @escaping (ManagedObjectContext) throws(Failure) -> sending Result
+    ) async throws(Failure) -> sending Result {
         try await newBackgroundContext().perform(body)
     }
 

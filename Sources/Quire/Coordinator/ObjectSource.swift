@@ -6,13 +6,40 @@ protocol ObjectSource: AnyObject, Sendable {
     var storeIdentity: StoreIdentity { get }
     /// What temporary identifiers share.
     var temporaryIdentity: StoreIdentity { get }
+    /// Those who want to know what is saved here.
+    var saveListeners: SaveListeners { get }
 
     func rows(matching request: FetchRequest) throws -> RowSet
     func count(matching request: FetchRequest) throws -> Int
-    func row(for objectID: ManagedObjectID) throws -> ObjectSnapshot?
+    func objectIDs(matching request: FetchRequest) throws -> ObjectIDList
+    /// The row of an object. One that the coordinator has kept will do if it was read at most so many seconds
+    /// ago; without bound if that is negative.
+    func row(for objectID: ManagedObjectID, maximumAge: Double) throws -> ObjectSnapshot?
+    /// The rows of objects of any entities, in any order, without those that are gone.
+    func rows(for objectIDs: [ManagedObjectID], maximumAge: Double) throws -> RowSet
     func relatedRows(
         of objectID: ManagedObjectID, through relationship: EntityLayout.Relationship
     ) throws -> RowSet
+    /// What a to-many relationship of objects of one entity hierarchy leads to.
+    func relatedObjects(
+        of objectIDs: [ManagedObjectID], through relationship: EntityLayout.Relationship
+    ) throws -> RelatedObjects
+    /// Has the coordinator forget the rows it has kept of some objects; of all for `nil`.
+    func forgetRows(of objectIDs: [ManagedObjectID]?)
     func reserveObjectIDs(for entity: EntityLayout, count: Int) throws -> [ManagedObjectID]
+    /// The permanent identifier of an object that this source, or one above it, knows by a temporary one.
+    func permanentID(for temporary: ManagedObjectID) -> ManagedObjectID?
     func save(_ changes: ChangeSet) throws
+}
+
+extension ObjectSource {
+    /// The row of an object, as the source has it now.
+    func row(for objectID: ManagedObjectID) throws -> ObjectSnapshot? {
+        try row(for: objectID, maximumAge: 0)
+    }
+
+    /// The rows of objects, as the source has them now.
+    func rows(for objectIDs: [ManagedObjectID]) throws -> RowSet {
+        try rows(for: objectIDs, maximumAge: 0)
+    }
 }

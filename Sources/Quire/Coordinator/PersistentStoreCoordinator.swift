@@ -1,18 +1,34 @@
 /// Stands between contexts and a store.
 ///
-/// Contexts of one coordinator share its store and its model. It may be used from any thread.
+/// Contexts of one coordinator share its store, its model, and the rows that it has read for their faults. It may
+/// be used from any thread.
+///
+/// ## Rows that are kept
+///
+/// Rows read for single faults, in batches and for prefetching are kept, up to a bound in bytes, and serve later
+/// faults of all contexts if ``ManagedObjectContext/stalenessInterval`` allows. A kept row is never older than the
+/// last save through this coordinator. It can be older than what **another process or another coordinator** has
+/// saved. All kept rows are forgotten when a save through this coordinator finds that another one has saved, or
+/// fails, and when a context is reset; one is forgotten when its object is refreshed, or a fetch shows that it has
+/// changed. To see what others save at once, set the context's staleness interval to 0, or refresh objects before
+/// use.
 public final class PersistentStoreCoordinator: Sendable, ObjectSource {
     /// The store.
     public let store: any PersistentStore
     /// The model, with inheritance and inverses resolved.
     public var layout: ModelLayout { store.layout }
     let temporaryIdentity: StoreIdentity
+    let saveListeners = SaveListeners()
     var storeIdentity: StoreIdentity { store.identity }
+    let rowCache: RowCache
 
     /// Coordinates a store, which brings its model.
-    public init(store: any PersistentStore) {
+    ///
+    /// - Parameter rowCacheSize: How many bytes of rows are kept; see above. 0 keeps none.
+    public init(store: any PersistentStore, rowCacheSize: Int = 8 << 20) {
         self.store = store
         temporaryIdentity = StoreIdentity(uuid: "", entityNames: store.layout.entities.map(\.name))
+        rowCache = RowCache(greatestSize: rowCacheSize)
     }
 
     /// The identifier that a text stands for: a URI, `x-coredata://STORE-UUID/Entity/p12`, or `Entity/p12`.
@@ -28,23 +44,89 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource {
     /// Ends all use of the store. Contexts must not be used afterwards; what they ask throws.
     public func close() throws { try store.close() }
 
-    func rows(matching request: FetchRequest) throws -> RowSet { try store.rows(matching: request) }
+    func rows(matching request: FetchRequest) throws -> RowSet {
+        let rows = try store.rows(matching: request)
+        rowCache.compare(with: rows)
+        return rows
+    }
 
     func count(matching request: FetchRequest) throws -> Int { try store.count(matching: request) }
 
-    func row(for objectID: ManagedObjectID) throws -> ObjectSnapshot? {
-        objectID.isTemporary ? nil : try store.row(for: objectID)
+    func objectIDs(matching request: FetchRequest) throws -> ObjectIDList {
+        try store.objectIDs(matching: request)
     }
+
+    func permanentID(for temporary: ManagedObjectID) -> ManagedObjectID? { nil }
 
     func relatedRows(
         of objectID: ManagedObjectID, through relationship: EntityLayout.Relationship
     ) throws -> RowSet {
-        try store.relatedRows(of: objectID, through: relationship)
+        let ticket = rowCache.ticket()
+        let rows = try store.relatedRows(of: objectID, through: relationship)
+        rowCache.insert(rows, ticket)
+        return rows
+    }
+
+    func relatedObjects(
+        of objectIDs: [ManagedObjectID], through relationship: EntityLayout.Relationship
+    ) throws -> RelatedObjects {
+        let ticket = rowCache.ticket()
+        let related = try store.relatedObjects(of: objectIDs, through: relationship)
+        for rows in related.rows { rowCache.insert(rows, ticket) }
+        return related
     }
 
     func reserveObjectIDs(for entity: EntityLayout, count: Int) throws -> [ManagedObjectID] {
         try store.reserveObjectIDs(for: entity, count: count)
     }
 
-    func save(_ changes: ChangeSet) throws { try store.save(changes) }
+    // MARK: Rows of faults
+
+    func row(for objectID: ManagedObjectID, maximumAge: Double) throws -> ObjectSnapshot? {
+        if objectID.isTemporary { return nil }
+        if let row = rowCache.row(objectID.bits, maximumAge: maximumAge) { return row }
+        let ticket = rowCache.ticket()
+        guard let row = try store.row(for: objectID) else {
+            rowCache.remove(CollectionOfOne(objectID.bits))
+            return nil
+        }
+        rowCache.insert(RowSet([row], layout: layout, store: storeIdentity), ticket)
+        return row
+    }
+
+    func rows(for objectIDs: [ManagedObjectID], maximumAge: Double) throws -> RowSet {
+        let (found, missing) = rowCache.rows(objectIDs, maximumAge: maximumAge)
+        if missing.isEmpty { return RowSet(found, layout: layout, store: storeIdentity) }
+        let ticket = rowCache.ticket()
+        let rows = try store.rows(for: missing.filter { !$0.isTemporary })
+        rowCache.insert(rows, ticket)
+        return found.isEmpty
+            ? rows : rows.appending(RowSet(found, layout: layout, store: storeIdentity))
+    }
+
+    func forgetRows(of objectIDs: [ManagedObjectID]?) {
+        if let objectIDs {
+            rowCache.remove(objectIDs.lazy.map(\.bits))
+        } else {
+            rowCache.removeAll()
+        }
+    }
+
+    // MARK: Saving
+
+    func save(_ changes: ChangeSet) throws {
+        let others = store.foreignSaveCount
+        do {
+            try store.save(changes)
+        } catch {
+            // Whatever it failed for, what is known about the objects may not be so any more.
+            rowCache.removeAll()
+            throw error
+        }
+        if store.foreignSaveCount == others {
+            rowCache.remove(changes)
+        } else {
+            rowCache.removeAll()
+        }
+    }
 }

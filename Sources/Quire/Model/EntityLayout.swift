@@ -39,6 +39,8 @@ public final class EntityLayout: Sendable {
     let storages: ContiguousArray<Slot.Storage>
     /// The slots that can hold identifiers of objects.
     let identifierSlots: [Int]
+    /// The slots that stores do not keep.
+    let transientSlots: SlotMask
     /// The slots whose values can break a rule of the model; see ``Slot/hasRules``.
     let ruledSlots: [Slot]
     /// The values of a new object.
@@ -84,6 +86,9 @@ public final class EntityLayout: Sendable {
         self.storages = ContiguousArray(slots.map(\.storage))
         self.identifierSlots =
             slots.filter { $0.storage == .reference || $0.storage == .transient }.map(\.index)
+        var transientSlots = SlotMask()
+        for slot in slots where !slot.isStored { transientSlots.insert(slot.index) }
+        self.transientSlots = transientSlots
         self.ruledSlots = slots.filter { slot in
             slot.hasRules
                 || slot.relationshipIndex.map { !relationships[$0].description.isOptional } ?? false

@@ -69,9 +69,11 @@ public struct ManagedObjectID: Sendable {
 
 extension ManagedObjectID: Hashable, CustomStringConvertible {
     /// Whether both identify the same object. Identifiers read from the same store opened twice are equal.
+    /// Temporary ones are unique in the process.
     @inlinable public static func == (left: ManagedObjectID, right: ManagedObjectID) -> Bool {
         left.bits == right.bits
-            && (left.store === right.store || left.store.uuid == right.store.uuid)
+            && (left.store === right.store || left.isTemporary
+                || left.store.uuid == right.store.uuid)
     }
 
     /// Feeds the identifier into a hasher.

@@ -4,6 +4,8 @@ public final class ModelLayout: Sendable {
     public let model: ManagedObjectModel
     /// The entities by their numbers less one.
     public let entities: [EntityLayout]
+    /// Whether any entity's objects are of a class of its own.
+    let hasSubclasses: Bool
     private let numbers: [String: Int]
     /// The numbers of entities by the classes their descriptions name; 0 for a class of several entities.
     private let classNumbers: [ObjectIdentifier: Int]
@@ -90,6 +92,7 @@ public final class ModelLayout: Sendable {
                     propertyNames: builder.names.sorted()))
         }
         self.entities = entities
+        hasSubclasses = entities.contains { $0.objectClass != nil }
         classNumbers = Dictionary(
             entities.compactMap { entity in
                 entity.description.objectClass.map { (ObjectIdentifier($0), entity.number) }

@@ -37,6 +37,18 @@ public struct FetchRequest: Sendable, Hashable {
     public var fetchLimit = 0
     /// The number of objects to skip.
     public var fetchOffset = 0
+    /// How many objects to read at a time; 0 for all at once.
+    ///
+    /// With a batch size a fetch reads only identifiers, and the results read the rows of so many neighbours when an
+    /// object is touched. They keep few batches, so that going through any number of objects takes little memory.
+    public var fetchBatchSize = 0
+    /// Relationships to read ahead: key paths such as `author` or `tags.books`, through relationships of any kind.
+    /// Related objects are read with one query or two for each relationship on the way, not one for each object, and
+    /// are no faults while the results are held.
+    public var relationshipKeyPathsForPrefetching: [String] = []
+    /// Whether values are read along with the objects. If not, they are faults, and results hold no more than their
+    /// identifiers. Reading relationships ahead reads values.
+    public var includesPropertyValues = true
     /// Whether objects of sub-entities are found too.
     public var includesSubentities = true
     /// Whether unsaved changes are taken into account.

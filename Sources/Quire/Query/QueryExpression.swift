@@ -6,7 +6,7 @@ public indirect enum QueryExpression: Sendable, Hashable {
     case keyPath([String])
     /// The object tested: `SELF`.
     case evaluatedObject
-    /// A variable of a template: `$NAME`.
+    /// A variable of a template: `$NAME`, or a key path of one, `$NAME.key`.
     case variable(String)
     /// Several values: `{1, 2, 3}`, for `IN` and `BETWEEN`.
     case collection([QueryExpression])

@@ -35,10 +35,15 @@ public protocol PersistentStore: AnyObject, Sendable {
     /// The number of rows that a request finds.
     func count(matching request: FetchRequest) throws -> Int
 
+    /// The identifiers of the objects that a request finds, in its order, within its limit and offset.
+    ///
+    /// - Throws: As ``rows(matching:)``.
+    func objectIDs(matching request: FetchRequest) throws -> ObjectIDList
+
     /// The row of an object, or `nil` if there is none (any more).
     func row(for objectID: ManagedObjectID) throws -> ObjectSnapshot?
 
-    /// The rows of objects of one entity hierarchy, in any order. Missing rows are left out.
+    /// The rows of objects, in any order. Missing rows are left out.
     func rows(for objectIDs: [ManagedObjectID]) throws -> RowSet
 
     /// The rows of the objects that a relationship of an object leads to, in the relationship's order if it has
@@ -46,6 +51,16 @@ public protocol PersistentStore: AnyObject, Sendable {
     func relatedRows(
         of objectID: ManagedObjectID, through relationship: EntityLayout.Relationship
     ) throws -> RowSet
+
+    /// What a to-many relationship of objects of one entity hierarchy leads to. Members without a row may be among
+    /// it.
+    func relatedObjects(
+        of objectIDs: [ManagedObjectID], through relationship: EntityLayout.Relationship
+    ) throws -> RelatedObjects
+
+    /// How often a save of this store has found that another process, or another store on the same file, had
+    /// saved since the save before it.
+    var foreignSaveCount: Int { get }
 
     /// Sets aside identifiers for new objects. They are never given out twice by this store; a save that uses
     /// them makes that durable.
@@ -64,4 +79,30 @@ public protocol PersistentStore: AnyObject, Sendable {
 
     /// Ends all use of the store's file. Later calls throw `storeUnavailable`.
     func close() throws
+}
+
+/// What a store need not do itself.
+extension PersistentStore {
+    /// Reads all rows for their identifiers.
+    public func objectIDs(matching request: FetchRequest) throws -> ObjectIDList {
+        let rows = try rows(matching: request)
+        return ObjectIDList(
+            bits: ContiguousArray(rows.indices.map(rows.identifierBits)), store: identity)
+    }
+
+    /// Reads the relationship object by object.
+    public func relatedObjects(
+        of objectIDs: [ManagedObjectID], through relationship: EntityLayout.Relationship
+    ) throws -> RelatedObjects {
+        var result = RelatedObjects()
+        for id in objectIDs {
+            let rows = try relatedRows(of: id, through: relationship)
+            result.append(rows.indices.map(rows.objectID), of: id)
+            result.rows.append(rows)
+        }
+        return result
+    }
+
+    /// Nobody else saves.
+    public var foreignSaveCount: Int { 0 }
 }

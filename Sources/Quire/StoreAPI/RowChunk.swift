@@ -32,16 +32,14 @@ final class RowChunk: @unchecked Sendable {
 
     init(capacity: Int, externalData: (any ExternalDataReading)?) {
         self.externalData = externalData
-        if capacity <= Self.standardCapacity {
-            self.capacity = Self.standardCapacity
+        self.capacity = capacity
+        if capacity == Self.standardCapacity {
             if let address = Self.pool.withLock({ $0.popLast() }),
                 let pointer = UnsafeMutableRawPointer(bitPattern: address)
             {
                 bytes = pointer
                 return
             }
-        } else {
-            self.capacity = capacity
         }
         bytes = .allocate(byteCount: self.capacity, alignment: 16)
     }

@@ -50,6 +50,61 @@ public final class RowSet: RandomAccessCollection, Sendable {
         ManagedObjectID(bits: identifierBits(at: position), store: store)
     }
 
+    /// The version of the row at a position.
+    func version(at position: Int) -> UInt32 {
+        let location = locations[position]
+        return PackedRow(chunk: chunks[Int(location.chunk)], offset: Int(location.offset)).version
+    }
+
+    /// The identifier bits in the slot of a to-one relationship of the row at a position.
+    func reference(_ slot: Int, at position: Int) -> UInt64? {
+        let location = locations[position]
+        let row = PackedRow(chunk: chunks[Int(location.chunk)], offset: Int(location.offset))
+        guard row.hasValue(slot) else { return nil }
+        let entity = layout.entities[Int(row.identifierBits >> 48 & 0x7FFF) - 1]
+        return UInt64(bitPattern: row.integer(slot, slotCount: entity.storages.count))
+    }
+
+    /// The rows whose identifier bits satisfy a condition.
+    func filtered(_ isIncluded: (UInt64) -> Bool) -> RowSet {
+        let positions = indices.filter { isIncluded(identifierBits(at: $0)) }
+        if positions.count == count { return self }
+        return RowSet(
+            chunks: chunks, locations: ContiguousArray(positions.map { locations[$0] }),
+            layout: layout, store: store)
+    }
+
+    /// How much memory the rows hold on to.
+    var byteCount: Int { chunks.reduce(0) { $0 + $1.capacity } }
+
+    /// Rows of several sets.
+    convenience init(_ rows: [ObjectSnapshot], layout: ModelLayout, store: StoreIdentity) {
+        var chunks: [RowChunk] = []
+        var locations: ContiguousArray<Location> = []
+        locations.reserveCapacity(rows.count)
+        for row in rows {
+            // Rows of one set come one after the other.
+            if chunks.last !== row.chunk { chunks.append(row.chunk) }
+            locations.append(
+                Location(
+                    chunk: UInt32(truncatingIfNeeded: chunks.count - 1),
+                    offset: UInt32(truncatingIfNeeded: row.offset)))
+        }
+        self.init(chunks: chunks, locations: locations, layout: layout, store: store)
+    }
+
+    /// These rows and those of another set.
+    func appending(_ other: RowSet) -> RowSet {
+        let shift = UInt32(chunks.count)
+        var locations = locations
+        locations.reserveCapacity(locations.count + other.locations.count)
+        for location in other.locations {
+            locations.append(Location(chunk: location.chunk + shift, offset: location.offset))
+        }
+        return RowSet(
+            chunks: chunks + other.chunks, locations: locations, layout: layout, store: store)
+    }
+
     /// Has a row that will be read soon brought nearer; nothing if there is none.
     @inline(__always)
     func prefetch(_ position: Int) {

@@ -15,13 +15,24 @@ struct RowSetBuilder: ~Copyable {
     private var base: UnsafeMutableRawPointer
     private var capacity = 0
     private var end = 0
+    /// The size of the next chunk, unless the row needs more.
+    private var nextCapacity: Int
+    /// Room for a row of an entity with a few texts.
+    private static let usualRowSize = 512
     /// The current row: its start in the chunk and in memory, and how far behind that its cells begin.
     private var rowStart = 0
     private var row: UnsafeMutableRawPointer
     private var cells = 0
 
-    init(layout: ModelLayout, store: StoreIdentity, externalData: (any ExternalDataReading)? = nil)
-    {
+    /// Begins a set. If few rows are expected, the memory for them is cut to fit, so that keeping a row does not
+    /// keep a standard block.
+    init(
+        layout: ModelLayout, store: StoreIdentity, externalData: (any ExternalDataReading)? = nil,
+        expectedRows: Int = .max
+    ) {
+        nextCapacity =
+            expectedRows < RowChunk.standardCapacity / Self.usualRowSize
+            ? max(expectedRows, 1) * Self.usualRowSize : RowChunk.standardCapacity
         self.layout = layout
         self.store = store
         self.externalData = externalData
@@ -151,7 +162,8 @@ struct RowSetBuilder: ~Copyable {
     /// Moves the unfinished row to a new chunk with room for `needed` bytes from its start.
     private mutating func grow(toHold needed: Int, rowSize: Int) {
         // A row that outgrows a standard chunk doubles, so that many blobs in one row stay linear.
-        let wanted = needed + 8 > RowChunk.standardCapacity ? needed * 2 + 8 : needed + 8
+        let wanted = needed + 8 > nextCapacity ? needed * 2 + 8 : nextCapacity
+        nextCapacity = min(nextCapacity * 2, RowChunk.standardCapacity)
         let next = RowChunk(capacity: wanted, externalData: externalData)
         if rowSize > 0 { next.bytes.copyMemory(from: base + rowStart, byteCount: rowSize) }
         if rowSize > 0 && rowStart == 0 {

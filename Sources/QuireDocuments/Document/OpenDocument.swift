@@ -50,12 +50,12 @@ final class OpenDocument {
     private var mustRecordGeneration = false
     /// Whether the parent has changes that no save has written.
     private var hasPushedChanges = false
-    /// Changes of the context, as the undo manager sees them.
-    private var contextChanges = ChangeCounter()
+    /// Whether the context's objects are as they were saved.
+    private var savedPosition = SavedPosition(at: 0)
+    /// The position of the context while there is no undo manager.
+    private let fixedPosition: UInt64 = 0
     /// Changes of what the document does not see itself.
     private var otherChanges = ChangeCounter()
-    /// Whether the undo manager has told of the change that the context is about to tell of.
-    private var isChangeCounted = false
 
     init(_ loaded: LoadedPackage) {
         package = loaded.package
@@ -72,7 +72,7 @@ final class OpenDocument {
 
     /// Whether anything differs from the last save.
     var hasUnsavedChanges: Bool {
-        contextChanges.hasChanges || otherChanges.hasChanges || hasPushedChanges
+        !savedPosition.isClean(at: position) || otherChanges.hasChanges || hasPushedChanges
             || !unsavedContent.isEmpty || !contentBeingSaved.isEmpty
     }
 
@@ -81,43 +81,37 @@ final class OpenDocument {
     var mayHaveUnsavedChanges: Bool { hasUnsavedChanges || context.hasChanges }
 
     func observe(_ undoManager: UndoManager?) {
+        let old = position
         context.undoManager?.didChange = nil
         context.undoManager = undoManager
-        undoManager?.didChange = { [weak self] in self?.undoManagerDidChange($0) }
+        undoManager?.didChange = { [weak self] in self?.undoManagerDidChange() }
+        savedPosition.move(from: old, to: position)
     }
 
-    /// Comes before the context tells of the change, or after it while undoing and redoing.
-    private func undoManagerDidChange(_ change: UndoManager.Change) {
-        switch change {
-        case .closedGroup:
-            contextChanges.count(.done)
-            isChangeCounted = true
-            // If it was a group of other things than objects, the context will not tell of it.
-            DispatchQueue.main.async { [weak self] in
-                MainActor.assumeIsolated { self?.isChangeCounted = false }
-            }
-        case .undone:
-            contextChanges.count(.undone)
-            isChangeCounted = false
-        case .redone:
-            contextChanges.count(.redone)
-            isChangeCounted = false
-        }
-        changed()
+    /// Where undo and redo have led to; `nil` while a group is open.
+    private var position: UInt64? {
+        guard let undoManager = context.undoManager else { return fixedPosition }
+        return undoManager.position
+    }
+
+    private var isUndoing: Bool {
+        context.undoManager.map { $0.isUndoing || $0.isRedoing } ?? false
+    }
+
+    /// What undo and redo change, the undo manager tells when it is through.
+    private func undoManagerDidChange() {
+        if !isUndoing { changed() }
     }
 
     private func contextDidChange() {
-        // What undo and redo change, the undo manager counts when it is through.
-        let isUndone = context.undoManager.map { $0.isUndoing || $0.isRedoing } ?? false
-        if isUndone { return }
-        if !isChangeCounted {
-            if context.hasChanges || hasPushedChanges {
-                contextChanges.count(.doneForGood)
+        if isUndoing { return }
+        if !context.lastEventIsUndoable {
+            if !context.hasChanges && !hasPushedChanges, let position {
+                savedPosition = SavedPosition(at: position)  // It was rolled back.
             } else {
-                contextChanges.clear()  // It was rolled back.
+                savedPosition.changeForGood()
             }
         }
-        isChangeCounted = false
         changed()
     }
 
@@ -155,7 +149,7 @@ final class OpenDocument {
         let pushes = context.hasChanges
         try context.save()
         if pushes { hasPushedChanges = true }
-        contextChanges.beginSave()
+        savedPosition.beginSave(at: position)
         otherChanges.beginSave()
         contentBeingSaved = unsavedContent
         unsavedContent = AdditionalContentChanges()
@@ -210,10 +204,10 @@ final class OpenDocument {
     func didFinishSave(succeeded: Bool) {
         if succeeded {
             hasPushedChanges = false
-            contextChanges.finishSave()
+            savedPosition.finishSave()
             otherChanges.finishSave()
         } else {
-            contextChanges.failSave()
+            savedPosition.failSave()
             otherChanges.failSave()
             unsavedContent = unsavedContent.following(contentBeingSaved)
         }
@@ -225,14 +219,14 @@ final class OpenDocument {
     func revert() async throws {
         let package = package
         let loaded = try await FileQueue.shared.run { try LoadedPackage(package) }
-        _ = try await parent.perform { $0.reset() }
+        await parent.perform { $0.reset() }
         context.reset()
         generation = loaded.generation
         contentNames = loaded.names
         unsavedContent = AdditionalContentChanges()
         mustRecordGeneration = false
         hasPushedChanges = false
-        contextChanges.clear()
+        savedPosition = SavedPosition(at: position ?? fixedPosition)
         otherChanges.clear()
     }
 

@@ -131,6 +131,96 @@ import Testing
         #expect(try await ManagedDocument.titles(at: path) == ["two"])
     }
 
+    @Test func aGroupOfSeveralEventsIsOneStepFromWhatWasSaved() async throws {
+        let document = try await create()
+        let note = try document.addNote("one")
+        try await document.save()
+        let undoManager = try #require(document.undoManager)
+        undoManager.beginUndoGrouping()
+        for title in ["two", "three"] {
+            note["title"] = .string(title)
+            document.managedObjectContext.processPendingChanges()
+            #expect(document.hasUnsavedChanges)
+        }
+        undoManager.endUndoGrouping()
+        document.managedObjectContext.processPendingChanges()
+        undoManager.undo()
+        #expect(note.string("title") == "one")
+        #expect(!document.hasUnsavedChanges)
+        undoManager.redo()
+        #expect(document.hasUnsavedChanges)
+        try await document.close()
+    }
+
+    @Test func aNewEditAfterUndoPutsWhatWasSavedOutOfReach() async throws {
+        let document = try await create()
+        let note = try document.addNote("one")
+        document.managedObjectContext.processPendingChanges()
+        note["title"] = "two"
+        try await document.save()
+        let undoManager = try #require(document.undoManager)
+        undoManager.undo()
+        note["title"] = "three"
+        document.managedObjectContext.processPendingChanges()
+        undoManager.undo()
+        #expect(document.hasUnsavedChanges)
+        undoManager.redo()
+        #expect(document.hasUnsavedChanges)
+        try await document.close()
+        #expect(try await ManagedDocument.titles(at: path) == ["three"])
+    }
+
+    @Test func droppedLevelsPutWhatWasSavedOutOfReach() async throws {
+        let document = try await create()
+        let note = try document.addNote("0")
+        try await document.save()
+        let undoManager = try #require(document.undoManager)
+        undoManager.levelsOfUndo = 2
+        for title in ["1", "2", "3"] {
+            note["title"] = .string(title)
+            document.managedObjectContext.processPendingChanges()
+        }
+        while undoManager.canUndo { undoManager.undo() }
+        #expect(note.string("title") == "1")
+        #expect(document.hasUnsavedChanges)
+        try await document.save()
+        #expect(!document.hasUnsavedChanges)
+        undoManager.redo()
+        #expect(document.hasUnsavedChanges)
+        undoManager.undo()
+        #expect(!document.hasUnsavedChanges)
+        try await document.close()
+    }
+
+    @Test func forgettingWhatCouldBeUndoneChangesNothing() async throws {
+        let document = try await create()
+        try document.addNote("one")
+        try await document.save()
+        document.undoManager?.removeAllActions()
+        #expect(!document.hasUnsavedChanges)
+        document.undoManager = UndoManager()
+        #expect(!document.hasUnsavedChanges)
+        try await document.close()
+    }
+
+    @Test func discardableActionsNeedNotBeSaved() async throws {
+        let document = try await create()
+        try document.addNote("one")
+        try await document.save()
+        let undoManager = try #require(document.undoManager)
+        undoManager.beginUndoGrouping()
+        undoManager.registerUndo(withTarget: document) { _ in }
+        undoManager.setActionIsDiscardable(true)
+        undoManager.endUndoGrouping()
+        document.managedObjectContext.processPendingChanges()
+        #expect(!document.hasUnsavedChanges)
+        undoManager.undo()
+        #expect(!document.hasUnsavedChanges)
+        undoManager.undo()
+        #expect(document.hasUnsavedChanges)
+        try await document.close()
+    }
+
     @Test func changesWithoutUndoManagerCountToo() async throws {
         let document = try await create()
         document.undoManager = nil

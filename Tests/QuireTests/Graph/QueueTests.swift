@@ -12,9 +12,9 @@ import Testing
             try context.save()
             return book.objectID
         }
-        let title = try background.performAndWait { context in
+        let title = background.performAndWait { context in
             // Re-entrant: a block may call code that waits for the same queue.
-            try background.performAndWait { _ in context.object(with: id).string("title") }
+            background.performAndWait { _ in context.object(with: id).string("title") }
         }
         #expect(title == "Emma")
     }
@@ -74,15 +74,149 @@ import Testing
         #expect(try context.performAndWait { try $0.count(for: FetchRequest("Book")) } == 160)
     }
 
-    @Test func useOnTheWrongQueueStopsWithASentence() async throws {
+    @Test func valuesComeOutWithoutTryIfNothingThrows() async throws {
+        let stack = try TestStack()
+        let background = PrivateQueueContext(coordinator: stack.coordinator)
+        let changed = await background.perform { $0.hasChanges }
+        #expect(!changed)
+        #expect(background.performAndWait { $0.insertedObjects.count } == 0)
+        let container = await PersistentContainer(store: stack.coordinator.store)
+        #expect(await container.performBackgroundTask { $0.hasChanges } == false)
+    }
+
+    @Test @MainActor func mainQueueContextsAreReachedFromAnywhere() async throws {
+        let stack = try TestStack()
+        let context = stack.mainContext()
+        let handle = MainQueueContext(context)
+        let background = PrivateQueueContext(coordinator: stack.coordinator)
+        let id = try await Task.detached {
+            try await handle.perform { context in
+                let book = try context.insertObject(entityName: "Book")
+                book["title"] = "Emma"
+                try context.save()
+                return book.objectID
+            }
+        }.value
+        let title = await background.perform { _ in
+            handle.performAndWait { $0.object(with: id).string("title") }
+        }
+        #expect(title == "Emma")
+        // On the queue already: at once, or in turn.
+        var order: [String] = []
+        let later = Task { @MainActor in
+            await handle.perform(schedule: .enqueued) { _ in }
+            return "enqueued"
+        }
+        await handle.perform { _ in }
+        order.append("immediate")
+        order.append(await later.value)
+        #expect(order == ["immediate", "enqueued"])
+    }
+
+    @Test @MainActor func aUserEventEndsWithItsBlock() async throws {
+        let stack = try TestStack()
+        let background = PrivateQueueContext(coordinator: stack.coordinator)
+        await background.perform { $0.undoManager = UndoManager() }
+        let id = try await background.perform { context in
+            let book = try context.insertObject(entityName: "Book")
+            book["title"] = "Emma"
+            return book.objectID
+        }
+        background.performAndWait { $0.object(with: id)["title"] = "Emma!" }
+        await background.perform { $0.undo() }
+        #expect(background.performAndWait { $0.object(with: id).string("title") } == "Emma")
+    }
+
+    @Test @MainActor func aWaitingQueueIsThereForWhatItWaitsFor() throws {
+        let stack = try TestStack()
+        let view = stack.mainContext()
+        let book = try view.insertObject(entityName: "Book")
+        book["title"] = "Emma"
+        let child = PrivateQueueContext(parent: view)
+        let grandchild = PrivateQueueContext(parent: child)
+        // The main queue waits for a grandchild, which reads from and saves to the main queue's context.
+        try grandchild.performAndWait { context in
+            let copy = try #require(try context.fetch(FetchRequest("Book")).first)
+            copy["title"] = "Emma!"
+            try context.save()
+            try context.parent?.performAndWait { try $0.save() }
+        }
+        #expect(book.string("title") == "Emma!")
+    }
+
+    @Test func savingWhileOthersRead() async throws {
+        let stack = try TestStack()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask {
+                let writer = PrivateQueueContext(coordinator: stack.coordinator)
+                for _ in 0..<20 {
+                    try await writer.perform { context in
+                        // Two at a time: nobody may see one without the other.
+                        for _ in 0..<2 {
+                            let book = try context.insertObject(entityName: "Book")
+                            book["title"] = "t"
+                        }
+                        try context.save()
+                    }
+                }
+            }
+            for _ in 0..<3 {
+                group.addTask {
+                    let reader = PrivateQueueContext(coordinator: stack.coordinator)
+                    for _ in 0..<30 {
+                        let (count, titles) = try await reader.perform { context in
+                            let books = try context.fetch(FetchRequest("Book"))
+                            return (books.count, books.filter { $0.string("title") == "t" }.count)
+                        }
+                        #expect(count.isMultiple(of: 2))
+                        #expect(count == titles)
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+    }
+
+    /// What is done on the wrong queue, by name.
+    enum Misuse: String, CaseIterable, Codable {
+        case insert, fetch, hasChanges, undo, registered, read, readBySlot, relationship, write
+        case fault, flags, delete, fetchedObjects
+    }
+
+    @Test(arguments: Misuse.allCases)
+    func useOnTheWrongQueueStopsWithASentence(misuse: Misuse) async throws {
         let result = await #expect(
             processExitsWith: .failure, observing: [\.standardErrorContent]
-        ) {
+        ) { [misuse] in
             let stack = try TestStack()
             let background = PrivateQueueContext(coordinator: stack.coordinator)
             nonisolated(unsafe) var leaked: ManagedObjectContext?
-            try background.performAndWait { leaked = $0 }
-            _ = try leaked?.insertObject(entityName: "Book")
+            nonisolated(unsafe) var object: ManagedObject?
+            nonisolated(unsafe) var found: FetchedObjects?
+            try background.performAndWait { context in
+                leaked = context
+                object = try context.insertObject(entityName: "Book")
+                object?["title"] = "Emma"
+                try context.save()
+                if misuse == .fault { context.refreshAllObjects() }
+                found = try context.fetch(FetchRequest("Book"))
+            }
+            let book = try #require(object)
+            switch misuse {
+            case .insert: _ = try leaked?.insertObject(entityName: "Book")
+            case .fetch: _ = try leaked?.fetch(FetchRequest("Book"))
+            case .hasChanges: _ = leaked?.hasChanges
+            case .undo: leaked?.undo()
+            case .registered: _ = leaked?.registeredObjects
+            case .read: _ = book["title"]
+            case .readBySlot: _ = book.string(at: book.entity.slot(named: "title") ?? 0)
+            case .relationship: _ = book.objects("tags")
+            case .write: book["title"] = "x"
+            case .fault: _ = book.string("title")
+            case .flags: _ = book.isUpdated
+            case .delete: leaked?.delete(book)
+            case .fetchedObjects: _ = found?.first
+            }
         }
         let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
         #expect(text.contains("on another queue than its own"))

@@ -15,4 +15,11 @@ import Testing
         #expect(error?.code == .invalidQuery)
         #expect(error?.message.contains("$NAME") == true)
     }
+
+    @Test func aVariableMayHaveAKeyPath() throws {
+        let template = try QueryPredicate(format: "born == $FETCH_SOURCE.author.born")
+        #expect("\(template)" == "born == $FETCH_SOURCE.author.born")
+        let predicate = try template.substituting(variables: ["FETCH_SOURCE.author.born": 1775])
+        #expect("\(predicate)" == "born == 1775")
+    }
 }

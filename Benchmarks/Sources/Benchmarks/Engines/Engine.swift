@@ -18,6 +18,9 @@ protocol Engine: AnyObject {
     /// Puts folders and notes into an empty document in one durable save; tags too if asked for.
     func insert(_ dataset: Dataset, withTags: Bool, _ stopwatch: Stopwatch) throws
 
+    /// Puts notes into an empty document, and saves and forgets them part by part.
+    func insertInParts(_ dataset: Dataset, of size: Int) throws
+
     /// Reads every attribute of every note.
     func readEverything(_ stopwatch: Stopwatch) throws -> Checksum
 
@@ -32,6 +35,18 @@ protocol Engine: AnyObject {
 
     /// Changes rating and flag of every `step`th note that has been read before, and saves once.
     func change(every step: Int, _ stopwatch: Stopwatch) throws
+
+    /// Reads every attribute of every note, and the name of its folder.
+    func readWithFolders(_ stopwatch: Stopwatch) throws -> Checksum
+
+    /// Reads every attribute of the notes of each folder, folder by folder.
+    func readFolderByFolder(_ stopwatch: Stopwatch) throws -> Checksum
+
+    /// Reads the names of the tags of every note.
+    func readTags(_ stopwatch: Stopwatch) throws -> Checksum
+
+    /// Deletes every `step`th note that has been read before, and saves once.
+    func delete(every step: Int, _ stopwatch: Stopwatch) throws
 
     /// Changes the rating of one note after another, which have been read before, and saves each.
     func changeOneByOne(titles: [String], _ stopwatch: Stopwatch) throws

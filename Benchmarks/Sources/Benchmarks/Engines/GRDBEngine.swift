@@ -52,6 +52,17 @@ final class GRDBEngine: Engine {
         stopwatch.stop()
     }
 
+    func insertInParts(_ dataset: Dataset, of size: Int) throws {
+        for start in stride(from: 0, to: dataset.count, by: size) {
+            try queue.write { database in
+                for number in start..<min(start + size, dataset.count) {
+                    var note = NoteRecord(dataset[number])
+                    try note.insert(database)
+                }
+            }
+        }
+    }
+
     func readEverything(_ stopwatch: Stopwatch) throws -> Checksum {
         stopwatch.start()
         defer { stopwatch.stop() }
@@ -111,6 +122,63 @@ final class GRDBEngine: Engine {
         stopwatch.stop()
     }
 
+    func readWithFolders(_ stopwatch: Stopwatch) throws -> Checksum {
+        stopwatch.start()
+        defer { stopwatch.stop() }
+        let (folders, notes) = try queue.read {
+            (try FolderRecord.fetchAll($0), try NoteRecord.fetchAll($0))
+        }
+        let names = Dictionary(uniqueKeysWithValues: folders.map { ($0.id, $0.name) })
+        var sum = Checksum()
+        for note in notes {
+            note.add(to: &sum)
+            if let name = names[note.folderID] { sum.addRelated(nameBytes: name.utf8.count) }
+        }
+        return sum
+    }
+
+    func readFolderByFolder(_ stopwatch: Stopwatch) throws -> Checksum {
+        stopwatch.start()
+        defer { stopwatch.stop() }
+        var sum = Checksum()
+        try queue.read { database in
+            for folder in try FolderRecord.fetchAll(database) {
+                let notes = try NoteRecord.filter(Column("folder_id") == folder.id)
+                    .fetchAll(database)
+                for note in notes { note.add(to: &sum) }
+            }
+        }
+        return sum
+    }
+
+    func readTags(_ stopwatch: Stopwatch) throws -> Checksum {
+        stopwatch.start()
+        defer { stopwatch.stop() }
+        let notes = try queue.read {
+            try NoteRecord.including(all: NoteRecord.tags).asRequest(of: TaggedNote.self)
+                .fetchAll($0)
+        }
+        var sum = Checksum()
+        for note in notes {
+            sum.count += 1
+            for tag in note.tags { sum.addRelated(nameBytes: tag.name.utf8.count) }
+        }
+        return sum
+    }
+
+    func delete(every step: Int, _ stopwatch: Stopwatch) throws {
+        let all = try queue.read { try NoteRecord.fetchAll($0) }
+        let notes = stride(from: 0, to: all.count, by: step).map { all[$0] }
+        stopwatch.start()
+        try queue.write { database in
+            for note in notes {
+                try NoteTagRecord.filter(Column("note_id") == note.id).deleteAll(database)
+                try note.delete(database)
+            }
+        }
+        stopwatch.stop()
+    }
+
     func changeOneByOne(titles: [String], _ stopwatch: Stopwatch) throws {
         for title in titles {
             let found = try queue.read {
@@ -127,10 +195,20 @@ final class GRDBEngine: Engine {
 
 // MARK: - Records
 
-private struct FolderRecord: PersistableRecord {
+private struct FolderRecord: FetchableRecord, PersistableRecord {
     static let databaseTableName = "folder"
     var id: Int64
     var name: String
+
+    init(id: Int64, name: String) {
+        self.id = id
+        self.name = name
+    }
+
+    init(row: Row) {
+        id = row[0]
+        name = row[1]
+    }
 
     func encode(to container: inout PersistenceContainer) {
         container["id"] = id
@@ -138,19 +216,41 @@ private struct FolderRecord: PersistableRecord {
     }
 }
 
-private struct TagRecord: PersistableRecord {
+private struct TagRecord: FetchableRecord, PersistableRecord {
     static let databaseTableName = "tag"
     var id: Int64
     var name: String
 
+    init(id: Int64, name: String) {
+        self.id = id
+        self.name = name
+    }
+
+    init(row: Row) {
+        id = row[0]
+        name = row[1]
+    }
+
     func encode(to container: inout PersistenceContainer) {
         container["id"] = id
         container["name"] = name
+    }
+}
+
+/// A note with the tags that were read along.
+private struct TaggedNote: FetchableRecord {
+    var note: NoteRecord
+    var tags: [TagRecord]
+
+    init(row: Row) {
+        note = NoteRecord(row: row)
+        tags = row.prefetchedRows["tags"]?.map { TagRecord(row: $0) } ?? []
     }
 }
 
 private struct NoteTagRecord: PersistableRecord {
     static let databaseTableName = "note_tag"
+    static let tag = belongsTo(TagRecord.self, using: ForeignKey(["tag_id"]))
     var noteID: Int64
     var tagID: Int64
 
@@ -162,6 +262,9 @@ private struct NoteTagRecord: PersistableRecord {
 
 private struct NoteRecord: FetchableRecord, MutablePersistableRecord {
     static let databaseTableName = "note"
+    static let noteTags = hasMany(NoteTagRecord.self, using: ForeignKey(["note_id"]))
+    static let tags = hasMany(TagRecord.self, through: noteTags, using: NoteTagRecord.tag)
+        .forKey("tags")
     var id: Int64?
     var title: String
     var body: String

@@ -52,11 +52,7 @@ final class PlainEngine: Engine {
                 try insert(name: Dataset.tagName(number), with: tag)
             }
         }
-        let note = try statement(
-            """
-            INSERT INTO note (title, body, created, rating, flag, price, uuid, folder_id)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-            """)
+        let note = try statement(Self.insertNote)
         let noteTag = try statement("INSERT INTO note_tag (note_id, tag_id) VALUES (?, ?)")
         for number in 0..<dataset.count {
             let values = dataset[number]
@@ -73,6 +69,24 @@ final class PlainEngine: Engine {
         try execute("COMMIT")
         stopwatch.stop()
     }
+
+    func insertInParts(_ dataset: Dataset, of size: Int) throws {
+        let note = try statement(Self.insertNote)
+        try execute("BEGIN IMMEDIATE")
+        for number in 0..<dataset.count {
+            try insert(dataset[number], with: note)
+            if (number + 1) % size == 0 && number + 1 < dataset.count {
+                try execute("COMMIT")
+                try execute("BEGIN IMMEDIATE")
+            }
+        }
+        try execute("COMMIT")
+    }
+
+    private static let insertNote = """
+        INSERT INTO note (title, body, created, rating, flag, price, uuid, folder_id)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+        """
 
     func readEverything(_ stopwatch: Stopwatch) throws -> Checksum {
         stopwatch.start()
@@ -168,6 +182,81 @@ final class PlainEngine: Engine {
             try run(commit)
             stopwatch.stop()
         }
+    }
+
+    func readWithFolders(_ stopwatch: Stopwatch) throws -> Checksum {
+        stopwatch.start()
+        defer { stopwatch.stop() }
+        let folders = try names("SELECT id, name FROM folder")
+        let select = try statement("SELECT \(Self.columns) FROM note")
+        var sum = Checksum()
+        while try step(select) {
+            readNote(select, into: &sum)
+            if let folder = folders[sqlite3_column_int64(select, 8)] {
+                sum.addRelated(nameBytes: folder.utf8.count)
+            }
+        }
+        return sum
+    }
+
+    func readFolderByFolder(_ stopwatch: Stopwatch) throws -> Checksum {
+        stopwatch.start()
+        defer { stopwatch.stop() }
+        let folders = try statement("SELECT id FROM folder")
+        let select = try statement("SELECT \(Self.columns) FROM note WHERE folder_id = ?")
+        var sum = Checksum()
+        while try step(folders) {
+            sqlite3_bind_int64(select, 1, sqlite3_column_int64(folders, 0))
+            while try step(select) { readNote(select, into: &sum) }
+        }
+        return sum
+    }
+
+    func readTags(_ stopwatch: Stopwatch) throws -> Checksum {
+        stopwatch.start()
+        defer { stopwatch.stop() }
+        let tags = try names("SELECT id, name FROM tag")
+        let notes = try statement("SELECT id FROM note ORDER BY id")
+        let pairs = try statement("SELECT note_id, tag_id FROM note_tag ORDER BY note_id, tag_id")
+        var sum = Checksum()
+        while try step(notes) { sum.count += 1 }
+        while try step(pairs) {
+            if let tag = tags[sqlite3_column_int64(pairs, 1)] {
+                sum.addRelated(nameBytes: tag.utf8.count)
+            }
+        }
+        return sum
+    }
+
+    private func names(_ sql: String) throws -> [Int64: String] {
+        let select = try statement(sql)
+        var names: [Int64: String] = [:]
+        while try step(select) {
+            names[sqlite3_column_int64(select, 0)] = String(cString: sqlite3_column_text(select, 1))
+        }
+        return names
+    }
+
+    func delete(every step: Int, _ stopwatch: Stopwatch) throws {
+        var notes: [Int64] = []
+        let select = try statement("SELECT id FROM note")
+        var number = 0
+        while try self.step(select) {
+            if number % step == 0 { notes.append(sqlite3_column_int64(select, 0)) }
+            number += 1
+        }
+        stopwatch.start()
+        try execute("BEGIN IMMEDIATE")
+        let pairs = try statement("DELETE FROM note_tag WHERE note_id = ?")
+        let note = try statement("DELETE FROM note WHERE id = ?")
+        for id in notes {
+            sqlite3_bind_int64(pairs, 1, id)
+            try run(pairs)
+            sqlite3_bind_int64(note, 1, id)
+            try run(note)
+        }
+        try execute("COMMIT")
+        stopwatch.stop()
     }
 
     // MARK: - Rows

@@ -55,6 +55,19 @@ final class QuireEngine: Engine {
         stopwatch.stop()
     }
 
+    func insertInParts(_ dataset: Dataset, of size: Int) throws {
+        let slots = slots
+        try PrivateQueueContext(coordinator: coordinator).performAndWait { context in
+            for number in 0..<dataset.count {
+                try slots.set(dataset[number], of: context.insertObject(slots.entity))
+                if (number + 1) % size == 0 || number + 1 == dataset.count {
+                    try context.save()
+                    context.reset()
+                }
+            }
+        }
+    }
+
     func readEverything(_ stopwatch: Stopwatch) throws -> Checksum {
         stopwatch.start()
         defer { stopwatch.stop() }
@@ -130,6 +143,66 @@ final class QuireEngine: Engine {
         }
     }
 
+    func readWithFolders(_ stopwatch: Stopwatch) throws -> Checksum {
+        stopwatch.start()
+        defer { stopwatch.stop() }
+        let slots = slots
+        return try PrivateQueueContext(coordinator: coordinator).performAndWait { context in
+            var sum = Checksum()
+            var request = FetchRequest("Note")
+            request.relationshipKeyPathsForPrefetching = ["folder"]
+            for note in try context.fetch(request) {
+                slots.add(note, to: &sum)
+                if let folder = note.object("folder") {
+                    sum.addRelated(nameBytes: folder.string(at: slots.folderName)?.utf8.count ?? 0)
+                }
+            }
+            return sum
+        }
+    }
+
+    func readFolderByFolder(_ stopwatch: Stopwatch) throws -> Checksum {
+        stopwatch.start()
+        defer { stopwatch.stop() }
+        let slots = slots
+        return try PrivateQueueContext(coordinator: coordinator).performAndWait { context in
+            var sum = Checksum()
+            for folder in try context.fetch(FetchRequest("Folder")) {
+                for note in folder.objects("notes") { slots.add(note, to: &sum) }
+            }
+            return sum
+        }
+    }
+
+    func readTags(_ stopwatch: Stopwatch) throws -> Checksum {
+        stopwatch.start()
+        defer { stopwatch.stop() }
+        let slots = slots
+        return try PrivateQueueContext(coordinator: coordinator).performAndWait { context in
+            var sum = Checksum()
+            var request = FetchRequest("Note")
+            request.relationshipKeyPathsForPrefetching = ["tags"]
+            for note in try context.fetch(request) {
+                sum.count += 1
+                for tag in note.objects("tags") {
+                    sum.addRelated(nameBytes: tag.string(at: slots.tagName)?.utf8.count ?? 0)
+                }
+            }
+            return sum
+        }
+    }
+
+    func delete(every step: Int, _ stopwatch: Stopwatch) throws {
+        try PrivateQueueContext(coordinator: coordinator).performAndWait { context in
+            let all = try context.fetch(FetchRequest("Note"))
+            let notes = stride(from: 0, to: all.count, by: step).map { all[$0] }
+            stopwatch.start()
+            for note in notes { context.delete(note) }
+            try context.save()
+            stopwatch.stop()
+        }
+    }
+
     static func request(title: String) -> FetchRequest {
         FetchRequest(
             "Note",
@@ -159,6 +232,8 @@ struct NoteSlots {
     let uuid: Int
     let folder: EntityLayout.Relationship
     let tags: EntityLayout.Relationship
+    let folderName: Int
+    let tagName: Int
 
     init(_ layout: ModelLayout) throws {
         let note = try layout.requireEntity(named: "Note")
@@ -184,6 +259,11 @@ struct NoteSlots {
         uuid = try slot("uuid")
         folder = try relationship("folder")
         tags = try relationship("tags")
+        guard let folderName = try layout.requireEntity(named: "Folder").slot(named: "name"),
+            let tagName = try layout.requireEntity(named: "Tag").slot(named: "name")
+        else { throw BenchmarkFailure("Folder and Tag have no names.") }
+        self.folderName = folderName
+        self.tagName = tagName
     }
 
     func set(_ values: NoteValues, of note: ManagedObject) throws {

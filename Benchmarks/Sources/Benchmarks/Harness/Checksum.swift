@@ -12,6 +12,15 @@ struct Checksum: Equatable, Sendable, CustomStringConvertible {
     var uuids: UInt64 = 0
     /// Depends on the order of the notes. Only sorted fetches set it.
     var order: Int64 = 0
+    /// The length of the names of related objects, and their number.
+    var relatedBytes = 0
+    var related = 0
+
+    @inline(__always)
+    mutating func addRelated(nameBytes: Int) {
+        related += 1
+        relatedBytes += nameBytes
+    }
 
     @inline(__always)
     mutating func add(
@@ -31,7 +40,8 @@ struct Checksum: Equatable, Sendable, CustomStringConvertible {
 
     var description: String {
         "\(count) notes, titles \(titleBytes), bodies \(bodyBytes), created \(created), "
-            + "ratings \(ratings), flags \(flags), prices \(prices), uuids \(uuids), order \(order)"
+            + "ratings \(ratings), flags \(flags), prices \(prices), uuids \(uuids), order \(order), related \(related) "
+            + "of \(relatedBytes) bytes"
     }
 }
 

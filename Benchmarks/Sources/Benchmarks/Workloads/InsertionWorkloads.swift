@@ -11,6 +11,31 @@ extension Workload {
             let sum = try document.readEverything(Stopwatch())
             try document.close()
             return sum
-        }
+        },
+        Workload(
+            id: "W1t", title: "the same with two tags each",
+            targets: Targets(mustOfPlain: 1.7, aimOfPlain: 1.3, mustOfGRDB: 1),
+            rounds: { $0 >= 100_000 ? 3 : 11 }, startsEmpty: true
+        ) { site, stopwatch in
+            let document = try site.engine.create(at: site.path)
+            try document.insert(site.dataset, withTags: true, stopwatch)
+            let sum = try document.readTags(Stopwatch())
+            try document.close()
+            return sum
+        },
+        Workload(
+            id: "W6", title: "delete 10 %, one save",
+            targets: Targets(mustOfPlain: 1.8, aimOfPlain: 1.3, mustOfGRDB: 1),
+            rounds: { $0 >= 100_000 ? 3 : 11 }, startsEmpty: true
+        ) { site, stopwatch in
+            let new = try site.engine.create(at: site.path)
+            try new.insert(site.dataset, withTags: true, Stopwatch())
+            try new.close()
+            let document = try site.engine.open(at: site.path)
+            try document.delete(every: 10, stopwatch)
+            let sum = try document.readTags(Stopwatch())
+            try document.close()
+            return sum
+        },
     ]
 }

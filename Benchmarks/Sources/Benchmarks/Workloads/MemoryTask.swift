@@ -7,17 +7,19 @@ struct MemoryTask {
     enum Work: String, CaseIterable {
         case insert = "W1"
         case read = "W2"
+        case insertInParts = "W1r"
 
         var title: String {
             switch self {
             case .insert: "insert N, one save"
             case .read: "fetch N, read everything"
+            case .insertInParts: "insert N, save and reset every 10,000"
             }
         }
 
         var targets: Targets {
             switch self {
-            case .insert: Targets()
+            case .insert, .insertInParts: Targets()
             case .read: Targets(mustOfPlain: 2, aimOfPlain: 1.3, mustOfGRDB: 1)
             }
         }
@@ -50,6 +52,11 @@ struct MemoryTask {
             // Values are made one by one: a list of them would be most of what is measured.
             let dataset = Dataset(count: count, inAdvance: false)
             try document.insert(dataset, withTags: false, Stopwatch())
+            try document.close()
+        case .insertInParts:
+            let document = try engine.type.create(at: path + "-parts")
+            let dataset = Dataset(count: count, inAdvance: false)
+            try document.insertInParts(dataset, of: 10_000)
             try document.close()
         case .read:
             let document = try engine.type.open(at: path)

@@ -13,6 +13,24 @@ enum ChangeOperation {
     case order(ManagedObject, toMany: Int, OrderedSet<ManagedObjectID>)
     /// Bring an object to life or take it away.
     case life(ManagedObject, isLive: Bool)
+
+    /// The object.
+    var object: ManagedObject {
+        switch self {
+        case .value(let object, _, _), .insertMember(let object, _, _, _),
+            .removeMember(let object, _, _), .order(let object, _, _), .life(let object, _):
+            object
+        }
+    }
+
+    /// What the step is to the object.
+    var snapshotEvent: SnapshotEvents {
+        switch self {
+        case .life(_, isLive: true): .undoDeletion
+        case .life(_, isLive: false): .undoInsertion
+        default: .undoUpdate
+        }
+    }
 }
 
 /// The primitive changes. They log for undo and track the object, and do nothing about inverses: what calls
@@ -27,10 +45,12 @@ extension ManagedObjectContext {
         // A position means something only among loaded contents.
         if index != nil { _ = object.members(of: relationship) }
         let edits = object.editsForRelationships()
+        let recordsStep = object.beginsStep(edits)
         let position = index.map { min($0, edits.toMany[toMany].members?.count ?? $0) }
         guard edits.toMany[toMany].insert(id, at: position, ordered: relationship.isOrdered) else {
             return
         }
+        if recordsStep { edits.eventSteps.append(.inserted(toMany: toMany, id)) }
         if logsChanges { log(.removeMember(object, toMany: toMany, id: id)) }
         track(object)
     }
@@ -39,11 +59,19 @@ extension ManagedObjectContext {
         _ id: ManagedObjectID, from object: ManagedObject, _ relationship: EntityLayout.Relationship
     ) {
         guard let toMany = relationship.toManyIndex else { return }
+        // Undo has to know the position.
+        if relationship.isOrdered && logsChanges { _ = object.members(of: relationship) }
         let edits = object.editsForRelationships()
+        let recordsStep = object.beginsStep(edits)
+        if relationship.isOrdered && edits.toMany[toMany].added.contains(id) {
+            // Its place among those added, to which undo brings it back, is known among loaded contents.
+            _ = object.members(of: relationship)
+        }
         guard let (index, _) = edits.toMany[toMany].remove(id, ordered: relationship.isOrdered)
         else {
             return
         }
+        if recordsStep { edits.eventSteps.append(.removed(toMany: toMany, id, index: index)) }
         if logsChanges {
             log(.insertMember(object, toMany: toMany, id: id, index: index))
         }
@@ -58,7 +86,11 @@ extension ManagedObjectContext {
         let present = object.members(of: relationship)
         guard present != order, present.count == order.count else { return }
         object.realize()  // The order is part of the row's version.
-        object.editsForRelationships().toMany[toMany].reorder(order)
+        let edits = object.editsForRelationships()
+        if object.beginsStep(edits) {
+            edits.eventSteps.append(.reordered(toMany: toMany, from: present))
+        }
+        edits.toMany[toMany].reorder(order)
         if logsChanges { log(.order(object, toMany: toMany, present)) }
         track(object)
     }
@@ -86,27 +118,78 @@ extension ManagedObjectContext {
 
     /// Takes back a log.
     func restore(_ operations: [ChangeOperation]) {
-        for operation in operations.reversed() { restore(operation) }
+        let previous = undoNeedsRepair ? references(setBy: operations) : []
+        for operation in operations.reversed() where isRestorable(operation) { restore(operation) }
+        if undoNeedsRepair { repair(operations, previous: previous) }
+        for operation in operations { dropGoneObject(of: operation) }
+        if layout.hasSubclasses { awakeObjects(restoredBy: operations) }
         processPendingChanges()
+    }
+
+    private func awakeObjects(restoredBy operations: [ChangeOperation]) {
+        var events: OrderedDictionary<ManagedObjectID, SnapshotEvents> = [:]
+        for operation in operations.reversed() where operation.object.context === self {
+            events[operation.object.objectID, default: []].formUnion(operation.snapshotEvent)
+        }
+        for (id, events) in events { identityMap.find(id.bits)?.didChange(by: events) }
+    }
+
+    /// Whether a step can be taken back: not if the object has left the context by a reset or rollback, nor if its
+    /// row has gone since it was refreshed.
+    private func isRestorable(_ operation: ChangeOperation) -> Bool {
+        let object = operation.object
+        guard object.context === self else { return false }
+        if case .life = operation { return true }
+        if object.state.contains(.persisted) { object.realize() }
+        return !object.isInaccessible
+    }
+
+    /// Takes an object out again that a step has put into a relationship, if it has gone for good: deleted in the
+    /// store, or by another context.
+    private func dropGoneObject(of operation: ChangeOperation) {
+        guard isRestorable(operation) else { return }
+        switch operation {
+        case .value(let object, let slot, _):
+            guard let id = identifier(in: object, slot), isGone(id) else { return }
+            object.write(.null, at: slot)
+        case .insertMember(let object, let toMany, let id, _):
+            let id = permanentIDIfAny(for: id)
+            guard isGone(id) else { return }
+            removeMember(id, from: object, relationship(object, toMany))
+        default: break
+        }
+    }
+
+    private func identifier(in object: ManagedObject, _ slot: Int) -> ManagedObjectID? {
+        guard object.entity.storages[slot] == .reference else { return nil }
+        return object.objectID(at: slot)
+    }
+
+    private func isGone(_ id: ManagedObjectID) -> Bool {
+        guard let object = identityMap.find(id.bits) else { return false }
+        return object.isInaccessible || object.state.isDisjoint(with: [.live, .persisted])
     }
 
     private func restore(_ operation: ChangeOperation) {
         switch operation {
         case .value(let object, let slot, let value):
             if case .objectID(let id) = value {
-                object.write(.objectID(permanentID(for: id)), at: slot)
+                object.write(.objectID(permanentIDIfAny(for: id)), at: slot)
             } else {
                 object.write(value, at: slot)
             }
             object.forgetChangeIfCommitted(at: slot)
         case .insertMember(let object, let toMany, let id, let index):
             insertMember(
-                permanentID(for: id), into: object, relationship(object, toMany), at: index)
+                permanentIDIfAny(for: id), into: object, relationship(object, toMany), at: index)
         case .removeMember(let object, let toMany, let id):
-            removeMember(permanentID(for: id), from: object, relationship(object, toMany))
+            removeMember(permanentIDIfAny(for: id), from: object, relationship(object, toMany))
         case .order(let object, let toMany, let order):
-            let order = OrderedSet(order.map(permanentID(for:)))
-            reorder(object, relationship(object, toMany), order)
+            let relationship = relationship(object, toMany)
+            let present = object.members(of: relationship)
+            // What has come in or gone out elsewhere since stays in or out.
+            let order = OrderedSet(order.map(permanentIDIfAny(for:)).filter(present.contains))
+            reorder(object, relationship, order.union(present))
         case .life(let object, let isLive):
             setLive(isLive, object)
         }
@@ -119,26 +202,26 @@ extension ManagedObjectContext {
     }
 
     /// What an identifier in a log has become by saves since.
-    private func permanentID(for id: ManagedObjectID) -> ManagedObjectID {
-        id.isTemporary ? permanentIDs[id.bits] ?? id : id
+    func permanentIDIfAny(for id: ManagedObjectID) -> ManagedObjectID {
+        var id = id
+        while id.isTemporary, let next = undoIdentifiers[id.bits] { id = next }
+        return id
     }
 }
 
 extension ManagedObject {
+    /// Whether a change of a to-many relationship is kept for ``changedValuesForCurrentEvent()``: not if the event
+    /// has made the object, which may be given any number of others.
+    @inline(__always)
+    fileprivate final func beginsStep(_ edits: ObjectEdits) -> Bool {
+        if state.contains(.inEvent) { return state.contains(.wasLive) }
+        edits.beginEvent()
+        return true
+    }
+
     /// Takes a slot off the changed ones if an undo brought back the saved value.
     final func forgetChangeIfCommitted(at slot: Int) {
-        guard let edits, let committed = edits.committed, edits.changed.contains(slot) else {
-            return
-        }
-        let saved: AttributeValue?
-        if committed.own.contains(slot) {
-            saved = committed.values[slot]
-        } else if let chunk {
-            saved = try? PackedRow(chunk: chunk, offset: Int(rowOffset))
-                .value(of: entity.slots[slot], in: entity, store: rowIdentity)
-        } else {
-            saved = .null
-        }
-        if saved == edits.values[slot] { edits.changed.remove(slot) }
+        guard let edits, edits.committed != nil, edits.changed.contains(slot) else { return }
+        if savedValue(at: slot) == edits.values[slot] { edits.changed.remove(slot) }
     }
 }

@@ -13,6 +13,13 @@ extension ManagedObjectContext {
         precondition(
             object.context === self,
             "\(object) belongs to another context and cannot be deleted here.")
+        checkMayChangeGraph()
+        if layout.hasSubclasses { prepareForDeletion(of: object) }
+        deleteByRules(object)
+    }
+
+    /// Deletes an object and what its delete rules take along, which have been told of it.
+    func deleteByRules(_ object: ManagedObject) {
         var pending = [object]
         while let next = pending.popLast() {
             guard next.state.contains(.live) else { continue }
@@ -34,7 +41,7 @@ extension ManagedObjectContext {
         }
     }
 
-    private func relatedIDs(
+    func relatedIDs(
         of object: ManagedObject, _ relationship: EntityLayout.Relationship
     ) -> [ManagedObjectID] {
         if let slot = relationship.slot { return object.objectID(at: slot).map { [$0] } ?? [] }

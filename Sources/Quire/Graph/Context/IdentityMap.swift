@@ -41,6 +41,9 @@ struct IdentityMap: ~Copyable {
         return nil
     }
 
+    /// Whether there is no object.
+    var isEmpty: Bool { count == 0 }
+
     /// Puts an object in. There must be none for the key.
     mutating func insert(_ object: ManagedObject, for key: UInt64) {
         if (count + 1) * 4 > (mask + 1) * 3 { grow() }

@@ -6,7 +6,52 @@ extension ManagedObjectContext {
     /// - Throws: ``QuireError`` with code `unknownEntity`, `unknownKey`, `invalidQuery` or `storeUnavailable`.
     public func fetch(_ request: FetchRequest) throws -> FetchedObjects {
         checkQueue()
-        return FetchedObjects(rows: try rows(matching: request), context: self)
+        let keyPaths = try prefetchPaths(of: request)
+        guard request.fetchBatchSize > 0 || (!request.includesPropertyValues && keyPaths.isEmpty)
+        else {
+            let rows = try rows(matching: request)
+            return FetchedObjects(
+                results: try FetchResults(
+                    rows: rows, keyPaths: keyPaths,
+                    newObjects: newObjects(rows.indices.lazy.map(rows.identifierBits), request),
+                    context: self))
+        }
+        let identifiers = try objectIDs(matching: request).bits
+        return FetchedObjects(
+            results: FetchResults(
+                identifiers: identifiers, batchSize: max(request.fetchBatchSize, 0),
+                keyPaths: keyPaths, newObjects: newObjects(identifiers, request), context: self))
+    }
+
+    /// The new objects that a request has found.
+    private func newObjects(
+        _ identifiers: some Sequence<UInt64>, _ request: FetchRequest
+    ) -> [UInt64: ManagedObject] {
+        var result: [UInt64: ManagedObject] = [:]
+        guard overlayIsNeeded(for: request) else { return result }
+        for bits in identifiers where bits >> 63 == 1 {
+            if let object = identityMap.find(bits), object.isInserted { result[bits] = object }
+        }
+        return result
+    }
+
+    private func prefetchPaths(of request: FetchRequest) throws -> [QueryKeyPath] {
+        if request.relationshipKeyPathsForPrefetching.isEmpty { return [] }
+        let entity = try layout.requireEntity(named: request.entityName)
+        return try request.relationshipKeyPathsForPrefetching.map { text in
+            let keys = text.split(separator: ".").map(String.init)
+            let path = try QueryKeyPath(keys, from: entity, in: layout)
+            guard case .object = path.end, !path.steps.isEmpty,
+                !path.steps.contains(where: { $0.relationship.description.isTransient })
+            else {
+                throw QuireError(
+                    .invalidQuery,
+                    "“\(text)” of \(entity.name) cannot be prefetched: it must lead through relationships "
+                        + "that the store keeps, and nothing else.",
+                    subject: .init(entity: entity.name, property: text))
+            }
+            return path
+        }
     }
 
     /// The number of objects that a request finds, unsaved changes included.
@@ -25,7 +70,7 @@ extension ManagedObjectContext {
     public func object(with objectID: ManagedObjectID) -> ManagedObject {
         checkQueue()
         if let object = identityMap.find(objectID.bits) { return object }
-        if objectID.isTemporary, let permanent = permanentIDs[objectID.bits] {
+        if objectID.isTemporary, let permanent = permanentID(for: objectID) {
             return object(with: permanent)
         }
         precondition(
@@ -33,7 +78,9 @@ extension ManagedObjectContext {
                 && (objectID.isTemporary || objectID.store === storeIdentity
                     || objectID.store.uuid == storeIdentity.uuid),
             "\(objectID) is not an object of this context's store.")
-        return makeObject(objectID, layout.entity(number: objectID.entityNumber))
+        let object = makeObject(objectID, layout.entity(number: objectID.entityNumber))
+        if !prefetches.isEmpty, let row = prefetchedRow(objectID.bits) { object.adopt(row) }
+        return object
     }
 
     /// The object of an identifier, read if the context has not got it.
@@ -44,6 +91,9 @@ extension ManagedObjectContext {
     ///   `storeUnavailable`.
     public func existingObject(with objectID: ManagedObjectID) throws -> ManagedObject {
         checkQueue()
+        if objectID.isTemporary, let permanent = permanentID(for: objectID) {
+            return try existingObject(with: permanent)
+        }
         if let object = identityMap.find(objectID.bits), object.state.contains(.realized) {
             guard object.state.contains(.live), !object.isInaccessible else {
                 throw notFound(objectID)
@@ -64,7 +114,7 @@ extension ManagedObjectContext {
         return identityMap.find(objectID.bits)
     }
 
-    private func notFound(_ objectID: ManagedObjectID) -> QuireError {
+    func notFound(_ objectID: ManagedObjectID) -> QuireError {
         QuireError(
             .notFound, "There is no object \(objectID.shortDescription).",
             subject: .init(entity: objectID.entityName, object: objectID.uriRepresentation))
@@ -79,7 +129,8 @@ extension ManagedObjectContext {
     ) -> ManagedObject {
         guard let objectClass = entity.objectClass else {
             return ManagedObject(
-                ObjectPlace(objectID: id, entity: entity, context: self, state: state))
+                ObjectPlace(
+                    objectID: id, entity: entity, context: self, state: state.union(unguarded)))
         }
         return subclassInstance(objectClass, id, entity, state: state)
     }
@@ -95,12 +146,13 @@ extension ManagedObjectContext {
         }
         return objectClass.init(
             ObjectPlace(
-                objectID: id, entity: entity, context: self, state: state.union(.hasHooks)))
+                objectID: id, entity: entity, context: self,
+                state: state.union(unguarded).union(.hasHooks)))
     }
 
     private func makeObject(_ id: ManagedObjectID, _ entity: EntityLayout) -> ManagedObject {
         let object = instance(id, entity, state: [.live, .persisted])
-        identityMap.insert(object, for: id.bits)
+        register(object, for: id.bits)
         return object
     }
 
@@ -115,7 +167,7 @@ extension ManagedObjectContext {
 
     /// Makes an object whose deletion was saved a fault again, because its row has been seen: another context
     /// has undone its own deletion of it.
-    private func reviveIfDeleted(_ object: ManagedObject) {
+    func reviveIfDeleted(_ object: ManagedObject) {
         guard object.state.isDisjoint(with: [.live, .persisted]) else { return }
         object.turnIntoFault()
         object.state.formUnion([.live, .persisted])
@@ -146,6 +198,7 @@ extension ManagedObjectContext {
         object.version = row.version
         object.state.insert(.realized)
         object.state.remove(.inaccessible)
+        if object.state.contains(.hasHooks) { object.didArrive() }
         return object
     }
 
@@ -154,23 +207,11 @@ extension ManagedObjectContext {
             bits: bits, store: bits >> 63 == 1 ? temporaryIdentity : storeIdentity)
     }
 
-    // MARK: As a source for faults and children
-
-    /// The rows that a request finds, with this context's changes laid over them.
-    func rows(matching request: FetchRequest) throws -> RowSet {
-        guard overlayIsNeeded(for: request) else { return try source.rows(matching: request) }
-        return try PendingChangeOverlay(context: self, request: request).rows()
-    }
-
-    /// The row of an object as this context sees it.
-    func row(for objectID: ManagedObjectID) throws -> ObjectSnapshot? {
-        guard let object = identityMap.find(objectID.bits) else {
-            return try source.row(for: objectID)
-        }
-        guard object.state.contains(.live) else { return nil }
-        if object.edits != nil { return try rowSet(of: [object])[0] }
-        if let snapshot = object.snapshot, !object.state.contains(.savedHere) { return snapshot }
-        return try source.row(for: objectID)
+    /// The row for a fault: one that was read ahead, one read with its neighbours, or its own.
+    func rowForFault(of object: ManagedObject) throws -> ObjectSnapshot? {
+        if !prefetches.isEmpty, let row = prefetchedRow(object.objectID.bits) { return row }
+        if try !neighbours.isEmpty && realizeWithNeighbours(object) { return object.snapshot }
+        return try source.row(for: object.objectID, maximumAge: stalenessInterval)
     }
 
     /// The rows of the objects in an object's to-many relationship, read from the source.
@@ -185,37 +226,5 @@ extension ManagedObjectContext {
             }
         }
         return rows
-    }
-
-    /// The rows of the objects in a relationship as this context sees it, for a child.
-    func relatedRows(
-        of objectID: ManagedObjectID, through relationship: EntityLayout.Relationship
-    ) throws -> RowSet {
-        if tracked.isEmpty { return try source.relatedRows(of: objectID, through: relationship) }
-        let object = object(with: objectID)
-        let members = object.members(of: relationship).map { self.object(with: $0) }
-        return try rowSet(of: members.filter { $0.state.contains(.live) })
-    }
-
-    /// Rows of objects with the values they have here.
-    func rowSet(of objects: [ManagedObject]) throws -> RowSet {
-        var builder = RowSetBuilder(
-            layout: layout, store: storeIdentity,
-            externalData: objects.lazy.compactMap { $0.chunk?.externalData }.first)
-        builder.reserveCapacity(objects.count)
-        for object in objects {
-            object.realize()
-            if object.isInaccessible { continue }
-            builder.beginRow(object.objectID.bits, entity: object.entity, version: object.version)
-            for slot in object.entity.slots where slot.isStored {
-                if slot.isExternalCapable, let raw = object.rowBytes(at: slot.index) {
-                    builder.setBytes(raw, at: slot.index)  // As it is, so that no file is read.
-                } else {
-                    try builder.set(object.readValue(at: slot.index), at: slot)
-                }
-            }
-            builder.endRow()
-        }
-        return builder.finish()
     }
 }

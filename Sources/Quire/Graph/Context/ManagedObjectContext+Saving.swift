@@ -6,6 +6,11 @@ extension ManagedObjectContext {
     /// Either every change is saved or none is. If anything fails the context keeps its changes; new objects
     /// may have permanent identifiers by then.
     ///
+    /// If others have saved the same objects since they were read here, or values that must be unique are not, the
+    /// ``mergePolicy`` decides. One that resolves conflicts changes objects of this context, and stays done if the
+    /// save then fails for another reason. What could be undone is forgotten if relationships, insertions or
+    /// deletions were in conflict.
+    ///
     /// ```swift
     /// let book = try context.insertObject(entityName: "Book")
     /// book["title"] = "Emma"
@@ -14,18 +19,24 @@ extension ManagedObjectContext {
     ///
     /// - Complexity: O(*n*) in changed objects; one transaction. Saving to a parent touches no file.
     /// - Throws: ``QuireError`` with code `validation`, `deleteDenied`, `mergeConflict`,
-    ///   `constraintConflict`, `outOfSpace`, `readOnly` or `storeUnavailable`.
+    ///   `constraintConflict`, `outOfSpace`, `readOnly` or `storeUnavailable`. Conflicts are listed in
+    ///   ``QuireError/mergeConflicts`` and ``QuireError/constraintConflicts``.
     public func save() throws {
         processPendingChanges()
         guard hasChanges else {
             didSave()
             return
         }
+        try callWillSave()
         try validatePendingChanges()
         let inserted = insertedObjects
-        try obtainPermanentIDs(for: inserted)
-        try source.save(collectChanges(insertedCount: inserted.count))
+        try assignPermanentIDs(to: inserted)
+        try saveResolvingConflicts(inserted)
+        let saved = hasSaveListeners ? pendingObjectIDChanges : nil
+        let told = objectsToTellOfSave()
         didSave()
+        if let saved { tellSaveListeners(saved) }
+        for object in told { object.didSave() }
     }
 
     /// Gives new objects their permanent identifiers before they are saved.
@@ -33,6 +44,11 @@ extension ManagedObjectContext {
     /// - Throws: ``QuireError`` with code `storeUnavailable`.
     public func obtainPermanentIDs(for objects: [ManagedObject]) throws {
         checkQueue()
+        try assignPermanentIDs(to: objects)
+        for object in objects where object.isInserted { sharedIDs.insert(object.objectID.bits) }
+    }
+
+    func assignPermanentIDs(to objects: [ManagedObject]) throws {
         var groups: [(entity: EntityLayout, objects: [ManagedObject])] = []
         for object in objects where object.objectID.isTemporary && object.context === self {
             // Most often the last group's entity again: programs insert objects kind by kind, or a few kinds.
@@ -47,13 +63,13 @@ extension ManagedObjectContext {
         let reserved = try groups.map {
             try source.reserveObjectIDs(for: $0.entity, count: $0.objects.count)
         }
-        var temporaryBits: ContiguousArray<UInt64> = []
-        temporaryBits.reserveCapacity(objects.count)
+        var replaced: ContiguousArray<(temporary: UInt64, permanent: ManagedObjectID)> = []
+        replaced.reserveCapacity(objects.count)
         for (group, ids) in zip(groups, reserved) {
             for (object, id) in zip(group.objects, ids) {
                 let bits = object.objectID.bits
-                temporaryBits.append(bits)
-                if undoManager != nil { permanentIDs[bits] = id }
+                replaced.append((bits, id))
+                if isParent { permanentIDs[bits] = id }
                 identityMap.insert(object, for: id.bits)
                 object.objectID = id
             }
@@ -64,12 +80,17 @@ extension ManagedObjectContext {
                 identityMap.find($0.bits)?.objectID ?? $0
             }
         }
-        for bits in temporaryBits { identityMap.remove(bits) }
+        if !fetchedPropertyValues.isEmpty { replaceIDsInFetchedProperties() }
+        for pair in replaced {
+            identityMap.remove(pair.temporary)
+            outdatedRows.note(pair.temporary)
+        }
+        undoIdentifiers.add(replaced, hasUnfinishedLog: hasUnfinishedLog)
     }
 
     // MARK: Collecting
 
-    private func collectChanges(insertedCount: Int) -> ChangeSet {
+    func collectChanges(insertedCount: Int) -> ChangeSet {
         var changes = ChangeSet()
         changes.inserted.reserveCapacity(insertedCount)
         changes.records = pendingRecords
@@ -108,16 +129,19 @@ extension ManagedObjectContext {
 
     private func update(of object: ManagedObject) -> ObjectChange? {
         guard let edits = object.edits, edits.hasChanges else { return nil }
+        let changed = edits.changed.subtracting(object.entity.transientSlots)
+        let toManyChanges = toManyChanges(of: object, edits)
+        if changed.isEmpty && toManyChanges.isEmpty { return nil }
         return ObjectChange(
             objectID: object.objectID, entity: object.entity, version: object.version,
-            values: edits.values, changedSlots: edits.changed,
-            toManyChanges: toManyChanges(of: object, edits),
+            values: edits.values, changedSlots: changed, toManyChanges: toManyChanges,
             base: object.state.contains(.savedHere) ? nil : object.snapshot)
     }
 
     private func toManyChanges(of object: ManagedObject, _ edits: ObjectEdits) -> [ToManyChange] {
         var changes: [ToManyChange] = []
-        for (index, state) in edits.toMany.enumerated() where state.hasChanges {
+        for (index, state) in edits.toMany.enumerated()
+        where state.hasChanges && !object.toManyRelationship(index).description.isTransient {
             changes.append(
                 ToManyChange(
                     relationshipIndex: object.entity.toManyRelationships[index],
@@ -131,6 +155,7 @@ extension ManagedObjectContext {
 
     private func didSave() {
         for object in tracked {
+            outdatedRows.note(object.objectID.bits)
             object.state.remove(.tracked)
             if object.state.contains(.live) {
                 if !object.state.contains(.persisted) {
@@ -150,68 +175,7 @@ extension ManagedObjectContext {
 
     /// As ``ObjectChange/writesRow`` of the change that was saved.
     private func writesRow(_ object: ManagedObject, _ edits: ObjectEdits) -> Bool {
-        !edits.changed.isEmpty || edits.toMany.contains { $0.needsOrder }
-    }
-
-    // MARK: From a child
-
-    /// Takes over the changes of a child, which has kept both sides of relationships in step.
-    func apply(_ changes: ChangeSet) {
-        checkQueue()
-        for change in changes.inserted { insert(change) }
-        for change in changes.updated { update(change) }
-        for deletion in changes.deleted {
-            let object = object(with: deletion.objectID)
-            if let version = deletion.version, object.isFault { object.version = version }
-            if deletion.version != nil { object.state.insert(.realized) }
-            object.state.remove(.live)
-            track(object, wasLive: true)
-        }
-        pendingRecords.merge(changes.records) { _, new in new }
-    }
-
-    private func insert(_ change: ObjectChange) {
-        let object: ManagedObject
-        if let found = identityMap.find(change.objectID.bits) {
-            // Deleted here too, not saved yet, and brought back by the child's undo.
-            object = found
-        } else {
-            object = instance(change.objectID, change.entity, state: [])
-            identityMap.insert(object, for: change.objectID.bits)
-        }
-        let wasLive = object.state.contains(.live)
-        object.state.formUnion([.live, .realized])
-        let edits = object.editsForWriting()
-        edits.values = change.values
-        edits.own = SlotMask(first: change.values.count)
-        edits.changed = edits.own
-        track(object, wasLive: wasLive)
-        applyToMany(change, to: object)
-    }
-
-    private func update(_ change: ObjectChange) {
-        let object = object(with: change.objectID)
-        if let base = change.base { object.adopt(base) }
-        if change.writesRow { object.realize() }
-        if !change.changedSlots.isEmpty {
-            let edits = object.editsForWriting()
-            for slot in change.values.indices where change.changedSlots.contains(slot) {
-                edits.write(
-                    change.values[slot], at: slot,
-                    remembersCommitted: object.state.contains(.persisted))
-            }
-        }
-        applyToMany(change, to: object)
-        track(object)
-    }
-
-    private func applyToMany(_ change: ObjectChange, to object: ManagedObject) {
-        for toMany in change.toManyChanges {
-            let relationship = change.entity.relationships[toMany.relationshipIndex]
-            for id in toMany.removed { removeMember(id, from: object, relationship) }
-            if !object.state.contains(.persisted) { _ = object.members(of: relationship) }
-            for id in toMany.added { insertMember(id, into: object, relationship) }
-            if let order = toMany.order { reorder(object, relationship, OrderedSet(order)) }
-        }
+        !edits.changed.subtracting(object.entity.transientSlots).isEmpty
+            || edits.toMany.contains { $0.needsOrder }
     }
 }

@@ -8,7 +8,7 @@ internal import Synchronization
 ///
 /// A context has one object per identifier. It is used on one queue only, and so are its objects: a main-queue
 /// context on the main queue (the main actor), a private-queue context within the closures given to
-/// ``PrivateQueueContext/perform(_:)`` and ``PrivateQueueContext/performAndWait(_:)``. The compiler checks what
+/// ``ConfinedContext/perform(schedule:_:)`` and ``ConfinedContext/performAndWait(_:)``. The compiler checks what
 /// it can; in debug builds, and in others if the environment has `QUIRE_CONCURRENCY_DEBUG=1`, the first use
 /// on a wrong queue stops the program with a sentence.
 ///
@@ -32,8 +32,12 @@ public final class ManagedObjectContext {
 
     /// The queue the context is used on.
     public let concurrencyType: ConcurrencyType
-    /// The context that this one saves to; `nil` if it saves to the store.
-    public let parent: PrivateQueueContext?
+    /// The context that this one reads from and saves to; `nil` if it does so with the store.
+    public let parent: ConfinedContext?
+    /// The coordinator of the store that the context, or the topmost of its parents, saves to.
+    public let persistentStoreCoordinator: PersistentStoreCoordinator
+    /// A name, to tell contexts apart when debugging.
+    public var name: String?
     /// The model.
     public let layout: ModelLayout
     /// Registers what takes changes back, if there is one. A new context has none. Setting one, or `nil`,
@@ -41,27 +45,43 @@ public final class ManagedObjectContext {
     public var undoManager: UndoManager? {
         willSet {
             processPendingChanges()
-            undoManager?.endEvent = nil
+            undoManager?.clients[ObjectIdentifier(self)] = nil
         }
         didSet {
-            undoManager?.endEvent = { [weak self] in self?.registerPendingChanges() }
+            undoManager?.clients[ObjectIdentifier(self)] = UndoClient(
+                registerPending: { [weak self] in self?.registerPendingChanges() },
+                endEvent: { [weak self] in
+                    self?.registerPendingChanges()
+                    self?.endEvent()
+                },
+                hasPending: { [weak self] in self?.eventLog.isEmpty == false })
             changeLogger = undoManager
-            if undoManager == nil { permanentIDs = [:] }
         }
     }
     /// The undo manager again, for the check that every change makes.
     @exclusivity(unchecked) private var changeLogger: UndoManager?
+    /// What a save does about objects that others have changed meanwhile; ``MergePolicy/error`` at first.
+    public var mergePolicy = MergePolicy.error
+    /// How old, in seconds, the values may be that a fault gets without asking the store: those which the coordinator
+    /// has kept since it read them last. Negative, the usual: of any age. 0: none, so that every fault asks.
+    ///
+    /// See ``PersistentStoreCoordinator`` for when kept values can be out of date. Values that objects have already,
+    /// and what fetches find, have nothing to do with it.
+    public var stalenessInterval: Double = -1
     /// The error of the last fault that could not be read; see ``ManagedObject``.
     public internal(set) var lastFaultError: QuireError?
 
     /// The error of the last fault that could not be read, which is then forgotten: what comes after it can be
     /// told apart.
     public func takeFaultError() -> QuireError? {
+        checkQueue()
         defer { lastFaultError = nil }
         return lastFaultError
     }
     /// Called at the end of every user event that changed anything. For documents.
     package var changeHandler: (() -> Void)?
+    /// Whether undo can take back what the user event changed that ended last.
+    package private(set) var lastEventIsUndoable = false
 
     let source: any ObjectSource
     /// What the identifiers of stored objects share; as ``source`` has it, which is slower to ask.
@@ -69,7 +89,35 @@ public final class ManagedObjectContext {
     /// What the identifiers of new objects share.
     let temporaryIdentity: StoreIdentity
     let queueMarker: QueueMarker
+    /// What the states of all objects have in common: whether they check their queue when they are read.
+    let unguarded: ManagedObject.State = QueueMarker.isChecking ? [] : .unguarded
+    /// Those who want to know what is saved to this context: its children.
+    let saveListeners = SaveListeners()
+    /// Set while the context merges what others save by itself.
+    var automaticMerge: AutomaticMerge?
+    /// Whether children may know identifiers of objects that are new here.
+    var isParent = false
+    /// Whether there may be new objects with temporary identifiers.
+    @exclusivity(unchecked) var hasTemporaryIDs = false
+    /// Whether undo must reckon with changes that came from elsewhere since.
+    var undoNeedsRepair = false
+    /// The objects that ``retainsRegisteredObjects`` keeps.
+    @exclusivity(unchecked) var retainedObjects: Set<ManagedObject>?
+    /// Whether an object whose row turns out to be gone counts as deleted. True for a new context.
+    ///
+    /// Such an object has no values, ``ManagedObject/isDeleted`` is true, and it is no part of any save. If
+    /// false, it goes on as an object without values whose changes cannot be saved. In neither case does
+    /// asking it stop the program; ``ManagedObject/isInaccessible`` tells it apart.
+    public var shouldDeleteInaccessibleFaults = true
     @exclusivity(unchecked) var identityMap = IdentityMap()
+    /// Which rows in fetch results must not make objects any more.
+    @exclusivity(unchecked) var outdatedRows = OutdatedRows()
+    /// What fetches whose results are held have read ahead; each takes itself out.
+    @exclusivity(unchecked) var prefetches: ContiguousArray<Unmanaged<PrefetchedObjects>> = []
+    /// The members of the to-many relationship whose objects were asked for last, which are read together.
+    @exclusivity(unchecked) var neighbours: OrderedSet<ManagedObjectID> = []
+    /// What fetched properties have found, by the identifiers of their objects.
+    @exclusivity(unchecked) var fetchedPropertyValues: [UInt64: [String: [ManagedObjectID]]] = [:]
     /// Changed objects, in the order they were first changed. Retains them.
     @exclusivity(unchecked) var tracked: ContiguousArray<ManagedObject> = []
     /// What takes back the changes of the present user event.
@@ -77,17 +125,31 @@ public final class ManagedObjectContext {
     /// The objects that the present user event has changed, in the order of their first change.
     @exclusivity(unchecked) private var eventObjects: ContiguousArray<ManagedObject> = []
     private var isEndingEvent = false
+    /// How many methods of the life cycle run that must not change anything.
+    @exclusivity(unchecked) private var awakeningDepth = 0
+    /// Objects without changes in which such a method has set something.
+    private var awakened: [ManagedObject] = []
+    /// The objects that the running deletion has told of it.
+    var preparedForDeletion: Set<ObjectIdentifier> = []
     /// The permanent identifiers of objects that a log may know by temporary ones.
+    var undoIdentifiers = UndoIdentifiers()
+    /// The permanent identifiers of objects that children may know by temporary ones.
     var permanentIDs: [UInt64: ManagedObjectID] = [:]
+    /// Whether the present user event is logged for undo.
+    private var eventIsLogged = false
+    var hasUnfinishedLog: Bool { !eventLog.isEmpty }
+    /// The permanent identifiers of new objects that somebody may know before they are saved.
+    var sharedIDs: Set<UInt64> = []
     /// What the next save records beside the objects.
     var pendingRecords: [String: String?] = [:]
     private static let temporarySerial = Atomic<UInt64>(0)
     private static let logger = Logger(label: "quire.context")
 
     init(
-        concurrencyType: ConcurrencyType, source: any ObjectSource, parent: PrivateQueueContext?,
-        queueMarker: QueueMarker
+        concurrencyType: ConcurrencyType, source: any ObjectSource, parent: ConfinedContext?,
+        coordinator: PersistentStoreCoordinator, queueMarker: QueueMarker
     ) {
+        persistentStoreCoordinator = coordinator
         self.concurrencyType = concurrencyType
         self.source = source
         layout = source.layout
@@ -101,15 +163,25 @@ public final class ManagedObjectContext {
     @MainActor
     public static func mainQueue(coordinator: PersistentStoreCoordinator) -> ManagedObjectContext {
         ManagedObjectContext(
-            concurrencyType: .mainQueue, source: coordinator, parent: nil, queueMarker: .main)
+            concurrencyType: .mainQueue, source: coordinator, parent: nil,
+            coordinator: coordinator, queueMarker: .main)
     }
 
-    /// Makes a context for the main queue that saves to a context on a private queue, which then writes off the
-    /// main queue.
+    /// Makes a context for the main queue that reads from another context, its unsaved changes included, and
+    /// saves to it. If that is on a private queue, it writes off the main queue.
+    ///
+    /// A child that goes unsaved leaves no trace in its parent.
     @MainActor
-    public static func mainQueue(parent: PrivateQueueContext) -> ManagedObjectContext {
+    public static func mainQueue(parent: ConfinedContext) -> ManagedObjectContext {
         ManagedObjectContext(
-            concurrencyType: .mainQueue, source: parent, parent: parent, queueMarker: .main)
+            concurrencyType: .mainQueue, source: parent, parent: parent,
+            coordinator: parent.coordinator, queueMarker: .main)
+    }
+
+    /// Makes a context for the main queue that reads from another such context and saves to it: a scratch pad.
+    @MainActor
+    public static func mainQueue(parent: ManagedObjectContext) -> ManagedObjectContext {
+        mainQueue(parent: MainQueueContext(parent))
     }
 
     deinit { identityMap.forEach { $0.context = nil } }
@@ -140,6 +212,7 @@ public final class ManagedObjectContext {
     @inline(__always)
     func track(_ object: ManagedObject, wasLive: Bool? = nil) {
         if !object.state.contains(.tracked) {
+            if awakeningDepth > 0 { return didSetWhileAwakening(object) }
             object.state.insert(.tracked)
             tracked.append(object)
         }
@@ -151,7 +224,46 @@ public final class ManagedObjectContext {
         }
     }
 
+    /// Counts an object among the changed ones only.
+    func trackSilently(_ object: ManagedObject) {
+        if object.state.contains(.tracked) { return }
+        if awakeningDepth > 0 { return didSetWhileAwakening(object) }
+        object.state.insert(.tracked)
+        tracked.append(object)
+    }
+
+    // MARK: Awakening
+
+    func beginAwakening() {
+        awakeningDepth += 1
+        changeLogger = nil
+    }
+
+    /// Gives the objects without changes that were set something, once the outermost method has ended.
+    func endAwakening() -> [ManagedObject] {
+        awakeningDepth -= 1
+        guard awakeningDepth == 0 else { return [] }
+        changeLogger = undoManager
+        defer { awakened = [] }
+        return awakened
+    }
+
+    private func didSetWhileAwakening(_ object: ManagedObject) {
+        object.state.insert(.tracked)
+        awakened.append(object)
+    }
+
+    /// Stops the program if a method of the life cycle changes more than values.
+    @inline(__always)
+    func checkMayChangeGraph() {
+        precondition(
+            awakeningDepth == 0,
+            "awakeFromFetch() and awake(fromSnapshotEvents:) must not change relationships, nor insert or delete objects."
+        )
+    }
+
     private func beginEvent() {
+        eventIsLogged = logsChanges
         guard concurrencyType == .mainQueue, undoManager != nil || changeHandler != nil else {
             return
         }
@@ -173,15 +285,20 @@ public final class ManagedObjectContext {
         checkQueue()
         registerPendingChanges()
         undoManager?.closeEventGroup()
+        endEvent()
+    }
+
+    private func endEvent() {
         guard !eventObjects.isEmpty, !isEndingEvent else { return }
         isEndingEvent = true
         defer { isEndingEvent = false }
+        lastEventIsUndoable = eventIsLogged
         didEndEvent(takeEventChanges())
         changeHandler?()
     }
 
     /// What the user event did to objects; afterwards the next one begins.
-    private func takeEventChanges() -> EventChanges {
+    func takeEventChanges() -> EventChanges {
         var changes = EventChanges()
         for object in eventObjects {
             switch (object.state.contains(.wasLive), object.state.contains(.live)) {
@@ -196,29 +313,63 @@ public final class ManagedObjectContext {
         return changes
     }
 
+    /// Registers what a round of `willSave()` changed, as one step of undo with other rounds, and gives the objects.
+    func endSavingRound(_ hasChanged: inout Bool) -> [ManagedObject] {
+        registerPendingChanges()
+        guard !eventObjects.isEmpty else { return [] }
+        hasChanged = true
+        lastEventIsUndoable = eventIsLogged
+        let objects = Array(eventObjects)
+        let changes = takeEventChanges()
+        if !isEndingEvent {
+            isEndingEvent = true
+            defer { isEndingEvent = false }
+            didEndEvent(changes)
+        }
+        return objects
+    }
+
     private func registerPendingChanges() {
         guard !eventLog.isEmpty else { return }
-        let log = eventLog
+        let log = ChangeLog(eventLog, number: undoIdentifiers.addLog(), context: self)
         eventLog = []
-        undoManager?.registerUndo(withTarget: self) { $0.restore(log) }
+        undoManager?.registerUndo(withTarget: self) { $0.restore(log.operations) }
     }
 
     /// Takes back the last user event, if there is an undo manager and anything to undo.
-    public func undo() { undoManager?.undo() }
+    public func undo() {
+        checkQueue()
+        undoManager?.undo()
+    }
 
     /// Does again what was undone last, if there is anything.
-    public func redo() { undoManager?.redo() }
+    public func redo() {
+        checkQueue()
+        undoManager?.redo()
+    }
 
     // MARK: Changes
 
     /// New objects.
-    public var insertedObjects: [ManagedObject] { tracked.filter(\.isInserted) }
+    public var insertedObjects: [ManagedObject] {
+        checkQueue()
+        return tracked.filter(\.isInserted)
+    }
     /// Saved objects with changes.
-    public var updatedObjects: [ManagedObject] { tracked.filter(\.isUpdated) }
+    public var updatedObjects: [ManagedObject] {
+        checkQueue()
+        return tracked.filter(\.isUpdated)
+    }
     /// Saved objects that were deleted.
-    public var deletedObjects: [ManagedObject] { tracked.filter(\.isDeleted) }
+    public var deletedObjects: [ManagedObject] {
+        checkQueue()
+        return tracked.filter(\.isDeleted)
+    }
     /// Whether a save would write anything.
-    public var hasChanges: Bool { !pendingRecords.isEmpty || tracked.contains(where: \.hasChanges) }
+    public var hasChanges: Bool {
+        checkQueue()
+        return !pendingRecords.isEmpty || tracked.contains(where: \.hasChanges)
+    }
 
     /// Makes a new object.
     ///
@@ -240,26 +391,33 @@ public final class ManagedObjectContext {
     /// A place for a new object, with a temporary identifier.
     func placeForNewObject(of entity: EntityLayout) throws -> ObjectPlace {
         checkQueue()
+        checkMayChangeGraph()
         guard !entity.isAbstract else {
             throw QuireError(
                 .invalidValue,
                 "\(entity.name) is abstract; insert an object of one of its sub-entities.",
                 subject: .init(entity: entity.name))
         }
-        let serial = Self.temporarySerial.wrappingAdd(1, ordering: .relaxed).newValue
-        let id = ManagedObjectID(
-            temporaryOf: entity.number, serial: serial, model: temporaryIdentity)
         return ObjectPlace(
-            objectID: id, entity: entity, context: self,
-            state: entity.objectClass == nil ? [.live, .realized] : [.live, .realized, .hasHooks])
+            objectID: newTemporaryID(of: entity), entity: entity, context: self,
+            state: unguarded.union(
+                entity.objectClass == nil ? [.live, .realized] : [.live, .realized, .hasHooks]))
+    }
+
+    func newTemporaryID(of entity: EntityLayout) -> ManagedObjectID {
+        let serial = Self.temporarySerial.wrappingAdd(1, ordering: .relaxed).newValue
+        return ManagedObjectID(
+            temporaryOf: entity.number, serial: serial, model: temporaryIdentity)
     }
 
     /// Counts a new object among the context's.
     func didInsert(_ object: ManagedObject) {
         object.edits = ObjectEdits(defaultValuesOf: object.entity)
-        identityMap.insert(object, for: object.objectID.bits)
+        hasTemporaryIDs = true
+        register(object, for: object.objectID.bits)
         if logsChanges { log(.life(object, isLive: false)) }
         track(object, wasLive: false)
+        if object.state.contains(.hasHooks) { object.awakeFromInsert() }
     }
 
     /// Records a text under a key with the next save, in the same transaction as the objects; `nil` removes it.
@@ -275,11 +433,18 @@ public final class ManagedObjectContext {
     /// New objects leave the context; deleted ones are back; changed ones have their saved values.
     public func rollback() {
         processPendingChanges()
-        for object in tracked {
+        let lost = saveListeners.isEmpty ? nil : pendingObjectIDChanges
+        let objects = tracked
+        for object in objects {
+            outdatedRows.note(object.objectID.bits)
             object.state.remove(.tracked)
             if object.state.contains(.persisted) {
                 object.state.insert(.live)
                 object.edits?.rollBack()
+                // A child's deletion may have come without the values.
+                if object.chunk == nil && object.edits?.own.isEmpty != false {
+                    object.state.remove(.realized)
+                }
             } else {
                 detach(object)
             }
@@ -287,7 +452,15 @@ public final class ManagedObjectContext {
         tracked.removeAll()
         pendingRecords = [:]
         undoManager?.removeAllActions()
+        lastEventIsUndoable = false
+        if layout.hasSubclasses { for object in objects { object.didChange(by: .rollback) } }
         changeHandler?()
+        if let lost {
+            saveListeners.tell(
+                ObjectIDChanges(
+                    inserted: lost.deleted, updated: lost.updated, deleted: lost.inserted),
+                except: nil)
+        }
     }
 
     /// Forgets all objects and changes. Objects still held belong to no context afterwards.
@@ -296,13 +469,20 @@ public final class ManagedObjectContext {
         var objects: [ManagedObject] = []
         identityMap.forEach { objects.append($0) }
         for object in objects { detach(object) }
+        outdatedRows.noteAll()
+        source.forgetRows(of: nil)
+        neighbours = []
+        fetchedPropertyValues = [:]
         tracked.removeAll()
+        undoIdentifiers.removeAll()
         permanentIDs = [:]
+        hasTemporaryIDs = false
         pendingRecords = [:]
         undoManager?.removeAllActions()
     }
 
     private func detach(_ object: ManagedObject) {
+        if retainedObjects != nil { retainedObjects?.remove(object) }
         identityMap.remove(object.objectID.bits, object)
         object.state.subtract([.live, .tracked])
         object.context = nil
@@ -310,7 +490,10 @@ public final class ManagedObjectContext {
 
     /// Takes an object that is being freed out of the identity map.
     @inline(__always)
-    func forget(_ object: ManagedObject) { identityMap.remove(object.objectID.bits, object) }
+    func forget(_ object: ManagedObject) {
+        identityMap.remove(object.objectID.bits, object)
+        if !fetchedPropertyValues.isEmpty { fetchedPropertyValues[object.objectID.bits] = nil }
+    }
 
     func reportFault(_ error: any Error) {
         let error =
@@ -322,5 +505,5 @@ public final class ManagedObjectContext {
     }
 }
 
-@available(*, unavailable, message: "A context is used on its queue; share a PrivateQueueContext.")
+@available(*, unavailable, message: "A context is used on its queue; share its ConfinedContext.")
 extension ManagedObjectContext: Sendable {}

@@ -9,7 +9,7 @@ struct PendingChangeOverlay {
     let context: ManagedObjectContext
     let request: FetchRequest
     let entity: EntityLayout
-    private let changed: [ManagedObject]
+    let changed: [ManagedObject]
 
     init(context: ManagedObjectContext, request: FetchRequest) throws {
         self.context = context
@@ -18,12 +18,12 @@ struct PendingChangeOverlay {
         changed = context.tracked.filter(\.hasChanges)
     }
 
-    private func isOfEntity(_ object: ManagedObject) -> Bool {
+    func isOfEntity(_ object: ManagedObject) -> Bool {
         request.includesSubentities
             ? entity.subtree.contains(object.entity.number) : object.entity === entity
     }
 
-    private func isCandidate(_ object: ManagedObject) -> Bool {
+    func isCandidate(_ object: ManagedObject) -> Bool {
         guard object.state.contains(.live), isOfEntity(object) else { return false }
         object.realize()
         return !object.isInaccessible
@@ -70,11 +70,11 @@ struct PendingChangeOverlay {
         case object(ManagedObject)
     }
 
-    private func matches(_ object: ManagedObject, _ resolved: ResolvedQuery) throws -> Bool {
+    func matches(_ object: ManagedObject, _ resolved: ResolvedQuery) throws -> Bool {
         try resolved.matches(object)
     }
 
-    private func looksAtOtherChangedObjects(_ resolved: ResolvedQuery) -> Bool {
+    func looksAtOtherChangedObjects(_ resolved: ResolvedQuery) -> Bool {
         let entities = resolved.entitiesBeyond
         guard !entities.isEmpty else { return false }
         return changed.contains { object in
@@ -120,7 +120,7 @@ struct PendingChangeOverlay {
     }
 
     /// Leaves the temporary mark and the primary key: rows of different entities are ordered by key alone.
-    private static let orderMask: UInt64 = 1 << 63 | 0xFFFF_FFFF_FFFF
+    static let orderMask: UInt64 = 1 << 63 | 0xFFFF_FFFF_FFFF
 
     private func merge(
         _ left: [Candidate], _ right: [Candidate], _ precedes: (Candidate, Candidate) throws -> Bool
@@ -146,23 +146,16 @@ struct PendingChangeOverlay {
             if case .object(let object) = $0 { object } else { nil }
         }
         let packed = try context.rowSet(of: objects)
-        let shift = UInt32(found.chunks.count)
-        var locations = ContiguousArray<RowSet.Location>()
-        locations.reserveCapacity(candidates.count)
         var next = 0
-        for candidate in candidates {
+        let picks = candidates.map { candidate -> RowSet.Pick in
             switch candidate {
-            case .row(let position): locations.append(found.locations[position])
+            case .row(let position): return .own(position)
             case .object:
-                var location = packed.locations[next]
-                location.chunk += shift
-                locations.append(location)
                 next += 1
+                return .other(next - 1)
             }
         }
-        return RowSet(
-            chunks: found.chunks + packed.chunks, locations: locations, layout: context.layout,
-            store: context.storeIdentity)
+        return found.arranged(picks, with: packed)
     }
 }
 

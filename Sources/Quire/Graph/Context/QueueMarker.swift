@@ -1,15 +1,22 @@
 internal import Dispatch
 internal import Foundation
-internal import Synchronization
 
 /// Tells whether code runs on a context's queue.
 ///
 /// Queues are marked with a DispatchSpecificKey, because the main queue need not be on the main thread on
 /// Linux.
-struct QueueMarker: Sendable {
-    private static let key = DispatchSpecificKey<UInt64>()
-    private static let serial = Atomic<UInt64>(1)
-    private let number: UInt64
+///
+/// Code that one queue waits for has that queue to itself, too: while the main queue waits in a
+/// `performAndWait` of a child, the child may ask its main-queue parent without waiting for the main queue.
+/// So each queue knows the queues that wait for the block it runs.
+final class QueueMarker: @unchecked Sendable {
+    private static let key = DispatchSpecificKey<QueueMarker>()
+
+    /// The queue.
+    let queue: DispatchQueue
+    /// The queues that wait for the block that runs on this one. Only touched on the queue, hence the unchecked
+    /// conformance.
+    private var waiting: [QueueMarker] = []
 
     /// Whether contexts check their queue: in debug builds, and with `QUIRE_CONCURRENCY_DEBUG=1`.
     static let isChecking: Bool = {
@@ -21,21 +28,32 @@ struct QueueMarker: Sendable {
     }()
 
     /// The mark of the main queue.
-    static let main: QueueMarker = {
-        DispatchQueue.main.setSpecific(key: key, value: 1)
-        return QueueMarker(number: 1)
-    }()
+    static let main = QueueMarker(marking: .main)
 
-    private init(number: UInt64) { self.number = number }
-
-    /// Marks a queue.
+    /// Marks a queue, which must be serial.
     init(marking queue: DispatchQueue) {
-        number = Self.serial.wrappingAdd(1, ordering: .relaxed).newValue
-        queue.setSpecific(key: Self.key, value: number)
+        self.queue = queue
+        queue.setSpecific(key: Self.key, value: self)
     }
 
-    /// Whether the code runs on the queue.
-    var isCurrent: Bool { DispatchQueue.getSpecific(key: Self.key) == number }
+    /// Whether the code runs on the queue, or the queue waits for it.
+    var isCurrent: Bool {
+        guard let current = DispatchQueue.getSpecific(key: Self.key) else { return false }
+        return current === self || current.waiting.contains { $0 === self }
+    }
+
+    /// Runs a closure on the queue while the present one, and those that wait for it, wait.
+    func sync(_ body: () -> Void) {
+        var callers: [QueueMarker] = []
+        if let current = DispatchQueue.getSpecific(key: Self.key) {
+            callers = current.waiting + [current]
+        }
+        queue.sync {
+            waiting = callers
+            body()
+            waiting = []
+        }
+    }
 
     func check() {
         precondition(

@@ -1,29 +1,38 @@
+internal import Foundation
+internal import Synchronization
+
 /// Keeps what takes changes back, in groups, and does it: Foundation's `UndoManager`, which Linux lacks.
 ///
-/// Everything registered during a user event is one group, which one ``undo()`` takes back. Used on the queue
-/// of the context or document it belongs to.
+/// Everything registered during a user event is one group, which one ``undo()`` takes back. Groups opened with
+/// ``beginUndoGrouping()`` nest; one may span several events and is then still taken back as one. Used on the
+/// queue of the context or document it belongs to.
+///
+/// ```swift
+/// undoManager.beginUndoGrouping()
+/// undoManager.setActionName("Rename")
+/// book["title"] = "Emma"
+/// undoManager.endUndoGrouping()
+/// print(undoManager.undoMenuItemTitle)            // Undo Rename
+/// ```
+///
+/// It posts notifications, such as ``didUndoChangeNotification``, with itself as the object.
 public final class UndoManager {
-    private final class Group {
-        var actions: [() -> Void] = []
-        var name = ""
-    }
-
-    private var undoStack: [Group] = []
-    private var redoStack: [Group] = []
-    private var openGroups: [Group] = []
+    private var undoStack: [UndoGroup] = []
+    private var redoStack: [UndoGroup] = []
+    private var openGroups: [UndoGroup] = []
     private var eventGroupIsOpen = false
     private var disabledCount = 0
-    /// Called before undo, redo and the end of the user event's group, so that what was changed but not
-    /// registered yet is.
-    var endEvent: (() -> Void)?
-    /// Called when a group closed, and after undo and redo.
-    package var didChange: ((Change) -> Void)?
-
-    /// What happened to the undo manager's groups.
-    package enum Change: Sendable { case closedGroup, undone, redone }
+    /// The position when nothing more can be undone.
+    private var floor = UndoManager.newPosition()
+    /// The contexts that register changes.
+    var clients: [ObjectIdentifier: UndoClient] = [:]
+    /// Called when ``position`` may have changed.
+    package var didChange: (() -> Void)?
 
     /// Makes an undo manager with nothing to undo.
     public init() {}
+
+    // MARK: State
 
     /// The greatest number of groups to keep; the oldest go. 0 for no bound.
     public var levelsOfUndo = 0 {
@@ -37,27 +46,38 @@ public final class UndoManager {
     public private(set) var isRedoing = false
     /// Whether changes are registered.
     public var isUndoRegistrationEnabled: Bool { disabledCount == 0 }
-    /// The number of groups that are open.
+    /// The number of groups that are open, that of the user event included.
     public var groupingLevel: Int { openGroups.count }
     /// Whether there is anything to undo.
     public var canUndo: Bool {
-        !undoStack.isEmpty || openGroups.contains { !$0.actions.isEmpty }
+        !undoStack.isEmpty || openGroups.contains { !$0.isEmpty } || hasPending
     }
     /// Whether there is anything to redo.
-    public var canRedo: Bool { !redoStack.isEmpty }
-    /// The name of what ``undo()`` would take back.
-    public var undoActionName: String { undoStack.last?.name ?? "" }
-    /// The name of what ``redo()`` would do again.
-    public var redoActionName: String { redoStack.last?.name ?? "" }
+    public var canRedo: Bool { !redoStack.isEmpty && !hasPending }
+    /// The number of groups that can be undone, open ones not counted.
+    public var undoCount: Int { undoStack.count }
+    /// The number of groups that can be redone.
+    public var redoCount: Int { redoStack.count }
 
-    /// Names what the present group does, for a menu.
-    public func setActionName(_ name: String) {
-        (openGroups.first ?? undoStack.last)?.name = name
+    /// Stands for the state that undo and redo have led to: equal positions are equal states, as far as all
+    /// changes were registered. `nil` while a group is open that has something in it.
+    package var position: UInt64? {
+        openGroups.contains { !$0.isEmpty } ? nil : closedPosition
     }
+
+    private var closedPosition: UInt64 { undoStack.last?.position ?? floor }
+
+    private static let positions = Atomic<UInt64>(0)
+
+    private static func newPosition() -> UInt64 {
+        positions.wrappingAdd(1, ordering: .relaxed).newValue
+    }
+
+    // MARK: Registering
 
     /// Stops registration until ``enableUndoRegistration()``; calls nest.
     public func disableUndoRegistration() {
-        endEvent?()
+        if disabledCount == 0 { for client in clients.values { client.endEvent() } }
         disabledCount += 1
     }
 
@@ -66,23 +86,8 @@ public final class UndoManager {
         precondition(
             disabledCount > 0,
             "enableUndoRegistration() was called without disableUndoRegistration().")
-        endEvent?()
+        if disabledCount == 1 { for client in clients.values { client.endEvent() } }
         disabledCount -= 1
-    }
-
-    /// Opens a group. Groups nest; the outermost is what one ``undo()`` takes back.
-    public func beginUndoGrouping() {
-        if groupsByEvent && openGroups.isEmpty && !isUndoing && !isRedoing { openEventGroup() }
-        openGroups.append(Group())
-    }
-
-    /// Closes the group opened last.
-    public func endUndoGrouping() {
-        endEvent?()
-        precondition(
-            openGroups.count > (eventGroupIsOpen ? 1 : 0),
-            "endUndoGrouping() was called without beginUndoGrouping().")
-        closeGroup()
     }
 
     /// Registers what takes a change back. While undoing it is what does it again.
@@ -95,44 +100,64 @@ public final class UndoManager {
         if openGroups.isEmpty {
             precondition(
                 groupsByEvent,
-                "registerUndo was called outside a group while groupsByEvent is false.")
+                "registerUndo was called outside a group while groupsByEvent is false; call beginUndoGrouping() first."
+            )
             openEventGroup()
         }
-        openGroups[openGroups.count - 1].actions.append { [weak target] in
+        openGroups[openGroups.count - 1].add(
+            target: ObjectIdentifier(target)
+        ) { [weak target] in
             if let target { handler(target) }
         }
         if !isUndoing && !isRedoing { redoStack.removeAll() }
     }
 
-    /// Takes back the last group of changes, or does nothing if there is none.
-    public func undo() {
-        endEvent?()
-        closeEventGroup()
-        precondition(openGroups.isEmpty, "undo() was called inside a group; end it first.")
-        guard let group = undoStack.popLast() else { return }
-        isUndoing = true
-        perform(group)
-        isUndoing = false
-        didChange?(.undone)
-    }
-
-    /// Does the last group that was undone again, or nothing if there is none.
-    public func redo() {
-        endEvent?()
-        closeEventGroup()
-        precondition(openGroups.isEmpty, "redo() was called inside a group; end it first.")
-        guard let group = redoStack.popLast() else { return }
-        isRedoing = true
-        perform(group)
-        isRedoing = false
-        didChange?(.redone)
-    }
-
     /// Forgets everything that could be undone or redone.
     public func removeAllActions() {
+        floor = closedPosition
         undoStack.removeAll()
         redoStack.removeAll()
-        for group in openGroups { group.actions.removeAll() }
+        for group in openGroups { group.removeAll() }
+        didChange?()
+    }
+
+    /// Forgets what was registered with a target; groups in which nothing is left go.
+    ///
+    /// - Complexity: O(*n*) in what is registered.
+    public func removeAllActions(withTarget target: AnyObject) {
+        registerPending()
+        let target = ObjectIdentifier(target)
+        let groups = undoStack + redoStack + openGroups
+        // Every one must be asked, so that none keeps the target's.
+        let removed = groups.filter { $0.remove(target) }
+        guard !removed.isEmpty else { return }
+        let present = closedPosition
+        undoStack.removeAll(where: \.isEmpty)
+        redoStack.removeAll(where: \.isEmpty)
+        // States that undo and redo lead to from here on are others than they were.
+        floor = Self.newPosition()
+        for group in undoStack + redoStack { group.position = Self.newPosition() }
+        if let last = undoStack.last { last.position = present } else { floor = present }
+        didChange?()
+    }
+
+    // MARK: Groups
+
+    /// Opens a group. Groups nest; the outermost is what one ``undo()`` takes back.
+    public func beginUndoGrouping() {
+        if groupsByEvent && openGroups.isEmpty && !isUndoing && !isRedoing { openEventGroup() }
+        if !openGroups.isEmpty { post(Self.checkpointNotification) }
+        openGroup()
+    }
+
+    /// Closes the group opened last.
+    public func endUndoGrouping() {
+        registerPending()
+        precondition(
+            openGroups.count > (eventGroupIsOpen ? 1 : 0),
+            "endUndoGrouping() was called without beginUndoGrouping().")
+        post(Self.checkpointNotification)
+        closeGroup()
     }
 
     /// Closes the group of the user event, if one is open and no other is inside it.
@@ -144,35 +169,179 @@ public final class UndoManager {
 
     private func openEventGroup() {
         eventGroupIsOpen = true
-        openGroups.append(Group())
+        openGroup()
     }
 
-    private func perform(_ group: Group) {
-        let reverse = Group()
-        reverse.name = group.name
-        openGroups.append(reverse)
-        for action in group.actions.reversed() { action() }
-        closeGroup()
+    private func openGroup() {
+        openGroups.append(UndoGroup())
+        post(Self.didOpenUndoGroupNotification)
     }
 
     private func closeGroup() {
-        guard let group = openGroups.popLast(), !group.actions.isEmpty else { return }
+        guard let group = openGroups.last else { return }
+        post(
+            Self.willCloseUndoGroupNotification,
+            [Self.groupIsDiscardableKey: group.isDiscardable])
+        openGroups.removeLast()
+        if !group.isEmpty { keep(group) }
+        post(Self.didCloseUndoGroupNotification)
+        if openGroups.isEmpty { didChange?() }
+    }
+
+    private func keep(_ group: UndoGroup) {
         if let outer = openGroups.last {
-            outer.actions += group.actions
+            outer.add(group)
             if outer.name.isEmpty { outer.name = group.name }
         } else if isUndoing {
             redoStack.append(group)
         } else {
+            if !isRedoing {
+                group.position = group.isDiscardable ? closedPosition : Self.newPosition()
+            }
             undoStack.append(group)
             discardOldGroups()
-            if !isRedoing { didChange?(.closedGroup) }
         }
     }
 
     private func discardOldGroups() {
         guard levelsOfUndo > 0 else { return }
-        undoStack.removeFirst(max(0, undoStack.count - levelsOfUndo))
+        let surplus = max(0, undoStack.count - levelsOfUndo)
+        if surplus > 0 { floor = undoStack[surplus - 1].position }
+        undoStack.removeFirst(surplus)
         redoStack.removeFirst(max(0, redoStack.count - levelsOfUndo))
+    }
+
+    // MARK: Undo and redo
+
+    /// Takes back the last group of changes, or does nothing if there is none.
+    ///
+    /// A group that is open is closed first if it is the outermost; inside a nested one it stops the program with
+    /// a sentence.
+    public func undo() {
+        closeOutermostGroup(for: "undo()")
+        guard let group = undoStack.popLast() else { return }
+        let notifications = (Self.willUndoChangeNotification, Self.didUndoChangeNotification)
+        perform(group, \.isUndoing, notifications)
+    }
+
+    /// Does the last group that was undone again, or nothing if there is none.
+    public func redo() {
+        closeOutermostGroup(for: "redo()")
+        guard let group = redoStack.popLast() else { return }
+        let notifications = (Self.willRedoChangeNotification, Self.didRedoChangeNotification)
+        perform(group, \.isRedoing, notifications)
+    }
+
+    /// Takes back the group closed last within the open one, or as ``undo()`` if none is open.
+    ///
+    /// Stops the program with a sentence if something has been registered since that group was closed.
+    public func undoNestedGroup() {
+        registerPending()
+        guard let open = openGroups.last,
+            !(eventGroupIsOpen && openGroups.count == 1 && open.isEmpty)
+        else { return undo() }
+        precondition(
+            open.endsWithGroup,
+            "undoNestedGroup() was called although something was registered since the last group was closed."
+        )
+        guard let group = open.popGroup() else { return }
+        // The reverse goes to the redo stack, not into the groups that are open.
+        let (outer, outerIsEvent) = (openGroups, eventGroupIsOpen)
+        (openGroups, eventGroupIsOpen) = ([], false)
+        group.position = Self.newPosition()
+        let notifications = (Self.willUndoChangeNotification, Self.didUndoChangeNotification)
+        perform(group, \.isUndoing, notifications)
+        (openGroups, eventGroupIsOpen) = (outer, outerIsEvent)
+        didChange?()
+    }
+
+    private func closeOutermostGroup(for method: String) {
+        precondition(
+            !isUndoing && !isRedoing, "\(method) was called while changes are taken back.")
+        registerPending()
+        post(Self.checkpointNotification)
+        closeEventGroup()
+        if openGroups.count == 1 { closeGroup() }
+        precondition(
+            openGroups.isEmpty, "\(method) was called inside nested groups; end them first.")
+    }
+
+    private func perform(
+        _ group: UndoGroup, _ flag: ReferenceWritableKeyPath<UndoManager, Bool>,
+        _ notifications: (will: Notification.Name, did: Notification.Name)
+    ) {
+        post(notifications.will)
+        self[keyPath: flag] = true
+        let reverse = UndoGroup()
+        reverse.name = group.name
+        reverse.isDiscardable = group.isDiscardable
+        reverse.position = group.position
+        openGroups.append(reverse)
+        post(Self.didOpenUndoGroupNotification)
+        group.perform()
+        closeGroup()
+        self[keyPath: flag] = false
+        post(notifications.did)
+        didChange?()
+    }
+
+    // MARK: Names
+
+    /// The name of what ``undo()`` would take back.
+    public var undoActionName: String {
+        openGroups.first { !$0.isEmpty && !$0.name.isEmpty }?.name ?? undoStack.last?.name ?? ""
+    }
+    /// The name of what ``redo()`` would do again.
+    public var redoActionName: String { redoStack.last?.name ?? "" }
+    /// What a menu shows for ``undo()``: “Undo Rename”.
+    public var undoMenuItemTitle: String { undoMenuTitle(forUndoActionName: undoActionName) }
+    /// What a menu shows for ``redo()``: “Redo Rename”.
+    public var redoMenuItemTitle: String { redoMenuTitle(forUndoActionName: redoActionName) }
+
+    /// What a menu shows for undoing an action of a name.
+    public func undoMenuTitle(forUndoActionName name: String) -> String {
+        name.isEmpty ? "Undo" : "Undo \(name)"
+    }
+
+    /// What a menu shows for redoing an action of a name.
+    public func redoMenuTitle(forUndoActionName name: String) -> String {
+        name.isEmpty ? "Redo" : "Redo \(name)"
+    }
+
+    /// Names what the present group does, for a menu; outside any, what the last group did.
+    public func setActionName(_ name: String) { presentGroup?.name = name }
+
+    /// Marks what the present group does as something that need not be saved, such as a selection: it does not
+    /// give a document unsaved changes.
+    public func setActionIsDiscardable(_ isDiscardable: Bool) {
+        registerPending()
+        guard let group = presentGroup, group.isDiscardable != isDiscardable else { return }
+        group.isDiscardable = isDiscardable
+        guard openGroups.isEmpty else { return }
+        group.position =
+            isDiscardable
+            ? undoStack.dropLast().last?.position ?? floor : Self.newPosition()
+        didChange?()
+    }
+
+    /// Whether what ``undo()`` would take back need not be saved.
+    public var undoActionIsDiscardable: Bool { undoStack.last?.isDiscardable ?? false }
+    /// Whether what ``redo()`` would do again need not be saved.
+    public var redoActionIsDiscardable: Bool { redoStack.last?.isDiscardable ?? false }
+
+    private var hasPending: Bool { clients.values.contains { $0.hasPending() } }
+
+    private func registerPending() {
+        for client in clients.values { client.registerPending() }
+    }
+
+    private var presentGroup: UndoGroup? {
+        if openGroups.isEmpty { registerPending() }
+        return openGroups.first ?? undoStack.last
+    }
+
+    private func post(_ name: Notification.Name, _ userInfo: [AnyHashable: Any]? = nil) {
+        NotificationCenter.default.post(name: name, object: self, userInfo: userInfo)
     }
 }
 

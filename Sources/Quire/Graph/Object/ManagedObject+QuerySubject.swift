@@ -12,7 +12,7 @@ extension ManagedObject: QuerySubject {
         let relationship = entity.relationships[index]
         let context = requireContext()
         guard let slot = relationship.slot else {
-            return .objects(members(of: relationship).map { context.object(with: $0) })
+            return .objects(objects(through: relationship))
         }
         return objectID(at: slot).map { .object(context.object(with: $0)) } ?? .value(.null)
     }

@@ -29,6 +29,7 @@ extension ManagedObject {
         guard let slot = relationship.slot else { throw wrongKind(relationship) }
         let context = requireContext()
         if let object { try check(object, for: relationship) }
+        context.checkMayChangeGraph()
         context.willChange(self)
         context.setToOne(of: self, relationship, slot: slot, to: object)
     }
@@ -44,9 +45,30 @@ extension ManagedObject {
     }
 
     /// The objects that a to-many relationship leads to, in the order of ``objectIDs(_:)``.
+    ///
+    /// - Complexity: O(*n*), and one fetch if the relationship is a fault. Objects that are faults are read many at a
+    ///   time, when the first of them is used.
     public final func objects(_ key: String) -> [ManagedObject] {
+        objects(through: relationship(key, toMany: true))
+    }
+
+    final func objects(through relationship: EntityLayout.Relationship) -> [ManagedObject] {
+        guard let index = relationship.toManyIndex else { return [] }
         let context = requireContext()
-        return members(of: relationship(key, toMany: true)).map { context.object(with: $0) }
+        if edits == nil || edits?.toMany.isEmpty == true, !context.prefetches.isEmpty,
+            let members = context.prefetchedMembers(of: self, relationship)
+        {
+            // What was read ahead and has not changed need not be copied into the object.
+            return members.map { context.object(bits: $0) }
+        }
+        // Objects made of the rows find their way into the result through the identity map.
+        let rows = loadMembers(of: relationship, at: index)
+        let made = rows.map { rows in rows.indices.map { context.object(for: rows, at: $0) } }
+        return withExtendedLifetime(made) {
+            let members = members(of: relationship)
+            if made == nil && members.count > 1 { context.neighbours = members }
+            return members.map { context.object(with: $0) }
+        }
     }
 
     /// Adds an object to a to-many relationship, last in its order, and sets the other side.
@@ -82,6 +104,7 @@ extension ManagedObject {
         guard relationship.isToMany else { throw wrongKind(relationship) }
         try check(object, for: relationship)
         let context = requireContext()
+        context.checkMayChangeGraph()
         context.willChange(self)
         if let index, relationship.isOrdered {
             var order = members(of: relationship)
@@ -109,6 +132,7 @@ extension ManagedObject {
         guard relationship.isToMany else { throw wrongKind(relationship) }
         try check(object, for: relationship)
         let context = requireContext()
+        context.checkMayChangeGraph()
         context.willChange(self)
         context.removeFromMany(of: self, relationship, object)
     }
@@ -123,6 +147,7 @@ extension ManagedObject {
         guard relationship.isToMany else { throw wrongKind(relationship) }
         for object in objects { try check(object, for: relationship) }
         let context = requireContext()
+        context.checkMayChangeGraph()
         context.willChange(self)
         let wanted = OrderedSet(objects.map(\.objectID))
         for id in members(of: relationship) where !wanted.contains(id) {
@@ -136,20 +161,41 @@ extension ManagedObject {
 
     /// The contents of a to-many relationship, read if they are a fault.
     final func members(of relationship: EntityLayout.Relationship) -> OrderedSet<ManagedObjectID> {
+        willRead()
         guard let index = relationship.toManyIndex else { return [] }
         if let members = toManyState(index).members { return members }
+        _ = loadMembers(of: relationship, at: index)
+        let state = toManyState(index)
+        return state.members ?? state.added
+    }
+
+    /// Reads the contents of a to-many relationship, if they are a fault. Gives the rows that were read on the way.
+    private final func loadMembers(
+        of relationship: EntityLayout.Relationship, at index: Int
+    ) -> RowSet? {
+        if toManyState(index).members != nil { return nil }
+        let context = requireContext()
         let edits = editsForRelationships()
+        guard state.contains(.persisted) else {
+            edits.toMany[index].load([])
+            return nil
+        }
+        if !context.prefetches.isEmpty,
+            let members = context.prefetchedMembers(of: self, relationship)
+        {
+            edits.toMany[index].load(members.map { context.objectID(bits: $0) })
+            return nil
+        }
         do {
-            let rows: RowSet? =
-                state.contains(.persisted)
-                ? try requireContext().relatedRows(of: self, through: relationship) : nil
+            let rows = try context.relatedRows(of: self, through: relationship)
             edits.toMany[index].load(
-                rows.map { rows in rows.indices.map { rows.objectID(at: $0) } } ?? [])
+                rows.indices.map { context.objectID(bits: rows.identifierBits(at: $0)) })
+            return rows
         } catch {
             // Stays a fault, so that a save cannot mistake what was not read for what was removed.
-            context?.reportFault(error)
+            context.reportFault(error)
+            return nil
         }
-        return edits.toMany[index].members ?? edits.toMany[index].added
     }
 
     /// The state of a to-many relationship, by its position among them.

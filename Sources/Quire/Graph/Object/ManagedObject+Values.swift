@@ -44,7 +44,8 @@ extension ManagedObject {
             return objectID(at: slot).map { .objectID($0) } ?? .null
         case .fetched:
             throw QuireError(
-                .unsupported, "“\(key)” of \(entity.name) is a fetched property; run its request.",
+                .unsupported,
+                "“\(key)” of \(entity.name) is a fetched property; ask for fetchedObjects(“\(key)”).",
                 subject: .init(entity: entity.name, property: key))
         }
     }
@@ -111,7 +112,7 @@ extension ManagedObject {
         elements[first] = .composite(inner)
     }
 
-    private static func element(
+    static func element(
         at path: ArraySlice<Substring>, of elements: [String: AttributeValue]
     ) -> AttributeValue {
         guard let first = path.first, let value = elements[String(first)] else { return .null }

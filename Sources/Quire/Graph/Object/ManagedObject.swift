@@ -41,6 +41,8 @@ open class ManagedObject: EntityClass {
         static let inEvent = State(rawValue: 128)
         /// It was live when the present user event first changed it.
         static let wasLive = State(rawValue: 256)
+        /// Reading it does not check the queue. All objects have it, or none; see ``QueueMarker/isChecking``.
+        static let unguarded = State(rawValue: 1 << 15)
     }
 
     // Exclusivity is not checked at run time in an object and its edits: they are used on one queue, and no
@@ -93,24 +95,84 @@ open class ManagedObject: EntityClass {
     /// `ManagedObject` itself.
     public static var plainClass: any EntityClass.Type { ManagedObject.self }
 
+    // MARK: Life cycle
+
+    // Overridden in subclasses; the context does not call them for objects of this very class.
+
+    /// Called once in the life of an object: when it was made, with its default values. Not when redo brings it
+    /// back, and not in the contexts that a child saves it to, where ``awakeFromFetch()`` is called.
+    ///
+    /// What it sets is undone with the insertion. Core Data has it called in every context on the way to the store,
+    /// which makes an object that inserts others here insert them twice.
+    open func awakeFromInsert() {}
+
+    /// Called when the object's values have arrived from the store, a parent or a child, for whatever is computed from
+    /// them.
+    ///
+    /// It may set attributes: that changes neither the object nor the context, and cannot be undone. It may
+    /// not change relationships, nor insert or delete objects, which stops the program.
+    open func awakeFromFetch() {}
+
+    /// Called when undo, redo, a rollback, a refresh or a merge has put other values under the object, for whatever is
+    /// computed from them. The rules of ``awakeFromFetch()`` hold.
+    open func awake(fromSnapshotEvents events: SnapshotEvents) {}
+
+    /// Called before the object is saved, if it was inserted, updated or deleted, before it is validated.
+    ///
+    /// What it changes becomes part of the save, and has it called again, so it must set only what differs: after
+    /// 1,000 rounds the save fails with ``QuireError`` code `invalidState`. ``setPrimitiveValue(_:forKey:)`` does
+    /// not have it called again.
+    open func willSave() {}
+
+    /// Called after the object was saved. ``isDeleted`` is false again by then also for a deleted object.
+    open func didSave() {}
+
+    /// Called before the object is deleted, also if another's deletion takes it along, while its relationships
+    /// still lead where they did.
+    open func prepareForDeletion() {}
+
+    /// Called before the object becomes a fault, with its values.
+    open func willTurnIntoFault() {}
+
+    /// Called after the object has become a fault. It must not ask for a value, which would read it again.
+    open func didTurnIntoFault() {}
+
     /// The context the object belongs to; `nil` after a reset, a rollback of its insertion, or the context's
     /// end.
     public final var managedObjectContext: ManagedObjectContext? { context }
 
     /// Whether the object is new and not saved yet.
-    public final var isInserted: Bool { state.isSuperset(of: .live) && !state.contains(.persisted) }
-    /// Whether the object was deleted and that is not saved yet.
-    public final var isDeleted: Bool { state.contains(.persisted) && !state.contains(.live) }
+    public final var isInserted: Bool {
+        willRead()
+        return state.contains(.live) && !state.contains(.persisted)
+    }
+    /// Whether the object was deleted and that is not saved yet, or its row turned out to be gone; see
+    /// ``ManagedObjectContext/shouldDeleteInaccessibleFaults``.
+    public final var isDeleted: Bool {
+        willRead()
+        return !state.contains(.live) && !state.isDisjoint(with: [.persisted, .inaccessible])
+    }
     /// Whether the object has been saved before and has changes that are not.
     public final var isUpdated: Bool {
-        state.isSuperset(of: [.live, .persisted]) && edits?.hasChanges == true
+        willRead()
+        return state.isSuperset(of: [.live, .persisted]) && edits?.hasChanges == true
     }
     /// Whether the object is inserted, updated or deleted.
-    public final var hasChanges: Bool { isInserted || isDeleted || isUpdated }
+    public final var hasChanges: Bool {
+        willRead()
+        return state.contains(.live)
+            ? !state.contains(.persisted) || edits?.hasChanges == true : state.contains(.persisted)
+    }
     /// Whether the object's values have not been read yet.
-    public final var isFault: Bool { !state.contains(.realized) }
+    public final var isFault: Bool {
+        willRead()
+        return !state.contains(.realized)
+    }
     /// Whether the object's row is gone or could not be read.
-    public final var isInaccessible: Bool { state.contains(.inaccessible) }
+    public final var isInaccessible: Bool {
+        willRead()
+        return state.contains(.inaccessible)
+    }
 }
 
 @available(
@@ -147,7 +209,17 @@ extension ManagedObject {
         version = snapshot.version
         state.insert(.realized)
         state.remove(.inaccessible)
+        if state.contains(.hasHooks) { didArrive() }
     }
+
+    /// Call before a public operation reads the object: checks the queue, if queues are checked.
+    @inline(__always)
+    final func willRead() {
+        if !state.contains(.unguarded) { checkUse() }
+    }
+
+    @inline(never)
+    private final func checkUse() { context?.checkQueue() }
 
     /// Reads the values, if the object is a fault. Afterwards it is none.
     @inline(__always)
@@ -162,7 +234,7 @@ extension ManagedObject {
         }
         context.checkQueue()
         do {
-            if let snapshot = try context.source.row(for: objectID), snapshot.entity === entity {
+            if let snapshot = try context.rowForFault(of: self), snapshot.entity === entity {
                 adopt(snapshot)
                 return
             }
@@ -171,6 +243,7 @@ extension ManagedObject {
                     .notFound,
                     "The object \(objectID.shortDescription) is not in the store any more.",
                     subject: .init(entity: entity.name, object: objectID.uriRepresentation)))
+            if context.shouldDeleteInaccessibleFaults { state.subtract([.live, .persisted]) }
         } catch {
             context.reportFault(error)
         }
@@ -179,9 +252,13 @@ extension ManagedObject {
 
     /// Becomes a fault again. Only without changes.
     final func turnIntoFault() {
+        let tells = state.isSuperset(of: [.hasHooks, .realized])
+        if tells { willTurnIntoFault() }
+        context?.forgetRows(of: self)
         chunk = nil
         edits = nil
         state.subtract([.realized, .inaccessible, .savedHere])
+        if tells { didTurnIntoFault() }
     }
 
     /// The object's row, if it has one.

@@ -9,6 +9,11 @@ final class ObjectEdits {
     @exclusivity(unchecked) var changed = SlotMask()
     /// `values` and `own` as of the last save, while there are changes.
     @exclusivity(unchecked) var committed: (values: ContiguousArray<AttributeValue>, own: SlotMask)?
+    /// `values` and `own` as of the beginning of the user event, if there were changes before it. Like
+    /// `eventSteps` of the last event in which the object changed.
+    @exclusivity(unchecked) var eventBase: (values: ContiguousArray<AttributeValue>, own: SlotMask)?
+    /// What the user event did to to-many relationships of an object that it has not made.
+    @exclusivity(unchecked) var eventSteps: [MemberStep] = []
     /// By position among the to-many relationships. Empty until one is asked for.
     @exclusivity(unchecked) var toMany: ContiguousArray<ToManyState> = []
 
@@ -37,10 +42,19 @@ final class ObjectEdits {
         changed.insert(slot)
     }
 
+    /// Call before the first change of a user event.
+    @inline(__always)
+    func beginEvent() {
+        eventBase = changed.isEmpty ? nil : (values, own)
+        if !eventSteps.isEmpty { eventSteps = [] }
+    }
+
     /// Makes the present state the saved one.
     func commit() {
         changed = SlotMask()
         committed = nil
+        eventBase = nil
+        eventSteps = []
         for index in toMany.indices { toMany[index].commit() }
     }
 
@@ -49,7 +63,17 @@ final class ObjectEdits {
         if let committed { (values, own) = committed }
         changed = SlotMask()
         committed = nil
+        eventBase = nil
+        eventSteps = []
         for index in toMany.indices { toMany[index].rollBack() }
+    }
+
+    /// Replaces identifiers of any kind in slots that may hold some, and in to-many relationships.
+    func replaceEveryID(in slots: [Int], _ replacement: (ManagedObjectID) -> ManagedObjectID) {
+        for slot in slots {
+            if case .objectID(let id) = values[slot] { values[slot] = .objectID(replacement(id)) }
+        }
+        for index in toMany.indices { toMany[index].replaceEveryID(replacement) }
     }
 
     /// Replaces temporary identifiers in slots that may hold some, and in to-many relationships.

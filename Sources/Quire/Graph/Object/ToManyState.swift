@@ -68,12 +68,29 @@ struct ToManyState {
         members = order
     }
 
-    /// Fills in the contents read from the source.
+    /// Fills in the contents read from the source. What has come in or gone out there in the meantime is no
+    /// difference any more.
     mutating func load(_ saved: some Sequence<ManagedObjectID>) {
-        var contents = OrderedSet(saved)
-        for id in removed { contents.remove(id) }
-        for id in added { contents.append(id) }
+        let saved = OrderedSet(saved)
+        var contents = saved
+        if !removed.isEmpty {
+            removed.formIntersection(saved)
+            for id in removed { contents.remove(id) }
+        }
+        if !added.isEmpty {
+            added.subtract(saved)
+            for id in added { contents.append(id) }
+        }
         members = contents
+    }
+
+    /// Takes over newer saved contents, under an order of its own if there is one: what is new comes last.
+    mutating func rebase(onto saved: OrderedSet<ManagedObjectID>) {
+        guard committedOrder != nil, let arranged = members else { return load(saved) }
+        load(saved)
+        guard let contents = members else { return }
+        members = OrderedSet(arranged.filter(contents.contains)).union(contents)
+        committedOrder = saved
     }
 
     private mutating func rememberOrder() {
@@ -93,6 +110,12 @@ struct ToManyState {
     mutating func rollBack() {
         members = nil
         commit()
+    }
+
+    /// Replaces identifiers of any kind.
+    mutating func replaceEveryID(_ replacement: (ManagedObjectID) -> ManagedObjectID) {
+        members = members.map { OrderedSet($0.map(replacement)) }
+        added = OrderedSet(added.map(replacement))
     }
 
     /// Replaces temporary identifiers.

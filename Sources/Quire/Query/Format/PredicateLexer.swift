@@ -99,13 +99,10 @@ struct PredicateLexer {
 
     private mutating func variable() throws -> PredicateToken.Kind {
         position += 1
-        let name = try key()
-        if peek() == "." {
-            throw QuireError(
-                .unsupported,
-                "The predicate “\(format)” takes a key path of the variable $\(name) at column "
-                    + "\(position + 1), which is not supported.",
-                subject: .init(position: position + 1))
+        var name = try key()
+        while peek() == "." {
+            position += 1
+            name += "." + (try key())
         }
         return .variable(name)
     }

@@ -23,6 +23,8 @@ final class SQLiteConnection: @unchecked Sendable {
     let path: String
     private var statements: [String: SQLiteStatement] = [:]
     private var isClosed = false
+    /// Counts the statements handed out, for tests.
+    var counter: SQLiteStatementCounter?
 
     /// How many prepared statements are kept.
     private static let greatestStatementCount = 512
@@ -105,6 +107,7 @@ final class SQLiteConnection: @unchecked Sendable {
         _ sql: String, _ body: (SQLiteStatement) throws -> Result
     ) throws -> Result {
         let statement = try keptStatement(sql)
+        counter?.add()
         statement.isInUse = true
         defer {
             statement.isInUse = false

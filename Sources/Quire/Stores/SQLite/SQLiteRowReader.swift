@@ -9,6 +9,15 @@ struct SQLiteRowReader {
 
     /// Steps to the end of a statement that selects ``SQLRowSelection/list``.
     func readAll(_ statement: SQLiteStatement, into builder: inout RowSetBuilder) throws {
+        try readAll(statement, into: &builder) { _ in }
+    }
+
+    /// Steps to the end of a statement, and calls a closure after each row.
+    @inline(__always)
+    func readAll(
+        _ statement: SQLiteStatement, into builder: inout RowSetBuilder,
+        then body: (OpaquePointer) -> Void
+    ) throws {
         // Most often all rows are of one entity: its plan is looked up once.
         var number: Int64 = 0
         var plan: SQLRowSelection.Plan?
@@ -22,6 +31,7 @@ struct SQLiteRowReader {
             }
             guard let plan else { throw unknownEntity(found, key: sqlite3_column_int64(row, 0)) }
             try readRow(row, plan, into: &builder)
+            body(row)
         }
     }
 

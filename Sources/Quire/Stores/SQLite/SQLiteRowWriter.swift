@@ -10,6 +10,8 @@ final class SQLiteRowWriter {
     private let arena = SQLiteBindingArena()
     /// The object whose row was written last, to name it in errors.
     @exclusivity(unchecked) private(set) var currentObject: ManagedObjectID?
+    /// Objects whose rows are not of the version expected.
+    private(set) var conflicts: [(id: ManagedObjectID, change: ObjectConflict.Change)] = []
     /// Files that rows have referred to before.
     private(set) var droppedFiles: Set<String> = []
 
@@ -51,7 +53,7 @@ final class SQLiteRowWriter {
         try bind(change, prepared.row.bindings, to: statement)
         try statement.run()
         arena.reset()
-        if connection.changeCount == 0 { throw try conflict(objectID, "changed") }
+        if connection.changeCount == 0 { conflicts.append((objectID, .update)) }
     }
 
     func delete(_ deletion: ObjectDeletion) throws {
@@ -63,26 +65,20 @@ final class SQLiteRowWriter {
             deletion.objectID.primaryKey, at: SQLRowStatement.primaryKeyIndex)
         if let version = deletion.version { try prepared.statement.bind(Int64(version), at: 2) }
         try prepared.statement.run()
-        if connection.changeCount == 0, deletion.version != nil {
-            throw try conflict(deletion.objectID, "deleted")
+        if connection.changeCount == 0, deletion.version != nil, try exists(deletion.objectID) {
+            conflicts.append((deletion.objectID, .deletion))
         }
     }
 
-    private func conflict(_ objectID: ManagedObjectID, _ action: String) throws -> QuireError {
+    /// Whether an object's row is there. What others have deleted too need not be deleted again.
+    func exists(_ objectID: ManagedObjectID) throws -> Bool {
         let table = store.schema.entity(number: objectID.entityNumber).tableName
-        let isThere = try connection.integer(
-            "SELECT 1 FROM \(SQLName.quoted(table)) WHERE Z_PK = ?", objectID.primaryKey)
-        let name = objectID.shortDescription
-        return QuireError(
-            .mergeConflict,
-            isThere == nil
-                ? "“\(name)” was to be \(action) but has been deleted meanwhile; discard the change."
-                : "“\(name)” was to be \(action) but has been saved by somebody else since it was read; "
-                    + "read it again.",
-            subject: .init(
-                entity: objectID.entityName, object: objectID.uriRepresentation,
-                file: store.storePath))
+        return try connection.integer(
+            "SELECT 1 FROM \(SQLName.quoted(table)) WHERE Z_PK = ?", objectID.primaryKey) != nil
     }
+
+    /// Drops what was bound to a statement that failed.
+    func discardBindings() { arena.reset() }
 
     // MARK: - Binding
 

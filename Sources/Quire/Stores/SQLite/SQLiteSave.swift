@@ -22,10 +22,9 @@ struct SQLiteSave {
             store: store, writer: writer, files: files, dropsExternalData: hasExternalData)
         do {
             try connection.execute("BEGIN IMMEDIATE")
+            try noteForeignSaves()
             let greatest = try checkPrimaryKeys()
-            for deletion in changes.deleted { try rows.delete(deletion) }
-            try changes.updated.forEachInPlace { try rows.update($0) }
-            try changes.inserted.forEachInPlace { try rows.insert($0) }
+            try SQLiteSaveRows(store: store, writer: writer, rows: rows, changes: changes).write()
             try SQLiteRelationshipWriter(store: store, connection: connection).write(changes)
             try writeRecords()
             try writeDigests(files, removed: rows.droppedFiles)
@@ -75,6 +74,15 @@ struct SQLiteSave {
         if let failure, failure.leavesFileUnknown {
             writer.poison = failure.error(path: store.storePath)
         }
+    }
+
+    // MARK: - Others
+
+    private func noteForeignSaves() throws {
+        let version = try connection.integer("PRAGMA data_version")
+        // Before the first save nothing is known.
+        if version != writer.dataVersion { store.didFindForeignSave() }
+        writer.dataVersion = version
     }
 
     // MARK: - Primary keys

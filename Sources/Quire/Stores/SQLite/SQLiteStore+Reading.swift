@@ -26,52 +26,11 @@ extension SQLiteStore {
         let entity = layout.entity(number: objectID.entityNumber)
         let found = try rows(
             selection(of: layout.entity(number: entity.rootNumber)),
-            from: "FROM \(table(of: entity)) t0 WHERE t0.Z_PK = ?1", objectID.primaryKey)
+            from: "FROM \(table(of: entity)) t0 WHERE t0.Z_PK = ?1", objectID.primaryKey,
+            expectedRows: 1)
         // A key is given to one object of the hierarchy; if to one of another entity, this one is gone.
         guard let row = found.first, entity.subtree.contains(row.entity.number) else { return nil }
         return row
-    }
-
-    /// The rows of objects, in any order. Missing rows are left out.
-    public func rows(for objectIDs: [ManagedObjectID]) throws -> RowSet {
-        var byRoot: [Int: [Int64]] = [:]
-        for id in objectIDs where isMine(id) {
-            byRoot[layout.entity(number: id.entityNumber).rootNumber, default: []]
-                .append(id.primaryKey)
-        }
-        var builder = RowSetBuilder(layout: layout, store: identity, externalData: externalData)
-        try read { connection in
-            for (root, keys) in byRoot.sorted(by: { $0.key < $1.key }) {
-                let entity = layout.entity(number: root)
-                try readRows(keys.sorted(), of: entity, connection, into: &builder)
-            }
-        }
-        return builder.finish()
-    }
-
-    /// How many rows one statement asks for.
-    private static let batchSizes = [512, 32, 1]
-
-    private func readRows(
-        _ keys: [Int64], of root: EntityLayout, _ connection: SQLiteConnection,
-        into builder: inout RowSetBuilder
-    ) throws {
-        let selection = selection(of: root)
-        let reader = SQLiteRowReader(connection: connection, selection: selection, schema: schema)
-        var rest = keys[...]
-        while !rest.isEmpty {
-            let size = Self.batchSizes.first { $0 <= rest.count } ?? 1
-            let marks = [String](repeating: "?", count: size).joined(separator: ",")
-            try connection.withStatement(
-                "SELECT \(selection.list) FROM \(table(of: root)) t0 WHERE t0.Z_PK IN (\(marks))"
-            ) { statement in
-                for (offset, key) in rest.prefix(size).enumerated() {
-                    try statement.bind(key, at: Int32(offset + 1))
-                }
-                try reader.readAll(statement, into: &builder)
-            }
-            rest = rest.dropFirst(size)
-        }
     }
 
     /// The rows of the objects that a relationship leads to, in its order or by primary key.
@@ -92,7 +51,7 @@ extension SQLiteStore {
                 selection,
                 from: "FROM \(table(of: destination)) t0 WHERE t0.Z_PK = (SELECT "
                     + "\(SQLName.quoted(column.name)) FROM \(table(of: entity)) WHERE Z_PK = ?1)",
-                key)
+                key, expectedRows: 1)
         }
         switch schema.toMany(relationship, of: entity) {
         case .nowhere: return RowSetBuilder(layout: layout, store: identity).finish()
@@ -102,7 +61,7 @@ extension SQLiteStore {
                 selection,
                 from:
                     "FROM \(table(of: destination)) t0 WHERE t0.\(SQLName.quoted(place.column)) = ?1 "
-                    + "ORDER BY \(order)t0.Z_PK", key)
+                    + "ORDER BY \(order)t0.Z_PK", key, expectedRows: 16)
         case .join(let join):
             let order = join.orderColumn.map { "j.\(SQLName.quoted($0)), " } ?? ""
             return try rows(
@@ -111,7 +70,7 @@ extension SQLiteStore {
                     "FROM \(SQLName.quoted(join.tableName)) j CROSS JOIN \(table(of: destination)) t0 "
                     + "WHERE j.\(SQLName.quoted(join.sourceColumn)) = ?1 "
                     + "AND t0.Z_PK = j.\(SQLName.quoted(join.targetColumn)) "
-                    + "ORDER BY \(order)t0.Z_PK", key)
+                    + "ORDER BY \(order)t0.Z_PK", key, expectedRows: 16)
         }
     }
 
@@ -136,26 +95,30 @@ extension SQLiteStore {
 
     // MARK: - Parts of statements
 
-    private func isMine(_ objectID: ManagedObjectID) -> Bool {
+    func isMine(_ objectID: ManagedObjectID) -> Bool {
         !objectID.isTemporary && objectID.entityNumber >= 1
             && objectID.entityNumber <= layout.entities.count
             && (objectID.store === identity || objectID.store.uuid == identity.uuid)
     }
 
-    private func table(of entity: EntityLayout) -> String {
+    func table(of entity: EntityLayout) -> String {
         SQLName.quoted(schema.entity(entity).tableName)
     }
 
     private func rows(
-        _ selection: SQLRowSelection, from rest: String, _ key: Int64
+        _ selection: SQLRowSelection, from rest: String, _ key: Int64, expectedRows: Int
     ) throws -> RowSet {
-        try rows(selection, "SELECT \(selection.list) \(rest)", [.integer(key)])
+        try rows(
+            selection, "SELECT \(selection.list) \(rest)", [.integer(key)],
+            expectedRows: expectedRows)
     }
 
     private func rows(
-        _ selection: SQLRowSelection, _ sql: String, _ bindings: [AttributeValue]
+        _ selection: SQLRowSelection, _ sql: String, _ bindings: [AttributeValue],
+        expectedRows: Int = .max
     ) throws -> RowSet {
-        var builder = RowSetBuilder(layout: layout, store: identity, externalData: externalData)
+        var builder = RowSetBuilder(
+            layout: layout, store: identity, externalData: externalData, expectedRows: expectedRows)
         try read { connection in
             let reader = SQLiteRowReader(
                 connection: connection, selection: selection, schema: schema)

@@ -49,6 +49,13 @@ public final class SQLiteStore: PersistentStore {
     /// Whether there is a write-ahead log, which lets readers and the writer work at the same time.
     private let hasLog: Atomic<Bool>
     private let isClosed = Atomic(false)
+    private let foreignSaves = Atomic(0)
+    private let statementCounter = SQLiteStatementCounter()
+
+    /// How often a save has found that others had saved.
+    public var foreignSaveCount: Int { foreignSaves.load(ordering: .relaxed) }
+    /// How many statements have been run to read.
+    package var readStatementCount: Int { statementCounter.count }
 
     /// A SQLite database in Core Data's layout.
     public var type: StoreType { .sqlite }
@@ -71,7 +78,12 @@ public final class SQLiteStore: PersistentStore {
         hasExternalData = schema.layout.entities.contains {
             $0.slots.contains(where: \.isExternalCapable)
         }
-        readers = SQLiteReaderPool { try source.connect(.reading, options: options) }
+        let counter = statementCounter
+        readers = SQLiteReaderPool {
+            let connection = try source.connect(.reading, options: options)
+            connection.counter = counter
+            return connection
+        }
         self.hasLog = Atomic(hasLog || options.isReadOnly)
         if options.isReadOnly {
             connection.close()
@@ -196,9 +208,12 @@ public final class SQLiteStore: PersistentStore {
             throw QuireError(
                 .mergeConflict,
                 "Another process has added objects to “\(storePath)” meanwhile; save again.",
-                subject: .init(entity: layout.entity(number: root).name, file: storePath))
+                subject: .init(entity: layout.entity(number: root).name, file: storePath),
+                underlying: TakenIdentifiers(rootNumber: root, greatest: recorded))
         }
     }
+
+    func didFindForeignSave() { foreignSaves.add(1, ordering: .relaxed) }
 
     func didRecordPrimaryKeys(_ greatest: [Int: Int64]) {
         primaryKeys.withLock { keys in

@@ -13,6 +13,9 @@ final class SQLiteWriter {
     var poison: QuireError?
     /// Whether the journal is as the options want it.
     var isJournalReady = false
+    /// What SQLite said at the last save about the changes of others: a number that changes with them, and only
+    /// with them.
+    var dataVersion: Int64?
     /// Files of external data that no row refers to any more since a save of this store.
     var unreferencedFiles: Set<String> = []
 

@@ -50,6 +50,16 @@ public struct SlotMask: Sendable, Hashable {
         }
     }
 
+    /// The slots that are not in another set.
+    @inlinable public func subtracting(_ other: SlotMask) -> SlotMask {
+        var result = self
+        result.low &= ~other.low
+        for word in result.high.indices where word < other.high.count {
+            result.high[word] &= ~other.high[word]
+        }
+        return result
+    }
+
     /// Adds the slots of another set.
     @inlinable public mutating func formUnion(_ other: SlotMask) {
         low |= other.low

@@ -1,0 +1,184 @@
+internal import Synchronization
+
+/// Rows that were read one by one or in batches, by identifier, with the time they were read: so that a fault
+/// which fires again, or in another context, need not ask the store.
+///
+/// A row may be older than the store's if another process or another coordinator has saved since. Within one
+/// coordinator it never is: a save takes out what it writes, and rows that were read before the save ended and
+/// arrive after it are refused.
+///
+/// Sets of rows come and go as a whole, because they share memory: the oldest go when there is more than the
+/// bound. May be used from any thread.
+final class RowCache: Sendable {
+    /// Says when a read began. Rows are taken only if nothing was saved since.
+    struct Ticket {
+        fileprivate let generation: UInt64
+    }
+
+    fileprivate struct Batch {
+        let rows: RowSet
+        let time: ContinuousClock.Instant
+    }
+
+    fileprivate struct State: ~Copyable {
+        /// The serial number of a row's batch in the high half, its position there in the low one.
+        var places = IdentifierTable()
+        /// The batches from `firstSerial` on. What has gone is `nil`.
+        var batches: [Batch?] = []
+        var firstLive = 0
+        var firstSerial: UInt64 = 0
+        var size = 0
+        var generation: UInt64 = 0
+    }
+
+    private let state = Mutex(State())
+    /// How many bytes of rows are kept.
+    private let greatestSize: Int
+
+    init(greatestSize: Int) { self.greatestSize = greatestSize }
+
+    /// Begins a read.
+    func ticket() -> Ticket { Ticket(generation: state.withLock { $0.generation }) }
+
+    /// The number of rows that are kept, for tests.
+    var count: Int { state.withLock { $0.places.count } }
+
+    /// How much memory they take, for tests.
+    var byteCount: Int { state.withLock { $0.size } }
+
+    /// The row of an object, if there is one that is not older than `age` seconds. No bound if that is negative.
+    func row(_ bits: UInt64, maximumAge age: Double) -> ObjectSnapshot? {
+        if age == 0 { return nil }
+        return state.withLock { state in
+            guard let (batch, position) = state.find(bits), Self.isFresh(batch.time, age) else {
+                return nil
+            }
+            return batch.rows[position]
+        }
+    }
+
+    /// The rows of objects that are here, and the objects that are not.
+    func rows(
+        _ objectIDs: [ManagedObjectID], maximumAge age: Double
+    ) -> (found: [ObjectSnapshot], missing: [ManagedObjectID]) {
+        if age == 0 { return ([], objectIDs) }
+        return state.withLock { state in
+            if state.places.isEmpty { return ([], objectIDs) }
+            var found: [ObjectSnapshot] = []
+            var missing: [ManagedObjectID] = []
+            for id in objectIDs {
+                if let (batch, position) = state.find(id.bits), Self.isFresh(batch.time, age) {
+                    found.append(batch.rows[position])
+                } else {
+                    missing.append(id)
+                }
+            }
+            return (found, missing)
+        }
+    }
+
+    private static func isFresh(_ time: ContinuousClock.Instant, _ age: Double) -> Bool {
+        age < 0 || ContinuousClock.now - time <= .seconds(age)
+    }
+
+    /// Keeps rows, which take the place of older ones.
+    func insert(_ rows: RowSet, _ ticket: Ticket) {
+        let size = rows.byteCount
+        if rows.isEmpty || size > greatestSize / 2 { return }
+        state.withLock { state in
+            guard state.generation == ticket.generation else { return }
+            let serial = state.firstSerial &+ UInt64(state.batches.count)
+            if serial >= 1 << 32 {
+                state.removeAll()
+                return
+            }
+            state.batches.append(Batch(rows: rows, time: .now))
+            state.size += size
+            for position in rows.indices {
+                state.places.set(
+                    serial << 32 | UInt64(position), for: rows.identifierBits(at: position))
+            }
+            while state.size > greatestSize { state.removeOldest() }
+        }
+    }
+
+    /// Drops rows that a fetch has shown to be out of date.
+    func compare(with rows: RowSet) {
+        state.withLock { state in
+            if state.places.isEmpty { return }
+            for position in rows.indices {
+                let bits = rows.identifierBits(at: position)
+                if let (batch, place) = state.find(bits),
+                    batch.rows[place].version != rows.version(at: position)
+                {
+                    state.places.remove(bits)
+                }
+            }
+        }
+    }
+
+    /// Forgets rows, and refuses those that are being read now.
+    func remove(_ changes: ChangeSet) {
+        state.withLock { state in
+            state.generation += 1
+            if state.places.isEmpty { return }
+            for change in changes.updated { state.places.remove(change.objectID.bits) }
+            for deletion in changes.deleted { state.places.remove(deletion.objectID.bits) }
+            // An object that undo brings back keeps its identifier.
+            for change in changes.inserted { state.places.remove(change.objectID.bits) }
+        }
+    }
+
+    /// Forgets rows.
+    func remove(_ identifiers: some Sequence<UInt64>) {
+        state.withLock { state in
+            state.generation += 1
+            if state.places.isEmpty { return }
+            for bits in identifiers { state.places.remove(bits) }
+        }
+    }
+
+    /// Forgets everything, and refuses rows that are being read now.
+    func removeAll() {
+        state.withLock { state in
+            state.generation += 1
+            state.removeAll()
+        }
+    }
+}
+
+extension RowCache.State {
+    fileprivate func find(_ bits: UInt64) -> (batch: RowCache.Batch, position: Int)? {
+        guard let place = places[bits], let batch = batches[Int(place >> 32 - firstSerial)] else {
+            return nil
+        }
+        return (batch, Int(place & 0xFFFF_FFFF))
+    }
+
+    fileprivate mutating func removeOldest() {
+        guard firstLive < batches.count else { return }
+        if let batch = batches[firstLive] {
+            let serial = firstSerial + UInt64(firstLive)
+            for position in batch.rows.indices {
+                let bits = batch.rows.identifierBits(at: position)
+                if let place = places[bits], place >> 32 == serial { places.remove(bits) }
+            }
+            size -= batch.rows.byteCount
+            batches[firstLive] = nil
+        }
+        firstLive += 1
+        if firstLive > 64 && firstLive * 2 > batches.count {
+            batches.removeFirst(firstLive)
+            firstSerial += UInt64(firstLive)
+            firstLive = 0
+        }
+    }
+
+    fileprivate mutating func removeAll() {
+        places.removeAll()
+        batches = []
+        firstLive = 0
+        firstSerial = 0
+        size = 0
+    }
+}

@@ -1,0 +1,35 @@
+internal import Synchronization
+
+/// Is told what was saved to a source. Called on any queue, so it only passes on.
+protocol SaveListener: AnyObject, Sendable {
+    func sourceDidSave(_ changes: ObjectIDChanges)
+}
+
+/// Those who want to know what is saved to a coordinator or a parent context. It does not retain them.
+final class SaveListeners: Sendable {
+    private struct Entry {
+        weak var listener: (any SaveListener)?
+    }
+
+    private let entries = Mutex<[Entry]>([])
+
+    /// Whether nobody listens; then there is no need to find out what to tell.
+    var isEmpty: Bool { entries.withLock(\.isEmpty) }
+
+    func add(_ listener: any SaveListener) {
+        entries.withLock { entries in
+            entries.removeAll { $0.listener == nil }
+            entries.append(Entry(listener: listener))
+        }
+    }
+
+    func remove(_ listener: any SaveListener) {
+        entries.withLock { $0.removeAll { $0.listener == nil || $0.listener === listener } }
+    }
+
+    /// Tells all but the one who saved.
+    func tell(_ changes: ObjectIDChanges, except saver: (any SaveListener)?) {
+        let listeners = entries.withLock { $0.compactMap(\.listener) }
+        for listener in listeners where listener !== saver { listener.sourceDidSave(changes) }
+    }
+}

@@ -1,0 +1,222 @@
+internal import OrderedCollections
+
+/// A save with conflicts: what the store objects to is described, put to the merge policy, and what that decides
+/// is done to the objects, before the next try. The deciding check is always the one in the store's transaction.
+extension ManagedObjectContext {
+    /// How often a save is tried. More is needed only while others save the same objects all the time, or where
+    /// every resolution brings about a new conflict.
+    private static let greatestTryCount = 20
+
+    /// Hands the changes to the source, as often as the merge policy resolves what stands against it.
+    func saveResolvingConflicts(_ inserted: [ManagedObject]) throws {
+        var tries = 1
+        var insertedCount = inserted.count
+        do {
+            while true {
+                do {
+                    let changes = collectChanges(insertedCount: insertedCount)
+                    if !changes.isEmpty { try source.save(changes) }
+                    break
+                } catch let error as QuireError where tries < Self.greatestTryCount {
+                    tries += 1
+                    try resolve(error)
+                }
+                guard hasChanges else { break }
+                try validatePendingChanges()
+                let inserted = insertedObjects
+                insertedCount = inserted.count
+                try assignPermanentIDs(to: inserted)
+            }
+        } catch {
+            // The identifiers may be seen from now on.
+            for object in insertedObjects { sharedIDs.insert(object.objectID.bits) }
+            throw (error as? QuireError).map(describe) ?? error
+        }
+        sharedIDs = []
+    }
+
+    private func resolve(_ error: QuireError) throws {
+        switch error.underlying {
+        case let taken as TakenIdentifiers: replaceTakenIDs(taken)
+        case let found as SaveConflicts: try resolve(found)
+        default: throw error
+        }
+    }
+
+    /// The error that a save throws, with the conflicts as values.
+    private func describe(_ error: QuireError) -> QuireError {
+        guard let found = error.underlying as? SaveConflicts else { return error }
+        return self.error(for: found.objects.map(conflict), found.constraints.map(conflict))
+    }
+
+    private func error(
+        for merges: [MergeConflict], _ constraints: [ConstraintConflict]
+    ) -> QuireError {
+        var failures = merges.map(\.error)
+        for constraint in constraints { failures += constraint.found.errors(file: nil) }
+        var error = QuireError.combining(failures)
+        error.underlying = ConflictDetails(
+            mergeConflicts: merges, constraintConflicts: constraints)
+        return error
+    }
+
+    /// Has the policy decide about everything, then does what it decides.
+    private func resolve(_ found: SaveConflicts) throws {
+        let merges = found.objects.map(conflict)
+        let constraints = found.constraints.map(conflict)
+        var decisions: [ConflictDecision] = []
+        var resolutions: [(ConstraintViolation, ConstraintResolution)] = []
+        do {
+            for merge in merges {
+                let resolution = try mergePolicy.resolve(mergeConflict: merge)
+                decisions.append(try decision(about: merge, resolution))
+            }
+            for constraint in constraints {
+                let resolution = try mergePolicy.resolve(constraintConflict: constraint)
+                resolutions.append((constraint.found, resolution))
+            }
+        } catch let failure as QuireError
+            where failure.code == .mergeConflict || failure.code == .constraintConflict
+        {
+            throw error(for: merges, constraints)
+        }
+        if !decisions.isEmpty {
+            if decisions.allSatisfy(canMergeInPlace) {
+                decisions.forEach(mergeInPlace)
+                didEndEvent(EventChanges(refreshed: decisions.map { object(with: $0.objectID) }))
+                changeHandler?()
+            } else {
+                rebase(decisions)
+            }
+        }
+        // What the constraints were broken by may be different now; the next try tells.
+        if !decisions.isEmpty { return }
+        for (violation, resolution) in resolutions { resolve(violation, resolution) }
+        processPendingChanges()
+    }
+
+    // MARK: - Describing
+
+    private func conflict(_ found: ObjectConflict) -> MergeConflict {
+        let object = object(with: found.objectID)
+        let isKnown = object.state.contains(.realized) && !object.isInaccessible
+        let relationships = reordered(object)
+        let cached = isKnown ? cachedSnapshot(of: object, relationships) : nil
+        let persisted = found.current.map { snapshot(of: $0, relationships) }
+        var changed: Set<String> = []
+        if let edits = object.edits, object.state.contains(.live) {
+            for slot in object.entity.slots where edits.changed.contains(slot.index) {
+                changed.insert(slot.name)
+            }
+            for (index, state) in edits.toMany.enumerated() where state.hasChanges {
+                changed.insert(
+                    object.entity.relationships[object.entity.toManyRelationships[index]].name)
+            }
+        }
+        return MergeConflict(
+            objectID: found.objectID, oldVersionNumber: isKnown ? object.version : 0,
+            newVersionNumber: found.current?.version ?? 0,
+            objectSnapshot: object.state.contains(.live) && isKnown
+                ? presentSnapshot(of: object, relationships) : nil,
+            cachedSnapshot: cached, persistedSnapshot: persisted, changedProperties: changed,
+            propertiesChangedInStore: differences(cached, persisted), found: found)
+    }
+
+    private func conflict(_ found: ConstraintViolation) -> ConstraintConflict {
+        ConstraintConflict(
+            entityName: found.entityName, constraint: found.properties,
+            constraintValues: found.values, databaseObjectID: found.current?.objectID,
+            databaseSnapshot: found.current.map { snapshot(of: $0, []) },
+            conflictingObjectIDs: found.objectIDs,
+            conflictingSnapshots: found.objectIDs.map {
+                presentSnapshot(of: object(with: $0), [])
+            }, found: found)
+    }
+
+    private func differences(_ left: ConflictSnapshot?, _ right: ConflictSnapshot?) -> Set<String> {
+        guard let left, let right else { return [] }
+        let values = right.values.filter { left.values[$0.key] != $0.value }.keys
+        let orders = right.orderedObjectIDs.filter { left.orderedObjectIDs[$0.key] != $0.value }
+            .keys
+        return Set(values).union(orders)
+    }
+
+    /// The ordered relationships whose order was changed here.
+    private func reordered(_ object: ManagedObject) -> [EntityLayout.Relationship] {
+        guard let edits = object.edits else { return [] }
+        return edits.toMany.indices.filter { edits.toMany[$0].needsOrder }.map {
+            object.entity.relationships[object.entity.toManyRelationships[$0]]
+        }
+    }
+
+    private func presentSnapshot(
+        of object: ManagedObject, _ relationships: [EntityLayout.Relationship]
+    ) -> ConflictSnapshot {
+        ConflictSnapshot(
+            values: values(of: object.entity) { object.value(at: $0) },
+            orderedObjectIDs: orders(relationships) { object.members(of: $0).elements })
+    }
+
+    private func cachedSnapshot(
+        of object: ManagedObject, _ relationships: [EntityLayout.Relationship]
+    ) -> ConflictSnapshot {
+        ConflictSnapshot(
+            values: values(of: object.entity) { object.savedValue(at: $0) },
+            orderedObjectIDs: orders(relationships) {
+                $0.toManyIndex.flatMap { object.toManyState($0).committedOrder?.elements } ?? []
+            })
+    }
+
+    private func snapshot(
+        of row: ObjectSnapshot, _ relationships: [EntityLayout.Relationship]
+    ) -> ConflictSnapshot {
+        ConflictSnapshot(
+            values: values(of: row.entity) { (try? row.value(at: $0)) ?? .null },
+            orderedObjectIDs: orders(relationships) { relationship in
+                let rows = try? source.relatedRows(of: row.objectID, through: relationship)
+                return rows.map { rows in rows.indices.map { rows.objectID(at: $0) } } ?? []
+            })
+    }
+
+    private func values(
+        of entity: EntityLayout, _ value: (Int) -> AttributeValue
+    ) -> [String: AttributeValue] {
+        var result: [String: AttributeValue] = [:]
+        for slot in entity.slots where slot.isStored { result[slot.name] = value(slot.index) }
+        return result
+    }
+
+    private func orders(
+        _ relationships: [EntityLayout.Relationship],
+        _ members: (EntityLayout.Relationship) -> [ManagedObjectID]
+    ) -> [String: [ManagedObjectID]] {
+        Dictionary(uniqueKeysWithValues: relationships.map { ($0.name, members($0)) })
+    }
+
+    // MARK: - Identifiers
+
+    /// Gives new objects whose identifiers another process has used for its own the next ones, unless anybody may
+    /// know them. What is left in conflict the next try finds out.
+    private func replaceTakenIDs(_ taken: TakenIdentifiers) {
+        guard !isParent else { return }
+        var temporary: [UInt64: ManagedObjectID] = [:]
+        for object in insertedObjects
+        where object.entity.rootNumber == taken.rootNumber
+            && object.objectID.primaryKey <= taken.greatest
+            && !sharedIDs.contains(object.objectID.bits)
+        {
+            let id = newTemporaryID(of: object.entity)
+            temporary[object.objectID.bits] = id
+            identityMap.remove(object.objectID.bits, object)
+            identityMap.insert(object, for: id.bits)
+            object.objectID = id
+        }
+        if temporary.isEmpty { return }
+        for object in tracked {
+            object.edits?.replaceEveryID(in: object.entity.identifierSlots) {
+                temporary[$0.bits] ?? $0
+            }
+        }
+        undoIdentifiers.replace(temporary)
+    }
+}

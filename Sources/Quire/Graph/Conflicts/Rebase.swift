@@ -1,0 +1,402 @@
+internal import OrderedCollections
+
+/// Sets the changes of a context upon what its source has now, less what a merge policy decided against.
+///
+/// All changes are noted down, everything goes back to what the source has, and the changes are made again by the
+/// operations that keep both sides of relationships in step. So the graph is whole afterwards, whatever others have
+/// done to it. Which objects a link belongs to: a to-one side alone if there is one, otherwise both sides; a link
+/// is made again unless one that it belongs to has lost it.
+///
+/// What could be undone is forgotten, because it is about a graph that is no more.
+struct Rebase {
+    let context: ManagedObjectContext
+    private let decisions: [ManagedObjectID: ConflictDecision]
+    private var intents: [Intent] = []
+    private var remembered: [ManagedObjectID: [AttributeValue]] = [:]
+    /// Deleted objects that are to be there again.
+    private var restored: Set<ManagedObjectID> = []
+
+    /// What the context wanted with one object.
+    private struct Intent {
+        enum Kind { case insertion, update, deletion }
+
+        let object: ManagedObject
+        let kind: Kind
+        var values: [(slot: Int, value: AttributeValue)] = []
+        var links: [Link] = []
+        var toMany: [ToManyIntent] = []
+        /// The object's row and values without the changes, should the row vanish while this goes on.
+        var saved: (chunk: RowChunk?, offset: UInt32, version: UInt32, edits: ObjectEdits?)?
+    }
+
+    private struct Link {
+        let relationship: EntityLayout.Relationship
+        let slot: Int
+        let old: ManagedObjectID?
+        let new: ManagedObjectID?
+    }
+
+    private struct ToManyIntent {
+        let relationship: EntityLayout.Relationship
+        let added: [ManagedObjectID]
+        let removed: [ManagedObjectID]
+        let order: [ManagedObjectID]?
+    }
+
+    init(context: ManagedObjectContext, decisions: [ConflictDecision]) {
+        self.context = context
+        self.decisions = Dictionary(
+            decisions.map { ($0.objectID, $0) }, uniquingKeysWith: { first, _ in first })
+        for decision in decisions { remember(decision) }
+        for object in context.tracked where object.hasChanges {
+            intents.append(intent(of: object))
+        }
+    }
+
+    /// Does it, and gives what happened to objects by it.
+    mutating func run() -> EventChanges {
+        goBack()
+        findRestored()
+        let missing = decisions.values.filter { $0.current == nil }
+            .sorted { $0.objectID.bits < $1.objectID.bits }
+        for decision in missing { settleMissing(decision) }
+        for decision in missing { linkAgain(decision) }
+        for index in intents.indices where intents[index].kind == .insertion {
+            context.track(intents[index].object, wasLive: true)
+        }
+        for intent in intents where intent.kind == .update { readAgain(intent) }
+        for intent in intents { setValues(intent) }
+        for intent in intents where intent.kind != .deletion {
+            for link in intent.links { setLink(link, of: intent.object) }
+        }
+        for intent in intents where intent.kind != .deletion {
+            for toMany in intent.toMany { setMembers(toMany, of: intent.object) }
+        }
+        for intent in intents where intent.kind != .deletion {
+            for toMany in intent.toMany { setOrder(toMany, of: intent.object) }
+        }
+        delete()
+        return changes()
+    }
+
+    // MARK: - Noting down
+
+    private func decision(_ id: ManagedObjectID) -> ConflictDecision? { decisions[id] }
+
+    /// Keeps the values of an object that is to be inserted again.
+    private mutating func remember(_ decision: ConflictDecision) {
+        guard decision.current == nil, decision.fate == .keep else { return }
+        let object = context.object(with: decision.objectID)
+        guard object.state.isSuperset(of: [.realized, .live]), !object.isInaccessible else {
+            return
+        }
+        remembered[decision.objectID] = object.entity.slots.map { object.value(at: $0.index) }
+    }
+
+    private func intent(of object: ManagedObject) -> Intent {
+        if object.isDeleted { return Intent(object: object, kind: .deletion) }
+        var intent = Intent(object: object, kind: object.isInserted ? .insertion : .update)
+        guard let edits = object.edits else { return intent }
+        for slot in object.entity.slots {
+            if slot.storage == .reference, let index = slot.relationshipIndex {
+                guard edits.changed.contains(slot.index) || object.isInserted else { continue }
+                var old: ManagedObjectID?
+                if case .objectID(let id) = object.savedValue(at: slot.index) { old = id }
+                let new = object.objectID(at: slot.index)
+                if new == nil && object.isInserted { continue }
+                intent.links.append(
+                    Link(
+                        relationship: object.entity.relationships[index], slot: slot.index,
+                        old: old, new: new))
+            } else if intent.kind == .update, edits.changed.contains(slot.index) {
+                intent.values.append((slot.index, edits.values[slot.index]))
+            }
+        }
+        for (index, state) in edits.toMany.enumerated() where state.hasChanges {
+            let relationship = object.entity.relationships[object.entity.toManyRelationships[index]]
+            let isArranged = relationship.isOrdered && state.members != nil
+            intent.toMany.append(
+                ToManyIntent(
+                    relationship: relationship, added: state.added.elements,
+                    removed: state.removed.elements,
+                    order: isArranged && (state.needsOrder || object.isInserted)
+                        ? state.members?.elements : nil))
+        }
+        return intent
+    }
+
+    // MARK: - Going back
+
+    private mutating func goBack() {
+        var registered: [ManagedObject] = []
+        context.identityMap.forEach { registered.append($0) }
+        for index in intents.indices where intents[index].kind == .update {
+            let object = intents[index].object
+            object.edits?.rollBack()
+            intents[index].saved = (
+                object.chunk, object.rowOffset, object.version, object.edits
+            )
+        }
+        for object in context.tracked { object.state.remove(.tracked) }
+        context.tracked.removeAll()
+        for object in registered {
+            if object.state.contains(.persisted) {
+                object.state.insert(.live)
+                if decision(object.objectID)?.current == nil,
+                    decision(object.objectID) != nil
+                {
+                    object.edits?.rollBack()  // Keeps its last values.
+                } else {
+                    object.turnIntoStaleFault()
+                }
+            } else if object.state.contains(.live) {
+                unlink(object)
+            }
+        }
+    }
+
+    /// Finds the deleted objects that are to be there again, and what their deletion took along.
+    private mutating func findRestored() {
+        let deleted = intents.filter { $0.kind == .deletion }.map(\.object)
+        let ids = Set(deleted.map(\.objectID))
+        var pending = deleted.filter { object in
+            guard let decision = decision(object.objectID) else { return false }
+            return decision.current != nil && decision.fate != .delete
+        }
+        while let object = pending.popLast() {
+            guard restored.insert(object.objectID).inserted else { continue }
+            for relationship in object.entity.relationships
+            where relationship.description.deleteRule == .cascade {
+                for id in context.relatedIDs(of: object, relationship)
+                where ids.contains(id) && decision(id)?.fate != .delete {
+                    pending.append(context.object(with: id))
+                }
+            }
+        }
+    }
+
+    /// Empties the relationships of a new object.
+    private func unlink(_ object: ManagedObject) {
+        let edits = object.editsForRelationships()
+        for slot in object.entity.identifierSlots where object.entity.storages[slot] == .reference {
+            edits.values[slot] = .null
+        }
+        for index in edits.toMany.indices { edits.toMany[index] = ToManyState(members: []) }
+    }
+
+    /// Lets an object whose row is gone go too, or makes it a new one with its old identifier.
+    private func settleMissing(_ decision: ConflictDecision) {
+        let object = context.object(with: decision.objectID)
+        guard let values = remembered[decision.objectID] else {
+            object.state.subtract([.live, .persisted])
+            return
+        }
+        object.turnIntoFault()
+        object.version = 0
+        object.state.remove(.persisted)
+        object.state.formUnion([.live, .realized])
+        let edits = ObjectEdits(slotCount: object.entity.slots.count)
+        edits.values = ContiguousArray(values)
+        edits.own = SlotMask(first: values.count)
+        edits.changed = edits.own
+        object.edits = edits
+        unlink(object)
+        context.track(object, wasLive: true)
+    }
+
+    /// Gives an object that is inserted again the to-one relationships that it had.
+    private func linkAgain(_ decision: ConflictDecision) {
+        guard let values = remembered[decision.objectID] else { return }
+        let object = context.object(with: decision.objectID)
+        for (slot, value) in values.enumerated() {
+            guard case .objectID(let id) = value, object.entity.storages[slot] == .reference,
+                let index = object.entity.slots[slot].relationshipIndex, isThere(id)
+            else { continue }
+            context.setToOne(
+                of: object, object.entity.relationships[index], slot: slot,
+                to: context.object(with: id))
+        }
+        for (slot, value) in decision.values { object.write(value, at: slot) }
+    }
+
+    // MARK: - Making changes again
+
+    private func readAgain(_ intent: Intent) {
+        let object = intent.object
+        guard object.state.isSuperset(of: [.live, .persisted]) else { return }
+        object.realize()
+        if object.isInaccessible, let saved = intent.saved {
+            // Deleted this very moment. The next try finds that out.
+            object.state.remove(.inaccessible)
+            (object.chunk, object.rowOffset) = (saved.chunk, saved.offset)
+            (object.version, object.edits) = (saved.version, saved.edits)
+        }
+    }
+
+    /// Whether an object can be referred to.
+    private func isThere(_ id: ManagedObjectID) -> Bool {
+        let object = context.object(with: id)
+        guard object.state.contains(.live) else { return false }
+        if let decision = decision(id), decision.current == nil { return remembered[id] != nil }
+        guard object.state.contains(.persisted) else { return true }
+        object.realize()
+        return !object.isInaccessible
+    }
+
+    private func keeps(_ slot: Int, of id: ManagedObjectID) -> Bool {
+        guard let decision = decision(id) else { return true }
+        return decision.fate == .keep && (decision.slots.contains(slot) || decision.current == nil)
+    }
+
+    private func setValues(_ intent: Intent) {
+        let object = intent.object
+        guard object.state.contains(.live), intent.kind == .update else { return }
+        for (slot, value) in intent.values where keeps(slot, of: object.objectID) {
+            if object.value(at: slot) != value { object.write(value, at: slot) }
+        }
+        guard let decision = decision(object.objectID), decision.fate == .keep else { return }
+        if let cached = intent.saved, decision.current != nil {
+            writeUnchanged(decision, object, intent, cached.chunk, cached.offset, cached.edits)
+        }
+        for (slot, value) in decision.values.sorted(by: { $0.key < $1.key })
+        where object.value(at: slot) != value {
+            object.write(value, at: slot)
+        }
+    }
+
+    /// Writes what was not changed here but is to be saved all the same.
+    private func writeUnchanged(
+        _ decision: ConflictDecision, _ object: ManagedObject, _ intent: Intent, _ chunk: RowChunk?,
+        _ offset: UInt32, _ edits: ObjectEdits?
+    ) {
+        let changed = Set(intent.values.map(\.slot) + intent.links.map(\.slot))
+        for slot in object.entity.slots
+        where decision.slots.contains(slot.index) && slot.isStored && !changed.contains(slot.index)
+        {
+            var value = AttributeValue.null
+            if let edits, edits.own.contains(slot.index) {
+                value = edits.values[slot.index]
+            } else if let chunk {
+                value =
+                    (try? PackedRow(chunk: chunk, offset: Int(offset))
+                        .value(of: slot, in: object.entity, store: object.rowIdentity)) ?? .null
+            }
+            if value == object.value(at: slot.index) { continue }
+            if let index = slot.relationshipIndex {
+                var target: ManagedObject?
+                if case .objectID(let id) = value, isThere(id) { target = context.object(with: id) }
+                context.setToOne(
+                    of: object, object.entity.relationships[index], slot: slot.index, to: target)
+            } else {
+                object.write(value, at: slot.index)
+            }
+        }
+    }
+
+    private func setLink(_ link: Link, of object: ManagedObject) {
+        guard object.state.contains(.live), keeps(link.slot, of: object.objectID) else { return }
+        if let inverse = context.layout.inverse(of: link.relationship)?.slot {
+            for id in [link.old, link.new] {
+                if let id, let decision = decision(id), decision.current != nil,
+                    decision.change == .update, !keeps(inverse, of: id)
+                {
+                    return
+                }
+            }
+        }
+        // A link that only the deletion of the other object had cut is there again with that.
+        if link.new == nil, let old = link.old, restored.contains(old) { return }
+        var target: ManagedObject?
+        if let id = link.new, isThere(id) { target = context.object(with: id) }
+        context.setToOne(of: object, link.relationship, slot: link.slot, to: target)
+    }
+
+    private func setMembers(_ intent: ToManyIntent, of object: ManagedObject) {
+        let inverse = context.layout.inverse(of: intent.relationship)
+        guard object.state.contains(.live), inverse?.slot == nil, keepsPairs(object.objectID) else {
+            return
+        }
+        for id in intent.removed where keepsPairs(id) || inverse == nil {
+            if restored.contains(id) { continue }
+            let other = context.object(with: id)
+            if object.members(of: intent.relationship).contains(id) {
+                context.removeFromMany(of: object, intent.relationship, other)
+            }
+        }
+        for id in intent.added where (keepsPairs(id) || inverse == nil) && isThere(id) {
+            context.addToMany(of: object, intent.relationship, context.object(with: id))
+        }
+    }
+
+    private func keepsPairs(_ id: ManagedObjectID) -> Bool {
+        guard let decision = decision(id), decision.change == .update else { return true }
+        return decision.fate != .discard
+    }
+
+    private func setOrder(_ intent: ToManyIntent, of object: ManagedObject) {
+        guard object.state.contains(.live), let order = intent.order else { return }
+        if let decision = decision(object.objectID), decision.current != nil,
+            decision.fate != .keep || !decision.orders.contains(intent.relationship.index)
+        {
+            return
+        }
+        let members = object.members(of: intent.relationship)
+        context.reorder(object, intent.relationship, members.arranged(like: order))
+    }
+
+    // MARK: - Deleting
+
+    private mutating func delete() {
+        let wanted = intents.filter { $0.kind == .deletion }.map(\.object)
+        let ids = Set(wanted.map(\.objectID))
+        for object in wanted where !restored.contains(object.objectID) { delete(object) }
+        for decision in decisions.values.sorted(by: { $0.objectID.bits < $1.objectID.bits })
+        where decision.fate == .delete && !ids.contains(decision.objectID) {
+            delete(context.object(with: decision.objectID))
+        }
+    }
+
+    private func delete(_ object: ManagedObject) {
+        guard object.state.contains(.live) else { return }
+        object.realize()
+        if object.isInaccessible {
+            // Others have deleted it too.
+            object.state.subtract([.live, .persisted])
+        } else {
+            context.deleteByRules(object)
+        }
+    }
+
+    // MARK: - Telling
+
+    private func changes() -> EventChanges {
+        var changes = EventChanges()
+        var seen: Set<ManagedObjectID> = []
+        let deleted = Set(intents.filter { $0.kind == .deletion }.map(\.object.objectID))
+        let ids = intents.map(\.object.objectID) + decisions.keys.sorted { $0.bits < $1.bits }
+        for object in ids.map(context.object(with:)) + Array(context.tracked)
+        where seen.insert(object.objectID).inserted {
+            switch (!deleted.contains(object.objectID), object.state.contains(.live)) {
+            case (true, true): changes.refreshed.append(object)
+            case (true, false): changes.deleted.append(object)
+            case (false, true): changes.inserted.append(object)
+            case (false, false): break
+            }
+        }
+        return changes
+    }
+}
+
+extension ManagedObjectContext {
+    /// Sets the context's changes upon what its source has now; see ``Rebase``.
+    func rebase(_ decisions: [ConflictDecision]) {
+        undoManager?.disableUndoRegistration()
+        var rebase = Rebase(context: self, decisions: decisions)
+        let changes = rebase.run()
+        undoManager?.enableUndoRegistration()
+        undoManager?.removeAllActions()
+        _ = takeEventChanges()
+        didEndEvent(changes)
+        changeHandler?()
+    }
+}

@@ -1,0 +1,70 @@
+/// What takes back one user event, and the proof that somebody still may want to: the context keeps what
+/// temporary identifiers have become as long as there is a log that may know an object by one.
+final class ChangeLog {
+    let operations: [ChangeOperation]
+    /// Logs are numbered in the order they were made.
+    let number: UInt64
+    private weak var context: ManagedObjectContext?
+
+    init(_ operations: [ChangeOperation], number: UInt64, context: ManagedObjectContext) {
+        self.operations = operations
+        self.number = number
+        self.context = context
+    }
+
+    deinit { context?.undoIdentifiers.removeLog(number) }
+}
+
+/// What the temporary identifiers in logs have become by saves since.
+///
+/// A log can know an object by its temporary identifier only if it was made before the save that gave the
+/// permanent one; so what a save adds goes when the logs made before it have gone.
+struct UndoIdentifiers {
+    private var permanent: [UInt64: ManagedObjectID] = [:]
+    private var saves: [(before: UInt64, temporary: ContiguousArray<UInt64>)] = []
+    private var logs: Set<UInt64> = []
+    private var lastLog: UInt64 = 0
+
+    /// The number of identifiers kept.
+    var count: Int { permanent.count }
+
+    subscript(temporary: UInt64) -> ManagedObjectID? { permanent[temporary] }
+
+    /// The number for a new log.
+    mutating func addLog() -> UInt64 {
+        lastLog += 1
+        logs.insert(lastLog)
+        return lastLog
+    }
+
+    mutating func removeLog(_ number: UInt64) { logs.remove(number) }
+
+    /// Takes over what a save has made of temporary identifiers, and forgets what no log needs any more.
+    mutating func add(
+        _ new: ContiguousArray<(temporary: UInt64, permanent: ManagedObjectID)>,
+        hasUnfinishedLog: Bool
+    ) {
+        let oldest = logs.min() ?? .max
+        let needed = saves.firstIndex { $0.before >= oldest } ?? saves.count
+        for save in saves[..<needed] {
+            for bits in save.temporary { permanent[bits] = nil }
+        }
+        saves.removeFirst(needed)
+        if (logs.isEmpty && !hasUnfinishedLog) || new.isEmpty { return }
+        for pair in new { permanent[pair.temporary] = pair.permanent }
+        saves.append(
+            (hasUnfinishedLog ? lastLog + 1 : lastLog, ContiguousArray(new.map(\.temporary))))
+    }
+
+    /// Follows identifiers that were taken back after they had been given.
+    mutating func replace(_ replacements: [UInt64: ManagedObjectID]) {
+        for (temporary, id) in permanent {
+            if let new = replacements[id.bits] { permanent[temporary] = new }
+        }
+    }
+
+    mutating func removeAll() {
+        permanent = [:]
+        saves = []
+    }
+}

@@ -1,0 +1,255 @@
+internal import Dispatch
+
+/// Lets every queue reach a context, on the context's own queue.
+///
+/// A context can only be reached within the closures of ``perform(schedule:_:)`` and ``performAndWait(_:)``.
+/// Pass identifiers and values in and out, never objects; the compiler refuses those.
+///
+/// ```swift
+/// let titles = try await background.perform { context in
+///     try context.fetch(FetchRequest("Book")).map { $0.string("title") ?? "" }
+/// }
+/// ```
+///
+/// Who may wait for whom
+/// =====================
+///
+/// A context waits for its parent whenever it reads or saves; a parent never waits for a child, it only sends it
+/// word. So waiting always goes up, and the contexts of a tree cannot wait for each other in a circle. Your
+/// code may wait (``performAndWait(_:)``) for any context from any queue that nothing of the kind waits for:
+/// also a parent's queue for a child, whose requests to that parent are then carried out at once, in the place
+/// of the waiting queue. What deadlocks is two queues that each wait for the other by other means: semaphores,
+/// groups, `DispatchQueue.sync`.
+///
+/// There are two kinds: ``PrivateQueueContext`` and ``MainQueueContext``.
+public class ConfinedContext: @unchecked Sendable {
+    // Unchecked because classes with subclasses cannot be checked: all that is stored is constant, subclasses
+    // store nothing, and `context` is only used on the queue, which the functions here see to.
+
+    /// When ``perform(schedule:_:)`` runs its closure.
+    public enum ScheduledTaskType: Sendable {
+        /// At once if the caller is on the context's queue already, else when its turn comes.
+        case immediate
+        /// When its turn comes: after what waits on the queue by now.
+        case enqueued
+    }
+
+    let marker: QueueMarker
+    let coordinator: PersistentStoreCoordinator
+    let saveListeners: SaveListeners
+    fileprivate nonisolated(unsafe) let context: ManagedObjectContext
+    private let confinement: Confinement
+
+    fileprivate init(
+        _ context: ManagedObjectContext, coordinator: PersistentStoreCoordinator
+    ) {
+        self.context = context
+        self.coordinator = coordinator
+        marker = context.queueMarker
+        saveListeners = context.saveListeners
+        confinement = Confinement(executor: QueueExecutor(marker: context.queueMarker))
+    }
+
+    /// Runs a closure on the context's queue and gives what it returns or throws.
+    ///
+    /// The user event ends when the closure does. A closure that does not throw needs no `try`.
+    public final func perform<Result, Failure>(
+        schedule: ScheduledTaskType = .immediate,
+        _ body: sending @escaping (ManagedObjectContext) throws(Failure) -> sending Result
+    ) async throws(Failure) -> sending Result {
+        if schedule == .immediate && marker.isCurrent { return try performHere(body) }
+        return try await confinement.run(context, body)
+    }
+
+    /// Runs a closure on the context's queue while the caller waits, and gives what it returns or throws.
+    ///
+    /// May be called on the context's queue, where it runs the closure at once, within the present user event.
+    /// Elsewhere the user event ends when the closure does. A closure that does not throw needs no `try`.
+    public final func performAndWait<Result, Failure>(
+        _ body: (ManagedObjectContext) throws(Failure) -> sending Result
+    ) throws(Failure) -> sending Result {
+        if marker.isCurrent { return try performHere(body) }
+        let box = ResultBox<Result, Failure>()
+        marker.sync {
+            do throws(Failure) {
+                box.value = .success(try body(context))
+            } catch {
+                box.value = .failure(error)
+            }
+            context.processPendingChanges()
+        }
+        return try box.take()
+    }
+
+    private final func performHere<Result, Failure>(
+        _ body: (ManagedObjectContext) throws(Failure) -> sending Result
+    ) throws(Failure) -> sending Result {
+        try body(context)
+    }
+
+    /// Hands a result out of `queue.sync`, which cannot prove that it may leave.
+    private final class ResultBox<Value, Failure: Error>: @unchecked Sendable {
+        // Written within queue.sync and read after it, never at the same time.
+        nonisolated(unsafe) var value: Swift.Result<Value, Failure>?
+
+        func take() throws(Failure) -> sending Value {
+            guard let value else {
+                preconditionFailure("queue.sync returned without running its block.")
+            }
+            nonisolated(unsafe) let result = try value.get()
+            return result
+        }
+    }
+
+    /// Runs closures on the queue for async callers: the cheapest way there.
+    private actor Confinement {
+        private nonisolated let executor: QueueExecutor
+        nonisolated var unownedExecutor: UnownedSerialExecutor {
+            executor.asUnownedSerialExecutor()
+        }
+
+        init(executor: QueueExecutor) { self.executor = executor }
+
+        func run<Result, Failure>(
+            _ context: sending ManagedObjectContext,
+            _ body: sending (ManagedObjectContext) throws(Failure) -> sending Result
+        ) throws(Failure) -> sending Result {
+            defer { context.processPendingChanges() }
+            return try body(context)
+        }
+    }
+}
+
+/// A context on a queue of its own.
+///
+/// ```swift
+/// let background = PrivateQueueContext(coordinator: coordinator)
+/// try await background.perform { context in
+///     let book = try context.insertObject(entityName: "Book")
+///     book["title"] = "Emma"
+///     try context.save()
+/// }
+/// ```
+public final class PrivateQueueContext: ConfinedContext, @unchecked Sendable {
+    /// Makes a context that saves to a coordinator's store.
+    public init(coordinator: PersistentStoreCoordinator) {
+        super.init(
+            ManagedObjectContext(
+                concurrencyType: .privateQueue, source: coordinator, parent: nil,
+                coordinator: coordinator,
+                queueMarker: QueueMarker(marking: DispatchQueue(label: "quire.context"))),
+            coordinator: coordinator)
+    }
+
+    /// Makes a context that reads from another context, its unsaved changes included, and saves to it. If it
+    /// goes unsaved, the parent knows nothing of what was changed in it.
+    public init(parent: ConfinedContext) {
+        super.init(
+            ManagedObjectContext(
+                concurrencyType: .privateQueue, source: parent, parent: parent,
+                coordinator: parent.coordinator,
+                queueMarker: QueueMarker(marking: DispatchQueue(label: "quire.context"))),
+            coordinator: parent.coordinator)
+    }
+
+    /// Makes a context that reads from a main-queue context and saves to it.
+    @MainActor
+    public convenience init(parent: ManagedObjectContext) {
+        self.init(parent: MainQueueContext(parent))
+    }
+}
+
+/// Lets other queues reach a main-queue context.
+///
+/// ```swift
+/// let library = MainQueueContext(container.viewContext)
+/// Task.detached {
+///     let count = try await library.perform { try $0.count(for: FetchRequest("Book")) }
+/// }
+/// ```
+///
+/// Waiting for it from another queue needs a main queue that runs: a program that blocks its main thread for
+/// good never answers.
+public final class MainQueueContext: ConfinedContext, @unchecked Sendable {
+    /// Lets other queues reach a context.
+    ///
+    /// - Precondition: The context is for the main queue.
+    @MainActor
+    public init(_ context: ManagedObjectContext) {
+        precondition(
+            context.concurrencyType == .mainQueue,
+            "The context has a queue of its own; use the PrivateQueueContext it belongs to.")
+        super.init(context, coordinator: context.persistentStoreCoordinator)
+    }
+
+    deinit {
+        // Objects of the context are used on the main queue, so that is where it may end.
+        if marker.isCurrent { return }
+        nonisolated(unsafe) let context = context
+        marker.queue.async { _ = context }
+    }
+}
+
+/// Runs an actor's jobs on a dispatch queue.
+private final class QueueExecutor: SerialExecutor {
+    private let marker: QueueMarker
+
+    init(marker: QueueMarker) { self.marker = marker }
+
+    func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        marker.queue.async { job.runSynchronously(on: self.asUnownedSerialExecutor()) }
+    }
+
+    func asUnownedSerialExecutor() -> UnownedSerialExecutor {
+        UnownedSerialExecutor(ordinary: self)
+    }
+
+    func checkIsolated() { marker.check() }
+}
+
+// MARK: - As a source for children
+
+extension ConfinedContext: ObjectSource {
+    var layout: ModelLayout { coordinator.layout }
+    var storeIdentity: StoreIdentity { coordinator.storeIdentity }
+    var temporaryIdentity: StoreIdentity { coordinator.temporaryIdentity }
+
+    func rows(matching request: FetchRequest) throws -> RowSet {
+        try performForChild { try $0.rows(matching: request) }
+    }
+
+    func count(matching request: FetchRequest) throws -> Int {
+        try performForChild { try $0.count(for: request) }
+    }
+
+    func relatedRows(
+        of objectID: ManagedObjectID, through relationship: EntityLayout.Relationship
+    ) throws -> RowSet {
+        try performForChild { try $0.relatedRows(of: objectID, through: relationship) }
+    }
+
+    func reserveObjectIDs(for entity: EntityLayout, count: Int) throws -> [ManagedObjectID] {
+        try coordinator.reserveObjectIDs(for: entity, count: count)
+    }
+
+    func permanentID(for temporary: ManagedObjectID) -> ManagedObjectID? {
+        performAndWait { context in
+            try? context.prepareForChild()
+            return context.permanentID(for: temporary)
+        }
+    }
+
+    func save(_ changes: ChangeSet) throws {
+        try performForChild { $0.apply(changes) }
+    }
+
+    func performForChild<Result>(
+        _ body: (ManagedObjectContext) throws -> sending Result
+    ) throws -> sending Result {
+        try performAndWait { context in
+            try context.prepareForChild()
+            return try body(context)
+        }
+    }
+}

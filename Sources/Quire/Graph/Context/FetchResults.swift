@@ -1,0 +1,155 @@
+/// What stands behind ``FetchedObjects``: all rows, or identifiers and the rows of the last few batches.
+///
+/// Rows go out of date when the context saves or refreshes their objects (``OutdatedRows``); then objects are
+/// faults that read their rows anew. Objects that were new at the time of the fetch are retained, because their
+/// identifiers change.
+final class FetchResults {
+    let context: ManagedObjectContext
+    /// The rows; empty if there are identifiers.
+    let rows: RowSet
+    /// Whether all rows are here.
+    let hasRows: Bool
+    private let identifiers: ContiguousArray<UInt64>
+    /// How many rows to read at once; 0 for none.
+    private let batchSize: Int
+    private let keyPaths: [QueryKeyPath]
+    /// When the rows were read, or the identifiers, as ``OutdatedRows`` counts.
+    let serial: UInt64
+    private let newObjects: [UInt64: ManagedObject]
+    /// What was read ahead for all rows.
+    private var prefetched: PrefetchedObjects?
+    /// The batches touched last, the last one at the end.
+    private var batches: [Batch] = []
+
+    /// How many batches are kept: enough for a few places of a list to be looked at by turns.
+    private static let greatestBatchCount = 4
+
+    private struct Batch {
+        let number: Int
+        /// In the order of the identifiers; those whose row is missing have no position.
+        let rows: RowSet
+        let positions: ContiguousArray<Int32>
+        let serial: UInt64
+        let prefetched: PrefetchedObjects?
+    }
+
+    /// Holds rows.
+    init(
+        rows: RowSet, keyPaths: [QueryKeyPath], newObjects: [UInt64: ManagedObject],
+        context: ManagedObjectContext
+    ) throws {
+        self.context = context
+        self.rows = rows
+        hasRows = true
+        identifiers = []
+        batchSize = 0
+        self.keyPaths = keyPaths
+        self.newObjects = newObjects
+        serial = context.outdatedRows.serial
+        context.outdatedRows.addHolder()
+        if !keyPaths.isEmpty && !rows.isEmpty {
+            prefetched = try PrefetchedObjects(keyPaths, of: rows, context: context)
+        }
+    }
+
+    /// Holds identifiers.
+    init(
+        identifiers: ContiguousArray<UInt64>, batchSize: Int, keyPaths: [QueryKeyPath],
+        newObjects: [UInt64: ManagedObject], context: ManagedObjectContext
+    ) {
+        self.context = context
+        rows = RowSet([], layout: context.layout, store: context.storeIdentity)
+        hasRows = false
+        self.identifiers = identifiers
+        self.batchSize = batchSize
+        self.keyPaths = keyPaths
+        self.newObjects = newObjects
+        serial = context.outdatedRows.serial
+        context.outdatedRows.addHolder()
+    }
+
+    deinit {
+        // While the context is still there.
+        prefetched = nil
+        batches = []
+        context.outdatedRows.removeHolder()
+    }
+
+    var count: Int { hasRows ? rows.count : identifiers.count }
+
+    /// The number of batches that are held, for tests.
+    var batchCount: Int { batches.count }
+    var batchByteCount: Int { batches.reduce(0) { $0 + $1.rows.byteCount } }
+
+    private func bits(at position: Int) -> UInt64 {
+        hasRows ? rows.identifierBits(at: position) : identifiers[position]
+    }
+
+    /// The identifier of the object at a position, which a save may have made permanent meanwhile.
+    func objectID(at position: Int) -> ManagedObjectID {
+        let bits = bits(at: position)
+        return newObjects[bits]?.objectID ?? context.objectID(bits: bits)
+    }
+
+    /// The object at a position.
+    func object(at position: Int) -> ManagedObject {
+        context.checkQueue()
+        let bits = bits(at: position)
+        if let object = newObjects[bits] { return object }
+        if let object = context.identityMap.find(bits), !object.isFault { return object }
+        if hasRows {
+            return context.outdatedRows.contains(bits, since: serial)
+                ? context.object(with: context.objectID(bits: bits))
+                : context.object(for: rows, at: position)
+        }
+        if batchSize > 0 {
+            do {
+                let batch = try batch(position / batchSize)
+                let place = Int(batch.positions[position % batchSize])
+                if place >= 0 && !context.outdatedRows.contains(bits, since: batch.serial) {
+                    return context.object(for: batch.rows, at: place)
+                }
+            } catch {
+                // The fault says so again, if the store still cannot be read when it is asked.
+                context.reportFault(error)
+            }
+        }
+        return context.object(with: context.objectID(bits: bits))
+    }
+
+    // MARK: Batches
+
+    private func batch(_ number: Int) throws -> Batch {
+        if let last = batches.last, last.number == number { return last }
+        if let index = batches.firstIndex(where: { $0.number == number }) {
+            let batch = batches.remove(at: index)
+            batches.append(batch)
+            return batch
+        }
+        // Before the next is read, so that its rows can have the memory.
+        if batches.count == Self.greatestBatchCount { batches.removeFirst() }
+        let batch = try readBatch(number)
+        batches.append(batch)
+        return batch
+    }
+
+    private func readBatch(_ number: Int) throws -> Batch {
+        let start = number * batchSize
+        let wanted = identifiers[start..<min(start + batchSize, identifiers.count)]
+        let serial = context.outdatedRows.serial
+        let rows = try context.readRows(of: wanted.filter { newObjects[$0] == nil })
+        var places = IdentifierTable(minimumCapacity: rows.count)
+        for position in rows.indices {
+            places.set(UInt64(position), for: rows.identifierBits(at: position))
+        }
+        var positions: ContiguousArray<Int32> = []
+        positions.reserveCapacity(wanted.count)
+        for bits in wanted { positions.append(places[bits].map { Int32($0) } ?? -1) }
+        let prefetched =
+            keyPaths.isEmpty || rows.isEmpty
+            ? nil : try PrefetchedObjects(keyPaths, of: rows, context: context)
+        return Batch(
+            number: number, rows: rows, positions: positions, serial: serial, prefetched: prefetched
+        )
+    }
+}

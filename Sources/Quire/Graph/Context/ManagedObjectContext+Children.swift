@@ -1,0 +1,174 @@
+internal import OrderedCollections
+
+/// What a context does for its children: it shows them its objects as it sees them, unsaved changes included,
+/// and takes over what they save.
+extension ManagedObjectContext {
+    /// Gives new objects permanent identifiers before a child sees them, so that an object has the same one on
+    /// all levels. Where nothing can be saved the temporary ones do.
+    func prepareForChild() throws {
+        isParent = true
+        guard hasTemporaryIDs else { return }
+        do {
+            try obtainPermanentIDs(for: insertedObjects)
+            hasTemporaryIDs = false
+        } catch let error as QuireError where error.code == .readOnly {
+        }
+    }
+
+    /// The permanent identifier of an object that this context, or one above it, has given one.
+    func permanentID(for temporary: ManagedObjectID) -> ManagedObjectID? {
+        if let object = identityMap.find(temporary.bits) {
+            return object.objectID.isTemporary ? nil : object.objectID
+        }
+        return undoIdentifiers[temporary.bits] ?? permanentIDs[temporary.bits]
+            ?? source.permanentID(for: temporary)
+    }
+
+    // MARK: Rows
+
+    /// The rows that a request finds, with this context's changes laid over them.
+    func rows(matching request: FetchRequest) throws -> RowSet {
+        guard overlayIsNeeded(for: request) else { return try source.rows(matching: request) }
+        return try PendingChangeOverlay(context: self, request: request).rows()
+    }
+
+    /// The row of an object as this context sees it. One that the coordinator has kept will do if it is not older.
+    func row(for objectID: ManagedObjectID, maximumAge: Double) throws -> ObjectSnapshot? {
+        guard let object = identityMap.find(objectID.bits) else {
+            return try source.row(for: objectID, maximumAge: maximumAge)
+        }
+        if isGone(object) { return nil }
+        if hasOwnValues(object) { return try rowSet(of: [object]).first }
+        if let snapshot = object.snapshot, !object.state.contains(.savedHere) { return snapshot }
+        return try source.row(for: objectID, maximumAge: maximumAge)
+    }
+
+    /// The rows of objects as this context sees them, in any order. Those that the coordinator has kept will do if they
+    /// are not older.
+    func rows(for objectIDs: [ManagedObjectID], maximumAge: Double) throws -> RowSet {
+        var own: [ManagedObject] = []
+        var others: [ManagedObjectID] = []
+        for id in objectIDs {
+            guard let object = identityMap.find(id.bits) else {
+                others.append(id)
+                continue
+            }
+            if isGone(object) { continue }
+            // For a fault of a child an object in memory is as good as its row, as in row(for:maximumAge:).
+            let isShown =
+                maximumAge != 0 && object.chunk != nil && !object.state.contains(.savedHere)
+            if isShown || hasOwnValues(object) { own.append(object) } else { others.append(id) }
+        }
+        if own.isEmpty { return try source.rows(for: others, maximumAge: maximumAge) }
+        let packed = try rowSet(of: own)
+        if others.isEmpty { return packed }
+        let found = try source.rows(for: others, maximumAge: maximumAge)
+        return found.arranged(
+            found.indices.map { .own($0) } + packed.indices.map { .other($0) }, with: packed)
+    }
+
+    /// The rows of the objects in a relationship as this context sees it.
+    ///
+    /// - Complexity: O(*n*) in the objects of the relationship; rows are packed of those with changes only.
+    func relatedRows(
+        of objectID: ManagedObjectID, through relationship: EntityLayout.Relationship
+    ) throws -> RowSet {
+        let object = identityMap.find(objectID.bits)
+        let state = object.map { $0.toManyState(relationship.toManyIndex ?? 0) } ?? ToManyState()
+        if let object, isGone(object) { return try rowSet(of: []) }
+        let isNew = object.map { !$0.state.contains(.persisted) } ?? false
+        let saved =
+            isNew
+            ? try rowSet(of: []) : try source.relatedRows(of: objectID, through: relationship)
+        if tracked.isEmpty && state.members == nil { return saved }
+
+        var positions: [UInt64: Int] = [:]
+        for position in saved.indices { positions[saved.identifierBits(at: position)] = position }
+        var members: [ManagedObjectID]
+        if let contents = state.members {
+            members = contents.elements
+        } else {
+            members = saved.indices.map { saved.objectID(at: $0) }
+            if !state.removed.isEmpty { members.removeAll(where: state.removed.contains) }
+            members += state.added.filter { positions[$0.bits] == nil }
+        }
+        var picks: [RowSet.Pick] = []
+        picks.reserveCapacity(members.count)
+        var own: [ManagedObject] = []
+        for id in members {
+            let member = identityMap.find(id.bits)
+            if let member, isGone(member) { continue }
+            if let position = positions[id.bits], member.map(hasOwnValues) != true {
+                picks.append(.own(position))
+                continue
+            }
+            let unsaved = member ?? self.object(with: id)
+            unsaved.realize()
+            if unsaved.isInaccessible { continue }
+            picks.append(.other(own.count))
+            own.append(unsaved)
+        }
+        if own.isEmpty && picks.count == saved.count && state.members == nil { return saved }
+        return saved.arranged(picks, with: try rowSet(of: own))
+    }
+
+    /// Whether an object is deleted here, or known to be nowhere.
+    func isGone(_ object: ManagedObject) -> Bool {
+        !object.state.contains(.live)
+            || (object.isInaccessible && !object.state.contains(.persisted))
+    }
+
+    /// Whether the object has values that are not in its row.
+    func hasOwnValues(_ object: ManagedObject) -> Bool {
+        object.edits.map { !$0.own.isEmpty } ?? false
+    }
+
+    /// Rows of objects with the values they have here. Inaccessible objects have none.
+    func rowSet(of objects: [ManagedObject]) throws -> RowSet {
+        var builder = RowSetBuilder(
+            layout: layout, store: storeIdentity,
+            externalData: objects.lazy.compactMap { $0.chunk?.externalData }.first)
+        builder.reserveCapacity(objects.count)
+        for object in objects {
+            object.realize()
+            if object.isInaccessible { continue }
+            builder.beginRow(object.objectID.bits, entity: object.entity, version: object.version)
+            for slot in object.entity.slots where slot.isStored {
+                if slot.isExternalCapable, let raw = object.rowBytes(at: slot.index) {
+                    builder.setBytes(raw, at: slot.index)  // As it is, so that no file is read.
+                } else {
+                    try builder.set(object.readValue(at: slot.index), at: slot)
+                }
+            }
+            builder.endRow()
+        }
+        return builder.finish()
+    }
+}
+
+extension RowSet {
+    /// Where a row of an arrangement comes from.
+    enum Pick {
+        /// A position in the set itself.
+        case own(Int)
+        /// A position in the other set.
+        case other(Int)
+    }
+
+    /// Rows of this set and another in the order given.
+    func arranged(_ picks: [Pick], with other: RowSet) -> RowSet {
+        var arranged = ContiguousArray<Location>()
+        arranged.reserveCapacity(picks.count)
+        for pick in picks {
+            switch pick {
+            case .own(let position): arranged.append(locations[position])
+            case .other(let position):
+                var location = other.locations[position]
+                location.chunk += UInt32(chunks.count)
+                arranged.append(location)
+            }
+        }
+        return RowSet(
+            chunks: chunks + other.chunks, locations: arranged, layout: layout, store: store)
+    }
+}

@@ -1,0 +1,193 @@
+internal import OrderedCollections
+
+extension ManagedObjectContext {
+    /// Has an object take over what the store, or the parent, has by now.
+    ///
+    /// With `mergeChanges` it keeps its unsaved changes, property by property, and its transient values; a later
+    /// save builds on what was read. Otherwise it loses them and becomes a fault: it is as it was saved, what its
+    /// relationships led to is told so, and an undo manager can take that back; an object whose unsaved deletion
+    /// is lost so is there again. A new object has nothing to read and stays as it is.
+    ///
+    /// If the row is gone the object is as described for ``shouldDeleteInaccessibleFaults``.
+    ///
+    /// Call it on the context's queue.
+    ///
+    /// - Complexity: One query.
+    public func refresh(_ object: ManagedObject, mergeChanges: Bool) {
+        precondition(
+            object.context === self,
+            "\(object) belongs to another context and cannot be refreshed here.")
+        processPendingChanges()
+        guard object.state.contains(.persisted) || object.isInaccessible else { return }
+        undoNeedsRepair = undoManager != nil
+        var event = EventChanges()
+        if mergeChanges {
+            if !refresh([object]).isEmpty { event.refreshed = [object] }
+            object.realize()
+        } else {
+            discardChanges(of: object)
+            processPendingChanges()
+            if !refresh([object]).isEmpty { event.invalidated = [object] }
+        }
+        if !event.isEmpty { didEndEvent(event) }
+    }
+
+    /// Has all objects take over what the store, or the parent, has by now, their unsaved changes kept: those
+    /// without become faults.
+    ///
+    /// - Complexity: O(*n*) in the objects that the context has; one query for those with changes.
+    public func refreshAllObjects() {
+        processPendingChanges()
+        outdatedRows.noteAll()
+        source.forgetRows(of: nil)
+        undoNeedsRepair = undoManager != nil
+        var event = EventChanges()
+        event.refreshed = refresh(Array(registeredObjects))
+        if !event.isEmpty { didEndEvent(event) }
+    }
+
+    /// Makes objects without changes faults, and puts what the source has under the changes of the others. Gives
+    /// those of which anything had been read.
+    func refresh(_ objects: [ManagedObject]) -> [ManagedObject] {
+        var refreshed: [ManagedObject] = []
+        var changed: [ManagedObject] = []
+        for object in objects {
+            if object.isInaccessible && !object.hasChanges {
+                // It may be there again.
+                object.turnIntoFault()
+                object.state.formUnion([.live, .persisted])
+                refreshed.append(object)
+            }
+            guard object.state.contains(.persisted) else { continue }
+            if object.isFault && object.edits == nil { continue }
+            refreshed.append(object)
+            if object.hasChanges { changed.append(object) } else { object.turnIntoStaleFault() }
+        }
+        rebase(changed)
+        return refreshed
+    }
+
+    private func rebase(_ objects: [ManagedObject]) {
+        for (_, group) in Dictionary(grouping: objects, by: \.entity.rootNumber) {
+            do {
+                let rows = try source.rows(for: group.map(\.objectID))
+                var positions: [UInt64: Int] = [:]
+                for position in rows.indices {
+                    positions[rows.identifierBits(at: position)] = position
+                }
+                for object in group {
+                    // A row that is gone is found out by whoever saves or deletes it.
+                    guard let position = positions[object.objectID.bits] else { continue }
+                    object.rebase(onto: rows[position])
+                    object.didChange(by: .refresh)
+                }
+            } catch {
+                reportFault(error)
+            }
+        }
+    }
+
+    // MARK: Discarding
+
+    /// Takes back the unsaved changes of one object, and what they meant for others.
+    private func discardChanges(of object: ManagedObject) {
+        guard object.hasChanges else { return }
+        setLive(true, object)
+        for relationship in object.entity.relationships {
+            if let slot = relationship.slot {
+                guard object.edits?.changed.contains(slot) == true else { continue }
+                let saved = object.savedReference(at: slot)
+                let target = saved.map { self.object(with: $0) }
+                if let target, !target.state.contains(.live) { continue }
+                setToOne(of: object, relationship, slot: slot, to: target)
+                object.forgetChangeIfCommitted(at: slot)
+            } else if let toMany = relationship.toManyIndex {
+                let state = object.toManyState(toMany)
+                for id in state.added {
+                    removeFromMany(of: object, relationship, self.object(with: id))
+                }
+                for id in state.removed {
+                    let other = self.object(with: id)
+                    if other.state.contains(.live) { addToMany(of: object, relationship, other) }
+                }
+                if let order = object.toManyState(toMany).committedOrder {
+                    let present = object.members(of: relationship)
+                    reorder(
+                        object, relationship,
+                        OrderedSet(order.filter(present.contains)).union(present))
+                    if !object.toManyState(toMany).hasChanges {
+                        object.edits?.toMany[toMany].commit()
+                    }
+                }
+            }
+        }
+        for slot in object.entity.slots where slot.relationshipIndex == nil {
+            guard let edits = object.edits, edits.changed.contains(slot.index) else { continue }
+            object.write(object.savedValue(at: slot.index), at: slot.index)
+            edits.changed.remove(slot.index)
+        }
+        if !object.hasChanges {
+            object.edits?.commit()
+            object.state.remove(.tracked)
+            tracked.removeAll { $0 === object }
+            if !object.entity.transientSlots.isEmpty { object.edits = nil }
+        }
+    }
+}
+
+extension ManagedObject {
+    /// Becomes a fault that keeps transient values. Only without changes.
+    final func turnIntoStaleFault() {
+        guard let edits, !transientSlots(of: edits.own).isEmpty else { return turnIntoFault() }
+        turnIntoFault()
+        edits.own = transientSlots(of: edits.own)
+        edits.toMany = []
+        self.edits = edits
+    }
+
+    /// Puts a newer row under the object's unsaved changes.
+    final func rebase(onto row: ObjectSnapshot) {
+        guard row.entity === entity else { return }
+        context?.outdatedRows.note(objectID.bits)
+        chunk = row.chunk
+        rowOffset = UInt32(truncatingIfNeeded: row.offset)
+        version = row.version
+        state.insert(.realized)
+        state.subtract([.inaccessible, .savedHere])
+        guard let edits else { return }
+        let committed = edits.committed ?? (edits.values, edits.own)
+        let transient = transientSlots(of: committed.own)
+        edits.committed = edits.changed.isEmpty ? nil : (committed.values, transient)
+        edits.own = edits.changed
+        edits.own.formUnion(transient)
+        for (toMany, index) in entity.toManyRelationships.enumerated() where !edits.toMany.isEmpty {
+            rebaseContents(of: entity.relationships[index], toMany)
+        }
+    }
+
+    /// Makes the contents of a to-many relationship a fault; an order of its own is put over what is saved now.
+    final func rebaseContents(of relationship: EntityLayout.Relationship, _ toMany: Int) {
+        guard let edits, edits.toMany[toMany].members != nil else { return }
+        guard edits.toMany[toMany].committedOrder != nil else {
+            edits.toMany[toMany].members = nil
+            return
+        }
+        guard let context else { return }
+        do {
+            let rows = try context.relatedRows(of: self, through: relationship)
+            edits.toMany[toMany].rebase(
+                onto: OrderedSet(rows.indices.map { rows.objectID(at: $0) }))
+        } catch {
+            context.reportFault(error)
+        }
+    }
+
+    fileprivate final func savedReference(at slot: Int) -> ManagedObjectID? {
+        if case .objectID(let id) = savedValue(at: slot) { return id }
+        return nil
+    }
+
+    private final func transientSlots(of mask: SlotMask) -> SlotMask {
+        mask.subtracting(mask.subtracting(entity.transientSlots))
+    }
+}

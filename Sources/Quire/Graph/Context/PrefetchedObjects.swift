@@ -1,0 +1,234 @@
+/// What a fetch has read ahead along relationships, for as long as its results are held: rows of related objects
+/// and the contents of to-many relationships.
+///
+/// Objects that to-one relationships lead to, of which there are usually few, are made and retained. Others take
+/// over their row when they come to be, and relationships their contents when they are asked for, so that what is
+/// never touched costs next to nothing. The context finds what is here through ``ManagedObjectContext/prefetches``.
+/// What has been saved or refreshed since is passed over (``OutdatedRows``).
+final class PrefetchedObjects {
+    private final class Contents {
+        /// The relationship's position; the owner's identifier says in which entity.
+        let relationshipIndex: Int
+        let related: RelatedObjects
+        /// Positions in `related` by owner.
+        private var places: IdentifierTable
+
+        init(_ related: RelatedObjects, asked: [ManagedObjectID], relationshipIndex: Int) {
+            self.relationshipIndex = relationshipIndex
+            self.related = related
+            places = IdentifierTable(minimumCapacity: asked.count)
+            // Those that are not found again lead nowhere.
+            for id in asked { places.set(.max, for: id.bits) }
+            for position in related.owners.indices {
+                places.set(UInt64(position), for: related.owners[position])
+            }
+        }
+
+        func members(of bits: UInt64) -> Slice<ContiguousArray<UInt64>>? {
+            guard let place = places[bits] else { return nil }
+            return place == .max
+                ? Slice(base: related.members, bounds: 0..<0) : related.members(at: Int(place))
+        }
+    }
+
+    private unowned let context: ManagedObjectContext
+    private let serial: UInt64
+    private var contents: [Contents] = []
+    private var rowSets: [RowSet] = []
+    /// The set of a row in the high half, its position there in the low one.
+    private var places = IdentifierTable()
+    private var retained: [ManagedObject] = []
+
+    /// Reads what key paths of the objects of rows lead to.
+    ///
+    /// - Throws: What reading throws.
+    init(_ keyPaths: [QueryKeyPath], of rows: RowSet, context: ManagedObjectContext) throws {
+        self.context = context
+        serial = context.outdatedRows.serial
+        context.outdatedRows.addHolder()
+        context.prefetches.append(Unmanaged.passUnretained(self))
+        let paths = keyPaths.map { $0.steps[...] }
+        try follow(paths, from: Owners(rows: [rows]))
+    }
+
+    deinit {
+        context.outdatedRows.removeHolder()
+        let reference = Unmanaged.passUnretained(self).toOpaque()
+        context.prefetches.removeAll { $0.toOpaque() == reference }
+    }
+
+    // MARK: Finding
+
+    /// The row of an object, if it was read ahead and is good.
+    func row(_ bits: UInt64) -> ObjectSnapshot? {
+        guard let place = places[bits], !context.outdatedRows.contains(bits, since: serial) else {
+            return nil
+        }
+        return rowSets[Int(place >> 32)][Int(place & 0xFFFF_FFFF)]
+    }
+
+    /// The saved contents of a to-many relationship of an object, if they were read ahead and are good.
+    func members(
+        of bits: UInt64, _ relationship: EntityLayout.Relationship
+    ) -> Slice<ContiguousArray<UInt64>>? {
+        for contents in contents where contents.relationshipIndex == relationship.index {
+            if let members = contents.members(of: bits) {
+                return context.outdatedRows.contains(bits, since: serial) ? nil : members
+            }
+        }
+        return nil
+    }
+
+    // MARK: Reading
+
+    /// The objects that a step leads from: some only as rows, some in memory.
+    private struct Owners {
+        var rows: [RowSet] = []
+        var objects: [ManagedObject] = []
+    }
+
+    /// Follows key paths: those that begin alike share their queries.
+    private func follow(_ paths: [ArraySlice<QueryKeyPath.Step>], from owners: Owners) throws {
+        var done: Set<Int> = []
+        for path in paths {
+            guard let step = path.first, done.insert(step.index).inserted else { continue }
+            let rest = paths.filter { $0.first?.index == step.index && $0.count > 1 }
+                .map { $0.dropFirst() }
+            if let slot = step.relationship.slot {
+                try follow(rest, from: try readTargets(at: slot, of: owners))
+            } else {
+                let contents = try readMembers(step.relationship, of: owners)
+                if !rest.isEmpty { try follow(rest, from: members(of: contents)) }
+            }
+        }
+    }
+
+    private func readTargets(at slot: Int, of owners: Owners) throws -> Owners {
+        var targets = Targets(context: context)
+        for rows in owners.rows {
+            for position in rows.indices {
+                // An object in memory may have been changed, or have been read before.
+                let bits = rows.identifierBits(at: position)
+                if let object = context.identityMap.find(bits), !object.isFault {
+                    targets.insert(object.objectID(at: slot)?.bits)
+                } else {
+                    targets.insert(rows.reference(slot, at: position))
+                }
+            }
+        }
+        for object in owners.objects { targets.insert(object.objectID(at: slot)?.bits) }
+        let rows = try context.readRows(of: targets.unread)
+        for position in rows.indices { retained.append(context.object(for: rows, at: position)) }
+        retained += targets.inMemory
+        return Owners(rows: [rows], objects: targets.inMemory)
+    }
+
+    private func readMembers(
+        _ relationship: EntityLayout.Relationship, of owners: Owners
+    ) throws -> (RelatedObjects, inMemory: [ManagedObject]) {
+        guard let toMany = relationship.toManyIndex else { return (RelatedObjects(), []) }
+        var targets = Targets(context: context)
+        var asked: [ManagedObjectID] = []
+        func ask(_ object: ManagedObject) {
+            let state = object.toManyState(toMany)
+            for id in state.members ?? state.added { targets.insert(id.bits) }
+            if state.members == nil && object.state.contains(.persisted) {
+                asked.append(object.objectID)
+            }
+        }
+        for rows in owners.rows {
+            for position in rows.indices {
+                let bits = rows.identifierBits(at: position)
+                if let object = context.identityMap.find(bits) {
+                    ask(object)
+                } else {
+                    asked.append(context.objectID(bits: bits))
+                }
+            }
+        }
+        owners.objects.forEach(ask)
+        var related = try context.source.relatedObjects(of: asked, through: relationship)
+        for rows in related.rows { keep(rows) }
+        for bits in related.members where places[bits] == nil { targets.insert(bits) }
+        let rows = try context.readRows(of: targets.unread)
+        keep(rows)
+        if rows.count < targets.unread.count {
+            // A reference without an object leads nowhere, as everywhere.
+            var gone = IdentifierTable()
+            for bits in targets.unread where places[bits] == nil { gone.set(0, for: bits) }
+            related.removeMembers { gone[$0] != nil }
+        }
+        related.rows = []
+        contents.append(
+            Contents(related, asked: asked, relationshipIndex: relationship.index))
+        return (related, targets.inMemory)
+    }
+
+    /// What the next step leads from, each object once.
+    private func members(of contents: (related: RelatedObjects, inMemory: [ManagedObject]))
+        -> Owners
+    {
+        var seen = IdentifierTable()
+        var rows: [ObjectSnapshot] = []
+        for object in contents.inMemory { seen.set(0, for: object.objectID.bits) }
+        for bits in contents.related.members where seen.set(0, for: bits) == nil {
+            if let row = row(bits) { rows.append(row) }
+        }
+        return Owners(
+            rows: [RowSet(rows, layout: context.layout, store: context.storeIdentity)],
+            objects: contents.inMemory)
+    }
+
+    private func keep(_ rows: RowSet) {
+        context.adoptRows(rows)
+        let set = UInt64(rowSets.count) << 32
+        rowSets.append(rows)
+        for position in rows.indices {
+            places.set(set | UInt64(position), for: rows.identifierBits(at: position))
+        }
+    }
+
+    /// Collects what a step leads to, each once: what is in memory, and what is to be read.
+    private struct Targets: ~Copyable {
+        let context: ManagedObjectContext
+        private var seen = IdentifierTable()
+        private(set) var unread: ContiguousArray<UInt64> = []
+        private(set) var inMemory: [ManagedObject] = []
+
+        init(context: ManagedObjectContext) { self.context = context }
+
+        mutating func insert(_ bits: UInt64?) {
+            guard let bits, seen.set(0, for: bits) == nil else { return }
+            guard let object = context.identityMap.find(bits) else {
+                unread.append(bits)
+                return
+            }
+            if !object.state.contains(.live) { return }
+            if object.isFault { unread.append(bits) } else { inMemory.append(object) }
+        }
+    }
+}
+
+extension ManagedObjectContext {
+    /// The row of an object, if a fetch whose results are held has read it ahead.
+    func prefetchedRow(_ bits: UInt64) -> ObjectSnapshot? {
+        for reference in prefetches.reversed() {
+            if let row = reference.takeUnretainedValue().row(bits) { return row }
+        }
+        return nil
+    }
+
+    /// The saved contents of a to-many relationship, if a fetch whose results are held has read them ahead.
+    func prefetchedMembers(
+        of object: ManagedObject, _ relationship: EntityLayout.Relationship
+    ) -> Slice<ContiguousArray<UInt64>>? {
+        for reference in prefetches.reversed() {
+            if let members = reference.takeUnretainedValue()
+                .members(of: object.objectID.bits, relationship)
+            {
+                return members
+            }
+        }
+        return nil
+    }
+}

@@ -1,0 +1,76 @@
+/// Undo after changes that came from elsewhere. A log takes back what this context did, on both sides of each
+/// relationship; but what was merged since may have led an object elsewhere, or deleted what it leads to.
+extension ManagedObjectContext {
+    /// Where the to-one relationships lead which a log is about to set.
+    func references(setBy operations: [ChangeOperation]) -> [(ManagedObject, Int, ManagedObjectID)]
+    {
+        operations.compactMap { operation in
+            guard case .value(let object, let slot, _) = operation,
+                object.entity.storages[slot] == .reference, let id = object.objectID(at: slot)
+            else { return nil }
+            return (object, slot, id)
+        }
+    }
+
+    /// Brings both sides of the relationships in step that a log has set.
+    func repair(
+        _ operations: [ChangeOperation], previous: [(ManagedObject, Int, ManagedObjectID)]
+    ) {
+        for (object, slot, old) in previous where object.objectID(at: slot) != old {
+            guard let inverse = inverse(of: object, slot) else { continue }
+            let wasSaved = object.edits?.committed.map { !$0.own.contains(slot) } ?? false
+            leave(object, old, inverse, wasSaved: wasSaved)
+        }
+        for operation in operations {
+            switch operation {
+            case .value(let object, let slot, _):
+                guard object.state.contains(.live), object.entity.storages[slot] == .reference,
+                    let id = object.objectID(at: slot)
+                else { continue }
+                if isGoneForGood(id) {
+                    object.write(.null, at: slot)
+                } else if let inverse = inverse(of: object, slot) {
+                    let other = self.object(with: id)
+                    if inverse.slot == nil { insertMember(object.objectID, into: other, inverse) }
+                }
+            case .insertMember(let object, let toMany, let id, _):
+                repair(object, toMany, id)
+            case .removeMember(let object, let toMany, let id): repair(object, toMany, id)
+            case .order, .life: break
+            }
+        }
+    }
+
+    /// Has a to-many relationship contain an object if that leads back, and else not.
+    private func repair(_ object: ManagedObject, _ toMany: Int, _ id: ManagedObjectID) {
+        guard object.state.contains(.live) else { return }
+        let id = permanentIDIfAny(for: id)
+        let relationship = object.entity.relationships[object.entity.toManyRelationships[toMany]]
+        let isThere = object.members(of: relationship).contains(id)
+        var belongs = isThere
+        if isGoneForGood(id) {
+            belongs = false
+        } else if let slot = layout.inverse(of: relationship)?.slot {
+            let other = self.object(with: id)
+            belongs =
+                other.objectID(at: slot) == object.objectID && other.state.contains(.live)
+        }
+        if belongs == isThere { return }
+        if belongs {
+            insertMember(id, into: object, relationship)
+        } else {
+            removeMember(id, from: object, relationship)
+        }
+    }
+
+    private func inverse(of object: ManagedObject, _ slot: Int) -> EntityLayout.Relationship? {
+        object.entity.slots[slot].relationshipIndex.flatMap {
+            layout.inverse(of: object.entity.relationships[$0])
+        }
+    }
+
+    /// Whether an object was deleted, and that is saved.
+    private func isGoneForGood(_ id: ManagedObjectID) -> Bool {
+        identityMap.find(id.bits).map { $0.state.isDisjoint(with: [.live, .persisted]) } ?? false
+    }
+}

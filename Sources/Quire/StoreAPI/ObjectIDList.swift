@@ -1,0 +1,28 @@
+/// Identifiers of objects of one store, in an order: eight bytes each.
+public struct ObjectIDList: RandomAccessCollection, Sendable {
+    /// The identifiers' bits.
+    let bits: ContiguousArray<UInt64>
+    /// The store that the objects belong to.
+    public let store: StoreIdentity
+
+    init(bits: ContiguousArray<UInt64>, store: StoreIdentity) {
+        self.bits = bits
+        self.store = store
+    }
+
+    /// Makes a list of identifiers of a store.
+    public init(_ objectIDs: some Sequence<ManagedObjectID>, store: StoreIdentity) {
+        bits = ContiguousArray(objectIDs.map(\.bits))
+        self.store = store
+    }
+
+    /// The first position: 0.
+    public var startIndex: Int { 0 }
+    /// The number of identifiers.
+    public var endIndex: Int { bits.count }
+
+    /// The identifier at a position.
+    public subscript(position: Int) -> ManagedObjectID {
+        ManagedObjectID(bits: bits[position], store: store)
+    }
+}

@@ -1,0 +1,110 @@
+/// A table from 64-bit identifiers, which are never 0, to numbers: open addressing, no allocation per entry.
+struct IdentifierTable: ~Copyable {
+    private struct Entry {
+        var key: UInt64
+        var value: UInt64
+    }
+
+    private var entries: UnsafeMutablePointer<Entry>
+    private var mask: Int
+    private(set) var count = 0
+
+    var isEmpty: Bool { count == 0 }
+
+    /// Makes an empty table with room for some entries.
+    init(minimumCapacity: Int = 0) {
+        var capacity = 16
+        while capacity * 3 < minimumCapacity * 4 { capacity *= 2 }
+        mask = capacity - 1
+        entries = Self.makeEntries(capacity)
+    }
+
+    deinit { entries.deallocate() }
+
+    private static func makeEntries(_ capacity: Int) -> UnsafeMutablePointer<Entry> {
+        let entries = UnsafeMutablePointer<Entry>.allocate(capacity: capacity)
+        entries.initialize(repeating: Entry(key: 0, value: 0), count: capacity)
+        return entries
+    }
+
+    @inline(__always)
+    private func home(of key: UInt64) -> Int {
+        // Keys are consecutive numbers below an entity number: multiply to spread, take the high bits.
+        Int(truncatingIfNeeded: (key &* 0x9E37_79B9_7F4A_7C15) >> 20) & mask
+    }
+
+    /// The place of a key, or the empty one where it would be.
+    @inline(__always)
+    private func place(of key: UInt64) -> Int {
+        var index = home(of: key)
+        while entries[index].key != key && entries[index].key != 0 { index = (index + 1) & mask }
+        return index
+    }
+
+    /// The number of a key.
+    @inline(__always)
+    subscript(key: UInt64) -> UInt64? {
+        let entry = entries[place(of: key)]
+        return entry.key == 0 ? nil : entry.value
+    }
+
+    /// Sets the number of a key.
+    ///
+    /// - Returns: The number it had before.
+    @discardableResult
+    mutating func set(_ value: UInt64, for key: UInt64) -> UInt64? {
+        var place = place(of: key)
+        if entries[place].key != 0 {
+            defer { entries[place].value = value }
+            return entries[place].value
+        }
+        if (count + 1) * 4 > (mask + 1) * 3 {
+            grow()
+            place = self.place(of: key)
+        }
+        entries[place] = Entry(key: key, value: value)
+        count += 1
+        return nil
+    }
+
+    /// Takes a key out. Returns its number, if it had one.
+    @discardableResult
+    mutating func remove(_ key: UInt64) -> UInt64? {
+        var gap = place(of: key)
+        if entries[gap].key == 0 { return nil }
+        let value = entries[gap].value
+        count -= 1
+        // The gap is closed, so that no marker of it is left.
+        var index = (gap + 1) & mask
+        while entries[index].key != 0 {
+            let home = home(of: entries[index].key)
+            if (index &- home) & mask >= (index &- gap) & mask {
+                entries[gap] = entries[index]
+                gap = index
+            }
+            index = (index + 1) & mask
+        }
+        entries[gap].key = 0
+        return value
+    }
+
+    /// Takes everything out, and gives back what memory it took.
+    mutating func removeAll() {
+        if count == 0 { return }
+        entries.deallocate()
+        mask = 15
+        entries = Self.makeEntries(16)
+        count = 0
+    }
+
+    private mutating func grow() {
+        let old = entries
+        let oldCapacity = mask + 1
+        entries = Self.makeEntries(oldCapacity * 2)
+        mask = oldCapacity * 2 - 1
+        for index in 0..<oldCapacity where old[index].key != 0 {
+            entries[place(of: old[index].key)] = old[index]
+        }
+        old.deallocate()
+    }
+}

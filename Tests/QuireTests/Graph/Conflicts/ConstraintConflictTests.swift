@@ -1,0 +1,166 @@
+import Quire
+import QuireTestSupport
+import Testing
+
+@MainActor @Suite struct ConstraintConflictTests {
+    private static let model = ManagedObjectModel(entities: [
+        FixtureModels.entity(
+            "Person", unique: [["email"], ["first", "last"]],
+            FixtureModels.attribute("email", .string), FixtureModels.attribute("first", .string),
+            FixtureModels.attribute("last", .string), FixtureModels.attribute("age", .integer16),
+            FixtureModels.attribute("note", .string),
+            FixtureModels.toMany("pets", "Pet", "owner", .cascade),
+            FixtureModels.toMany("clubs", "Club", "members")),
+        FixtureModels.entity("Member", parent: "Person", FixtureModels.attribute("since", .date)),
+        FixtureModels.entity(
+            "Pet", FixtureModels.attribute("name", .string),
+            FixtureModels.toOne("owner", "Person", "pets")),
+        FixtureModels.entity(
+            "Club", FixtureModels.attribute("name", .string),
+            FixtureModels.toMany("members", "Person", "clubs")),
+    ])
+
+    private func rivals(_ kind: RivalKind, _ policy: MergePolicy = .error) throws -> Rivals {
+        try Rivals(kind, policy: policy, model: Self.model)
+    }
+
+    @Test func errorListsEveryConflict() throws {
+        let rivals = try rivals(.store)
+        let stored = try rivals.there.insertObject(entityName: "Person")
+        stored["email"] = "a@b"
+        stored["first"] = "A"
+        stored["last"] = "B"
+        stored["age"] = 40
+        try rivals.there.save()
+        let first = try rivals.new("Member", ["email": "a@b"])
+        let compound = try rivals.new("Person", ["first": "A", "last": "B"])
+        let twins = try (0..<2).map { _ in try rivals.new("Person", ["email": "t@t"]) }
+        _ = try rivals.new("Person", ["first": "A"])  // Missing values are no conflict.
+        _ = try rivals.new("Person", ["first": "A"])
+        let error = try #require(throws: QuireError.self) { try rivals.save() }
+        #expect(error.code == .constraintConflict)
+        #expect(error.failures.count == 3)
+        let conflicts = error.constraintConflicts
+        #expect(conflicts.count == 3)
+        #expect(conflicts[0].entityName == "Person")
+        let byEmail = try #require(conflicts.first { $0.constraintValues == ["a@b"] })
+        #expect(byEmail.constraint == ["email"])
+        #expect(byEmail.databaseObjectID == stored.objectID)
+        #expect(byEmail.databaseSnapshot?["age"] == 40)
+        #expect(byEmail.conflictingObjectIDs == [first.objectID])
+        #expect(byEmail.conflictingSnapshots.first?["email"] == "a@b")
+        let byName = try #require(conflicts.first { $0.constraint == ["first", "last"] })
+        #expect(byName.conflictingObjectIDs == [compound.objectID])
+        let among = try #require(conflicts.first { $0.databaseObjectID == nil })
+        #expect(among.constraintValues == ["t@t"])
+        #expect(Set(among.conflictingObjectIDs) == Set(twins.map(\.objectID)))
+        #expect(rivals.here.insertedObjects.count == 6)
+        #expect(try rivals.stack.mainContext().count(for: FetchRequest("Person")) == 1)
+    }
+
+    @Test(arguments: RivalKind.allCases, MergePolicy.resolving)
+    func aNewObjectMeetsAStoredOne(kind: RivalKind, policy: MergePolicy) throws {
+        let rivals = try rivals(kind, policy)
+        let stored = try rivals.there.insertObject(entityName: "Person")
+        stored["email"] = "a@b"
+        stored["age"] = 40
+        stored["note"] = "stored"
+        let theirPet = try rivals.there.insertObject(entityName: "Pet")
+        theirPet.setObject(stored, forKey: "owner")
+        try rivals.there.save()
+        let person = try rivals.new("Person", ["email": "a@b", "age": 41, "first": "F"])
+        let pet = try rivals.new("Pet", ["name": "P"])
+        pet.setObject(person, forKey: "owner")
+        let club = try rivals.new("Club", ["name": "C"])
+        club.add(person, to: "members")
+        try rivals.save()
+        let fresh = rivals.stack.mainContext()
+        let people = try fresh.fetch(FetchRequest("Person"))
+        #expect(people.map(\.objectID) == [stored.objectID])
+        let read = try #require(people.first)
+        if policy === MergePolicy.rollback {
+            #expect(read.integer("age") == 40)
+            #expect(read.string("first") == nil)
+            #expect(read.objectIDs("pets") == [theirPet.objectID])
+            #expect(fresh.object(with: club.objectID).objectIDs("members").isEmpty)
+        } else {
+            #expect(
+                read.integer("age") == (policy === MergePolicy.mergeByPropertyStoreTrump ? 40 : 41))
+            #expect(read.string("first") == "F")
+            #expect(read.string("note") == (policy === MergePolicy.overwrite ? nil : "stored"))
+            #expect(Set(read.objectIDs("pets")) == [theirPet.objectID, pet.objectID])
+            #expect(
+                fresh.object(with: club.objectID).objectIDs("members") == [stored.objectID])
+        }
+        if !rivals.isNested {
+            #expect(!rivals.here.hasChanges)
+            #expect(!person.isInserted)
+            try rivals.expectWhole(rivals.here)
+        }
+    }
+
+    @Test(arguments: RivalKind.allCases, MergePolicy.resolving)
+    func aChangedObjectMeetsAStoredOne(kind: RivalKind, policy: MergePolicy) throws {
+        let rivals = try rivals(kind, policy)
+        let person = try rivals.new("Person", ["email": "old", "age": 1])
+        try rivals.save()
+        let stored = try rivals.there.insertObject(entityName: "Person")
+        stored["email"] = "a@b"
+        let theirPet = try rivals.there.insertObject(entityName: "Pet")
+        theirPet.setObject(stored, forKey: "owner")
+        try rivals.there.save()
+        person["email"] = "a@b"
+        person["age"] = 2
+        try rivals.save()
+        let read = try #require(try rivals.stored(person))
+        #expect(read.string("email") == (policy.prefersStore ? "old" : "a@b"))
+        #expect(read.integer("age") == 2)
+        #expect((try rivals.stored(stored) != nil) == policy.prefersStore)
+        let owner = try rivals.stored(theirPet)?.object("owner")?.objectID
+        #expect(owner == (policy.prefersStore ? stored.objectID : person.objectID))
+        if !rivals.isNested { try rivals.expectWhole(rivals.here) }
+    }
+
+    @Test(arguments: RivalKind.allCases, MergePolicy.resolving)
+    func newObjectsAmongThemselves(kind: RivalKind, policy: MergePolicy) throws {
+        let rivals = try rivals(kind, policy)
+        let club = try rivals.new("Club", ["name": "C"])
+        for age in 1...3 {
+            let person = try rivals.new("Person", ["email": "a@b", "age": .integer(Int64(age))])
+            club.add(person, to: "members")
+        }
+        try rivals.save()
+        let people = try rivals.stack.mainContext().fetch(FetchRequest("Person"))
+        #expect(people.count == 1)
+        #expect(people.first?.integer("age") == (policy.prefersStore ? 1 : 3))
+        if !rivals.isNested { try rivals.expectWhole(rivals.here) }
+    }
+
+    @Test func uniqueValuesMayBeExchanged() throws {
+        let rivals = try rivals(.context)
+        let people = try ["a", "b", "c"].map { try rivals.new("Person", ["email": .string($0)]) }
+        try rivals.save()
+        for (person, email) in zip(people, ["b", "c", "a"]) { person["email"] = .string(email) }
+        try rivals.save()
+        #expect(try people.map { try rivals.stored($0)?.string("email") } == ["b", "c", "a"])
+        people[0]["email"] = "d"
+        _ = try rivals.new("Person", ["email": "b"])
+        try rivals.save()
+        try rivals.expectWhole(rivals.here)
+    }
+
+    @Test func bothKindsAreInOneError() throws {
+        let rivals = try rivals(.store)
+        let person = try rivals.new("Person", ["email": "a"])
+        try rivals.save()
+        rivals.theirs(person)["age"] = 3
+        try rivals.there.save()
+        person["age"] = 4
+        _ = try rivals.new("Person", ["email": "a"])
+        let error = try #require(throws: QuireError.self) { try rivals.save() }
+        #expect(error.code == .mergeConflict)
+        #expect(error.mergeConflicts.count == 1)
+        #expect(error.constraintConflicts.count == 1)
+        #expect(Set(error.failures.map(\.code)) == [.mergeConflict, .constraintConflict])
+    }
+}
