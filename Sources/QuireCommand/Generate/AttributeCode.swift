@@ -54,7 +54,8 @@ struct AttributeCode {
 
     /// A value as Swift code of the type; `nil` if there is none, or none that code can say.
     static func literal(_ value: AttributeValue, _ type: AttributeType) -> String? {
-        switch value {
+        guard fits(value, type) else { return nil }
+        return switch value {
         case .integer(let integer): String(integer)
         case .double(let number): type == .float ? literal(Float(number)) : literal(number)
         case .boolean(let truth): truth ? "true" : "false"
@@ -68,6 +69,19 @@ struct AttributeCode {
         case .binary(let data):
             "Data(base64Encoded: \(SwiftLiteral.text(data.base64EncodedString())))!"
         case .null, .objectID, .composite: nil
+        }
+    }
+
+    /// Whether a value is of a type. A model that was not checked may say what is not.
+    private static func fits(_ value: AttributeValue, _ type: AttributeType) -> Bool {
+        switch (value, type) {
+        case (.integer(let integer), .integer16): Int16(exactly: integer) != nil
+        case (.integer(let integer), .integer32): Int32(exactly: integer) != nil
+        case (.integer, .integer64), (.double, .double), (.double, .float), (.decimal, .decimal),
+            (.boolean, .boolean), (.string, .string), (.date, .date), (.uuid, .uuid), (.uri, .uri),
+            (.binary, .binary), (.binary, .transformable):
+            true
+        default: false
         }
     }
 

@@ -11,7 +11,15 @@ extension ClassTemplate {
             {{ access }}import Quire
             import QuireMacros
             """,
-            modelName: bindingSource,
+            modelName: #"""
+            /// The classes of the model's entities: for `SQLiteStoreOptions.objectClasses`,
+            /// `ManagedObjectModel.bind(classes:)` and `ManagedObjectModel(classes:)`.
+            {{ access }}let {{ model.classesName }}: [any EntityClass.Type] = [
+            {% for entity in entities %}
+                {{ entity.class }}.self,
+            {% endfor %}
+            ]
+            """#,
             entityName: #"""
             {% for note in entity.notes %}
             // {{ note }}
@@ -24,7 +32,12 @@ extension ClassTemplate {
             {% for note in property.notes %}
                 // {{ note }}
             {% endfor %}
-            {% if property.undeclared %}
+            {% if property.kind == "fetched" %}
+                // Read by key, because {{ property.undeclared }}: it is there if the model comes from elsewhere.
+                {{ access }}var {{ property.swiftName }}: {{ property.type }} {
+                    get throws { {{ property.get }} }
+                }
+            {% elif property.undeclared %}
                 // Read by key, because {{ property.undeclared }}: it is there if the model comes from elsewhere.
                 {{ access }}var {{ property.swiftName }}: {{ property.type }} {
                     get { {{ property.get }} }
@@ -43,22 +56,4 @@ extension ClassTemplate {
             }
             """#,
         ])
-
-    /// Binds the classes to the entities of a model that comes from elsewhere.
-    static let bindingSource = #"""
-        extension ManagedObjectModel {
-            /// Makes the objects of its entities instances of these classes. To be called before a document or a store is
-            /// opened with the model.
-            {{ access }}mutating func bind{{ model.swiftName }}Classes() {
-                for index in entities.indices {
-                    switch entities[index].name {
-        {% for entity in entities %}
-                    case {{ entity.nameLiteral }}: entities[index].objectClass = {{ entity.class }}.self
-        {% endfor %}
-                    default: break
-                    }
-                }
-            }
-        }
-        """#
 }

@@ -45,6 +45,10 @@ extension ClassTemplate {
                     get { object({{ property.nameLiteral }}) as? {{ property.destinationClass }} }
                     set { setObject(newValue, forKey: {{ property.nameLiteral }}) }
                 }
+            {% elif property.kind == "fetched" %}
+                {{ access }}var {{ property.swiftName }}: {{ property.type }} {
+                    get throws { {{ property.get }} }
+                }
             {% else %}
                 // “{{ property.name }}” is left out: {{ property.reason }}.
             {% endif %}
@@ -55,4 +59,26 @@ extension ClassTemplate {
             }
             """#,
         ])
+
+    /// Binds the classes to the entities of a model that comes from elsewhere.
+    private static let bindingSource = #"""
+        private let {{ model.classesName }}: [String: any EntityClass.Type] = [
+        {% for entity in entities %}
+            {{ entity.nameLiteral }}: {{ entity.class }}.self,
+        {% empty %}
+            :
+        {% endfor %}
+        ]
+
+        extension ManagedObjectModel {
+            /// Makes the objects of the model's entities instances of their classes. To be called before a document or a
+            /// store is opened with the model.
+            {{ access }}mutating func bind{{ model.swiftName }}Classes() {
+                for index in entities.indices {
+                    guard let objectClass = {{ model.classesName }}[entities[index].name] else { continue }
+                    entities[index].objectClass = objectClass
+                }
+            }
+        }
+        """#
 }

@@ -45,12 +45,10 @@ struct ClassGenerator {
         return try parts.map { part in
             let header = try renderer.text(
                 of: ClassTemplate.headerName, with: context.file(of: part.classes))
-            let line =
-                "\(GeneratedFiles.mark) from \(SwiftLiteral.comment(origin)). Changes are lost."
+            let rest =
+                [header, part.text].filter { !$0.isEmpty }.joined(separator: "\n\n") + "\n"
             var file = part
-            file.text =
-                ([line] + [header, part.text].filter { !$0.isEmpty })
-                .joined(separator: "\n\n") + "\n"
+            file.text = GeneratedFiles.line(origin: origin, rest: rest) + "\n\n" + rest
             return file
         }
     }

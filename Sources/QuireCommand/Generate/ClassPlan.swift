@@ -31,6 +31,7 @@ struct ClassPlan {
     enum Member {
         case attribute(Attribute)
         case relationship(Relationship)
+        case fetched(Fetched)
         case skipped(name: String, reason: String)
     }
 
@@ -62,6 +63,18 @@ struct ClassPlan {
         var notes: [String]
     }
 
+    /// A fetched property.
+    struct Fetched {
+        var description: FetchedPropertyDescription
+        /// The name as a declaration has it.
+        var name: String
+        /// The class of the objects it finds.
+        var destination: String
+        /// Why a class with macros reads it by its key.
+        static let undeclared = "macros know no fetched properties"
+        var notes: [String]
+    }
+
     /// What the model is called: the file's name without extension.
     let modelName: String
     let model: ManagedObjectModel
@@ -88,12 +101,13 @@ struct ClassPlan {
         classes.flatMap { one in
             one.undeclared.map { "\(one.entity.name): \($0)" }
                 + one.members.compactMap { member in
-                    guard case .attribute(let attribute) = member,
-                        let reason = attribute.undeclared
-                    else { return nil }
-                    return
-                        "\(one.entity.name).\(attribute.description.name) is read by key: \(reason)."
-                }
+                    switch member {
+                    case .attribute(let attribute):
+                        attribute.undeclared.map { (attribute.description.name, $0) }
+                    case .fetched(let fetched): (fetched.description.name, Fetched.undeclared)
+                    case .relationship, .skipped: nil
+                    }
+                }.map { "\(one.entity.name).\($0) is read by key: \($1)." }
         }
     }
 

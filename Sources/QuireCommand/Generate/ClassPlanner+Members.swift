@@ -32,7 +32,13 @@ extension ClassPlanner {
                             + "\(description.destinationEntityName).\(missing) is not there.")
                 }
                 result.members.append(.relationship(relationship))
-            case .fetched: break  // Left out above.
+            case .fetched(let description):
+                result.members.append(
+                    .fetched(
+                        ClassPlan.Fetched(
+                            description: description, name: name,
+                            destination: classNames[description.fetchRequest.entityName] ?? "",
+                            notes: notes)))
             }
         }
     }
@@ -51,6 +57,11 @@ extension ClassPlanner {
         }
         if let derivation = description.derivationExpression {
             notes.append("Derived from \(derivation).")
+        }
+        if description.defaultValue != .null,
+            AttributeCode.literal(description.defaultValue, description.type) == nil
+        {
+            notes.append("Its default value is none of its type.")
         }
         return ClassPlan.Attribute(
             description: description, name: name,

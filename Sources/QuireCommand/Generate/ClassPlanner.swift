@@ -167,7 +167,11 @@ struct ClassPlanner {
             if relationship.destinationEntityName.isEmpty { return "it has no destination" }
             return entitiesByName[relationship.destinationEntityName] == nil
                 ? "its destination \(relationship.destinationEntityName) does not exist" : nil
-        case .fetched: return "it is a fetched property"
+        case .fetched(let fetched):
+            let found = fetched.fetchRequest.entityName
+            if found.isEmpty { return "it fetches of no entity" }
+            return entitiesByName[found] == nil
+                ? "the entity \(found), of which it fetches, does not exist" : nil
         }
     }
 

@@ -3,8 +3,8 @@ import Quire
 
 /// Files that the program writes into a folder: all of them or none.
 ///
-/// What somebody else wrote is not overwritten, and what would not change is not touched, so that a build does
-/// not begin anew. The first line of a file says that it was generated.
+/// What somebody else wrote or changed is not overwritten, and what would not change is not touched, so that a build
+/// does not begin anew. The first line of a file says that it was generated, and has a fingerprint of the rest.
 struct GeneratedFiles {
     /// What became of a file.
     enum Status: String { case made, changed, unchanged }
@@ -19,8 +19,23 @@ struct GeneratedFiles {
 
     init(in folder: String) { self.folder = folder }
 
-    /// Adds a file. Its text begins with ``mark``, unless it is only ever to be written anew.
+    /// Adds a file. If its text does not begin with a ``line(origin:rest:)``, it is only ever written anew.
     mutating func add(_ name: String, _ text: String) { files.append((name, text)) }
+
+    /// The first line of a file.
+    static func line(origin: String, rest: String) -> String {
+        "\(mark) from \(SwiftLiteral.comment(origin)) [\(fingerprint(Data(rest.utf8)))]: "
+            + "extend it in files of your own."
+    }
+
+    /// What tells whether somebody changed a text. White space does not count: a formatter may have been at it.
+    private static func fingerprint(_ text: some Sequence<UInt8>) -> String {
+        // FNV-1a.
+        var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+        for byte in text where byte > 32 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
+        let digits = String(hash, radix: 16)
+        return String(repeating: "0", count: 16 - digits.count) + digits
+    }
 
     /// Writes the files.
     ///
@@ -73,15 +88,30 @@ struct GeneratedFiles {
     }
 
     private func refuseForeign(_ former: [Data?]) throws {
-        let foreign = zip(files, former).filter { file, former in
-            guard let former else { return false }
-            return former != Data(file.text.utf8) && !former.starts(with: Data(Self.mark.utf8))
-        }.map { FileSystem.path(folder, $0.0.name) }
-        guard let first = foreign.first else { return }
-        let others = foreign.count > 1 ? " and \(Count.of(foreign.count - 1, "other"))" : ""
+        var refused: [(path: String, reason: String)] = []
+        for (file, former) in zip(files, former) {
+            guard let former, former != Data(file.text.utf8),
+                let reason = Self.reasonToKeep(former)
+            else { continue }
+            refused.append((FileSystem.path(folder, file.name), reason))
+        }
+        guard let (path, reason) = refused.first else { return }
+        let others = refused.count > 1 ? ", nor could \(Count.of(refused.count - 1, "other"))" : ""
         throw QuireError(
             .alreadyExists,
-            "“\(first)”\(others) was not generated and would be overwritten; move it away, or say --force.",
-            subject: .init(file: first))
+            "“\(path)” \(reason), so it is not overwritten\(others); move away what is yours, or say --force.",
+            subject: .init(file: path))
+    }
+
+    /// Why a file is not the command's to overwrite; `nil` if it is.
+    private static func reasonToKeep(_ content: Data) -> String? {
+        let parts = content.split(separator: 10, maxSplits: 1, omittingEmptySubsequences: false)
+        let line = String(decoding: parts.first ?? Data(), as: UTF8.self)
+        guard line.hasPrefix(mark), let match = line.firstMatch(of: #/^.*\[([0-9a-f]{16})\]: /#)
+        else {
+            return "was not generated"
+        }
+        let rest = parts.count > 1 ? parts[1] : Data()
+        return fingerprint(rest) == match.1 ? nil : "was changed since it was generated"
     }
 }

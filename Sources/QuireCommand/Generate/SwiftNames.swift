@@ -51,7 +51,8 @@ enum SwiftNames {
     /// Properties that every managed object has; a subclass cannot have others of these names. Its methods are
     /// no obstacle.
     static let propertiesOfManagedObject: Set<String> = [
-        "debugDescription", "description", "entity", "hasChanges", "hashValue",
+        "debugDescription", "description", "entity", "faultingState", "hasChanges",
+        "hasPersistentChangedValues", "hashValue",
         "isDeleted", "isFault", "isInaccessible", "isInserted", "isUpdated",
         "managedObjectContext", "objectID", "queryLayout",
     ]

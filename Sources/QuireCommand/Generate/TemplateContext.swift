@@ -31,6 +31,9 @@ struct TemplateContext {
             "name": plan.modelName,
             "swiftName": SwiftNames.upperFirst(SwiftNames.identifier(plan.modelName)),
             "versionIdentifiers": plan.model.versionIdentifiers,
+            "classesName": SwiftNames.unique(
+                SwiftNames.lowerFirst(SwiftNames.identifier(plan.modelName)) + "Classes"
+            ) { name in plan.classes.contains { $0.name == name } },
         ]
     }
 
@@ -72,6 +75,7 @@ struct TemplateContext {
         switch member {
         case .attribute(let attribute): self.attribute(attribute)
         case .relationship(let relationship): self.relationship(relationship)
+        case .fetched(let fetched): self.fetched(fetched)
         case .skipped(let name, let reason):
             [
                 "kind": "skipped", "name": SwiftLiteral.comment(name),
@@ -121,6 +125,30 @@ struct TemplateContext {
         context["composite"] = description.compositeName
         context["renamingIdentifier"] = description.renamingIdentifier
         context["versionHashModifier"] = description.versionHashModifier
+        return context
+    }
+
+    // MARK: - Fetched properties
+
+    private func fetched(_ fetched: ClassPlan.Fetched) -> [String: Any] {
+        let description = fetched.description
+        let key = SwiftLiteral.text(description.name)
+        var context: [String: Any] = [
+            "kind": "fetched",
+            "name": description.name,
+            "nameLiteral": key,
+            "swiftName": SwiftNames.code(fetched.name),
+            "isRenamed": fetched.name != description.name,
+            "type": "[\(fetched.destination)]",
+            "get": "try fetchedObjects(\(key)).compactMap { $0 as? \(fetched.destination) }",
+            "destination": description.fetchRequest.entityName,
+            "destinationClass": fetched.destination,
+            "isOptional": description.isOptional,
+            "userInfo": description.userInfo,
+            "notes": fetched.notes.map(SwiftLiteral.comment),
+            "undeclared": ClassPlan.Fetched.undeclared,
+        ]
+        context["predicate"] = description.fetchRequest.predicateFormat
         return context
     }
 

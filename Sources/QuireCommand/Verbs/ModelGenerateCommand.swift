@@ -11,9 +11,10 @@ struct ModelGenerateCommand: AsyncParsableCommand {
             MODEL is an .xcdatamodeld folder, of which the current version is taken, one version, \
             or a document or store that carries its model.
 
-            A file is overwritten if this command wrote it, and left alone if it would not change. \
-            Either all files are written or none is. What the classes cannot say as the model does is \
-            a comment in them and a warning on standard error.
+            Every entity gets a class, whatever the model lets Xcode generate. A file is overwritten if this \
+            command wrote it and nobody changed it since, and left alone if it would not change; what you add \
+            belongs into extensions in files of yours. Either all files are written or none is. What the \
+            classes cannot say as the model does is a comment in them and a warning on standard error.
 
             EXAMPLES:
               quire model generate Library.xcdatamodeld Sources/Library
@@ -49,7 +50,7 @@ struct ModelGenerateCommand: AsyncParsableCommand {
         help: ArgumentHelp("Write all classes into one file of this name.", valueName: "NAME"))
     var oneFile: String?
 
-    @Flag(help: "Overwrite also files that were not generated.")
+    @Flag(help: "Overwrite also files that were not generated, or changed since.")
     var force = false
 
     @Flag(help: "Print JSON.")

@@ -27,6 +27,7 @@ import Testing
             switch member {
             case .attribute(let attribute): attribute.name
             case .relationship(let relationship): relationship.name
+            case .fetched(let fetched): "\(fetched.name) of \(fetched.destination)"
             case .skipped(let name, let reason): "\(name): \(reason)"
             }
         }
@@ -148,15 +149,54 @@ import Testing
         #expect(plan.warnings == [])
     }
 
-    @Test func fetchedPropertyIsLeftOut() {
-        let fetched = FetchedPropertyDescription(
-            name: "recent", fetchRequest: FetchRequestTemplate(name: "r", entityName: "Book"))
-        let plan = plan(entity("Book", class: nil, .fetched(fetched)))
-        #expect(plan.classes.map(names) == [["recent: it is a fetched property"]])
-        #expect(plan.warnings == ["Book.recent is left out: it is a fetched property."])
+    @Test func fetchedPropertyIsThereIfItsEntityIs() {
+        func fetched(_ name: String, _ entity: String) -> PropertyDescription {
+            .fetched(
+                FetchedPropertyDescription(
+                    name: name, fetchRequest: FetchRequestTemplate(name: "r", entityName: entity)))
+        }
+        let plan = plan(
+            entity(
+                "Book", class: "Work", fetched("recent", "Book"), fetched("lost", "None"),
+                fetched("empty", "")))
+        let lost = "the entity None, of which it fetches, does not exist"
+        #expect(
+            plan.classes.map(names) == [
+                ["recent of Work", "lost: \(lost)", "empty: it fetches of no entity"]
+            ])
+        #expect(plan.warnings.first == "Book.lost is left out: \(lost).")
+        #expect(
+            plan.warningsOfMacros == [
+                "Book.recent is read by key: macros know no fetched properties."
+            ])
+    }
+
+    /// A model may say that Xcode shall generate nothing: whoever gives this command wants classes.
+    @Test(arguments: [nil, "class", "category"])
+    func everyEntityGetsAClassWhateverXcodeShallGenerate(_ codeGeneration: String?) {
+        var book = entity("Book", class: "Book", FixtureModels.attribute("title", .string))
+        book.codeGenerationType = codeGeneration
+        #expect(plan(book).classes.map(names) == [["title"]])
     }
 
     // MARK: - Literals
+
+    @Test(
+        arguments: [
+            (.integer(32767), .integer16, "32767"), (.integer(32768), .integer16, nil),
+            (.integer(1), .string, nil), (.string("a"), .integer64, nil),
+            (.integer(1), .boolean, nil), (.double(.nan), .float, "Float.nan"),
+            (.double(1e300), .float, "Float.infinity"), (.null, .string, nil),
+            (
+                .decimal(Decimal(string: "-0.5") ?? 0), .decimal,
+                "Decimal(sign: .minus, exponent: -1, significand: 5)"
+            ),
+        ] as [(AttributeValue, AttributeType, String?)])
+    func valuesAreCodeOfTheirType(
+        _ value: AttributeValue, _ type: AttributeType, _ expected: String?
+    ) {
+        #expect(AttributeCode.literal(value, type) == expected)
+    }
 
     @Test(arguments: [
         ("a\"b\\c\n", #""a\"b\\c\n""#), ("\u{202E}x\u{0}", #""\u{202E}x\0""#), ("é🎉", "\"é🎉\""),

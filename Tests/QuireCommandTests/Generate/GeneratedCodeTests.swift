@@ -54,6 +54,10 @@ import Testing
             FixtureModels.toOne("self", "Everything", "self"),
             FixtureModels.toOne("object", "Sub", nil), FixtureModels.toMany("objects", "Sub", nil),
             FixtureModels.toMany("add", "Sub", nil) { $0.isOrdered = true },
+            .fetched(
+                FetchedPropertyDescription(
+                    name: "switch", fetchRequest: FetchRequestTemplate(name: "r", entityName: "Sub")
+                )),
         ]
         var sub = EntityDescription(name: "Sub")
         sub.superentityName = "Everything"
@@ -61,8 +65,10 @@ import Testing
         sub.properties = [FixtureModels.attribute("description", .string)]
         var data = EntityDescription(name: "Data")
         data.isAbstract = true
+        // Types that the library has in a model and in an object, where code might look first.
+        let others = ["State", "Configuration", "Index", "Element"].map(EntityDescription.init)
         var model = ManagedObjectModel(
-            entities: [everything, sub, data] + FixtureModels.library.entities)
+            entities: [everything, sub, data] + others + FixtureModels.library.entities)
         model.composites = [
             CompositeDescription(
                 name: "Place",
@@ -77,12 +83,15 @@ import Testing
     /// The templates that are tested with everything else.
     static let templates = ClassTemplate.builtIn.map(\.title)
 
+    /// Writes the classes of a model.
+    ///
+    /// - Parameter template: A template's name or folder.
     private static func write(
-        _ model: ManagedObjectModel, template: String, access: Bool, to path: String
+        _ model: ManagedObjectModel, template: String, isPublic: Bool, to path: String
     ) throws {
         let files = try ClassGenerator(
             plan: ClassPlan(model, modelName: "Difficult"),
-            template: ClassTemplate(named: template), isPublic: access, origin: "Test"
+            template: ClassTemplate(named: template), isPublic: isPublic, origin: "Test"
         ).files(inOne: nil)
         for file in files {
             try Data(file.text.utf8).write(to: URL(fileURLWithPath: path + "/" + file.name))
@@ -92,7 +101,34 @@ import Testing
     @Test(arguments: templates, [false, true])
     func difficultModelCompiles(template: String, isPublic: Bool) throws {
         let shell = try CommandShell()
-        try Self.write(Self.difficult, template: template, access: isPublic, to: shell.folder.path)
+        try Self.write(
+            Self.difficult, template: template, isPublic: isPublic, to: shell.folder.path)
+        let result = try shell.run("swiftc -typecheck \(SwiftCompiler.importing) *.swift")
+        #expect(result.code == 0, "\(result.output)")
+    }
+
+    /// The template says more than those that are built in, with a file of its own.
+    @Test func classesOfATemplateOfOnesOwnCompile() throws {
+        let shell = try CommandShell()
+        let exported = try shell.run("quire model templates --export . && mv macros Own")
+        #expect(exported.code == 0, "\(exported.output)")
+        let path = shell.path("Own/Entity.stencil")
+        let text = try String(contentsOfFile: path, encoding: .utf8)
+            .replacing("@Entity", with: "@MainActor @Entity")
+        try Data((text + "\n{% include \"Titled.stencil\" %}\n").utf8)
+            .write(to: URL(fileURLWithPath: path))
+        let addition = """
+            extension {{ entity.class }} {
+                {{ access }}class func title() -> String { {{ entity.name|upperFirst|literal }} }
+            }
+            """
+        try Data(addition.utf8)
+            .write(to: URL(fileURLWithPath: shell.path("Own/Titled.stencil")))
+        try Self.write(
+            FixtureModels.everyType, template: shell.path("Own"), isPublic: false,
+            to: shell.folder.path)
+        let use = "@MainActor func title(_ one: Everything) -> String { type(of: one).title() }"
+        try Data(use.utf8).write(to: URL(fileURLWithPath: shell.path("Use.swift")))
         let result = try shell.run("swiftc -typecheck \(SwiftCompiler.importing) *.swift")
         #expect(result.code == 0, "\(result.output)")
     }
@@ -102,27 +138,50 @@ import Testing
     func classesOfTheFixtureWork(template: String) throws {
         let shell = try CommandShell()
         try Self.write(
-            FixtureModels.library, template: template, access: false, to: shell.folder.path)
+            FixtureModels.library, template: template, isPublic: false, to: shell.folder.path)
         var model = FixtureModels.library
         model.versionIdentifiers = ["1"]
         try model.write(to: shell.path("Library.xcdatamodel"))
-        try Data(Self.program.utf8).write(to: URL(fileURLWithPath: shell.path("main.swift")))
+        let opening = try #require(Self.openings[template])
+        try Data((opening + Self.program).utf8)
+            .write(to: URL(fileURLWithPath: shell.path("main.swift")))
         let linking = try SwiftCompiler.linking(in: shell.folder.path)
         let built = try shell.run(
-            "swiftc \(SwiftCompiler.importing) -module-cache-path cache *.swift \(linking) -o program"
+            "swiftc \(SwiftCompiler.importing) *.swift \(linking) -o program"
         )
         #expect(built.code == 0, "\(built.output)")
         #expect(
             try shell.run("./program").lines == ["Emma 1815 Jane", "Jane 1 true", "[B, A]", "3"])
     }
 
-    private static let program = #"""
+    /// How a store is opened with the classes of a template.
+    private static let openings = [
+        "macros": #"""
+        import Foundation
+        import Quire
+
+        let model = try ManagedObjectModel(contentsOf: "Library.xcdatamodel")
+        // What the classes declare is what the model says.
+        let declared = try ManagedObjectModel(classes: difficultClasses)
+        precondition(declared.entityVersionHashes() == model.entityVersionHashes())
+        var options = SQLiteStoreOptions()
+        options.objectClasses = difficultClasses
+        let store = try SQLiteStore.create(at: "store", model: model, options: options)
+
+        """#,
+        "accessors": #"""
         import Foundation
         import Quire
 
         var model = try ManagedObjectModel(contentsOf: "Library.xcdatamodel")
         model.bindDifficultClasses()
-        let container = PersistentContainer(store: try SQLiteStore.create(at: "store", model: model))
+        let store = try SQLiteStore.create(at: "store", model: model)
+
+        """#,
+    ]
+
+    private static let program = #"""
+        let container = PersistentContainer(store: store)
         let context = container.viewContext
         let author = Author(in: context)
         author.name = "Jane"
