@@ -138,6 +138,11 @@ let package = Package(
             dependencies: ["QuireDocuments", "Quire"],
             path: "Tests/ReadmeExample",
             swiftSettings: settings),
+        .executableTarget(
+            name: "TypedReadmeExample",
+            dependencies: ["QuireMacros", "Quire"],
+            path: "Tests/TypedReadmeExample",
+            swiftSettings: settings),
         .target(name: "QuireTestSupport", dependencies: ["Quire"], swiftSettings: settings),
         .testTarget(
             name: "QuireTests", dependencies: ["Quire", "QuireTestSupport"],
@@ -153,7 +158,7 @@ let package = Package(
             name: "QuireCommandTests",
             dependencies: [
                 "QuireCommand", "QuireDocuments", "Quire", "QuireMacros", "QuireTestSupport",
-                "ReadmeExample",
+                "ReadmeExample", "TypedReadmeExample",
             ],
             exclude: ["Fixtures", "Transcripts"],
             swiftSettings: settings),

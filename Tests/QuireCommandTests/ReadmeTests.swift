@@ -19,14 +19,16 @@ import Testing
         #expect(actual.text == block)
     }
 
-    @Test func codeOfTheReadmeIsTheExample() throws {
-        let example = Checkout.path + "/Tests/ReadmeExample/main.swift"
-        #expect(try blocks("swift").first == String(contentsOfFile: example, encoding: .utf8))
+    @Test(arguments: ["ReadmeExample", "TypedReadmeExample"].enumerated().map { ($0, $1) })
+    func codeOfTheReadmeIsTheExample(index: Int, name: String) throws {
+        let example = Checkout.path + "/Tests/\(name)/main.swift"
+        #expect(try blocks("swift")[index] == String(contentsOfFile: example, encoding: .utf8))
     }
 
-    @Test func codePrintsWhatTheReadmeShows() throws {
-        let result = try CommandShell().run("ReadmeExample")
+    @Test(arguments: ["ReadmeExample", "TypedReadmeExample"].enumerated().map { ($0, $1) })
+    func codePrintsWhatTheReadmeShows(index: Int, name: String) throws {
+        let result = try CommandShell().run(name)
         #expect(result.code == 0)
-        #expect(try blocks("text").first == result.output)
+        #expect(try blocks("text")[index] == result.output)
     }
 }

@@ -91,7 +91,7 @@ import Testing
         }
         set(
             7, 1.5, "x", false, .distantPast, Data([1]), UUID(),
-            try #require(URL(string: "https://example.org")))
+            URL(filePath: "/shelf"))
         set(nil, nil, nil, nil, nil, nil, nil, nil)
     }
 
@@ -146,7 +146,7 @@ import Testing
         #expect(author.note == "mine")
         let stored = try #require(stack.mainContext().fetch(Author.fetchRequest()).first)
         #expect(stored.note == "")
-        #expect(try stored.entity.slot(named: "note").map { stored.string(at: $0) } == .some(nil))
+        #expect(stored.entity.slot(named: "note").map { stored.string(at: $0) } == .some(nil))
         stored.note = "yours"
         #expect(stored.note == "yours")
     }

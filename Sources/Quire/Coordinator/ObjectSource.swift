@@ -26,7 +26,9 @@ protocol ObjectSource: AnyObject, Sendable {
     ) throws -> RelatedObjects
     /// Has the coordinator forget the rows it has kept of some objects; of all for `nil`.
     func forgetRows(of objectIDs: [ManagedObjectID]?)
-    func reserveObjectIDs(for entity: EntityLayout, count: Int) throws -> [ManagedObjectID]
+    func reserveObjectIDs(
+        for entity: EntityLayout, count: Int, durably: Bool
+    ) throws -> [ManagedObjectID]
     /// The permanent identifier of an object that this source, or one above it, knows by a temporary one.
     func permanentID(for temporary: ManagedObjectID) -> ManagedObjectID?
     func save(_ changes: ChangeSet) throws

@@ -76,8 +76,10 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource {
         return related
     }
 
-    func reserveObjectIDs(for entity: EntityLayout, count: Int) throws -> [ManagedObjectID] {
-        try store.reserveObjectIDs(for: entity, count: count)
+    func reserveObjectIDs(
+        for entity: EntityLayout, count: Int, durably: Bool
+    ) throws -> [ManagedObjectID] {
+        try store.reserveObjectIDs(for: entity, count: count, durably: durably)
     }
 
     // MARK: Rows of faults

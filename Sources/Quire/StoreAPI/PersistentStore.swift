@@ -62,9 +62,16 @@ public protocol PersistentStore: AnyObject, Sendable {
     /// saved since the save before it.
     var foreignSaveCount: Int { get }
 
-    /// Sets aside identifiers for new objects. They are never given out twice by this store; a save that uses
-    /// them makes that durable.
-    func reserveObjectIDs(for entity: EntityLayout, count: Int) throws -> [ManagedObjectID]
+    /// Sets aside identifiers for new objects. They are never given out twice by this store.
+    ///
+    /// - Parameters:
+    ///   - entity: The entity of the objects.
+    ///   - count: How many.
+    ///   - durably: Whether other processes learn of it now, with a transaction of its own. Otherwise they do by the
+    ///     save that uses the identifiers, which fails with ``TakenIdentifiers`` if another was faster.
+    func reserveObjectIDs(
+        for entity: EntityLayout, count: Int, durably: Bool
+    ) throws -> [ManagedObjectID]
 
     /// Writes a change set, all of it or nothing. When it returns, the changes survive power loss.
     ///

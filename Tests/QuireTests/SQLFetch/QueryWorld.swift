@@ -94,7 +94,7 @@ struct QueryWorld {
     ) throws {
         let entity = try store.layout.requireEntity(named: name)
         let root = store.layout.entity(number: entity.rootNumber).name
-        for id in try store.reserveObjectIDs(for: entity, count: count) {
+        for id in try store.reserveObjectIDs(for: entity, count: count, durably: false) {
             let subject = TestSubject(id, entity, [:])
             for slot in entity.slots {
                 guard let attribute = slot.attribute else { continue }

@@ -24,7 +24,7 @@ struct SQLiteCorpusEditor {
 
     mutating func insertRows() throws {
         for entity in layout.entities where !entity.isAbstract {
-            let ids = try store.reserveObjectIDs(for: entity, count: 2)
+            let ids = try store.reserveObjectIDs(for: entity, count: 2, durably: false)
             new[entity.number] = ids
             greatestKeys[layout.entity(number: entity.rootNumber).name] = "\(ids[1].primaryKey)"
         }

@@ -127,7 +127,7 @@ import Testing
                     }
                 }
                 let id = try store.reserveObjectIDs(
-                    for: store.layout.requireEntity(named: "Room"), count: 1)[0]
+                    for: store.layout.requireEntity(named: "Room"), count: 1, durably: false)[0]
                 var changes = ChangeSet()
                 let entity = try store.layout.requireEntity(named: "Room")
                 changes.inserted = [
@@ -231,7 +231,7 @@ import Testing
         let mine = try test.reserve("Room", 2)
         let other = try SQLiteStore.open(at: test.path)
         let theirs = try other.reserveObjectIDs(
-            for: other.layout.requireEntity(named: "Room"), count: 1)
+            for: other.layout.requireEntity(named: "Room"), count: 1, durably: false)
         var changes = ChangeSet()
         changes.inserted = [try test.insertion(theirs[0], ["name": "theirs"])]
         try other.save(changes)

@@ -131,7 +131,7 @@ final class SQLiteTestStore {
     func entity(_ name: String) throws -> EntityLayout { try layout.requireEntity(named: name) }
 
     func reserve(_ name: String, _ count: Int = 1) throws -> [ManagedObjectID] {
-        try store.reserveObjectIDs(for: entity(name), count: count)
+        try store.reserveObjectIDs(for: entity(name), count: count, durably: false)
     }
 
     func insertion(

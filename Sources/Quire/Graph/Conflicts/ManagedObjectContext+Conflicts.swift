@@ -10,36 +10,33 @@ extension ManagedObjectContext {
     /// Hands the changes to the source, as often as the merge policy resolves what stands against it.
     func saveResolvingConflicts(_ inserted: [ManagedObject]) throws {
         var tries = 1
-        var insertedCount = inserted.count
+        var inserted = inserted
+        var given = GivenIDs(lastLog: undoIdentifiers.lastLog)
         do {
+            try givePermanentIDs(to: inserted, &given)
             while true {
                 do {
-                    let changes = collectChanges(insertedCount: insertedCount)
+                    let changes = collectChanges(insertedCount: inserted.count)
                     if !changes.isEmpty { try source.save(changes) }
-                    break
+                    return
                 } catch let error as QuireError where tries < Self.greatestTryCount {
                     tries += 1
-                    try resolve(error)
+                    switch error.underlying {
+                    case is TakenIdentifiers:
+                        takeBack(given)
+                        given = GivenIDs(lastLog: undoIdentifiers.lastLog)
+                    case let found as SaveConflicts: try resolve(found)
+                    default: throw error
+                    }
                 }
-                guard hasChanges else { break }
+                guard hasChanges else { return }
                 try validatePendingChanges()
-                let inserted = insertedObjects
-                insertedCount = inserted.count
-                try assignPermanentIDs(to: inserted)
+                inserted = insertedObjects
+                try givePermanentIDs(to: inserted, &given)
             }
         } catch {
-            // The identifiers may be seen from now on.
-            for object in insertedObjects { sharedIDs.insert(object.objectID.bits) }
+            takeBack(given)
             throw (error as? QuireError).map(describe) ?? error
-        }
-        sharedIDs = []
-    }
-
-    private func resolve(_ error: QuireError) throws {
-        switch error.underlying {
-        case let taken as TakenIdentifiers: replaceTakenIDs(taken)
-        case let found as SaveConflicts: try resolve(found)
-        default: throw error
         }
     }
 
@@ -195,28 +192,47 @@ extension ManagedObjectContext {
 
     // MARK: - Identifiers
 
-    /// Gives new objects whose identifiers another process has used for its own the next ones, unless anybody may
-    /// know them. What is left in conflict the next try finds out.
-    private func replaceTakenIDs(_ taken: TakenIdentifiers) {
-        guard !isParent else { return }
+    /// The permanent identifiers that a save has given, for the case that it fails: another process may use them then.
+    private struct GivenIDs {
+        var objects: [(object: ManagedObject, temporary: ManagedObjectID)] = []
+        /// The last log for undo that cannot know any of them.
+        let lastLog: UInt64
+    }
+
+    private func givePermanentIDs(to inserted: [ManagedObject], _ given: inout GivenIDs) throws {
+        // What a parent saves later, or children may see, has its identifier for good before the save is through.
+        let isDurable = parent != nil || isParent
+        let known = given.objects.count
+        if !isDurable {
+            for object in inserted where object.objectID.isTemporary {
+                given.objects.append((object, object.objectID))
+            }
+        }
+        do {
+            try assignPermanentIDs(to: inserted, durably: isDurable)
+        } catch {
+            given.objects.removeSubrange(known...)
+            throw error
+        }
+    }
+
+    private func takeBack(_ given: GivenIDs) {
         var temporary: [UInt64: ManagedObjectID] = [:]
-        for object in insertedObjects
-        where object.entity.rootNumber == taken.rootNumber
-            && object.objectID.primaryKey <= taken.greatest
-            && !sharedIDs.contains(object.objectID.bits)
-        {
-            let id = newTemporaryID(of: object.entity)
+        for (object, id) in given.objects where object.context === self {
             temporary[object.objectID.bits] = id
             identityMap.remove(object.objectID.bits, object)
             identityMap.insert(object, for: id.bits)
             object.objectID = id
         }
         if temporary.isEmpty { return }
+        hasTemporaryIDs = true
         for object in tracked {
             object.edits?.replaceEveryID(in: object.entity.identifierSlots) {
                 temporary[$0.bits] ?? $0
             }
         }
-        undoIdentifiers.replace(temporary)
+        undoIdentifiers.remove(temporary.values)
+        // Resolving conflicts may have been logged.
+        if undoIdentifiers.lastLog != given.lastLog { undoManager?.removeAllActions() }
     }
 }

@@ -23,7 +23,7 @@ struct UndoIdentifiers {
     private var permanent: [UInt64: ManagedObjectID] = [:]
     private var saves: [(before: UInt64, temporary: ContiguousArray<UInt64>)] = []
     private var logs: Set<UInt64> = []
-    private var lastLog: UInt64 = 0
+    private(set) var lastLog: UInt64 = 0
 
     /// The number of identifiers kept.
     var count: Int { permanent.count }
@@ -56,11 +56,9 @@ struct UndoIdentifiers {
             (hasUnfinishedLog ? lastLog + 1 : lastLog, ContiguousArray(new.map(\.temporary))))
     }
 
-    /// Follows identifiers that were taken back after they had been given.
-    mutating func replace(_ replacements: [UInt64: ManagedObjectID]) {
-        for (temporary, id) in permanent {
-            if let new = replacements[id.bits] { permanent[temporary] = new }
-        }
+    /// Forgets the permanent identifiers of objects that have their temporary ones again.
+    mutating func remove(_ temporary: some Sequence<ManagedObjectID>) {
+        for id in temporary { permanent[id.bits] = nil }
     }
 
     mutating func removeAll() {

@@ -229,8 +229,10 @@ extension ConfinedContext: ObjectSource {
         try performForChild { try $0.relatedRows(of: objectID, through: relationship) }
     }
 
-    func reserveObjectIDs(for entity: EntityLayout, count: Int) throws -> [ManagedObjectID] {
-        try coordinator.reserveObjectIDs(for: entity, count: count)
+    func reserveObjectIDs(
+        for entity: EntityLayout, count: Int, durably: Bool
+    ) throws -> [ManagedObjectID] {
+        try coordinator.reserveObjectIDs(for: entity, count: count, durably: durably)
     }
 
     func permanentID(for temporary: ManagedObjectID) -> ManagedObjectID? {

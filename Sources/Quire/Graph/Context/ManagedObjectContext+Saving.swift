@@ -3,8 +3,7 @@ internal import OrderedCollections
 extension ManagedObjectContext {
     /// Saves unsaved changes to the parent context, or to the store if there is none.
     ///
-    /// Either every change is saved or none is. If anything fails the context keeps its changes; new objects
-    /// may have permanent identifiers by then.
+    /// Either every change is saved or none is. If anything fails the context keeps its changes.
     ///
     /// If others have saved the same objects since they were read here, or values that must be unique are not, the
     /// ``mergePolicy`` decides. One that resolves conflicts changes objects of this context, and stays done if the
@@ -30,7 +29,6 @@ extension ManagedObjectContext {
         try callWillSave()
         try validatePendingChanges()
         let inserted = insertedObjects
-        try assignPermanentIDs(to: inserted)
         try saveResolvingConflicts(inserted)
         let saved = hasSaveListeners ? pendingObjectIDChanges : nil
         let told = objectsToTellOfSave()
@@ -39,16 +37,16 @@ extension ManagedObjectContext {
         for object in told { object.didSave() }
     }
 
-    /// Gives new objects their permanent identifiers before they are saved.
+    /// Gives new objects their permanent identifiers before they are saved. The store sets them aside, durably: no
+    /// other process gives them to its objects.
     ///
-    /// - Throws: ``QuireError`` with code `storeUnavailable`.
+    /// - Throws: ``QuireError`` with code `readOnly`, `outOfSpace` or `storeUnavailable`.
     public func obtainPermanentIDs(for objects: [ManagedObject]) throws {
         checkQueue()
-        try assignPermanentIDs(to: objects)
-        for object in objects where object.isInserted { sharedIDs.insert(object.objectID.bits) }
+        try assignPermanentIDs(to: objects, durably: true)
     }
 
-    func assignPermanentIDs(to objects: [ManagedObject]) throws {
+    func assignPermanentIDs(to objects: [ManagedObject], durably: Bool) throws {
         var groups: [(entity: EntityLayout, objects: [ManagedObject])] = []
         for object in objects where object.objectID.isTemporary && object.context === self {
             // Most often the last group's entity again: programs insert objects kind by kind, or a few kinds.
@@ -61,7 +59,8 @@ extension ManagedObjectContext {
         if groups.isEmpty { return }
         // All identifiers are at hand before any object changes.
         let reserved = try groups.map {
-            try source.reserveObjectIDs(for: $0.entity, count: $0.objects.count)
+            try source.reserveObjectIDs(
+                for: $0.entity, count: $0.objects.count, durably: durably)
         }
         var replaced: ContiguousArray<(temporary: UInt64, permanent: ManagedObjectID)> = []
         replaced.reserveCapacity(objects.count)

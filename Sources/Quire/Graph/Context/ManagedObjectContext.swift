@@ -138,8 +138,6 @@ public final class ManagedObjectContext {
     /// Whether the present user event is logged for undo.
     private var eventIsLogged = false
     var hasUnfinishedLog: Bool { !eventLog.isEmpty }
-    /// The permanent identifiers of new objects that somebody may know before they are saved.
-    var sharedIDs: Set<UInt64> = []
     /// What the next save records beside the objects.
     var pendingRecords: [String: String?] = [:]
     private static let temporarySerial = Atomic<UInt64>(0)

@@ -30,11 +30,11 @@ struct SQLiteSave {
             try writeDigests(files, removed: rows.droppedFiles)
             try writeGreatestPrimaryKeys(greatest)
             try connection.execute("COMMIT")
-            store.didRecordPrimaryKeys(greatest.mapValues(\.recorded))
+            store.didRecordPrimaryKeys(greatest)
             writer.unreferencedFiles.formUnion(rows.droppedFiles)
         } catch {
             let error = describe(error, object: rows.currentObject)
-            undo(after: error.failure)
+            Self.undo(after: error.failure, store: store, writer: writer)
             // If nobody knows whether the transaction is on disk, it may refer to them after all.
             if writer.poison == nil { files.remove() }
             throw error.error
@@ -61,11 +61,12 @@ struct SQLiteSave {
         return (described, failure)
     }
 
-    private func undo(after failure: SQLiteFailure?) {
+    /// Ends a transaction that failed.
+    static func undo(after failure: SQLiteFailure?, store: SQLiteStore, writer: SQLiteWriter) {
         var failure = failure
-        if connection.isInTransaction {
+        if writer.connection.isInTransaction {
             do {
-                try connection.execute("ROLLBACK")
+                try writer.connection.execute("ROLLBACK")
             } catch let other as SQLiteFailure {
                 failure = other
                 writer.poison = other.error(path: store.storePath)
@@ -87,53 +88,37 @@ struct SQLiteSave {
 
     // MARK: - Primary keys
 
-    /// The greatest key of a hierarchy that the save inserts, and what the store is to record.
-    private struct KeyRange {
-        var least: Int64
-        var greatest: Int64
-        var recorded: Int64
-
-        mutating func include(_ key: Int64) {
-            least = min(least, key)
-            greatest = max(greatest, key)
-        }
-    }
-
-    private func checkPrimaryKeys() throws -> [Int: KeyRange] {
-        var ranges: [Int: KeyRange] = [:]
-        var current: (entity: Int, root: Int, range: KeyRange)?
+    /// What the store is to record as the greatest keys, by the numbers of root entities.
+    private func checkPrimaryKeys() throws -> [Int: Int64] {
+        var greatest: [Int: Int64] = [:]
+        var current: (entity: Int, root: Int, greatest: Int64)?
         changes.inserted.forEachInPlace { change in
             let entity = change.pointee.objectID.entityNumber
             let key = change.pointee.objectID.primaryKey
-            if current?.entity == entity {
-                current?.range.include(key)
-            } else {
-                if let current { ranges[current.root] = current.range }
-                let root = store.layout.entity(number: entity).rootNumber
-                var range = ranges[root] ?? KeyRange(least: key, greatest: key, recorded: key)
-                range.include(key)
-                current = (entity, root, range)
+            if let (known, root, last) = current {
+                if known == entity {
+                    if key > last { current?.greatest = key }
+                    return
+                }
+                greatest[root] = last
             }
+            let root = store.layout.entity(number: entity).rootNumber
+            current = (entity, root, max(greatest[root] ?? 0, key))
         }
-        if let current { ranges[current.root] = current.range }
-        for (root, range) in ranges {
-            let recorded =
-                try connection.integer(
-                    "SELECT Z_MAX FROM Z_PRIMARYKEY WHERE Z_ENT = ?",
-                    Int64(store.schema.entity(number: root).storeNumber)) ?? 0
-            try store.checkPrimaryKeys(root: root, recorded: recorded, least: range.least)
-            ranges[root]?.recorded = max(recorded, range.greatest)
+        if let current { greatest[current.root] = current.greatest }
+        for (root, key) in greatest {
+            let recorded = try connection.greatestPrimaryKey(
+                of: store.schema.entity(number: root).storeNumber)
+            try store.checkPrimaryKeys(root: root, recorded: recorded, changes.inserted)
+            greatest[root] = max(recorded, key)
         }
-        return ranges
+        return greatest
     }
 
-    private func writeGreatestPrimaryKeys(_ ranges: [Int: KeyRange]) throws {
-        for (root, range) in ranges {
-            try connection.withStatement("UPDATE Z_PRIMARYKEY SET Z_MAX = ? WHERE Z_ENT = ?") {
-                try $0.bind(range.recorded, at: 1)
-                try $0.bind(Int64(store.schema.entity(number: root).storeNumber), at: 2)
-                try $0.run()
-            }
+    private func writeGreatestPrimaryKeys(_ greatest: [Int: Int64]) throws {
+        for (root, key) in greatest {
+            try connection.recordGreatestPrimaryKey(
+                key, of: store.schema.entity(number: root).storeNumber)
         }
     }
 

@@ -145,33 +145,67 @@ public final class SQLiteStore: PersistentStore {
 
     // MARK: - Saving
 
-    /// Sets aside identifiers for new objects. A save that uses them makes that durable.
+    /// Sets aside identifiers for new objects.
+    ///
+    /// - Complexity: O(`count`). Where it is to be durable there is a transaction, once for as many identifiers as have
+    ///   been set aside so before.
+    /// - Throws: ``QuireError`` with code `readOnly`, `outOfSpace` or `storeUnavailable`.
     public func reserveObjectIDs(
-        for entity: EntityLayout, count: Int
+        for entity: EntityLayout, count: Int, durably: Bool
     ) throws -> [ManagedObjectID] {
         if isReadOnly { throw readOnlyError() }
+        if count == 0 { return [] }
+        let root = entity.rootNumber
         // Read outside the lock, which a save takes while it holds the connection.
-        let isKnown = primaryKeys.withLock { $0.isKnown(root: entity.rootNumber) }
-        let greatest = isKnown ? 0 : try greatestPrimaryKey(of: entity)
-        let keys = try primaryKeys.withLock {
-            try $0.reserve(root: entity.rootNumber, count: count, greatest: greatest)
+        if !primaryKeys.withLock({ $0.isKnown(root: root) }) {
+            let greatest = try read { try greatestPrimaryKey(root: root, $0) }
+            primaryKeys.withLock { $0.learn(greatest, root: root) }
         }
-        return (keys.map(Array.init) ?? []).map {
+        let keys =
+            durably
+            ? try durablePrimaryKeys(root: root, count: count)
+            : try primaryKeys.withLock { try $0.reserve(root: root, count: count) }
+        return keys.map {
             ManagedObjectID(entityNumber: entity.number, primaryKey: $0, store: identity)
         }
     }
 
-    /// The greatest key that an object of a hierarchy has had.
-    private func greatestPrimaryKey(of entity: EntityLayout) throws -> Int64 {
-        let root = schema.entity(number: entity.rootNumber)
-        return try read { connection in
-            // Some stores' books are behind their tables.
-            let recorded = try connection.integer(
-                "SELECT Z_MAX FROM Z_PRIMARYKEY WHERE Z_ENT = ?", Int64(root.storeNumber))
-            let used = try connection.integer(
-                "SELECT max(Z_PK) FROM \(SQLName.quoted(root.tableName))")
-            return max(recorded ?? 0, used ?? 0, 0)
+    private func durablePrimaryKeys(root: Int, count: Int) throws -> ClosedRange<Int64> {
+        if let keys = primaryKeys.withLock({ $0.reserveRecorded(root: root, count: count) }) {
+            return keys
         }
+        return try write { writer in
+            if !writer.isJournalReady { try prepareJournal(writer) }
+            let connection = writer.connection
+            try connection.execute("BEGIN IMMEDIATE")
+            do {
+                let found = try greatestPrimaryKey(root: root, connection)
+                let greatest = try primaryKeys.withLock {
+                    $0.note(found, root: root)
+                    return try $0.greatestToRecord(root: root, count: count)
+                }
+                try connection.recordGreatestPrimaryKey(
+                    greatest, of: schema.entity(number: root).storeNumber)
+                try connection.execute("COMMIT")
+                return try primaryKeys.withLock {
+                    $0.didRecordAhead(greatest, root: root)
+                    return try $0.reserve(root: root, count: count)
+                }
+            } catch {
+                SQLiteSave.undo(after: error as? SQLiteFailure, store: self, writer: writer)
+                throw error
+            }
+        }
+    }
+
+    /// The greatest key that an object of a hierarchy has had.
+    private func greatestPrimaryKey(root: Int, _ connection: SQLiteConnection) throws -> Int64 {
+        let root = schema.entity(number: root)
+        // Some stores' books are behind their tables.
+        let recorded = try connection.greatestPrimaryKey(of: root.storeNumber)
+        let used = try connection.integer(
+            "SELECT max(Z_PK) FROM \(SQLName.quoted(root.tableName))")
+        return max(recorded, used ?? 0)
     }
 
     /// Writes a change set in one transaction. When it returns, the changes survive power loss.
@@ -200,11 +234,17 @@ public final class SQLiteStore: PersistentStore {
     }
 
     /// Checks keys that are about to be inserted against what the store has recorded meanwhile.
-    func checkPrimaryKeys(root: Int, recorded: Int64, least: Int64) throws {
+    func checkPrimaryKeys(root: Int, recorded: Int64, _ inserted: [ObjectChange]) throws {
         let taken = primaryKeys.withLock {
-            $0.wereTaken(root: root, recorded: recorded, least: least)
+            $0.note(recorded, root: root)
+            return $0.taken(root: root)
         }
-        if taken {
+        if taken.isEmpty { return }
+        let isTaken = inserted.contains { change in
+            layout.entity(number: change.objectID.entityNumber).rootNumber == root
+                && taken.contains { $0.contains(change.objectID.primaryKey) }
+        }
+        if isTaken {
             throw QuireError(
                 .mergeConflict,
                 "Another process has added objects to “\(storePath)” meanwhile; save again.",

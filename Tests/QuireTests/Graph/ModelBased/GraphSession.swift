@@ -5,9 +5,11 @@ import Testing
 /// Edits a context at random and the reference graph with it, and compares.
 ///
 /// One event is one to three operations. `history` and `future` hold whole graphs: what undo and redo lead to.
-@MainActor
+///
+/// It is used within a closure given to its context's owner, on that context's queue.
 final class GraphSession {
     let model = ReferenceModel.shared
+    let owner: ConfinedContext
     let context: ManagedObjectContext
     /// What the context should hold now.
     var graph: ReferenceGraph
@@ -24,9 +26,10 @@ final class GraphSession {
     private(set) var trace: [String] = []
 
     init(
-        _ context: ManagedObjectContext, _ graph: ReferenceGraph, ids: [Int: ManagedObjectID],
-        last: Int, random: SeededRandom
+        _ owner: ConfinedContext, _ context: ManagedObjectContext, _ graph: ReferenceGraph,
+        ids: [Int: ManagedObjectID], last: Int, random: SeededRandom
     ) {
+        self.owner = owner
         self.context = context
         self.graph = graph
         base = graph

@@ -1,15 +1,23 @@
 import Foundation
 import Quire
 import QuireTestSupport
+import Synchronization
 import Testing
 
 /// Random sequences of operations on contexts, compared after every step with ``ReferenceGraph``.
-@MainActor
 @Suite struct ModelBasedGraphTests {
     /// A store, what it should hold, and sequences of operations on contexts over it, one after the other.
-    @MainActor
     final class World {
+        enum Arrangement: CaseIterable {
+            /// Over the coordinator.
+            case direct
+            /// Over another context, saved to the store by it.
+            case nested
+        }
+
         let stack: TestStack
+        /// Another stack over the same file.
+        let rival: PersistentStoreCoordinator
         var random: SeededRandom
         var stored = ReferenceGraph()
         var ids: [Int: ManagedObjectID] = [:]
@@ -19,42 +27,68 @@ import Testing
 
         init(seed: UInt64) throws {
             stack = try TestStack(ReferenceModel.shared.description)
+            rival = PersistentStoreCoordinator(
+                store: try SQLiteStore.open(
+                    at: stack.path, model: ReferenceModel.shared.description))
             random = SeededRandom(seed: seed)
         }
 
-        func sequence(_ arrangement: ContextArrangement) throws {
-            let session = GraphSession(
-                stack.context(arrangement), stored, ids: ids, last: last,
-                random: SeededRandom(seed: random.next()))
-            for _ in 0..<Int.random(in: 4...14, using: &random) {
+        deinit { try? rival.close() }
+
+        /// Runs one sequence in a new context.
+        func sequence(_ arrangement: Arrangement) throws {
+            let base = PrivateQueueContext(coordinator: stack.coordinator)
+            let owner = arrangement == .direct ? base : PrivateQueueContext(parent: base)
+            owner.performAndWait { context in
+                let session = session(owner, context)
                 do {
-                    try step(session)
-                    try session.compare()
+                    for _ in 0..<Int.random(in: 4...14, using: &random) where session.isClean {
+                        try step(session, arrangement)
+                        try session.compare()
+                    }
+                    if session.isClean {
+                        if Bool.random(using: &random) {
+                            try save(session)
+                        } else {
+                            session.rollback()
+                        }
+                        try session.compare()
+                    }
                 } catch {
                     session.fail("\(error)")
                 }
-                if !session.isClean {
-                    hasFailed = true
-                    return
-                }
+                hasFailed = !session.isClean
+                learn(from: session)
             }
-            if Bool.random(using: &random) { try save(session) } else { session.rollback() }
-            try session.compare()
-            last = session.last
-            ids = session.ids.filter { stored.nodes[$0.key] != nil }
         }
 
-        private func step(_ session: GraphSession) throws {
-            switch Int.random(in: 0..<21, using: &random) {
+        private func session(
+            _ owner: ConfinedContext, _ context: ManagedObjectContext
+        ) -> GraphSession {
+            GraphSession(
+                owner, context, stored, ids: ids.filter { stored.nodes[$0.key] != nil },
+                last: last, random: SeededRandom(seed: random.next()))
+        }
+
+        /// What a session found out of what is stored.
+        private func learn(from session: GraphSession) {
+            last = session.last
+            ids = session.ids
+        }
+
+        private func step(_ session: GraphSession, _ arrangement: Arrangement) throws {
+            switch Int.random(in: 0..<30, using: &random) {
             case 0..<11: try session.edit()
             case 11..<14: session.undo()
             case 14..<16: session.redo()
             case 16, 17: try save(session)
             case 18: session.rollback()
             case 19: try session.deleteDenied()
-            default:
-                // A nested context may have a parent with changes that are kept: only what it saved is there.
-                session.reset()
+            case 20..<22: try session.refresh()
+            case 22..<25: try session.child()
+            case 25..<27: try merge(session, arrangement)
+            case 27..<29 where arrangement == .direct: try conflict(session)
+            default: session.reset()
             }
         }
 
@@ -63,26 +97,54 @@ import Testing
             try session.save()
             try session.context.parent?.performAndWait { try $0.save() }
             stored = session.graph.stored(session.model)
-            let fresh = stack.mainContext()
-            let seen = try session.seen(in: fresh, stored.numbers)
-            if seen != stored.canonical {
-                session.fail("The store differs:\n\(seen.difference(to: stored.canonical))")
+            try PrivateQueueContext(coordinator: stack.coordinator).performAndWait { fresh in
+                let seen = try session.seen(in: fresh, stored.numbers)
+                if seen != stored.canonical {
+                    session.fail(
+                        "The store differs:\n\(seen.difference(to: stored.canonical))")
+                }
+                let count =
+                    try fresh.count(for: FetchRequest("A")) + fresh.count(for: FetchRequest("B"))
+                #expect(count == stored.nodes.count)
             }
-            #expect(
-                try fresh.count(for: FetchRequest("A")) + fresh.count(for: FetchRequest("B"))
-                    == stored.nodes.count)
+        }
+
+        private func merge(_ session: GraphSession, _ arrangement: Arrangement) throws {
+            let other = PrivateQueueContext(coordinator: stack.coordinator)
+            learn(from: session)
+            try other.performAndWait { try session.merge(self.session(other, $0)) }
+            stored = session.graph
+        }
+
+        private static let policies: [(MergePolicy, String)] = [
+            (.error, "error"), (.mergeByPropertyStoreTrump, "store trump"),
+            (.mergeByPropertyObjectTrump, "object trump"), (.overwrite, "overwrite"),
+            (.rollback, "rollback"),
+        ]
+
+        private func conflict(_ session: GraphSession) throws {
+            let other = PrivateQueueContext(coordinator: rival)
+            learn(from: session)
+            let (policy, name) = Self.policies.randomElement(using: &random) ?? (.error, "error")
+            try other.performAndWait { context in
+                let rival = self.session(other, context)
+                let fresh = PrivateQueueContext(coordinator: stack.coordinator)
+                try fresh.performAndWait { fresh in
+                    try session.conflict(with: rival, policy: policy, name: name, store: fresh)
+                }
+            }
+            stored = session.graph
         }
     }
 
     /// Sequences share a store in groups, each of which has a seed of its own.
-    nonisolated static let groups = 40
+    static let groups = 40
 
     @Test(arguments: (0..<groups).map { SeededRandom.baseSeed &+ UInt64($0) })
     func contextsEqualReference(seed: UInt64) throws {
         let world = try World(seed: seed)
-        for index in 0..<25 {
+        for index in 0..<25 where !world.hasFailed {
             try world.sequence(index % 2 == 0 ? .direct : .nested)
-            if world.hasFailed { break }
         }
     }
 }

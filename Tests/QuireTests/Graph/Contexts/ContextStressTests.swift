@@ -1,0 +1,144 @@
+import Dispatch
+import Quire
+import QuireTestSupport
+import Synchronization
+import Testing
+
+/// Many contexts at once. What it finds beside wrong values, it finds under the thread sanitizer: `make test-threads`.
+@Suite struct ContextStressTests {
+    @Test func writersReadersChildrenAndMergesAtOnce() async throws {
+        let stack = try TestStack()
+        let coordinator = stack.coordinator
+        let seed = PrivateQueueContext(coordinator: coordinator)
+        let authors = try await seed.perform { context in
+            let authors = try (0..<4).map { number in
+                let author = try context.insertObject(entityName: "Author")
+                author["name"] = .string("\(number)")
+                return author
+            }
+            try context.save()
+            return authors.map(\.objectID)
+        }
+        let view = await MainActor.run { MainQueueContext(stack.mainContext()) }
+        await view.perform { $0.automaticallyMergesChangesFromParent = true }
+        let parent = PrivateQueueContext(coordinator: coordinator)
+        await parent.perform { $0.automaticallyMergesChangesFromParent = true }
+        let rounds = 12
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            // Writers over the store add books to the same authors.
+            for writer in 0..<2 {
+                group.addTask {
+                    let context = PrivateQueueContext(coordinator: coordinator)
+                    for round in 0..<rounds {
+                        try await context.perform { context in
+                            let book = try context.insertObject(entityName: "Book")
+                            book["title"] = .string("w\(writer) \(round)")
+                            let author = context.object(with: authors[round % authors.count])
+                            book.setObject(author, forKey: "author")
+                            try context.save()
+                        }
+                    }
+                }
+            }
+            // Children of one parent, one level and two levels below it, which follow each other.
+            for child in 0..<3 {
+                group.addTask {
+                    let context =
+                        child == 0
+                        ? PrivateQueueContext(parent: PrivateQueueContext(parent: parent))
+                        : PrivateQueueContext(parent: parent)
+                    await context.perform { $0.automaticallyMergesChangesFromParent = true }
+                    for round in 0..<rounds {
+                        try await context.perform { context in
+                            let book = try context.insertObject(entityName: "Book")
+                            book["title"] = .string("c\(child) \(round)")
+                            let author = context.object(with: authors[round % authors.count])
+                            book.setObject(author, forKey: "author")
+                            _ = author.objects("books").map { $0.string("title") }
+                            try context.save()
+                            try context.parent?.performAndWait { parent in
+                                if parent.parent != nil { try parent.save() }
+                            }
+                        }
+                    }
+                }
+            }
+            // Scratch pads of the main queue's context, on private queues and discarded.
+            group.addTask {
+                for _ in 0..<rounds {
+                    let pad = PrivateQueueContext(parent: view)
+                    try await pad.perform { context in
+                        for book in try context.fetch(FetchRequest("Book")) { book["year"] = 1 }
+                        let book = try context.insertObject(entityName: "Book")
+                        book["title"] = "given up"
+                        _ = try context.count(for: FetchRequest("Book"))
+                    }
+                }
+            }
+            // The main queue reads all along.
+            group.addTask {
+                for _ in 0..<rounds {
+                    try await view.perform { context in
+                        for book in try context.fetch(FetchRequest("Book")) {
+                            #expect(book.string("title") != nil)
+                            #expect(book.object("author") != nil)
+                        }
+                        for author in authors {
+                            for book in context.object(with: author).objects("books") {
+                                _ = book.string("title")
+                            }
+                        }
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        try await parent.perform { try $0.save() }
+        let total = 5 * rounds
+        let fresh = PrivateQueueContext(coordinator: coordinator)
+        let (count, related) = try await fresh.perform { context in
+            (
+                try context.count(for: FetchRequest("Book")),
+                authors.map { context.object(with: $0).objectIDs("books").count }.reduce(0, +)
+            )
+        }
+        #expect(count == total)
+        #expect(related == total)
+        // The main queue has merged all of it by now.
+        await view.perform(schedule: .enqueued) { context in
+            let seen = authors.map { context.object(with: $0).objectIDs("books").count }
+            #expect(seen.reduce(0, +) == total)
+            #expect(!context.hasChanges)
+        }
+    }
+
+    @Test func contextsEndOnAnyQueueWhileWordIsOnItsWay() async throws {
+        let stack = try TestStack()
+        let coordinator = stack.coordinator
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 0..<4 {
+                group.addTask {
+                    for round in 0..<10 {
+                        let context = PrivateQueueContext(coordinator: coordinator)
+                        let child = PrivateQueueContext(parent: context)
+                        let view = await MainActor.run { MainQueueContext(stack.mainContext()) }
+                        for listener in [context, child, view] {
+                            await listener.perform { context in
+                                context.automaticallyMergesChangesFromParent = true
+                            }
+                        }
+                        try await child.perform { context in
+                            let tag = try context.insertObject(entityName: "Tag")
+                            tag["name"] = .string("\(number) \(round)")
+                            try context.save()
+                        }
+                        try await context.perform { try $0.save() }
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        let fresh = PrivateQueueContext(coordinator: coordinator)
+        #expect(try await fresh.perform { try $0.count(for: FetchRequest("Tag")) } == 40)
+    }
+}

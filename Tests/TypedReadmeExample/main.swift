@@ -1,0 +1,35 @@
+import Quire
+import QuireMacros
+
+@Entity final class Author: ManagedObject {
+    @Attribute(.unique) var name: String
+    @Relationship(inverse: \Book.author, deleteRule: .cascade) var books: Set<Book>
+}
+
+@Entity final class Book: ManagedObject {
+    @Attribute(length: 1...200) var title: String
+    @Attribute(default: 1800, minimum: 0, maximum: 3000) var year: Int16
+    @Relationship var author: Author?
+}
+
+let model = try ManagedObjectModel(classes: [Book.self])
+let container = PersistentContainer(
+    store: try SQLiteStore.create(at: "books.sqlite", model: model))
+let context = container.viewContext
+
+let austen = Author(in: context)
+austen.name = "Jane Austen"
+for (title, year) in [("Persuasion", 1817), ("Emma", 1815)] as [(String, Int16)] {
+    let book = Book(in: context)
+    book.title = title
+    book.year = year
+    book.author = austen
+}
+try context.save()
+
+var request = Book.fetchRequest()
+request.sortOrderings = [SortOrdering(\Book.author?.name), SortOrdering(\Book.year)]
+for book in try context.fetch(request) {
+    print(book.author?.name ?? "nobody", book.title, book.year)
+}
+try container.close()
