@@ -203,7 +203,9 @@ import Testing
                 group.addTask {
                     for _ in 0..<10 {
                         var changes = ChangeSet()
-                        changes.inserted = try store.reserveObjectIDs(for: entity, count: 3, durably: false).map {
+                        changes.inserted = try store.reserveObjectIDs(
+                            for: entity, count: 3, durably: false
+                        ).map {
                             ObjectChange(
                                 objectID: $0, entity: entity, version: 0,
                                 values: ContiguousArray(

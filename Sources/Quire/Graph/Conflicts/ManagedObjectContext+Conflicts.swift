@@ -25,7 +25,10 @@ extension ManagedObjectContext {
                     case is TakenIdentifiers:
                         takeBack(given)
                         given = GivenIDs(lastLog: undoIdentifiers.lastLog)
-                    case let found as SaveConflicts: try resolve(found)
+                    case let found as SaveConflicts:
+                        // Nobody else gets these identifiers any more.
+                        given = GivenIDs(lastLog: undoIdentifiers.lastLog)
+                        try resolve(found)
                     default: throw error
                     }
                 }

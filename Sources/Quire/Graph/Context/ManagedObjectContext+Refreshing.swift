@@ -68,6 +68,7 @@ extension ManagedObjectContext {
     }
 
     private func rebase(_ objects: [ManagedObject]) {
+        var rebased: [ManagedObject] = []
         for (_, group) in Dictionary(grouping: objects, by: \.entity.rootNumber) {
             do {
                 let rows = try source.rows(for: group.map(\.objectID))
@@ -80,9 +81,44 @@ extension ManagedObjectContext {
                     guard let position = positions[object.objectID.bits] else { continue }
                     object.rebase(onto: rows[position])
                     object.didChange(by: .refresh)
+                    rebased.append(object)
                 }
             } catch {
                 reportFault(error)
+            }
+        }
+        if rebased.isEmpty { return }
+        undoManager?.disableUndoRegistration()
+        for object in rebased { leaveSavedReferences(of: object) }
+        processPendingChanges()
+        undoManager?.enableUndoRegistration()
+    }
+
+    /// Takes an object out of the relationships of those that its new row leads to, but its unsaved changes do not: that
+    /// it leads elsewhere, or is deleted, goes for both sides.
+    private func leaveSavedReferences(of object: ManagedObject) {
+        let isLive = object.state.contains(.live)
+        for relationship in object.entity.relationships {
+            guard let inverse = layout.inverse(of: relationship) else { continue }
+            if let slot = relationship.slot {
+                guard let saved = object.savedReference(at: slot) else { continue }
+                if isLive {
+                    guard object.edits?.changed.contains(slot) == true,
+                        object.objectID(at: slot) != saved
+                    else { continue }
+                }
+                let other = self.object(with: saved)
+                if other.state.contains(.live) { detach(object, from: other, inverse) }
+            } else if !isLive {
+                do {
+                    let rows = try source.relatedRows(of: object.objectID, through: relationship)
+                    for position in rows.indices {
+                        let other = self.object(with: rows.objectID(at: position))
+                        if other.state.contains(.live) { detach(object, from: other, inverse) }
+                    }
+                } catch {
+                    reportFault(error)
+                }
             }
         }
     }

@@ -3,7 +3,8 @@ internal import OrderedCollections
 extension ManagedObjectContext {
     /// Saves unsaved changes to the parent context, or to the store if there is none.
     ///
-    /// Either every change is saved or none is. If anything fails the context keeps its changes.
+    /// Either every change is saved or none is. If anything fails the context keeps its changes; after a conflict new
+    /// objects may have permanent identifiers.
     ///
     /// If others have saved the same objects since they were read here, or values that must be unique are not, the
     /// ``mergePolicy`` decides. One that resolves conflicts changes objects of this context, and stays done if the

@@ -36,7 +36,33 @@ extension ManagedObjectContext {
             case .insertMember(let object, let toMany, let id, _):
                 repair(object, toMany, id)
             case .removeMember(let object, let toMany, let id): repair(object, toMany, id)
-            case .order, .life: break
+            case .life(let object, _): if object.state.contains(.live) { repair(object) }
+            case .order: break
+            }
+        }
+    }
+
+    /// Has what an object leads to that is there again lead back, and the object not to what does not.
+    private func repair(_ object: ManagedObject) {
+        for relationship in object.entity.relationships {
+            guard let inverse = layout.inverse(of: relationship) else { continue }
+            guard let slot = relationship.slot else {
+                guard let toMany = relationship.toManyIndex else { continue }
+                for id in object.members(of: relationship) { repair(object, toMany, id) }
+                continue
+            }
+            guard let id = object.objectID(at: slot) else { continue }
+            let other = self.object(with: id)
+            if isGoneForGood(id) || !other.state.contains(.live) {
+                object.write(.null, at: slot)
+            } else if let back = inverse.slot {
+                if let present = other.objectID(at: back) {
+                    if present != object.objectID { object.write(.null, at: slot) }
+                } else {
+                    other.write(.objectID(object.objectID), at: back)
+                }
+            } else {
+                insertMember(object.objectID, into: other, inverse)
             }
         }
     }

@@ -90,6 +90,11 @@ struct SQLPrimaryKeys {
         ranges[root] = range
     }
 
+    /// Takes notice of what the store had recorded when somebody looked, perhaps before the last save here.
+    mutating func noteLater(_ recorded: Int64, root: Int) {
+        if let range = ranges[root], recorded > range.recorded { note(recorded, root: root) }
+    }
+
     /// The keys given out here that another process has used, or may have.
     func taken(root: Int) -> [ClosedRange<Int64>] { ranges[root]?.taken ?? [] }
 

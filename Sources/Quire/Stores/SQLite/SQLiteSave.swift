@@ -36,7 +36,12 @@ struct SQLiteSave {
             let error = describe(error, object: rows.currentObject)
             Self.undo(after: error.failure, store: store, writer: writer)
             // If nobody knows whether the transaction is on disk, it may refer to them after all.
-            if writer.poison == nil { files.remove() }
+            if writer.poison == nil {
+                files.remove()
+                if (error.error as? QuireError)?.underlying is SaveConflicts {
+                    try claimPrimaryKeys()
+                }
+            }
             throw error.error
         }
         if changes.inserted.count + changes.updated.count > Self.largeCount {
@@ -87,6 +92,22 @@ struct SQLiteSave {
     }
 
     // MARK: - Primary keys
+
+    /// Records the keys of new objects although they are not saved. While conflicts are resolved objects are read,
+    /// which must not turn out to have the same ones.
+    private func claimPrimaryKeys() throws {
+        if changes.inserted.isEmpty { return }
+        do {
+            try connection.execute("BEGIN IMMEDIATE")
+            let greatest = try checkPrimaryKeys()
+            try writeGreatestPrimaryKeys(greatest)
+            try connection.execute("COMMIT")
+            store.didRecordPrimaryKeys(greatest)
+        } catch {
+            Self.undo(after: error as? SQLiteFailure, store: store, writer: writer)
+            throw error
+        }
+    }
 
     /// What the store is to record as the greatest keys, by the numbers of root entities.
     private func checkPrimaryKeys() throws -> [Int: Int64] {

@@ -157,7 +157,12 @@ public final class SQLiteStore: PersistentStore {
         if count == 0 { return [] }
         let root = entity.rootNumber
         // Read outside the lock, which a save takes while it holds the connection.
-        if !primaryKeys.withLock({ $0.isKnown(root: root) }) {
+        if primaryKeys.withLock({ $0.isKnown(root: root) }) {
+            // What others have used is not given out: objects that were read meanwhile may have it.
+            let number = schema.entity(number: root).storeNumber
+            let recorded = try read { try $0.greatestPrimaryKey(of: number) }
+            primaryKeys.withLock { $0.noteLater(recorded, root: root) }
+        } else {
             let greatest = try read { try greatestPrimaryKey(root: root, $0) }
             primaryKeys.withLock { $0.learn(greatest, root: root) }
         }

@@ -22,6 +22,9 @@ final class GraphSession {
     var random: SeededRandom
     /// The last number given out.
     var last: Int
+    /// Whether it changes to-many relationships without inverse. They are kept in the rows of what they lead to, so that
+    /// contexts which do not know of each other must not both.
+    var changesUnpaired = true
     /// What was done, for a failure's message.
     private(set) var trace: [String] = []
 
@@ -145,6 +148,7 @@ final class GraphSession {
         else { return }
         var candidates = numbers(of: link.destination)
         if link.isToMany && link.back == nil {
+            if !changesUnpaired { return }
             // Core Data's tables keep such a relationship in a column of the destination, so an object can be
             // in one of them only.
             candidates.removeAll { target in

@@ -95,6 +95,10 @@ import Testing
         /// Saves down to the store and reads it with a fresh context.
         private func save(_ session: GraphSession) throws {
             try session.save()
+            try check(session)
+        }
+
+        private func check(_ session: GraphSession) throws {
             try session.context.parent?.performAndWait { try $0.save() }
             stored = session.graph.stored(session.model)
             try PrivateQueueContext(coordinator: stack.coordinator).performAndWait { fresh in
@@ -112,8 +116,8 @@ import Testing
         private func merge(_ session: GraphSession, _ arrangement: Arrangement) throws {
             let other = PrivateQueueContext(coordinator: stack.coordinator)
             learn(from: session)
-            try other.performAndWait { try session.merge(self.session(other, $0)) }
-            stored = session.graph
+            let isSaved = try other.performAndWait { try session.merge(self.session(other, $0)) }
+            if isSaved { try check(session) } else { stored = session.graph }
         }
 
         private static let policies: [(MergePolicy, String)] = [
@@ -127,9 +131,12 @@ import Testing
             learn(from: session)
             let (policy, name) = Self.policies.randomElement(using: &random) ?? (.error, "error")
             try other.performAndWait { context in
+                // What another stack has saved meanwhile, coordinators do not know.
+                context.stalenessInterval = 0
                 let rival = self.session(other, context)
                 let fresh = PrivateQueueContext(coordinator: stack.coordinator)
                 try fresh.performAndWait { fresh in
+                    fresh.stalenessInterval = 0
                     try session.conflict(with: rival, policy: policy, name: name, store: fresh)
                 }
             }
