@@ -8,6 +8,32 @@ import Testing
 
     private func stack() throws -> TestStack { try TestStack(try #require(Self.model)) }
 
+    // MARK: Observation
+
+    @Test func accessorsAreFollowed() throws {
+        let context = try stack().mainContext()
+        context.isObservable = true
+        let book = Book(in: context)
+        let author = Author(in: context)
+        let seen: [Watch] = [
+            Watch { _ = book.label }, Watch { _ = book.genre }, Watch { _ = book.price },
+            Watch { _ = book.isSelected }, Watch { _ = book.author }, Watch { _ = author.books },
+        ]
+        let unseen: [Watch] = [
+            Watch { _ = book.isbn }, Watch { _ = book.chapters }, Watch { _ = author.name },
+        ]
+        book.year = 1815
+        book.genre = .letters
+        book.price = Price(cents: 1)
+        book.isSelected = true
+        book.author = author
+        #expect(seen.filter { !$0.sawChange }.isEmpty)
+        #expect(unseen.filter { !$0.sawNothing }.isEmpty)
+        let chapters = Watch { _ = book.chapters }
+        Chapter(in: context).book = book
+        #expect(chapters.sawChange)
+    }
+
     // MARK: Attributes
 
     @Test func everyTypeIsReadAsItWasWritten() throws {

@@ -10,7 +10,8 @@
 public final class PersistentContainer: Sendable {
     /// The coordinator of the container's store.
     public let persistentStoreCoordinator: PersistentStoreCoordinator
-    /// The context for the main queue. It saves to the store.
+    /// The context for the main queue. It saves to the store, and Swift's Observation follows its objects; see
+    /// ``ManagedObjectContext/isObservable``.
     @MainActor public let viewContext: ManagedObjectContext
 
     /// Makes a container around an open store.
@@ -18,7 +19,11 @@ public final class PersistentContainer: Sendable {
     public init(store: any PersistentStore) {
         persistentStoreCoordinator = PersistentStoreCoordinator(store: store)
         viewContext = .mainQueue(coordinator: persistentStoreCoordinator)
+        viewContext.isObservable = true
     }
+
+    /// What contexts save to the store; see ``PersistentStoreCoordinator/saves``.
+    public var saves: AsyncStream<ObjectIDChanges> { persistentStoreCoordinator.saves }
 
     /// Makes a context on a queue of its own that saves to the store.
     public func newBackgroundContext() -> PrivateQueueContext {

@@ -21,6 +21,7 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource {
     let saveListeners = SaveListeners()
     var storeIdentity: StoreIdentity { store.identity }
     let rowCache: RowCache
+    private let saveBroadcast = Broadcast<ObjectIDChanges>()
 
     /// Coordinates a store, which brings its model.
     ///
@@ -130,5 +131,20 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource {
         } else {
             rowCache.removeAll()
         }
+        if changes.inserted.isEmpty && changes.updated.isEmpty && changes.deleted.isEmpty { return }
+        saveBroadcast.send(
+            ObjectIDChanges(
+                inserted: changes.inserted.map(\.objectID),
+                updated: changes.updated.map(\.objectID),
+                deleted: changes.deleted.map(\.objectID)))
     }
+
+    /// What contexts save to the store: one element for each save that changed objects, after it was
+    /// committed.
+    ///
+    /// Every call gives a sequence of its own, which has all saves from the call on; nothing is dropped, so a
+    /// consumer that falls behind makes it grow. It ends when the coordinator goes, which it does not keep, or
+    /// when the task that waits is cancelled. Saves come in the order they were committed; two that ran at the
+    /// same time in different contexts may come in either order.
+    public var saves: AsyncStream<ObjectIDChanges> { saveBroadcast.stream() }
 }

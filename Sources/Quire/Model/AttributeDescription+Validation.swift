@@ -77,7 +77,7 @@ extension AttributeDescription {
         case .null:
             // The store computes what is derived.
             if isOptional || derivationExpression != nil { return }
-            throw violation("is required, but has no value.", entity: entity)
+            throw violation(.required, "is required, but has no value.", entity: entity)
         case .string(let text):
             guard type == .string else { break }
             if hasTextRules { try validate(text, entity: entity) }
@@ -87,11 +87,13 @@ extension AttributeDescription {
         guard matchesType(value) else { throw wrongType(value, entity: entity) }
         if !minimum.isNull, isLess(value, than: minimum) {
             throw violation(
-                "is \(value.display); the least allowed is \(minimum.display).", entity: entity)
+                .minimum, "is \(value.display); the least allowed is \(minimum.display).", value,
+                entity: entity)
         }
         if !maximum.isNull, isLess(maximum, than: value) {
             throw violation(
-                "is \(value.display); the most allowed is \(maximum.display).", entity: entity)
+                .maximum, "is \(value.display); the most allowed is \(maximum.display).", value,
+                entity: entity)
         }
     }
 
@@ -102,20 +104,24 @@ extension AttributeDescription {
     private func validate(_ text: String, entity: String?) throws {
         if case .integer(let least) = minimum, text.utf16.count < least {
             throw violation(
-                "is too short: its length is \(text.utf16.count), at least \(least) is required.",
-                entity: entity)
+                .minimumLength,
+                "is too short: its length is \(text.utf16.count), at least \(least) is required"
+                    + (text.isEmpty ? "." : "; it is \(AttributeValue.shown(text))."),
+                .string(text), entity: entity)
         }
         if case .integer(let most) = maximum, text.utf16.count > most {
             throw violation(
-                "is too long: its length is \(text.utf16.count), at most \(most) is allowed.",
-                entity: entity)
+                .maximumLength,
+                "is too long: its length is \(text.utf16.count), at most \(most) is allowed; it is "
+                    + "\(AttributeValue.shown(text)).", .string(text), entity: entity)
         }
         if let pattern = regularExpression {
             let expression = try RegularExpressionCache.expression(for: pattern)
             if !expression.matches(text) {
                 throw violation(
+                    .regularExpression,
                     "is \(AttributeValue.shown(text)), which does not match “\(pattern)”.",
-                    entity: entity)
+                    .string(text), entity: entity)
             }
         }
     }
@@ -150,10 +156,14 @@ extension AttributeDescription {
     }
 
     @inline(never)
-    private func violation(_ rule: String, entity: String?) -> QuireError {
+    private func violation(
+        _ rule: QuireError.Rule, _ text: String, _ value: AttributeValue = .null, entity: String?
+    ) -> QuireError {
         QuireError(
-            .validation, "\(title(in: entity)) \(rule)",
-            subject: .init(entity: entity, property: name))
+            .validation, "\(title(in: entity)) \(text)",
+            subject: .init(
+                entity: entity, property: name, rule: rule,
+                value: value.isNull ? nil : value.display))
     }
 
     @inline(never)

@@ -18,6 +18,8 @@ public struct AttributeDescription: Sendable, Hashable {
     public var maximum: AttributeValue = .null
     /// A regular expression that a text must match as a whole.
     public var regularExpression: String?
+    /// Conditions that the value must satisfy besides.
+    public var validationPredicates: [ValidationPredicate] = []
     /// The name of the transformer of a transformable attribute.
     public var valueTransformerName: String?
     /// The Swift or Objective-C class of a transformable attribute's values, for generated code.

@@ -49,7 +49,7 @@ extension EntityLayout {
             hasRules =
                 attribute.map {
                     !$0.isOptional || !$0.minimum.isNull || !$0.maximum.isNull
-                        || $0.regularExpression != nil
+                        || $0.regularExpression != nil || !$0.validationPredicates.isEmpty
                 } ?? false
         }
 

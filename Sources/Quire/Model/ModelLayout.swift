@@ -6,6 +6,8 @@ public final class ModelLayout: Sendable {
     public let entities: [EntityLayout]
     /// Whether any entity's objects are of a class of its own.
     let hasSubclasses: Bool
+    /// Whether any relationship has no inverse.
+    let hasRelationshipsWithoutInverse: Bool
     private let numbers: [String: Int]
     /// The numbers of entities by the classes their descriptions name; 0 for a class of several entities.
     private let classNumbers: [ObjectIdentifier: Int]
@@ -92,6 +94,9 @@ public final class ModelLayout: Sendable {
                     propertyNames: builder.names.sorted()))
         }
         self.entities = entities
+        hasRelationshipsWithoutInverse = entities.contains {
+            $0.relationships.contains { $0.inverseIndex == nil }
+        }
         hasSubclasses = entities.contains { $0.objectClass != nil }
         classNumbers = Dictionary(
             entities.compactMap { entity in

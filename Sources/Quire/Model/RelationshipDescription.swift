@@ -16,7 +16,9 @@ public struct RelationshipDescription: Sendable, Hashable {
     public var name: String
     /// The name of the entity that the relationship leads to.
     public var destinationEntityName: String
-    /// The name of the destination's relationship that leads back.
+    /// The name of the destination's relationship that leads back. A to-many relationship without one is kept, as in
+    /// Core Data's stores, with the objects it leads to: of several owners to which one object is added, the last to be
+    /// saved has it when it is read again.
     public var inverseName: String?
     /// The entity that the model file names as the inverse's, usually the destination.
     public var inverseEntityName: String?

@@ -33,7 +33,9 @@ extension ModelXMLDecoder {
         attribute.renamingIdentifier =
             element.attribute("elementID") ?? element.attribute("renamingIdentifier")
         attribute.versionHashModifier = element.attribute("versionHashModifier")
-        attribute.userInfo = try userInfo(in: element)
+        var userInfo = try userInfo(in: element)
+        attribute.validationPredicates = [ValidationPredicate](takingFrom: &userInfo)
+        attribute.userInfo = userInfo
         attribute.defaultValue = try value("default", of: element, type: type, owner: owner)
         // Those of other types are left over from when the attribute had another one.
         if type.hasRange {

@@ -92,7 +92,9 @@ struct ModelXMLEncoder {
         result.set("elementID", attribute.renamingIdentifier)
         result.set("versionHashModifier", attribute.versionHashModifier)
         result.set("syncable", attribute.isSyncable)
-        result.add(userInfo: attribute.userInfo)
+        result.add(
+            userInfo: attribute.userInfo.merging(
+                attribute.validationPredicates.userInfoEntries, uniquingKeysWith: { $1 }))
         return result
     }
 

@@ -31,17 +31,27 @@ public struct QuireError: Error, Sendable {
         public var file: String?
         /// The line in a text or the column in a format string, from 1.
         public var position: Int?
+        /// The rule that is broken.
+        public var rule: Rule?
+        /// The value that breaks it, as a message shows it.
+        public var value: String?
+        /// The URIs of other objects that are part of it: those that block a deletion.
+        public var relatedObjects: [String]
 
         /// Describes a subject by the parts that are known.
         public init(
             entity: String? = nil, property: String? = nil, object: String? = nil,
-            file: String? = nil, position: Int? = nil
+            file: String? = nil, position: Int? = nil, rule: Rule? = nil, value: String? = nil,
+            relatedObjects: [String] = []
         ) {
             self.entity = entity
             self.property = property
             self.object = object
             self.file = file
             self.position = position
+            self.rule = rule
+            self.value = value
+            self.relatedObjects = relatedObjects
         }
     }
 

@@ -74,7 +74,7 @@ open class ManagedDocument {
     public var hasUnsavedChanges: Bool { openDocument?.hasUnsavedChanges ?? false }
 
     /// The context to edit the document's objects in. It belongs to the main queue; its parent, which saves to the store,
-    /// to a queue of its own.
+    /// to a queue of its own. Swift's Observation follows its objects; see ``ManagedObjectContext/isObservable``.
     ///
     /// - Precondition: The document is open.
     public var managedObjectContext: ManagedObjectContext { requireOpen().context }

@@ -64,6 +64,7 @@ final class OpenDocument {
         coordinator = PersistentStoreCoordinator(store: package.store)
         parent = PrivateQueueContext(coordinator: coordinator)
         context = ManagedObjectContext.mainQueue(parent: parent)
+        context.isObservable = true
         context.changeHandler = { [weak self] in self?.contextDidChange() }
         observe(UndoManager())
     }

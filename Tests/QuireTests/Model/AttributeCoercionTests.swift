@@ -104,7 +104,8 @@ import Testing
             return nil
         } catch let error as QuireError {
             #expect(error.code == .validation)
-            #expect(error.subject == .init(entity: "A", property: "x"))
+            #expect(error.subject.entity == "A" && error.subject.property == "x")
+            #expect(error.subject.rule != nil)
             return error.message
         } catch {
             return "\(error)"
@@ -138,9 +139,11 @@ import Testing
         #expect(failure(code, "ab") == nil)
         #expect(failure(code, "ÉÉÉ") == nil)
         #expect(
-            failure(code, "a") == "“A.x” is too short: its length is 1, at least 2 is required.")
+            failure(code, "a")
+                == "“A.x” is too short: its length is 1, at least 2 is required; it is “a”.")
         #expect(
-            failure(code, "abcd") == "“A.x” is too long: its length is 4, at most 3 is allowed.")
+            failure(code, "abcd")
+                == "“A.x” is too long: its length is 4, at most 3 is allowed; it is “abcd”.")
         #expect(failure(code, "ab1") == "“A.x” is “ab1”, which does not match “[a-z]+|É+”.")
         #expect(failure(code, "ab\n") != nil)
         #expect(failure(Attribute("x", .string).length(atMost: 1), "😀") != nil)

@@ -78,6 +78,7 @@ extension ManagedObjectContext {
     func mergeInPlace(_ decision: ConflictDecision) {
         let object = object(with: decision.objectID)
         guard let row = decision.current, let edits = object.edits else { return }
+        object.announceMerge(decision, onto: row)
         let before = edits.values
         let own = edits.own
         let changed = edits.changed

@@ -7,10 +7,10 @@ extension ManagedObjectContext {
     /// every resolution brings about a new conflict.
     private static let greatestTryCount = 20
 
-    /// Hands the changes to the source, as often as the merge policy resolves what stands against it.
-    func saveResolvingConflicts(_ inserted: [ManagedObject]) throws {
+    /// Hands the changes to the source, as often as the merge policy resolves what stands against it. `inserted` are
+    /// the new objects, afterwards those that are left of them.
+    func saveResolvingConflicts(_ inserted: inout [ManagedObject]) throws {
         var tries = 1
-        var inserted = inserted
         var given = GivenIDs(lastLog: undoIdentifiers.lastLog)
         do {
             try givePermanentIDs(to: inserted, &given)
@@ -32,9 +32,9 @@ extension ManagedObjectContext {
                     default: throw error
                     }
                 }
+                inserted = insertedObjects
                 guard hasChanges else { return }
                 try validatePendingChanges()
-                inserted = insertedObjects
                 try givePermanentIDs(to: inserted, &given)
             }
         } catch {

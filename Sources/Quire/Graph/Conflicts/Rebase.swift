@@ -179,14 +179,19 @@ struct Rebase {
     private func unlink(_ object: ManagedObject) {
         let edits = object.editsForRelationships()
         for slot in object.entity.identifierSlots where object.entity.storages[slot] == .reference {
+            object.announceChange(at: slot, to: .null)
             edits.values[slot] = .null
         }
-        for index in edits.toMany.indices { edits.toMany[index] = ToManyState(members: []) }
+        for index in edits.toMany.indices {
+            if edits.toMany[index].members?.isEmpty != true { object.announceChange(toMany: index) }
+            edits.toMany[index] = ToManyState(members: [])
+        }
     }
 
     /// Lets an object whose row is gone go too, or makes it a new one with its old identifier.
     private func settleMissing(_ decision: ConflictDecision) {
         let object = context.object(with: decision.objectID)
+        object.announceLifeChange()
         guard let values = remembered[decision.objectID] else {
             object.state.subtract([.live, .persisted])
             return

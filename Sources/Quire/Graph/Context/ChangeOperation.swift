@@ -45,6 +45,7 @@ extension ManagedObjectContext {
         // A position means something only among loaded contents.
         if index != nil { _ = object.members(of: relationship) }
         let edits = object.editsForRelationships()
+        object.announceChange(toMany: toMany)
         let recordsStep = object.beginsStep(edits)
         let position = index.map { min($0, edits.toMany[toMany].members?.count ?? $0) }
         guard edits.toMany[toMany].insert(id, at: position, ordered: relationship.isOrdered) else {
@@ -59,14 +60,13 @@ extension ManagedObjectContext {
         _ id: ManagedObjectID, from object: ManagedObject, _ relationship: EntityLayout.Relationship
     ) {
         guard let toMany = relationship.toManyIndex else { return }
-        // Undo has to know the position.
-        if relationship.isOrdered && logsChanges { _ = object.members(of: relationship) }
+        // Undo, and who asks for the values before the event, have to know the position.
         let edits = object.editsForRelationships()
-        let recordsStep = object.beginsStep(edits)
-        if relationship.isOrdered && edits.toMany[toMany].added.contains(id) {
-            // Its place among those added, to which undo brings it back, is known among loaded contents.
+        if relationship.isOrdered && (logsChanges || edits.toMany[toMany].added.contains(id)) {
             _ = object.members(of: relationship)
         }
+        object.announceChange(toMany: toMany)
+        let recordsStep = object.beginsStep(edits)
         guard let (index, _) = edits.toMany[toMany].remove(id, ordered: relationship.isOrdered)
         else {
             return
@@ -90,6 +90,7 @@ extension ManagedObjectContext {
         if object.beginsStep(edits) {
             edits.eventSteps.append(.reordered(toMany: toMany, from: present))
         }
+        object.announceChange(toMany: toMany)
         edits.toMany[toMany].reorder(order)
         if logsChanges { log(.order(object, toMany: toMany, present)) }
         track(object)
@@ -97,11 +98,15 @@ extension ManagedObjectContext {
 
     func setLive(_ isLive: Bool, _ object: ManagedObject) {
         guard object.state.contains(.live) != isLive else { return }
+        object.announceLifeChange()
         if isLive {
             object.state.insert(.live)
             if !object.state.contains(.persisted) { reinsert(object) }
         } else {
             object.state.remove(.live)
+            if !object.state.contains(.persisted) && layout.hasRelationshipsWithoutInverse {
+                deletedUnsaved.append(object)
+            }
         }
         if logsChanges { log(.life(object, isLive: !isLive)) }
         track(object, wasLive: !isLive)

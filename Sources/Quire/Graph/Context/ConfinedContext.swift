@@ -37,6 +37,8 @@ public class ConfinedContext: @unchecked Sendable {
     let marker: QueueMarker
     let coordinator: PersistentStoreCoordinator
     let saveListeners: SaveListeners
+    let changeBroadcast: Broadcast<ObjectIDChanges>
+    let saveBroadcast: Broadcast<ObjectIDChanges>
     fileprivate nonisolated(unsafe) let context: ManagedObjectContext
     private let confinement: Confinement
 
@@ -47,6 +49,8 @@ public class ConfinedContext: @unchecked Sendable {
         self.coordinator = coordinator
         marker = context.queueMarker
         saveListeners = context.saveListeners
+        changeBroadcast = context.changeBroadcast
+        saveBroadcast = context.saveBroadcast
         confinement = Confinement(executor: QueueExecutor(marker: context.queueMarker))
     }
 

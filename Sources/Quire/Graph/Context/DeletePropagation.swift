@@ -48,6 +48,37 @@ extension ManagedObjectContext {
         return object.members(of: relationship).elements
     }
 
+    /// Takes objects that were deleted before they were ever saved out of relationships without inverse, which are not
+    /// told of the deletion: no row must refer to what never had one.
+    func dropReferencesToDeletedUnsaved() {
+        if deletedUnsaved.isEmpty { return }
+        let gone = deletedUnsaved.filter { $0.state.isDisjoint(with: [.live, .persisted]) }
+        deletedUnsaved = []
+        dropUnsavedReferences(to: gone)
+    }
+
+    /// Takes objects out of relationships without inverse that unsaved changes have put them into.
+    func dropUnsavedReferences(to objects: [ManagedObject]) {
+        if objects.isEmpty || !layout.hasRelationshipsWithoutInverse { return }
+        let gone = Set(objects.map(\.objectID))
+        for object in tracked where object.state.contains(.live) {
+            guard let edits = object.edits else { continue }
+            for relationship in object.entity.relationships where relationship.inverseIndex == nil {
+                if let slot = relationship.slot {
+                    if edits.changed.contains(slot), case .objectID(let id) = edits.values[slot],
+                        gone.contains(id)
+                    {
+                        object.write(.null, at: slot)
+                    }
+                } else if let index = relationship.toManyIndex, !edits.toMany.isEmpty {
+                    for id in edits.toMany[index].added where gone.contains(id) {
+                        removeMember(id, from: object, relationship)
+                    }
+                }
+            }
+        }
+    }
+
     /// What keeps a deleted object from being deleted: objects that a deny relationship still leads to.
     func denials(of object: ManagedObject) -> [QuireError] {
         object.entity.relationships.filter { $0.description.deleteRule == .deny }.compactMap {
@@ -64,7 +95,12 @@ extension ManagedObjectContext {
                     + "\(listed)\(more).",
                 subject: .init(
                     entity: object.entity.name, property: relationship.name,
-                    object: object.objectID.uriRepresentation))
+                    object: object.objectID.uriRepresentation, rule: .deny,
+                    value: String(blocking.count),
+                    relatedObjects: blocking.map(\.uriRepresentation)),
+                underlying: DeletionDenial(
+                    objectID: object.objectID, relationship: relationship.name,
+                    blockingObjectIDs: blocking))
         }
     }
 

@@ -1,4 +1,4 @@
-/// What one user event, a merge or a refresh did to the objects of a context.
+/// What one user event, a merge, a refresh or a save did to the objects of a context.
 struct EventChanges {
     var inserted: [ManagedObject] = []
     var updated: [ManagedObject] = []
@@ -7,14 +7,19 @@ struct EventChanges {
     var refreshed: [ManagedObject] = []
     /// Objects that were made faults, their changes lost.
     var invalidated: [ManagedObject] = []
+    /// Whether the context has forgotten all its objects, which are then in `invalidated`.
+    var isReset = false
 
     var isEmpty: Bool {
         inserted.isEmpty && updated.isEmpty && deleted.isEmpty && refreshed.isEmpty
-            && invalidated.isEmpty
+            && invalidated.isEmpty && !isReset
     }
-}
 
-extension ManagedObjectContext {
-    /// Tells those who observe the context what a user event did.
-    func didEndEvent(_ changes: EventChanges) {}
+    /// The same by identifiers.
+    var objectIDs: ObjectIDChanges {
+        ObjectIDChanges(
+            inserted: inserted.map(\.objectID), updated: updated.map(\.objectID),
+            deleted: deleted.map(\.objectID), refreshed: refreshed.map(\.objectID),
+            invalidated: invalidated.map(\.objectID))
+    }
 }

@@ -130,7 +130,7 @@ extension ManagedObjectContext {
         guard let objectClass = entity.objectClass else {
             return ManagedObject(
                 ObjectPlace(
-                    objectID: id, entity: entity, context: self, state: state.union(unguarded)))
+                    objectID: id, entity: entity, context: self, state: state))
         }
         return subclassInstance(objectClass, id, entity, state: state)
     }
@@ -147,7 +147,7 @@ extension ManagedObjectContext {
         return objectClass.init(
             ObjectPlace(
                 objectID: id, entity: entity, context: self,
-                state: state.union(unguarded).union(.hasHooks)))
+                state: state.union(.hasHooks)))
     }
 
     private func makeObject(_ id: ManagedObjectID, _ entity: EntityLayout) -> ManagedObject {

@@ -147,7 +147,13 @@ extension ManagedObjectContext {
     private func delete(_ deletion: ObjectDeletion) {
         let object = object(with: deletion.objectID)
         guard object.state.contains(.live) else { return }
-        if logsChanges { object.realize() }
+        if logsChanges {
+            // Undo brings back all of it, also after a save.
+            object.realize()
+            for relationship in object.entity.relationships where relationship.slot == nil {
+                _ = object.members(of: relationship)
+            }
+        }
         if let version = deletion.version, object.isFault {
             object.version = version
             object.state.insert(.realized)

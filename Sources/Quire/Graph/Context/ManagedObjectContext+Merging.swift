@@ -26,6 +26,7 @@ extension ManagedObjectContext {
             event.deleted.append(object)
         }
         if !event.deleted.isEmpty { tracked.removeAll { !$0.state.contains(.tracked) } }
+        dropUnsavedReferences(to: event.deleted)
         var stale: [ManagedObject] = []
         for id in changes.inserted {
             guard let found = identityMap.find(id.bits) else {
@@ -42,10 +43,11 @@ extension ManagedObjectContext {
         for id in changes.updated + changes.refreshed + changes.invalidated {
             if let object = identityMap.find(id.bits) { stale.append(object) }
         }
-        event.refreshed = refresh(stale)
+        event.refreshed = refresh(stale, readsObserved: true)
         processPendingChanges()
         undoManager?.enableUndoRegistration()
         if !event.isEmpty { didEndEvent(event) }
+        didMerge(changes)
         saveListeners.tell(changes, except: nil)
     }
 
@@ -89,6 +91,7 @@ extension ManagedObjectContext {
         for (_, inverse, other) in unsavedReferences(to: object) {
             detach(object, from: other, inverse)
         }
+        object.announceLifeChange()
         object.edits?.rollBack()
         object.state.subtract([.live, .persisted, .tracked])
     }

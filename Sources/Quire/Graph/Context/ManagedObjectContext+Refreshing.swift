@@ -22,7 +22,7 @@ extension ManagedObjectContext {
         undoNeedsRepair = undoManager != nil
         var event = EventChanges()
         if mergeChanges {
-            if !refresh([object]).isEmpty { event.refreshed = [object] }
+            if !refresh([object], readsObserved: true).isEmpty { event.refreshed = [object] }
             object.realize()
         } else {
             discardChanges(of: object)
@@ -47,8 +47,9 @@ extension ManagedObjectContext {
     }
 
     /// Makes objects without changes faults, and puts what the source has under the changes of the others. Gives
-    /// those of which anything had been read.
-    func refresh(_ objects: [ManagedObject]) -> [ManagedObject] {
+    /// those of which anything had been read. With `readsObserved`, objects that somebody follows are no faults then:
+    /// so they are told of what differs, and of that only.
+    func refresh(_ objects: [ManagedObject], readsObserved: Bool = false) -> [ManagedObject] {
         var refreshed: [ManagedObject] = []
         var changed: [ManagedObject] = []
         for object in objects {
@@ -61,7 +62,12 @@ extension ManagedObjectContext {
             guard object.state.contains(.persisted) else { continue }
             if object.isFault && object.edits == nil { continue }
             refreshed.append(object)
-            if object.hasChanges { changed.append(object) } else { object.turnIntoStaleFault() }
+            let isRead = readsObserved && object.state.contains(.observed) && !object.isFault
+            if isRead || object.hasChanges {
+                changed.append(object)
+            } else {
+                object.turnIntoStaleFault()
+            }
         }
         rebase(changed)
         return refreshed
@@ -77,13 +83,17 @@ extension ManagedObjectContext {
                     positions[rows.identifierBits(at: position)] = position
                 }
                 for object in group {
-                    // A row that is gone is found out by whoever saves or deletes it.
-                    guard let position = positions[object.objectID.bits] else { continue }
+                    guard let position = positions[object.objectID.bits] else {
+                        // A row that is gone is found out by whoever reads, saves or deletes it.
+                        if !object.hasChanges { object.turnIntoStaleFault() }
+                        continue
+                    }
                     object.rebase(onto: rows[position])
                     object.didChange(by: .refresh)
                     rebased.append(object)
                 }
             } catch {
+                for object in group where !object.hasChanges { object.turnIntoStaleFault() }
                 reportFault(error)
             }
         }
@@ -185,6 +195,7 @@ extension ManagedObject {
     final func rebase(onto row: ObjectSnapshot) {
         guard row.entity === entity else { return }
         context?.outdatedRows.note(objectID.bits)
+        announceRefresh(to: row)
         chunk = row.chunk
         rowOffset = UInt32(truncatingIfNeeded: row.offset)
         version = row.version
@@ -204,6 +215,12 @@ extension ManagedObject {
     /// Makes the contents of a to-many relationship a fault; an order of its own is put over what is saved now.
     final func rebaseContents(of relationship: EntityLayout.Relationship, _ toMany: Int) {
         guard let edits, edits.toMany[toMany].members != nil else { return }
+        announceRefresh(toMany: toMany) { rereadContents(of: relationship, toMany, edits) }
+    }
+
+    private final func rereadContents(
+        of relationship: EntityLayout.Relationship, _ toMany: Int, _ edits: ObjectEdits
+    ) {
         guard edits.toMany[toMany].committedOrder != nil else {
             edits.toMany[toMany].members = nil
             return

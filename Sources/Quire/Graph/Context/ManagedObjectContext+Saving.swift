@@ -27,15 +27,18 @@ extension ManagedObjectContext {
             didSave()
             return
         }
+        announceSave()
         try callWillSave()
         try validatePendingChanges()
-        let inserted = insertedObjects
-        try saveResolvingConflicts(inserted)
+        var inserted = insertedObjects
+        try saveResolvingConflicts(&inserted)
+        let changes = changesToSave(inserted: inserted)
         let saved = hasSaveListeners ? pendingObjectIDChanges : nil
         let told = objectsToTellOfSave()
         didSave()
         if let saved { tellSaveListeners(saved) }
         for object in told { object.didSave() }
+        didSave(changes)
     }
 
     /// Gives new objects their permanent identifiers before they are saved. The store sets them aside, durably: no
@@ -156,6 +159,7 @@ extension ManagedObjectContext {
     private func didSave() {
         for object in tracked {
             outdatedRows.note(object.objectID.bits)
+            object.announceStateChange()
             object.state.remove(.tracked)
             if object.state.contains(.live) {
                 if !object.state.contains(.persisted) {

@@ -89,8 +89,6 @@ public final class ManagedObjectContext {
     /// What the identifiers of new objects share.
     let temporaryIdentity: StoreIdentity
     let queueMarker: QueueMarker
-    /// What the states of all objects have in common: whether they check their queue when they are read.
-    let unguarded: ManagedObject.State = QueueMarker.isChecking ? [] : .unguarded
     /// Those who want to know what is saved to this context: its children.
     let saveListeners = SaveListeners()
     /// Set while the context merges what others save by itself.
@@ -125,10 +123,26 @@ public final class ManagedObjectContext {
     /// The objects that the present user event has changed, in the order of their first change.
     @exclusivity(unchecked) private var eventObjects: ContiguousArray<ManagedObject> = []
     private var isEndingEvent = false
+    /// Whether a block that ends the user event is on its way to the queue.
+    private var eventEndIsScheduled = false
+    /// Whether observers are being told that a save begins.
+    var isAnnouncingSave = false
+    /// What becomes of the sequences of changes.
+    let changeBroadcast = Broadcast<ObjectIDChanges>()
+    /// What becomes of the sequences of saves.
+    let saveBroadcast = Broadcast<ObjectIDChanges>()
+    /// What Swift's Observation knows of the objects, from when ``isObservable`` was first true.
+    var observation: ContextObservation?
+    /// What every object of the context has in its state: whether reading it checks the queue, and whether it is
+    /// noted for Swift's Observation.
+    @exclusivity(unchecked) var stateOfObjects: ManagedObject.State =
+        QueueMarker.isChecking ? [] : .unguarded
     /// How many methods of the life cycle run that must not change anything.
     @exclusivity(unchecked) private var awakeningDepth = 0
     /// Objects without changes in which such a method has set something.
     private var awakened: [ManagedObject] = []
+    /// Objects that the present user event has deleted before they were ever saved.
+    var deletedUnsaved: [ManagedObject] = []
     /// The objects that the running deletion has told of it.
     var preparedForDeletion: Set<ObjectIdentifier> = []
     /// The permanent identifiers of objects that a log may know by temporary ones.
@@ -262,16 +276,21 @@ public final class ManagedObjectContext {
 
     private func beginEvent() {
         eventIsLogged = logsChanges
-        guard concurrencyType == .mainQueue, undoManager != nil || changeHandler != nil else {
-            return
-        }
+        // A block on a private queue ends the event itself, unless that is what it is doing.
+        guard concurrencyType == .mainQueue || isEndingEvent, !eventEndIsScheduled else { return }
+        eventEndIsScheduled = true
         let reference = WeakContext(context: self)
-        DispatchQueue.main.async { reference.context?.processPendingChanges() }
+        queueMarker.queue.async { reference.context?.endScheduledEvent() }
+    }
+
+    private func endScheduledEvent() {
+        eventEndIsScheduled = false
+        processPendingChanges()
     }
 
     /// Sends a context to its own queue.
     private struct WeakContext: @unchecked Sendable {
-        // Only dereferenced on the main queue, which is the context's.
+        // Only dereferenced on the context's queue.
         weak var context: ManagedObjectContext?
     }
 
@@ -306,6 +325,9 @@ public final class ManagedObjectContext {
             case (false, false): break
             }
             object.state.subtract([.inEvent, .wasLive])
+            if object.state.contains(.observed) && !object.isUnsaved {
+                object.announceStateChange()
+            }
         }
         eventObjects.removeAll()
         return changes
@@ -328,6 +350,7 @@ public final class ManagedObjectContext {
     }
 
     private func registerPendingChanges() {
+        dropReferencesToDeletedUnsaved()
         guard !eventLog.isEmpty else { return }
         let log = ChangeLog(eventLog, number: undoIdentifiers.addLog(), context: self)
         eventLog = []
@@ -351,22 +374,26 @@ public final class ManagedObjectContext {
     /// New objects.
     public var insertedObjects: [ManagedObject] {
         checkQueue()
-        return tracked.filter(\.isInserted)
+        noteAccessOfChanges()
+        return tracked.filter(\.isNew)
     }
     /// Saved objects with changes.
     public var updatedObjects: [ManagedObject] {
         checkQueue()
-        return tracked.filter(\.isUpdated)
+        noteAccessOfChanges()
+        return tracked.filter(\.isModified)
     }
     /// Saved objects that were deleted.
     public var deletedObjects: [ManagedObject] {
         checkQueue()
-        return tracked.filter(\.isDeleted)
+        noteAccessOfChanges()
+        return tracked.filter(\.isGone)
     }
     /// Whether a save would write anything.
     public var hasChanges: Bool {
         checkQueue()
-        return !pendingRecords.isEmpty || tracked.contains(where: \.hasChanges)
+        noteAccessOfChanges()
+        return !pendingRecords.isEmpty || tracked.contains(where: \.isUnsaved)
     }
 
     /// Makes a new object.
@@ -398,8 +425,7 @@ public final class ManagedObjectContext {
         }
         return ObjectPlace(
             objectID: newTemporaryID(of: entity), entity: entity, context: self,
-            state: unguarded.union(
-                entity.objectClass == nil ? [.live, .realized] : [.live, .realized, .hasHooks]))
+            state: entity.objectClass == nil ? [.live, .realized] : [.live, .realized, .hasHooks])
     }
 
     func newTemporaryID(of entity: EntityLayout) -> ManagedObjectID {
@@ -422,6 +448,7 @@ public final class ManagedObjectContext {
     public func setRecord(_ value: String?, forKey key: String) {
         checkQueue()
         pendingRecords.updateValue(value, forKey: key)
+        observation?.contextDidChange(self)
     }
 
     // MARK: Forgetting
@@ -431,10 +458,18 @@ public final class ManagedObjectContext {
     /// New objects leave the context; deleted ones are back; changed ones have their saved values.
     public func rollback() {
         processPendingChanges()
+        var changes = EventChanges()
         let lost = saveListeners.isEmpty ? nil : pendingObjectIDChanges
         let objects = tracked
         for object in objects {
             outdatedRows.note(object.objectID.bits)
+            object.announceRollback()
+            switch (object.state.contains(.live), object.state.contains(.persisted)) {
+            case (true, false): changes.deleted.append(object)
+            case (false, true): changes.inserted.append(object)
+            case (true, true) where object.isModified: changes.refreshed.append(object)
+            default: break
+            }
             object.state.remove(.tracked)
             if object.state.contains(.persisted) {
                 object.state.insert(.live)
@@ -452,6 +487,7 @@ public final class ManagedObjectContext {
         undoManager?.removeAllActions()
         lastEventIsUndoable = false
         if layout.hasSubclasses { for object in objects { object.didChange(by: .rollback) } }
+        didEndEvent(changes)
         changeHandler?()
         if let lost {
             saveListeners.tell(
@@ -477,12 +513,15 @@ public final class ManagedObjectContext {
         hasTemporaryIDs = false
         pendingRecords = [:]
         undoManager?.removeAllActions()
+        if !objects.isEmpty { didEndEvent(EventChanges(invalidated: objects, isReset: true)) }
     }
 
     private func detach(_ object: ManagedObject) {
         if retainedObjects != nil { retainedObjects?.remove(object) }
         identityMap.remove(object.objectID.bits, object)
-        object.state.subtract([.live, .tracked])
+        object.announceLifeChange()
+        if object.state.contains(.observed) { observation?.forget(object) }
+        object.state.subtract([.live, .tracked, .observable, .observed])
         object.context = nil
     }
 
@@ -491,6 +530,7 @@ public final class ManagedObjectContext {
     func forget(_ object: ManagedObject) {
         identityMap.remove(object.objectID.bits, object)
         if !fetchedPropertyValues.isEmpty { fetchedPropertyValues[object.objectID.bits] = nil }
+        if object.state.contains(.observed) { observation?.forget(object) }
     }
 
     func reportFault(_ error: any Error) {

@@ -73,13 +73,23 @@ extension ManagedObjectContext {
         let id = permanentIDIfAny(for: id)
         let relationship = object.entity.relationships[object.entity.toManyRelationships[toMany]]
         let isThere = object.members(of: relationship).contains(id)
+        let inverse = layout.inverse(of: relationship)
         var belongs = isThere
         if isGoneForGood(id) {
             belongs = false
-        } else if let slot = layout.inverse(of: relationship)?.slot {
+        } else if let slot = inverse?.slot {
             let other = self.object(with: id)
             belongs =
                 other.objectID(at: slot) == object.objectID && other.state.contains(.live)
+        } else if let inverse {
+            let other = self.object(with: id)
+            guard other.state.contains(.live) else { return }
+            let leadsBack = other.members(of: inverse).contains(object.objectID)
+            if isThere && !leadsBack {
+                insertMember(object.objectID, into: other, inverse)
+            } else if leadsBack && !isThere {
+                removeMember(object.objectID, from: other, inverse)
+            }
         }
         if belongs == isThere { return }
         if belongs {

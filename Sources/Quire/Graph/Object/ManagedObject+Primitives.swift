@@ -63,6 +63,7 @@ extension ManagedObject {
         if context.logsChanges {
             context.log(.value(self, slot: slot, value: value(at: slot)))
         }
+        announceChange(at: slot, to: nil)
         let edits = editsForWriting()
         if !state.contains(.inEvent) { edits.beginEvent() }
         context.track(self)

@@ -28,8 +28,8 @@ extension ManagedObject {
     ) throws {
         guard let slot = relationship.slot else { throw wrongKind(relationship) }
         let context = requireContext()
+        try checkMayChange(relationship)
         if let object { try check(object, for: relationship) }
-        context.checkMayChangeGraph()
         context.willChange(self)
         context.setToOne(of: self, relationship, slot: slot, to: object)
     }
@@ -55,7 +55,10 @@ extension ManagedObject {
     final func objects(through relationship: EntityLayout.Relationship) -> [ManagedObject] {
         guard let index = relationship.toManyIndex else { return [] }
         let context = requireContext()
+        noteAccess(.toMany(index))
+        // What somebody follows is kept in the object, so that it can be compared.
         if edits == nil || edits?.toMany.isEmpty == true, !context.prefetches.isEmpty,
+            !state.contains(.observed),
             let members = context.prefetchedMembers(of: self, relationship)
         {
             // What was read ahead and has not changed need not be copied into the object.
@@ -102,18 +105,15 @@ extension ManagedObject {
         at index: Int? = nil
     ) throws {
         guard relationship.isToMany else { throw wrongKind(relationship) }
+        try checkMayChange(relationship)
         try check(object, for: relationship)
         let context = requireContext()
-        context.checkMayChangeGraph()
         context.willChange(self)
         if let index, relationship.isOrdered {
             var order = members(of: relationship)
             order.remove(object.objectID)
             guard index >= 0 && index <= order.count else {
-                throw QuireError(
-                    .invalidValue,
-                    "Position \(index) of “\(relationship.name)” is out of bounds: it has \(order.count) objects.",
-                    subject: .init(entity: entity.name, property: relationship.name))
+                throw outOfBounds(index, relationship, count: order.count)
             }
             context.addToMany(of: self, relationship, object)
             order.insert(object.objectID, at: index)
@@ -130,9 +130,9 @@ extension ManagedObject {
         _ object: ManagedObject, through relationship: EntityLayout.Relationship
     ) throws {
         guard relationship.isToMany else { throw wrongKind(relationship) }
+        try checkMayChange(relationship)
         try check(object, for: relationship)
         let context = requireContext()
-        context.checkMayChangeGraph()
         context.willChange(self)
         context.removeFromMany(of: self, relationship, object)
     }
@@ -145,9 +145,9 @@ extension ManagedObject {
         _ objects: [ManagedObject], through relationship: EntityLayout.Relationship
     ) throws {
         guard relationship.isToMany else { throw wrongKind(relationship) }
+        try checkMayChange(relationship)
         for object in objects { try check(object, for: relationship) }
         let context = requireContext()
-        context.checkMayChangeGraph()
         context.willChange(self)
         let wanted = OrderedSet(objects.map(\.objectID))
         for id in members(of: relationship) where !wanted.contains(id) {
@@ -161,8 +161,8 @@ extension ManagedObject {
 
     /// The contents of a to-many relationship, read if they are a fault.
     final func members(of relationship: EntityLayout.Relationship) -> OrderedSet<ManagedObjectID> {
-        willRead()
         guard let index = relationship.toManyIndex else { return [] }
+        noteAccess(.toMany(index))
         if let members = toManyState(index).members { return members }
         _ = loadMembers(of: relationship, at: index)
         let state = toManyState(index)
@@ -216,7 +216,7 @@ extension ManagedObject {
 
     // MARK: Checks
 
-    private final func relationship(_ key: String, toMany: Bool) -> EntityLayout.Relationship {
+    final func relationship(_ key: String, toMany: Bool) -> EntityLayout.Relationship {
         guard let relationship = entity.relationship(named: key), relationship.isToMany == toMany
         else {
             preconditionFailure(
@@ -225,7 +225,27 @@ extension ManagedObject {
         return relationship
     }
 
-    private final func check(
+    /// Checks that the object's relationships may be changed now.
+    final func checkMayChange(_ relationship: EntityLayout.Relationship) throws {
+        requireContext().checkMayChangeGraph()
+        guard entity.relationships.indices.contains(relationship.index),
+            entity.relationships[relationship.index] === relationship
+        else {
+            throw QuireError(
+                .invalidValue, "“\(relationship.name)” is no relationship of \(entity.name).",
+                subject: .init(entity: entity.name, property: relationship.name))
+        }
+        guard state.contains(.live) else {
+            throw QuireError(
+                .invalidValue,
+                "\(objectID.shortDescription) was deleted; “\(relationship.name)” cannot be changed.",
+                subject: .init(
+                    entity: entity.name, property: relationship.name,
+                    object: objectID.uriRepresentation))
+        }
+    }
+
+    final func check(
         _ object: ManagedObject, for relationship: EntityLayout.Relationship
     ) throws {
         let context = requireContext()
@@ -243,6 +263,10 @@ extension ManagedObject {
                     + "\(object.objectID.shortDescription) is none.",
                 subject: .init(entity: entity.name, property: relationship.name))
         }
+        if object.objectID.isTemporary && object.state.contains(.persisted) {
+            object.realize()
+            if object.isInaccessible { throw unknownObject(object, relationship) }
+        }
         guard object.state.contains(.live) else {
             throw QuireError(
                 .invalidValue,
@@ -250,6 +274,16 @@ extension ManagedObject {
                     + "“\(relationship.name)” of \(entity.name).",
                 subject: .init(entity: entity.name, property: relationship.name))
         }
+    }
+
+    private final func unknownObject(
+        _ object: ManagedObject, _ relationship: EntityLayout.Relationship
+    ) -> QuireError {
+        QuireError(
+            .invalidValue,
+            "\(object.objectID.shortDescription) has the temporary identifier of another context's object and cannot "
+                + "be in “\(relationship.name)” of \(entity.name); save that context first.",
+            subject: .init(entity: entity.name, property: relationship.name))
     }
 
     private final func wrongKind(_ relationship: EntityLayout.Relationship) -> QuireError {
@@ -260,7 +294,7 @@ extension ManagedObject {
             subject: .init(entity: entity.name, property: relationship.name))
     }
 
-    private final func trapping(_ body: () throws -> Void) {
+    final func trapping(_ body: () throws -> Void) {
         do { try body() } catch { preconditionFailure("\(error)") }
     }
 }

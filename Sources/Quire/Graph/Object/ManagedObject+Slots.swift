@@ -7,7 +7,7 @@ extension ManagedObject {
     ///
     /// - Throws: What reading the store or the value's file throws.
     public final func readValue(at slot: Int) throws -> AttributeValue {
-        willRead()
+        noteAccess(.slot(slot))
         if let edits, edits.own.contains(slot) { return edits.values[slot] }
         if entity.storages[slot] == .reference {
             return objectID(at: slot).map { .objectID($0) } ?? .null
@@ -49,7 +49,7 @@ extension ManagedObject {
 
     /// The text in a slot.
     public final func string(at slot: Int) -> String? {
-        willRead()
+        noteAccess(.slot(slot))
         if let edits, edits.own.contains(slot) {
             if case .string(let string) = edits.values[slot] { return string }
             return nil
@@ -59,7 +59,7 @@ extension ManagedObject {
 
     /// The integer in a slot.
     public final func integer(at slot: Int) -> Int64? {
-        willRead()
+        noteAccess(.slot(slot))
         if let edits, edits.own.contains(slot) {
             if case .integer(let integer) = edits.values[slot] { return integer }
             return nil
@@ -69,7 +69,7 @@ extension ManagedObject {
 
     /// The floating-point number in a slot.
     public final func double(at slot: Int) -> Double? {
-        willRead()
+        noteAccess(.slot(slot))
         if let edits, edits.own.contains(slot) {
             if case .double(let double) = edits.values[slot] { return double }
             return nil
@@ -79,7 +79,7 @@ extension ManagedObject {
 
     /// The truth value in a slot.
     public final func boolean(at slot: Int) -> Bool? {
-        willRead()
+        noteAccess(.slot(slot))
         if let edits, edits.own.contains(slot) {
             if case .boolean(let boolean) = edits.values[slot] { return boolean }
             return nil
@@ -91,7 +91,7 @@ extension ManagedObject {
 
     /// The date in a slot.
     public final func date(at slot: Int) -> Date? {
-        willRead()
+        noteAccess(.slot(slot))
         if let edits, edits.own.contains(slot) {
             if case .date(let date) = edits.values[slot] { return date }
             return nil
@@ -104,7 +104,7 @@ extension ManagedObject {
 
     /// The UUID in a slot.
     public final func uuid(at slot: Int) -> UUID? {
-        willRead()
+        noteAccess(.slot(slot))
         if let edits, edits.own.contains(slot) {
             if case .uuid(let uuid) = edits.values[slot] { return uuid }
             return nil
@@ -118,7 +118,7 @@ extension ManagedObject {
 
     /// The identifier of the object that a to-one relationship's slot leads to.
     public final func objectID(at slot: Int) -> ManagedObjectID? {
-        willRead()
+        noteAccess(.slot(slot))
         if let edits, edits.own.contains(slot) {
             if case .objectID(let id) = edits.values[slot] { return id }
             return nil
@@ -156,6 +156,7 @@ extension ManagedObject {
     private final func write(
         _ value: AttributeValue, at slot: Int, in context: ManagedObjectContext
     ) {
+        announceChange(at: slot, to: value)
         if context.logsChanges {
             context.log(.value(self, slot: slot, value: self.value(at: slot)))
         }

@@ -41,6 +41,10 @@ open class ManagedObject: EntityClass {
         static let inEvent = State(rawValue: 128)
         /// It was live when the present user event first changed it.
         static let wasLive = State(rawValue: 256)
+        /// Somebody has followed one of its properties; the context's ``ContextObservation`` has its registrar.
+        static let observed = State(rawValue: 1 << 13)
+        /// Reading its properties is noted for Swift's Observation.
+        static let observable = State(rawValue: 1 << 14)
         /// Reading it does not check the queue. All objects have it, or none; see ``QueueMarker/isChecking``.
         static let unguarded = State(rawValue: 1 << 15)
     }
@@ -68,7 +72,7 @@ open class ManagedObject: EntityClass {
         objectID = place.objectID
         entity = place.entity
         context = place.context
-        state = place.state
+        state = place.state.union(place.context?.stateOfObjects ?? .unguarded)
     }
 
     /// Makes a new object of the entity whose class this is.
@@ -137,30 +141,83 @@ open class ManagedObject: EntityClass {
     /// Called after the object has become a fault. It must not ask for a value, which would read it again.
     open func didTurnIntoFault() {}
 
+    // MARK: Validation
+
+    /// Checks a value that a key is to have, and may replace it. The method of this class checks it against the model,
+    /// and brings it into the form that the attribute keeps.
+    ///
+    /// A save calls it for every attribute and to-one relationship of a new object, and every changed one of others; an
+    /// element of a composite has a dotted key. What an override throws becomes a failure that names the object
+    /// and the property; an error of another type than ``QuireError`` is its ``QuireError/underlying`` one.
+    ///
+    /// ```swift
+    /// override func validateValue(_ value: inout AttributeValue, forKey key: String) throws {
+    ///     try super.validateValue(&value, forKey: key)
+    ///     if key == "isbn", case .string(let text) = value, !isISBN(text) { throw ISBNError(text) }
+    /// }
+    /// ```
+    ///
+    /// - Throws: ``QuireError`` with code `validation`, or `invalidValue` if the value is of the wrong type.
+    open func validateValue(_ value: inout AttributeValue, forKey key: String) throws {
+        try validateByModel(&value, forKey: key)
+    }
+
+    /// Checks a new object before it is saved: all its values and relationships. An override calls this one, and checks
+    /// what concerns several properties.
+    ///
+    /// - Throws: ``QuireError`` with code `validation` and all that is wrong in ``QuireError/failures``.
+    open func validateForInsert() throws { try throwIfAny(validationFailures(all: true)) }
+
+    /// Checks a changed object before it is saved: its changed values and relationships.
+    ///
+    /// - Throws: As ``validateForInsert()``.
+    open func validateForUpdate() throws { try throwIfAny(validationFailures(all: false)) }
+
+    /// Checks that a deleted object may go: that no relationship with the delete rule deny leads anywhere.
+    ///
+    /// - Throws: ``QuireError`` with code `deleteDenied`, with a ``DeletionDenial`` that lists what blocks it.
+    open func validateForDelete() throws {
+        try throwIfAny(requireContext().denials(of: self))
+    }
+
     /// The context the object belongs to; `nil` after a reset, a rollback of its insertion, or the context's
     /// end.
     public final var managedObjectContext: ManagedObjectContext? { context }
 
     /// Whether the object is new and not saved yet.
     public final var isInserted: Bool {
-        willRead()
-        return state.contains(.live) && !state.contains(.persisted)
+        noteAccess(.state)
+        return isNew
     }
     /// Whether the object was deleted and that is not saved yet, or its row turned out to be gone; see
     /// ``ManagedObjectContext/shouldDeleteInaccessibleFaults``.
     public final var isDeleted: Bool {
-        willRead()
-        return !state.contains(.live) && !state.isDisjoint(with: [.persisted, .inaccessible])
+        noteAccess(.state)
+        return isGone
     }
     /// Whether the object has been saved before and has changes that are not.
     public final var isUpdated: Bool {
-        willRead()
-        return state.isSuperset(of: [.live, .persisted]) && edits?.hasChanges == true
+        noteAccess(.state)
+        return isModified
     }
     /// Whether the object is inserted, updated or deleted.
     public final var hasChanges: Bool {
-        willRead()
-        return state.contains(.live)
+        noteAccess(.state)
+        return isUnsaved
+    }
+    /// As ``isInserted``, without being noted for Observation; for loops over many objects.
+    final var isNew: Bool { state.contains(.live) && !state.contains(.persisted) }
+    /// As ``isDeleted``.
+    final var isGone: Bool {
+        !state.contains(.live) && !state.isDisjoint(with: [.persisted, .inaccessible])
+    }
+    /// As ``isUpdated``.
+    final var isModified: Bool {
+        state.isSuperset(of: [.live, .persisted]) && edits?.hasChanges == true
+    }
+    /// As ``hasChanges``.
+    final var isUnsaved: Bool {
+        state.contains(.live)
             ? !state.contains(.persisted) || edits?.hasChanges == true : state.contains(.persisted)
     }
     /// Whether the object's values have not been read yet.
@@ -243,7 +300,10 @@ extension ManagedObject {
                     .notFound,
                     "The object \(objectID.shortDescription) is not in the store any more.",
                     subject: .init(entity: entity.name, object: objectID.uriRepresentation)))
-            if context.shouldDeleteInaccessibleFaults { state.subtract([.live, .persisted]) }
+            if context.shouldDeleteInaccessibleFaults {
+                announceStateChange()
+                state.subtract([.live, .persisted])
+            }
         } catch {
             context.reportFault(error)
         }
@@ -252,6 +312,7 @@ extension ManagedObject {
 
     /// Becomes a fault again. Only without changes.
     final func turnIntoFault() {
+        announceRefresh(to: nil)
         let tells = state.isSuperset(of: [.hasHooks, .realized])
         if tells { willTurnIntoFault() }
         context?.forgetRows(of: self)

@@ -55,6 +55,13 @@ struct SQLiteReferenceCheck {
     }
 
     private func exists(_ id: ManagedObjectID) throws -> Bool {
+        guard !id.isTemporary, id.store === store.identity || id.store.uuid == store.identity.uuid
+        else {
+            throw QuireError(
+                .invalidValue,
+                "\(id.shortDescription) is to be referred to, but is no object of “\(store.storePath)”.",
+                subject: .init(object: id.uriRepresentation, file: store.storePath))
+        }
         let table = store.schema.entity(number: id.entityNumber).tableName
         return try connection.integer(
             "SELECT 1 FROM \(SQLName.quoted(table)) WHERE Z_PK = ?", id.primaryKey) != nil

@@ -1,0 +1,119 @@
+internal import OrderedCollections
+
+/// Ordered to-many relationships by position. The other side of a relationship follows, and undo takes each call back.
+///
+/// The methods with a key stop the program with a sentence if the key names no ordered relationship, an object
+/// cannot be in it, or a position is out of bounds; those with a relationship throw ``QuireError`` with code
+/// `invalidValue` instead, and nothing is changed then.
+extension ManagedObject {
+    /// Takes the object at a position out of an ordered relationship.
+    public final func removeObject(from key: String, at index: Int) {
+        trapping { try removeObject(through: relationship(key, toMany: true), at: index) }
+    }
+
+    /// Puts an object into an ordered relationship in place of the one at a position, which goes out. If the object is
+    /// there already, it moves.
+    public final func replaceObject(in key: String, at index: Int, with object: ManagedObject) {
+        trapping {
+            try replaceObject(through: relationship(key, toMany: true), at: index, with: object)
+        }
+    }
+
+    /// Moves the object at a position of an ordered relationship; `target` is its position afterwards.
+    public final func moveObject(in key: String, from index: Int, to target: Int) {
+        trapping {
+            try moveObjects(through: relationship(key, toMany: true), at: [index], to: target)
+        }
+    }
+
+    /// Moves the objects at positions of an ordered relationship together, in the order given; `target` is the position
+    /// of the first of them afterwards.
+    public final func moveObjects(in key: String, at indices: [Int], to target: Int) {
+        trapping {
+            try moveObjects(through: relationship(key, toMany: true), at: indices, to: target)
+        }
+    }
+
+    /// Has two objects of an ordered relationship change places.
+    public final func exchangeObjects(in key: String, at first: Int, and second: Int) {
+        trapping {
+            let relationship = relationship(key, toMany: true)
+            var order = try orderForChange(of: relationship, at: [first, second])
+            order.swapAt(first, second)
+            requireContext().reorder(self, relationship, order)
+        }
+    }
+
+    /// Takes the object at a position out of an ordered relationship.
+    public final func removeObject(
+        through relationship: EntityLayout.Relationship, at index: Int
+    ) throws {
+        let order = try orderForChange(of: relationship, at: [index])
+        let context = requireContext()
+        context.removeFromMany(of: self, relationship, context.object(with: order[index]))
+    }
+
+    /// Puts an object into an ordered relationship in place of the one at a position, which goes out. If the object is
+    /// there already, it moves.
+    public final func replaceObject(
+        through relationship: EntityLayout.Relationship, at index: Int, with object: ManagedObject
+    ) throws {
+        var order = try orderForChange(of: relationship, at: [index])
+        try check(object, for: relationship)
+        let old = order[index]
+        if old == object.objectID { return }
+        let context = requireContext()
+        order.remove(object.objectID)
+        let place = order.firstIndex(of: old) ?? order.count
+        order.remove(old)
+        order.insert(object.objectID, at: place)
+        context.removeFromMany(of: self, relationship, context.object(with: old))
+        context.addToMany(of: self, relationship, object)
+        context.reorder(self, relationship, order)
+    }
+
+    /// Moves the objects at positions of an ordered relationship together, in the order given; `target` is the position
+    /// of the first of them afterwards.
+    public final func moveObjects(
+        through relationship: EntityLayout.Relationship, at indices: [Int], to target: Int
+    ) throws {
+        var order = try orderForChange(of: relationship, at: indices)
+        let moved = OrderedSet(indices.map { order[$0] })
+        order.subtract(moved)
+        guard (0...order.count).contains(target) else {
+            throw outOfBounds(target, relationship, count: order.count + moved.count)
+        }
+        for (offset, id) in moved.enumerated() { order.insert(id, at: target + offset) }
+        requireContext().reorder(self, relationship, order)
+    }
+
+    /// The contents of an ordered relationship that is about to be changed at positions.
+    private final func orderForChange(
+        of relationship: EntityLayout.Relationship, at indices: [Int]
+    ) throws -> OrderedSet<ManagedObjectID> {
+        guard relationship.isOrdered else {
+            throw QuireError(
+                .invalidValue, "“\(relationship.name)” of \(entity.name) has no order.",
+                subject: .init(entity: entity.name, property: relationship.name))
+        }
+        try checkMayChange(relationship)
+        requireContext().willChange(self)
+        let order = members(of: relationship)
+        for index in indices where !order.indices.contains(index) {
+            throw outOfBounds(index, relationship, count: order.count)
+        }
+        return order
+    }
+
+    final func outOfBounds(
+        _ index: Int, _ relationship: EntityLayout.Relationship, count: Int
+    ) -> QuireError {
+        QuireError(
+            .invalidValue,
+            "Position \(index) of “\(relationship.name)” of \(objectID.shortDescription) is out of bounds: it "
+                + "has \(count) objects.",
+            subject: .init(
+                entity: entity.name, property: relationship.name,
+                object: objectID.uriRepresentation))
+    }
+}

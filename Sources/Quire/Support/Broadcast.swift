@@ -1,0 +1,55 @@
+internal import Synchronization
+
+/// Hands elements to any number of consumers, each of which has a sequence of its own.
+///
+/// A consumer gets what is sent after it asked for its sequence, in order, however slow it is. The sequences
+/// end with the broadcast. Used from any thread.
+final class Broadcast<Element: Sendable>: Sendable {
+    private struct State {
+        var consumers: [UInt64: AsyncStream<Element>.Continuation] = [:]
+        var lastNumber: UInt64 = 0
+    }
+
+    private let state = Mutex(State())
+    /// Whether `state` has consumers, for a sender that has nothing to do if not.
+    private let hasConsumers = Atomic<Bool>(false)
+
+    init() {}
+
+    deinit {
+        for consumer in state.withLock({ $0.consumers.values }) { consumer.finish() }
+    }
+
+    /// A sequence of what is sent from now on.
+    func stream() -> AsyncStream<Element> {
+        let (stream, consumer) = AsyncStream.makeStream(of: Element.self)
+        let number = state.withLock { state in
+            state.lastNumber += 1
+            state.consumers[state.lastNumber] = consumer
+            hasConsumers.store(true, ordering: .releasing)
+            return state.lastNumber
+        }
+        // Called when the consumer's task is cancelled and when nobody holds the sequence any more.
+        consumer.onTermination = { [weak self] _ in self?.remove(number) }
+        return stream
+    }
+
+    private func remove(_ number: UInt64) {
+        // Freed after the lock is given back, because that may end a sequence.
+        _ = state.withLock { state in
+            let consumer = state.consumers.removeValue(forKey: number)
+            hasConsumers.store(!state.consumers.isEmpty, ordering: .releasing)
+            return consumer
+        }
+    }
+
+    /// Sends an element, which is only made if anybody consumes.
+    func send(_ element: @autoclosure () -> Element) {
+        guard hasConsumers.load(ordering: .acquiring) else { return }
+        let element = element()
+        for consumer in state.withLock({ $0.consumers.values }) { consumer.yield(element) }
+    }
+
+    /// The number of consumers, for tests.
+    var consumerCount: Int { state.withLock { $0.consumers.count } }
+}

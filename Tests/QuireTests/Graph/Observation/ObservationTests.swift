@@ -1,0 +1,395 @@
+import Foundation
+import Observation
+import Quire
+import QuireTestSupport
+import Testing
+
+@MainActor @Suite struct ObservationTests {
+    let stack: TestStack
+
+    init() throws { stack = try TestStack() }
+
+    private func observable(
+        _ arrangement: ContextArrangement = .direct
+    ) -> ManagedObjectContext {
+        let context = stack.context(arrangement)
+        context.isObservable = true
+        context.undoManager = UndoManager()
+        return context
+    }
+
+    private func book(_ title: String, _ context: ManagedObjectContext) throws -> ManagedObject {
+        let book = try context.insertObject(entityName: "Book")
+        book["title"] = .string(title)
+        return book
+    }
+
+    @Test func aChangeIsSeenOfThePropertyReadOnly() throws {
+        let context = observable()
+        let emma = try book("Emma", context)
+        let other = try book("Other", context)
+        let watch = Watch { _ = emma.string("title") }
+        emma["year"] = 1815
+        other["title"] = "Changed"
+        emma["title"] = "Emma"  // No change.
+        #expect(watch.sawNothing)
+        emma["title"] = "Changed"
+        #expect(watch.sawChange)
+        emma["title"] = "Changed again"
+        #expect(watch.sawChange)
+    }
+
+    @Test func everyFormOfReadingIsTheSameProperty() throws {
+        let context = observable()
+        let everything = try TestStack(FixtureModels.everyType)
+        let typed = everything.mainContext()
+        typed.isObservable = true
+        let emma = try book("Emma", context)
+        let title = try #require(emma.entity.slot(named: "title"))
+        let author = try #require(emma.entity.slot(named: "author"))
+        let watches: [Watch] = [
+            Watch { _ = emma["title"] }, Watch { _ = emma.string("title") },
+            Watch { _ = emma.string(at: title) }, Watch { _ = emma.value(at: title) },
+            Watch { _ = try? emma.readValue(at: title) },
+            Watch { _ = try? emma.value(forKey: "title") },
+        ]
+        let references: [Watch] = [
+            Watch { _ = emma.object("author") }, Watch { _ = emma.objectID(at: author) },
+            Watch { _ = emma["author"] },
+        ]
+        try emma.setValue(.string("Changed"), at: title)
+        #expect(watches.filter { !$0.sawChange }.isEmpty)
+        #expect(references.filter { !$0.sawNothing }.isEmpty)
+        emma.setObject(try context.insertObject(entityName: "Author"), forKey: "author")
+        #expect(references.filter { !$0.sawChange }.isEmpty)
+
+        let object = try typed.insertObject(entityName: "Everything")
+        func slot(_ name: String) throws -> Int {
+            try #require(object.entity.slot(named: name))
+        }
+        let slots = try (
+            slot("int32"), slot("double"), slot("boolean"), slot("date"), slot("uuid"),
+            slot("note")
+        )
+        let typedWatches: [Watch] = [
+            Watch { _ = object.integer(at: slots.0) }, Watch { _ = object.double(at: slots.1) },
+            Watch { _ = object.boolean(at: slots.2) }, Watch { _ = object.date(at: slots.3) },
+            Watch { _ = object.uuid(at: slots.4) }, Watch { _ = object.string(at: slots.5) },
+        ]
+        object["int32"] = 1
+        object["double"] = .double(1)
+        object["boolean"] = .boolean(true)
+        object["date"] = .date(Date(timeIntervalSinceReferenceDate: 0))
+        object["uuid"] = .uuid(UUID())
+        object["note"] = "transient"
+        #expect(typedWatches.filter { !$0.sawChange }.isEmpty)
+    }
+
+    @Test func undoAndRedoAreSeen() throws {
+        let context = observable()
+        let emma = try book("Emma", context)
+        context.processPendingChanges()
+        emma["title"] = "Changed"
+        context.processPendingChanges()
+        let undone = Watch { _ = emma.string("title") }
+        let unaffected = Watch { _ = emma.integer("year") }
+        context.undo()
+        #expect(undone.sawChange)
+        #expect(emma.string("title") == "Emma")
+        let redone = Watch { _ = emma.string("title") }
+        context.redo()
+        #expect(redone.sawChange)
+        #expect(unaffected.sawNothing)
+    }
+
+    @Test(arguments: ContextArrangement.allCases)
+    func aRollbackIsSeenOfWhatHadChanged(arrangement: ContextArrangement) throws {
+        let context = observable(arrangement)
+        let emma = try book("Emma", context)
+        let tag = try context.insertObject(entityName: "Tag")
+        try stack.save(context)
+        emma["title"] = "Changed"
+        emma.add(tag, to: "tags")
+        let title = Watch { _ = emma.string("title") }
+        let tags = Watch { _ = emma.objects("tags") }
+        let state = Watch { _ = emma.hasChanges }
+        let year = Watch { _ = emma.integer("year") }
+        context.rollback()
+        #expect(title.sawChange && tags.sawChange && state.sawChange)
+        #expect(year.sawNothing)
+    }
+
+    @Test func inversesAreSeen() throws {
+        let context = observable()
+        let emma = try book("Emma", context)
+        let jane = try context.insertObject(entityName: "Author")
+        let other = try context.insertObject(entityName: "Author")
+        let books = Watch { _ = jane.objects("books") }
+        let otherBooks = Watch { _ = other.objectIDs("books") }
+        let author = Watch { _ = emma.object("author") }
+        jane.add(emma, to: "books")
+        #expect(books.sawChange && author.sawChange)
+        #expect(otherBooks.sawNothing)
+        let left = Watch { _ = jane.objects("books") }
+        emma.setObject(other, forKey: "author")
+        #expect(left.sawChange && otherBooks.sawChange)
+        let cleared = Watch { _ = emma.object("author") }
+        other.remove(emma, from: "books")
+        #expect(cleared.sawChange)
+    }
+
+    @Test func orderIsSeen() throws {
+        let context = observable()
+        let shelf = try context.insertObject(entityName: "Shelf")
+        let books = try ["a", "b", "c"].map { try book($0, context) }
+        shelf.setObjects(books, forKey: "books")
+        let order = Watch { _ = shelf.objects("books") }
+        shelf.insert(books[2], into: "books", at: 0)
+        #expect(order.sawChange)
+    }
+
+    @Test func deletionIsSeen() throws {
+        let context = observable()
+        let jane = try context.insertObject(entityName: "Author")
+        jane["name"] = "Jane"
+        let emma = try book("Emma", context)
+        jane.add(emma, to: "books")
+        try context.save()
+        let state = Watch { _ = emma.isDeleted }
+        let title = Watch { _ = emma.string("title") }
+        let books = Watch { _ = jane.objects("books") }
+        let name = Watch { _ = jane.string("name") }
+        context.delete(emma)
+        #expect(state.sawChange && title.sawChange && books.sawChange)
+        #expect(name.sawNothing)
+        let revived = Watch { _ = emma.isDeleted }
+        context.undo()
+        #expect(revived.sawChange)
+    }
+
+    @Test func theStateIsSeen() throws {
+        let context = observable()
+        let emma = try book("Emma", context)
+        let inserted = Watch { _ = emma.isInserted }
+        try context.save()
+        #expect(inserted.sawChange)
+        let updated = Watch { _ = emma.hasChanges }
+        emma["year"] = 1815
+        #expect(updated.sawChange)
+        context.processPendingChanges()
+        let clean = Watch { _ = emma.isUpdated }
+        context.undo()
+        #expect(!emma.hasChanges)
+        #expect(clean.sawChange)
+    }
+
+    @Test func theContextsChangesAreSeenWhenAnEventEnds() throws {
+        let context = observable()
+        let changed = Watch { _ = context.hasChanges }
+        let inserted = Watch { _ = context.insertedObjects }
+        _ = try book("Emma", context)
+        context.processPendingChanges()
+        #expect(changed.sawChange && inserted.sawChange)
+        let saved = Watch { _ = context.hasChanges }
+        try context.save()
+        #expect(saved.sawChange)
+    }
+
+    @Test func aChildsSaveIsSeenInItsParent() throws {
+        let parent = PrivateQueueContext(coordinator: stack.coordinator)
+        let child = ManagedObjectContext.mainQueue(parent: parent)
+        let emma = try book("Emma", child)
+        let author = try child.insertObject(entityName: "Author")
+        author["name"] = "Jane"
+        try child.save()
+        let id = emma.objectID
+        let authorID = author.objectID
+        // The parent's objects are held, so that what follows them stays.
+        let watches = parent.performAndWait { context in
+            context.isObservable = true
+            let emma = context.object(with: id)
+            let author = context.object(with: authorID)
+            return [
+                Watch { _ = emma.string("title") }, Watch { _ = emma.object("author") },
+                Watch { _ = author.objects("books") }, Watch { _ = emma.integer("year") },
+            ]
+        }
+        emma["title"] = "Changed"
+        emma.setObject(author, forKey: "author")
+        try child.save()
+        #expect(watches[0].sawChange && watches[1].sawChange && watches[2].sawChange)
+        #expect(watches[3].sawNothing)
+        let deleted = parent.performAndWait { context in
+            let emma = context.object(with: id)
+            return Watch { _ = emma.isDeleted }
+        }
+        child.delete(emma)
+        try child.save()
+        #expect(deleted.sawChange)
+    }
+
+    @Test(arguments: [false, true])
+    func aMergeIsSeenOfWhatDiffers(hasChanges: Bool) throws {
+        let context = observable()
+        let emma = try book("Emma", context)
+        let jane = try context.insertObject(entityName: "Author")
+        jane["name"] = "Jane"
+        let tag = try context.insertObject(entityName: "Tag")
+        emma.add(tag, to: "tags")
+        try context.save()
+        if hasChanges { emma["isbn"] = "1" }
+        let seen: [Watch] = [
+            Watch { _ = emma.string("title") }, Watch { _ = emma.object("author") },
+            Watch { _ = jane.objects("books") },
+        ]
+        let unseen: [Watch] = [
+            Watch { _ = emma.integer("year") }, Watch { _ = emma.string("isbn") },
+            Watch { _ = emma.objects("tags") }, Watch { _ = jane.string("name") },
+        ]
+        let other = stack.mainContext()
+        let theirs = other.object(with: emma.objectID)
+        theirs["title"] = "Changed"
+        theirs.setObject(other.object(with: jane.objectID), forKey: "author")
+        try other.save()
+        context.mergeChanges(
+            from: ObjectIDChanges(updated: [emma.objectID, jane.objectID]))
+        #expect(emma.string("title") == "Changed")
+        #expect(seen.filter { !$0.sawChange }.isEmpty)
+        #expect(unseen.filter { !$0.sawNothing }.isEmpty)
+        other.delete(theirs)
+        try other.save()
+        let deleted = Watch { _ = emma.string("title") }
+        context.mergeChanges(from: ObjectIDChanges(deleted: [emma.objectID]))
+        #expect(deleted.sawChange)
+    }
+
+    @Test func aRefreshIsSeen() throws {
+        let context = observable()
+        let emma = try book("Emma", context)
+        try context.save()
+        let other = stack.mainContext()
+        other.object(with: emma.objectID)["title"] = "Changed"
+        try other.save()
+        let title = Watch { _ = emma.string("title") }
+        let year = Watch { _ = emma.integer("year") }
+        context.refresh(emma, mergeChanges: true)
+        #expect(title.sawChange && year.sawNothing)
+        let again = Watch { _ = emma.string("title") }
+        context.refresh(emma, mergeChanges: false)
+        #expect(emma.isFault)
+        #expect(again.sawChange)
+    }
+
+    @Test func aResetIsSeen() throws {
+        let context = observable()
+        let emma = try book("Emma", context)
+        let watch = Watch { _ = emma.string("title") }
+        context.reset()
+        #expect(watch.sawChange)
+    }
+
+    @Test func nothingIsSeenWhereObservationIsOff() throws {
+        let context = stack.mainContext()
+        #expect(!context.isObservable)
+        let emma = try book("Emma", context)
+        let before = Watch { _ = emma.string("title") }
+        emma["title"] = "1"
+        #expect(before.sawNothing)
+        context.isObservable = true
+        let during = Watch { _ = emma.string("title") }
+        let pending = Watch { _ = emma.string("title") }
+        emma["title"] = "2"
+        #expect(during.sawChange && pending.sawChange)
+        let last = Watch { _ = emma.string("title") }
+        context.isObservable = false
+        emma["title"] = "3"
+        // It was recorded before.
+        #expect(last.sawChange)
+        let after = Watch { _ = emma.string("title") }
+        emma["title"] = "4"
+        #expect(after.sawNothing)
+    }
+
+    @Test func aViewContextIsObservable() throws {
+        let container = PersistentContainer(store: stack.coordinator.store)
+        let emma = try book("Emma", container.viewContext)
+        let watch = Watch { _ = emma.string("title") }
+        emma["title"] = "Changed"
+        #expect(watch.sawChange)
+    }
+
+    @Test func objectsAndWhatFollowsThemGo() throws {
+        final class Token: Sendable {}
+        let context = observable()
+        context.undoManager = nil
+        weak var weakBook: ManagedObject?
+        weak var weakToken: Token?
+        do {
+            let emma = try book("Emma", context)
+            try context.save()
+            weakBook = emma
+            let token = Token()
+            weakToken = token
+            withObservationTracking {
+                _ = emma.string("title")
+            } onChange: {
+                withExtendedLifetime(token) {}
+            }
+        }
+        #expect(weakBook == nil)
+        // Something is read outside of tracking, or an event ends.
+        _ = try book("Other", context)
+        context.processPendingChanges()
+        #expect(weakToken == nil)
+    }
+
+    @Test func contextsGoAlthoughFollowed() throws {
+        weak var weakContext: ManagedObjectContext?
+        let emma: ManagedObject
+        let watch: Watch
+        do {
+            let context = observable()
+            weakContext = context
+            let inner = try book("Emma", context)
+            try context.save()
+            emma = inner
+            watch = Watch {
+                _ = inner.string("title")
+                _ = inner.managedObjectContext?.hasChanges
+            }
+        }
+        #expect(weakContext == nil)
+        #expect(emma.managedObjectContext == nil)
+        withExtendedLifetime(watch) {}
+    }
+
+    @Test func nestedTrackingIsSeenByBoth() throws {
+        let context = observable()
+        let emma = try book("Emma", context)
+        var inner: Watch?
+        let outer = Watch {
+            _ = emma.integer("year")
+            inner = Watch { _ = emma.string("title") }
+        }
+        emma["title"] = "Changed"
+        #expect(inner?.sawChange == true)
+        #expect(outer.sawChange)
+    }
+
+    @Test func observationsGiveEachNewValue() async throws {
+        let context = observable()
+        let emma = try book("Emma", context)
+        nonisolated(unsafe) let observed = emma
+        let titles = Observations { observed.string("title") ?? "" }
+        var iterator = titles.makeAsyncIterator()
+        #expect(await iterator.next() == "Emma")
+        emma["title"] = "Second"
+        #expect(await iterator.next() == "Second")
+        context.processPendingChanges()
+        emma["title"] = "Third"
+        context.undo()
+        emma["year"] = 1815
+        emma["title"] = "Fourth"
+        #expect(await iterator.next() == "Fourth")
+    }
+}
