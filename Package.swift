@@ -69,6 +69,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(url: "https://github.com/stencilproject/Stencil", from: "0.15.1"),
     ]
         + (toolchainSyntax != nil
             ? [] : [.package(url: "https://github.com/swiftlang/swift-syntax", from: "603.0.1")]),
@@ -121,8 +122,9 @@ let package = Package(
                 "QuireDocuments", "Quire",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
+                .product(name: "Stencil", package: "Stencil"),
             ],
-            exclude: ["JSON.md"],
+            exclude: ["JSON.md", "TEMPLATES.md"],
             swiftSettings: settings),
         // Saves a document until it is killed; for the crash test of QuireDocumentsTests.
         .executableTarget(
@@ -155,8 +157,8 @@ let package = Package(
         .testTarget(
             name: "QuireCommandTests",
             dependencies: [
-                "QuireCommand", "QuireDocuments", "Quire", "QuireTestSupport", "ReadmeExample",
-                "TypedReadmeExample",
+                "QuireCommand", "QuireDocuments", "Quire", "QuireMacros", "QuireTestSupport",
+                "ReadmeExample", "TypedReadmeExample",
             ],
             exclude: ["Fixtures", "Transcripts"],
             swiftSettings: settings),

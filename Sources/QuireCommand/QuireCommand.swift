@@ -28,7 +28,7 @@ struct QuireCommand: AsyncParsableCommand {
                 name: "Documents",
                 subcommands: [
                     TemplatesCommand.self, NewCommand.self, InfoCommand.self,
-                    OnDocument<ModelVerb>.self, OnDocument<CheckVerb>.self, OpenCommand.self,
+                    ModelCommand.self, OnDocument<CheckVerb>.self, OpenCommand.self,
                 ]),
             CommandGroup(
                 name: "Objects",

@@ -11,7 +11,9 @@ import Testing
     // MARK: Observation
 
     @Test func accessorsAreFollowed() throws {
-        let context = try stack().mainContext()
+        let stack = try stack()
+        let context = stack.mainContext()
+        defer { withExtendedLifetime((stack, context)) {} }
         context.isObservable = true
         let book = Book(in: context)
         let author = Author(in: context)
@@ -76,7 +78,9 @@ import Testing
         fill(object)
         check(object)
         try context.save()
-        let stored = try #require(stack.mainContext().fetch(Everything.fetchRequest()).first)
+        let other = stack.mainContext()
+        defer { withExtendedLifetime(other) {} }
+        let stored = try #require(other.fetch(Everything.fetchRequest()).first)
         check(stored)
         #expect(stored.optionalString == nil)
     }
@@ -125,7 +129,9 @@ import Testing
 
     @Test func missingValueIsNeutral() throws {
         let stack = try TestStack(ManagedObjectModel(classes: [Everything.self]))
-        let object = Everything(in: stack.mainContext())
+        let context = stack.mainContext()
+        defer { withExtendedLifetime(context) {} }
+        let object = Everything(in: context)
         #expect(object.int16 == 0 && object.int32 == 0 && object.int64 == 0 && object.int == 0)
         #expect(object.double == 0 && object.float == 0 && object.decimal == 0)
         #expect(object.string == "" && !object.boolean && object.data == Data())
@@ -135,7 +141,10 @@ import Testing
     }
 
     @Test func missingValueIsTheDefaultIfThereIsOne() throws {
-        let book = Book(in: try stack().mainContext())
+        let stack = try stack()
+        let context = stack.mainContext()
+        defer { withExtendedLifetime((stack, context)) {} }
+        let book = Book(in: context)
         #expect(book.year == 1800)
         book["year"] = nil
         #expect(book.year == 1800)
@@ -144,7 +153,10 @@ import Testing
     }
 
     @Test func rawValueThatIsNoCaseIsTheDefaultOrMissing() throws {
-        let book = Book(in: try stack().mainContext())
+        let stack = try stack()
+        let context = stack.mainContext()
+        defer { withExtendedLifetime((stack, context)) {} }
+        let book = Book(in: context)
         book.genre = .history
         #expect(book["genre"] == "history")
         book["genre"] = "sculpture"
@@ -158,7 +170,10 @@ import Testing
     }
 
     @Test func typesOfOnesOwnAreAttributes() throws {
-        let book = Book(in: try stack().mainContext())
+        let stack = try stack()
+        let context = stack.mainContext()
+        defer { withExtendedLifetime((stack, context)) {} }
+        let book = Book(in: context)
         book.price = Price(cents: 995)
         #expect(book["price"] == 995)
         #expect(book.price == Price(cents: 995))
@@ -172,7 +187,9 @@ import Testing
         author.note = "mine"
         try context.save()
         #expect(author.note == "mine")
-        let stored = try #require(stack.mainContext().fetch(Author.fetchRequest()).first)
+        let other = stack.mainContext()
+        defer { withExtendedLifetime(other) {} }
+        let stored = try #require(other.fetch(Author.fetchRequest()).first)
         #expect(stored.note == "")
         #expect(stored.entity.slot(named: "note").map { stored.string(at: $0) } == .some(nil))
         stored.note = "yours"
@@ -186,14 +203,18 @@ import Testing
         book.title = "Emma"
         book.scan = Data(repeating: 7, count: 1 << 20)
         try context.save()
-        let stored = try #require(stack.mainContext().fetch(Book.fetchRequest()).first)
+        let other = stack.mainContext()
+        defer { withExtendedLifetime(other) {} }
+        let stored = try #require(other.fetch(Book.fetchRequest()).first)
         #expect(stored.scan == Data(repeating: 7, count: 1 << 20))
     }
 
     // MARK: Relationships
 
     @Test func relationshipsKeepTheirInverses() throws {
-        let context = try stack().mainContext()
+        let stack = try stack()
+        let context = stack.mainContext()
+        defer { withExtendedLifetime((stack, context)) {} }
         let book = Book(in: context)
         let author = Author(in: context)
         let (first, second) = (Tag(in: context), Tag(in: context))
@@ -215,7 +236,9 @@ import Testing
     }
 
     @Test func toManyRelationshipsChangeByKeyPath() throws {
-        let context = try stack().mainContext()
+        let stack = try stack()
+        let context = stack.mainContext()
+        defer { withExtendedLifetime((stack, context)) {} }
         let book = Book(in: context)
         let tag = Tag(in: context)
         book.add(tag, to: \.tags)
@@ -242,7 +265,9 @@ import Testing
             book.chapters.append(chapter)
         }
         try context.save()
-        let stored = try #require(stack.mainContext().fetch(Book.fetchRequest()).first)
+        let other = stack.mainContext()
+        defer { withExtendedLifetime(other) {} }
+        let stored = try #require(other.fetch(Book.fetchRequest()).first)
         #expect(stored.author?.name == "Jane Austen")
         #expect(stored.author?.books == [stored])
         #expect(stored.chapters.map(\.heading) == ["One", "Two", "Three"])
@@ -290,7 +315,9 @@ import Testing
     }
 
     @Test func requiredAttributesAreValidated() throws {
-        let context = try stack().mainContext()
+        let stack = try stack()
+        let context = stack.mainContext()
+        defer { withExtendedLifetime((stack, context)) {} }
         let book = Book(in: context)
         #expect(throws: QuireError.self) { try context.save() }
         book.title = String(repeating: "x", count: 201)
@@ -306,7 +333,9 @@ import Testing
         final class Novel: Chapter2 {}
         let model = try ManagedObjectModel(classes: [Novel.self])
         #expect(model.entities.map(\.name) == ["Chapter2"])
-        let context = try TestStack(model).mainContext()
+        let stack = try TestStack(model)
+        let context = stack.mainContext()
+        defer { withExtendedLifetime((stack, context)) {} }
         let novel = Novel(in: context)
         novel.heading = "One"
         #expect(novel["heading"] == "One")
@@ -314,7 +343,9 @@ import Testing
     }
 
     @Test func requestForAClassThatIsNotBoundThrows() throws {
-        let context = try TestStack().mainContext()
+        let stack = try TestStack()
+        let context = stack.mainContext()
+        defer { withExtendedLifetime((stack, context)) {} }
         let error = #expect(throws: QuireError.self) { try context.fetch(Book.fetchRequest()) }
         #expect(error?.code == .unknownEntity)
         #expect(error?.message.contains("whose class is Book") == true)

@@ -34,8 +34,9 @@ extension ManagedObjectModel {
         entities[index].objectClass = objectClass
     }
 
-    /// Makes objects instances of classes. Each class is bound to the entity that has its name as a class name,
-    /// else to the one it declares, else to the one that is called like it.
+    /// Makes objects instances of classes. Each class is bound to the entity that has its name as a class name (if
+    /// several have, to the one of these that it declares), else to the one it declares, else to the one that is
+    /// called like it.
     ///
     /// - Throws: ``QuireError`` with code `invalidModel` if there is no such entity for a class; then nothing is bound.
     public mutating func bind(classes: [any EntityClass.Type]) throws {
@@ -58,11 +59,13 @@ extension ManagedObjectModel {
         let className = String(describing: objectClass)
         let declared = objectClass.entityDeclaration?.name
         // A class name in a model may be preceded by a module: `Library.Book` or `.Book`.
-        let byClassName = entities.firstIndex {
-            $0.managedObjectClassName?.split(separator: ".").last.map(String.init) == className
+        let byClassName = entities.indices.filter { index in
+            entities[index].managedObjectClassName?.split(separator: ".").last.map(String.init)
+                == className
         }
         let index =
-            byClassName ?? entities.firstIndex { $0.name == declared }
+            byClassName.first { entities[$0].name == declared ?? className } ?? byClassName.first
+            ?? entities.firstIndex { $0.name == declared }
             ?? entities.firstIndex { $0.name == className }
         if let index { return index }
         throw QuireError(

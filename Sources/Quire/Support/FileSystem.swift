@@ -88,12 +88,13 @@ package enum FileSystem {
     ///   asked for and it is a folder.
     package static func makeFolder(_ path: String, withIntermediates: Bool = false) throws {
         if mkdir(path, 0o777) == 0 { return }
-        let number = errno
+        var number = errno
         if withIntermediates {
-            if number == ENOENT {
-                try makeFolder(folder(of: path), withIntermediates: true)
-                try makeFolder(path, withIntermediates: true)
-                return
+            let above = folder(of: path)
+            if number == ENOENT, above != path {
+                try makeFolder(above, withIntermediates: true)
+                if mkdir(path, 0o777) == 0 { return }
+                number = errno
             }
             if number == EEXIST, try information(at: path)?.kind == .folder { return }
         }

@@ -6,6 +6,8 @@ import Quire
 protocol DocumentVerb: ParsableArguments {
     /// The word that calls it.
     static var name: String { get }
+    /// The word that calls it on the command line, if it is another.
+    static var commandName: String { get }
     /// What it does, in a line.
     static var abstract: String { get }
     /// More about it, with examples of the command line.
@@ -18,6 +20,10 @@ protocol DocumentVerb: ParsableArguments {
     /// - Returns: What to print once the changes are saved.
     /// - Throws: `QuireError`; then nothing in the document is changed.
     @MainActor func run(on document: DocumentSession) async throws -> Reply
+}
+
+extension DocumentVerb {
+    static var commandName: String { name }
 }
 
 /// What a verb prints when all went well. It is made late, because saving gives new objects their identifiers.
@@ -40,7 +46,7 @@ struct DocumentOptions: ParsableArguments {
 struct OnDocument<Verb: DocumentVerb>: AsyncParsableCommand {
     static var configuration: CommandConfiguration {
         CommandConfiguration(
-            commandName: Verb.name, abstract: Verb.abstract, discussion: Verb.discussion)
+            commandName: Verb.commandName, abstract: Verb.abstract, discussion: Verb.discussion)
     }
 
     @Argument(help: ArgumentHelp("A document or a store.", valueName: "PATH"))

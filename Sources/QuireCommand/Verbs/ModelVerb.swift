@@ -4,6 +4,7 @@ import Quire
 /// `quire model PATH [ENTITY]`
 struct ModelVerb: DocumentVerb {
     static let name = "model"
+    static let commandName = "show"
     static let abstract = "Prints the model: entities, attributes and relationships."
     static let discussion = """
         EXAMPLES:
@@ -127,7 +128,7 @@ struct ModelVerb: DocumentVerb {
 
 extension AttributeType {
     /// The type's name, as `model` prints it.
-    fileprivate var name: String {
+    var name: String {
         switch self {
         case .undefined: "undefined"
         case .integer16: "integer16"
@@ -151,7 +152,7 @@ extension AttributeType {
 
 extension DeleteRule {
     /// The rule's name, as `model` prints it.
-    fileprivate var title: String {
+    var title: String {
         switch self {
         case .noAction: "noAction"
         case .nullify: "nullify"

@@ -75,6 +75,10 @@ import Testing
         try FileSystem.makeFolder(path, withIntermediates: true)
         try FileSystem.makeFolder(path, withIntermediates: true)
         #expect(code { try FileSystem.makeFolder(path) } == .alreadyExists)
+        // Where nobody can make one, though the folder above is there.
+        #expect(throws: QuireError.self) {
+            try FileSystem.makeFolder("/proc/self/none", withIntermediates: true)
+        }
         try FileSystem.writeNewFile(Data(), at: folder.path("file"))
         #expect(
             code { try FileSystem.makeFolder(folder.path("file"), withIntermediates: true) }

@@ -33,8 +33,11 @@ extension Int: AttributeRepresentable {
     public static var unlikelyValue: Int { Int(truncatingIfNeeded: Int64.unlikelyValue) }
 
     /// The integer of a property.
-    @inlinable public static func value(of object: ManagedObject, at ordinal: Int) -> Int? {
-        Int64.value(of: object, at: ordinal).flatMap { Int(exactly: $0) }
+    public static func value(of object: ManagedObject, at ordinal: Int) -> Int? {
+        guard let slot = object.position(of: ordinal) else {
+            return PropertyProbe.attribute(ordinal, of: object)
+        }
+        return object.integer(at: slot).flatMap { Int(exactly: $0) }
     }
 
     /// Takes an integer.
@@ -56,8 +59,11 @@ extension Int32: AttributeRepresentable {
     public static var unlikelyValue: Int32 { 0x2E71_5B0C }
 
     /// The integer of a property; `nil` if it does not fit, which only a damaged store has.
-    @inlinable public static func value(of object: ManagedObject, at ordinal: Int) -> Int32? {
-        Int64.value(of: object, at: ordinal).flatMap { Int32(exactly: $0) }
+    public static func value(of object: ManagedObject, at ordinal: Int) -> Int32? {
+        guard let slot = object.position(of: ordinal) else {
+            return PropertyProbe.attribute(ordinal, of: object)
+        }
+        return object.integer(at: slot).flatMap { Int32(exactly: $0) }
     }
 
     /// Takes an integer that fits.
@@ -79,8 +85,11 @@ extension Int16: AttributeRepresentable {
     public static var unlikelyValue: Int16 { 0x2E71 }
 
     /// The integer of a property; `nil` if it does not fit, which only a damaged store has.
-    @inlinable public static func value(of object: ManagedObject, at ordinal: Int) -> Int16? {
-        Int64.value(of: object, at: ordinal).flatMap { Int16(exactly: $0) }
+    public static func value(of object: ManagedObject, at ordinal: Int) -> Int16? {
+        guard let slot = object.position(of: ordinal) else {
+            return PropertyProbe.attribute(ordinal, of: object)
+        }
+        return object.integer(at: slot).flatMap { Int16(exactly: $0) }
     }
 
     /// Takes an integer that fits.

@@ -37,8 +37,11 @@ extension Float: AttributeRepresentable {
     public static var unlikelyValue: Float { -7.318e29 }
 
     /// The number of a property.
-    @inlinable public static func value(of object: ManagedObject, at ordinal: Int) -> Float? {
-        Double.value(of: object, at: ordinal).map { Float($0) }
+    public static func value(of object: ManagedObject, at ordinal: Int) -> Float? {
+        guard let slot = object.position(of: ordinal) else {
+            return PropertyProbe.attribute(ordinal, of: object)
+        }
+        return object.double(at: slot).map { Float($0) }
     }
 
     /// Takes a floating-point number, rounded.

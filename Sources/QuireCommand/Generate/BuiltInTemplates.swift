@@ -1,0 +1,84 @@
+extension ClassTemplate {
+    /// The templates that are part of the program; the first is taken if none is named.
+    static let builtIn = [macros, accessors]
+
+    /// Plain subclasses, for programs that do without macros.
+    private static let accessors = ClassTemplate(
+        builtIn: "accessors",
+        summary: "Subclasses whose properties read and write by key; they need Quire alone.",
+        sources: [
+            headerName: """
+            {% if needsFoundation %}
+            {{ access }}import Foundation
+            {% endif %}
+            {{ access }}import Quire
+            """,
+            modelName: bindingSource,
+            entityName: #"""
+            {% for note in entity.notes %}
+            // {{ note }}
+            {% endfor %}
+            {{ access }}{{ entity.final }}class {{ entity.class }}: {{ entity.superclass }} {
+            {% for property in entity.properties %}
+            {% for note in property.notes %}
+                // {{ note }}
+            {% endfor %}
+            {% if property.kind == "attribute" %}
+                {{ access }}var {{ property.swiftName }}: {{ property.type }} {
+                    get { {{ property.get }} }
+            {% if not property.isDerived %}
+                    set { {{ property.set }} }
+            {% endif %}
+                }
+            {% elif property.kind == "relationship" and property.isToMany %}
+                {{ access }}var {{ property.swiftName }}: {{ property.type }} {
+            {% if property.isOrdered %}
+                    get { objects({{ property.nameLiteral }}).compactMap { $0 as? {{ property.destinationClass }} } }
+                    set { setObjects(newValue, forKey: {{ property.nameLiteral }}) }
+            {% else %}
+                    get { Set(objects({{ property.nameLiteral }}).lazy.compactMap { $0 as? {{ property.destinationClass }} }) }
+                    set { setObjects(Array(newValue), forKey: {{ property.nameLiteral }}) }
+            {% endif %}
+                }
+            {% elif property.kind == "relationship" %}
+                {{ access }}var {{ property.swiftName }}: {{ property.type }} {
+                    get { object({{ property.nameLiteral }}) as? {{ property.destinationClass }} }
+                    set { setObject(newValue, forKey: {{ property.nameLiteral }}) }
+                }
+            {% elif property.kind == "fetched" %}
+                {{ access }}var {{ property.swiftName }}: {{ property.type }} {
+                    get throws { {{ property.get }} }
+                }
+            {% else %}
+                // “{{ property.name }}” is left out: {{ property.reason }}.
+            {% endif %}
+            {% if not forloop.last %}
+
+            {% endif %}
+            {% endfor %}
+            }
+            """#,
+        ])
+
+    /// Binds the classes to the entities of a model that comes from elsewhere.
+    private static let bindingSource = #"""
+        private let {{ model.classesName }}: [String: any EntityClass.Type] = [
+        {% for entity in entities %}
+            {{ entity.nameLiteral }}: {{ entity.class }}.self,
+        {% empty %}
+            :
+        {% endfor %}
+        ]
+
+        extension ManagedObjectModel {
+            /// Makes the objects of the model's entities instances of their classes. To be called before a document or a
+            /// store is opened with the model.
+            {{ access }}mutating func bind{{ model.swiftName }}Classes() {
+                for index in entities.indices {
+                    guard let objectClass = {{ model.classesName }}[entities[index].name] else { continue }
+                    entities[index].objectClass = objectClass
+                }
+            }
+        }
+        """#
+}

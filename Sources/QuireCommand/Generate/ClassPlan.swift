@@ -1,0 +1,128 @@
+import Quire
+
+/// The classes to generate for a model, with every name resolved.
+///
+/// A model file may say things that no class can: two properties of one name, an inverse that is not there.
+/// Nothing of that stops the generation: what cannot be said is left out, the code has a comment where it would
+/// be, and ``warnings`` has a sentence.
+struct ClassPlan {
+    /// A class, for the objects of one entity.
+    struct Class {
+        var entity: EntityDescription
+        /// The class's name.
+        var name: String
+        /// The class of the superentity.
+        var superclass: String?
+        var hasSubclasses = false
+        var members: [Member] = []
+        /// Names in the class of properties whose values together no two objects may share.
+        var unique: [[String]] = []
+        /// Names in the class of properties that are indexed together.
+        var indexes: [[String]] = []
+        /// What somebody who reads the class should know, a sentence each.
+        var notes: [String] = []
+        /// What is not as the model says it, a sentence each.
+        var warnings: [String] = []
+        /// What `@Entity` cannot say, a sentence each.
+        var undeclared: [String] = []
+    }
+
+    /// A property of an entity, as the class has it.
+    enum Member {
+        case attribute(Attribute)
+        case relationship(Relationship)
+        case fetched(Fetched)
+        case skipped(name: String, reason: String)
+    }
+
+    /// An attribute.
+    struct Attribute {
+        var description: AttributeDescription
+        /// The name as a declaration has it.
+        var name: String
+        /// Whether no two objects may have the same value.
+        var isUnique: Bool
+        var isIndexed: Bool
+        /// What `@Attribute` cannot say, if there is anything: why a class reads the value by its key.
+        var undeclared: String?
+        var notes: [String]
+    }
+
+    /// A relationship.
+    struct Relationship {
+        var description: RelationshipDescription
+        /// The name as a declaration has it.
+        var name: String
+        /// The class of the objects it leads to.
+        var destination: String
+        /// The name of the inverse's declaration in that class.
+        var inverse: String?
+        /// Whether this side names the inverse by a key path. Only one of both can: the compiler could not resolve
+        /// two that refer to each other.
+        var namesInverseByKeyPath: Bool
+        var notes: [String]
+    }
+
+    /// A fetched property.
+    struct Fetched {
+        var description: FetchedPropertyDescription
+        /// The name as a declaration has it.
+        var name: String
+        /// The class of the objects it finds.
+        var destination: String
+        /// Why a class with macros reads it by its key.
+        static let undeclared = "macros know no fetched properties"
+        var notes: [String]
+    }
+
+    /// What the model is called: the file's name without extension.
+    let modelName: String
+    let model: ManagedObjectModel
+    /// In the order of the model.
+    private(set) var classes: [Class]
+    /// Whether these are the classes of all entities.
+    private(set) var isComplete = true
+    private var modelWarnings: [String]
+
+    /// What is not as the model says it, a sentence each.
+    var warnings: [String] { modelWarnings + classes.flatMap(\.warnings) }
+
+    /// Plans the classes of all entities.
+    init(_ model: ManagedObjectModel, modelName: String) {
+        self.model = model
+        self.modelName = modelName
+        var planner = ClassPlanner(model)
+        classes = planner.classes()
+        modelWarnings = planner.modelWarnings
+    }
+
+    /// What classes with macros do not say as the model does, a sentence each.
+    var warningsOfMacros: [String] {
+        classes.flatMap { one in
+            one.undeclared.map { "\(one.entity.name): \($0)" }
+                + one.members.compactMap { member in
+                    switch member {
+                    case .attribute(let attribute):
+                        attribute.undeclared.map { (attribute.description.name, $0) }
+                    case .fetched(let fetched): (fetched.description.name, Fetched.undeclared)
+                    case .relationship, .skipped: nil
+                    }
+                }.map { "\(one.entity.name).\($0) is read by key: \($1)." }
+        }
+    }
+
+    /// Keeps only the classes of some entities, and what is to be said about these.
+    ///
+    /// - Throws: `QuireError` with code `unknownEntity`.
+    mutating func keep(entities names: [String]) throws {
+        for name in names where !classes.contains(where: { $0.entity.name == name }) {
+            let known = classes.map(\.entity.name).sorted().joined(separator: ", ")
+            throw QuireError(
+                .unknownEntity, "The model has no entity “\(name)”; its entities are: \(known).",
+                subject: .init(entity: name))
+        }
+        classes.removeAll { !names.contains($0.entity.name) }
+        modelWarnings = []
+        isComplete = false
+    }
+}

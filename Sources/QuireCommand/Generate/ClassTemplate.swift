@@ -1,0 +1,93 @@
+import Foundation
+import Quire
+
+/// The templates that classes are written with: built in, a folder of files, or one file.
+///
+/// | template | is rendered |
+/// |---|---|
+/// | `Entity.stencil` | for every entity |
+/// | `Header.stencil` | at the top of every file, if there is one |
+/// | `Model.stencil` | once for the model, if there is one |
+///
+/// All others are for these to include or extend.
+struct ClassTemplate {
+    static let fileExtension = ".stencil"
+    static let entityName = "Entity" + fileExtension
+    static let headerName = "Header" + fileExtension
+    static let modelName = "Model" + fileExtension
+
+    /// What it is called in sentences: its name or path.
+    let title: String
+    /// What it is for, in a line; for those that are built in.
+    let summary: String
+    /// The texts by the names of their files.
+    let sources: [String: String]
+    /// The template for an entity: usually ``entityName``.
+    let entityTemplate: String
+    /// The folder in which the files are; `nil` if they are built in.
+    let folder: String?
+
+    /// Whether the code uses the macros of QuireMacros.
+    var usesMacros: Bool { sources.values.contains { $0.contains("macroArguments") } }
+
+    /// A template that is part of the program.
+    init(builtIn name: String, summary: String, sources: [String: String]) {
+        title = name
+        self.summary = summary
+        self.sources = sources
+        entityTemplate = Self.entityName
+        folder = nil
+    }
+
+    /// Finds a template: one that is built in by its name, else a folder or a file.
+    ///
+    /// - Throws: `QuireError` with code `notFound`, or `invalidFormat` if it is no template.
+    init(named name: String) throws {
+        if let builtIn = Self.builtIn.first(where: { $0.title == name }) {
+            self = builtIn
+            return
+        }
+        guard let information = try FileSystem.information(at: name) else {
+            let names = Self.builtIn.map(\.title).joined(separator: ", ")
+            throw QuireError(
+                .notFound,
+                "There is no template “\(name)”: it is no folder and no file, and built in are: \(names).",
+                subject: .init(file: name))
+        }
+        let isFolder = information.kind == .folder
+        let folder = isFolder ? name : FileSystem.folder(of: name)
+        var sources: [String: String] = [:]
+        for file in try FileSystem.names(in: folder) where file.hasSuffix(Self.fileExtension) {
+            if !isFolder && file == FileSystem.name(of: name) { continue }
+            sources[file] = try Self.text(of: FileSystem.path(folder, file))
+        }
+        let entityTemplate = isFolder ? Self.entityName : FileSystem.name(of: name)
+        if isFolder {
+            if sources[entityTemplate] == nil {
+                throw QuireError(
+                    .invalidFormat,
+                    "“\(name)” is no template for classes: there is no file \(Self.entityName) in it.",
+                    subject: .init(file: name))
+            }
+        } else {
+            // Only what it includes by name is taken from the files beside it.
+            sources[Self.headerName] = nil
+            sources[Self.modelName] = nil
+            sources[entityTemplate] = try Self.text(of: name)
+        }
+        title = name
+        summary = ""
+        self.sources = sources
+        self.entityTemplate = entityTemplate
+        self.folder = folder
+    }
+
+    private static func text(of path: String) throws -> String {
+        guard let text = String(data: try FileSystem.contents(of: path), encoding: .utf8) else {
+            throw QuireError(
+                .invalidFormat, "The template “\(path)” is not text in UTF-8.",
+                subject: .init(file: path))
+        }
+        return text
+    }
+}

@@ -1,0 +1,193 @@
+import Foundation
+import Quire
+
+/// What templates are given, as `TEMPLATES.md` describes it. Whoever adds something here adds it there.
+struct TemplateContext {
+    let plan: ClassPlan
+    /// Whether the classes are public.
+    let isPublic: Bool
+
+    /// For a template that is rendered once in a file.
+    ///
+    /// - Parameter classes: The classes in the file.
+    func file(of classes: [ClassPlan.Class]) -> [String: Any] {
+        [
+            "access": isPublic ? "public " : "",
+            "model": modelContext,
+            "entities": classes.map(entity),
+            "needsFoundation": classes.contains(where: needsFoundation),
+        ]
+    }
+
+    /// For a template that is rendered for an entity.
+    func file(of one: ClassPlan.Class) -> [String: Any] {
+        var context = file(of: [one])
+        context["entity"] = entity(one)
+        return context
+    }
+
+    private var modelContext: [String: Any] {
+        [
+            "name": plan.modelName,
+            "swiftName": SwiftNames.upperFirst(SwiftNames.identifier(plan.modelName)),
+            "versionIdentifiers": plan.model.versionIdentifiers,
+            "classesName": SwiftNames.unique(
+                SwiftNames.lowerFirst(SwiftNames.identifier(plan.modelName)) + "Classes"
+            ) { name in plan.classes.contains { $0.name == name } },
+        ]
+    }
+
+    private func needsFoundation(_ one: ClassPlan.Class) -> Bool {
+        one.members.contains { member in
+            if case .attribute(let attribute) = member {
+                return AttributeCode(attribute.description.type).needsFoundation
+            }
+            return false
+        }
+    }
+
+    // MARK: - Entities
+
+    private func entity(_ one: ClassPlan.Class) -> [String: Any] {
+        let entity = one.entity
+        var context: [String: Any] = [
+            "name": entity.name,
+            "nameLiteral": SwiftLiteral.text(entity.name),
+            "class": one.name,
+            "superclass": one.superclass ?? "ManagedObject",
+            "isAbstract": entity.isAbstract,
+            "isFinal": !one.hasSubclasses,
+            "final": one.hasSubclasses ? "" : "final ",
+            "uniquenessConstraints": entity.uniquenessConstraints,
+            "userInfo": entity.userInfo,
+            "notes": one.notes.map(SwiftLiteral.comment),
+            "undeclared": one.undeclared.map(SwiftLiteral.comment),
+            "macroArguments": MacroArguments.entity(one),
+            "properties": one.members.map { member($0, of: one) },
+        ]
+        context["superentity"] = entity.superentityName
+        context["renamingIdentifier"] = entity.renamingIdentifier
+        context["versionHashModifier"] = entity.versionHashModifier
+        return context
+    }
+
+    private func member(_ member: ClassPlan.Member, of one: ClassPlan.Class) -> [String: Any] {
+        switch member {
+        case .attribute(let attribute): self.attribute(attribute)
+        case .relationship(let relationship): self.relationship(relationship)
+        case .fetched(let fetched): self.fetched(fetched)
+        case .skipped(let name, let reason):
+            [
+                "kind": "skipped", "name": SwiftLiteral.comment(name),
+                "reason": SwiftLiteral.comment(reason),
+            ]
+        }
+    }
+
+    // MARK: - Attributes
+
+    private func attribute(_ attribute: ClassPlan.Attribute) -> [String: Any] {
+        let description = attribute.description
+        let code = AttributeCode(description.type)
+        let key = SwiftLiteral.text(description.name)
+        let standIn = AttributeCode.literal(description.defaultValue, description.type)
+        let missing = standIn ?? code.missing
+        let isOptional = (description.isOptional || missing == nil) && !code.includesMissing
+        var context: [String: Any] = [
+            "kind": "attribute",
+            "name": description.name,
+            "nameLiteral": key,
+            "swiftName": SwiftNames.code(attribute.name),
+            "isRenamed": attribute.name != description.name,
+            "attributeType": description.type.name,
+            "valueType": code.type,
+            "type": code.type + (isOptional ? "?" : ""),
+            "isOptional": description.isOptional,
+            "isTransient": description.isTransient,
+            "isDerived": description.derivationExpression != nil,
+            "isUnique": attribute.isUnique,
+            "externalStorage": description.allowsExternalBinaryDataStorage,
+            "get": code.get(key, missing: isOptional ? nil : missing),
+            "set": code.set(key, isOptional: isOptional),
+            "userInfo": description.userInfo,
+            "notes": attribute.notes.map(SwiftLiteral.comment),
+            "macroArguments": MacroArguments.attribute(attribute),
+        ]
+        let bounds = description.type == .string ? .integer64 : description.type
+        context["default"] = standIn
+        context["undeclared"] = attribute.undeclared
+        context["minimum"] = AttributeCode.literal(description.minimum, bounds)
+        context["maximum"] = AttributeCode.literal(description.maximum, bounds)
+        context["regularExpression"] = description.regularExpression
+        context["derivation"] = description.derivationExpression
+        context["transformer"] = description.valueTransformerName
+        context["customClass"] = description.customClassName
+        context["composite"] = description.compositeName
+        context["renamingIdentifier"] = description.renamingIdentifier
+        context["versionHashModifier"] = description.versionHashModifier
+        return context
+    }
+
+    // MARK: - Fetched properties
+
+    private func fetched(_ fetched: ClassPlan.Fetched) -> [String: Any] {
+        let description = fetched.description
+        let key = SwiftLiteral.text(description.name)
+        var context: [String: Any] = [
+            "kind": "fetched",
+            "name": description.name,
+            "nameLiteral": key,
+            "swiftName": SwiftNames.code(fetched.name),
+            "isRenamed": fetched.name != description.name,
+            "type": "[\(fetched.destination)]",
+            "get": "try fetchedObjects(\(key)).compactMap { $0 as? \(fetched.destination) }",
+            "destination": description.fetchRequest.entityName,
+            "destinationClass": fetched.destination,
+            "isOptional": description.isOptional,
+            "userInfo": description.userInfo,
+            "notes": fetched.notes.map(SwiftLiteral.comment),
+            "undeclared": ClassPlan.Fetched.undeclared,
+        ]
+        context["predicate"] = description.fetchRequest.predicateFormat
+        return context
+    }
+
+    // MARK: - Relationships
+
+    private func relationship(_ relationship: ClassPlan.Relationship) -> [String: Any] {
+        let description = relationship.description
+        let key = SwiftLiteral.text(description.name)
+        let destination = relationship.destination
+        let isOrdered = description.isToMany && description.isOrdered
+        let type =
+            !description.isToMany
+            ? "\(destination)?" : isOrdered ? "[\(destination)]" : "Set<\(destination)>"
+        var context: [String: Any] = [
+            "kind": "relationship",
+            "name": description.name,
+            "nameLiteral": key,
+            "swiftName": SwiftNames.code(relationship.name),
+            "isRenamed": relationship.name != description.name,
+            "type": type,
+            "destination": description.destinationEntityName,
+            "destinationClass": destination,
+            "isToMany": description.isToMany,
+            "isOrdered": isOrdered,
+            "isOptional": description.isOptional,
+            "isTransient": description.isTransient,
+            "deleteRule": description.deleteRule.title,
+            "minimumCount": description.minimumCount,
+            "maximumCount": description.maximumCount,
+            "userInfo": description.userInfo,
+            "notes": relationship.notes.map(SwiftLiteral.comment),
+            "macroArguments": MacroArguments.relationship(relationship),
+        ]
+        context["inverse"] = relationship.inverse == nil ? nil : description.inverseName
+        context["inverseKeyPath"] = relationship.inverse.map {
+            "\\\(destination).\(SwiftNames.code($0))"
+        }
+        context["renamingIdentifier"] = description.renamingIdentifier
+        context["versionHashModifier"] = description.versionHashModifier
+        return context
+    }
+}

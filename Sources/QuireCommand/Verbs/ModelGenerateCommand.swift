@@ -1,0 +1,113 @@
+import ArgumentParser
+import Foundation
+import Quire
+
+/// `quire model generate MODEL FOLDER …`
+struct ModelGenerateCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "generate",
+        abstract: "Writes classes for the entities of a model.",
+        discussion: """
+            MODEL is an .xcdatamodeld folder, of which the current version is taken, one version, \
+            or a document or store that carries its model.
+
+            Every entity gets a class, whatever the model lets Xcode generate. A file is overwritten if this \
+            command wrote it and nobody changed it since, and left alone if it would not change; what you add \
+            belongs into extensions in files of yours. Either all files are written or none is. What the \
+            classes cannot say as the model does is a comment in them and a warning on standard error.
+
+            EXAMPLES:
+              quire model generate Library.xcdatamodeld Sources/Library
+              quire model generate Library.quire Classes --access public --one-file Library.swift
+              quire model generate Library.xcdatamodeld Sources/Library --template accessors
+            """)
+
+    /// Who may use the classes.
+    enum AccessLevel: String, ExpressibleByArgument, CaseIterable { case `internal`, `public` }
+
+    @Argument(help: ArgumentHelp("A model file, a document or a store.", valueName: "MODEL"))
+    var model: String
+
+    @Argument(help: ArgumentHelp("Where the files go; it is made if missing.", valueName: "FOLDER"))
+    var folder: String
+
+    @Option(
+        help: ArgumentHelp(
+            "A template's name (see quire model templates), its folder or its file.",
+            valueName: "T"))
+    var template = "macros"
+
+    @Option(
+        parsing: .upToNextOption,
+        help: ArgumentHelp("Only the classes of these entities.", valueName: "ENTITY"))
+    var entity: [String] = []
+
+    @Option(help: ArgumentHelp("Who may use the classes: internal or public.", valueName: "LEVEL"))
+    var access = AccessLevel.internal
+
+    @Option(
+        name: .customLong("one-file"),
+        help: ArgumentHelp("Write all classes into one file of this name.", valueName: "NAME"))
+    var oneFile: String?
+
+    @Flag(help: "Overwrite also files that were not generated, or changed since.")
+    var force = false
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    func validate() throws {
+        if let oneFile, oneFile.isEmpty || oneFile.contains("/") || oneFile.hasPrefix(".") {
+            throw ValidationError(
+                "--one-file takes the name of a file in FOLDER, as Library.swift.")
+        }
+    }
+
+    @MainActor
+    func run() async throws {
+        let output = Output(json: json)
+        let template = try ClassTemplate(named: template)
+        let source = try await ModelSource.read(model)
+        var plan = ClassPlan(source.model, modelName: source.name)
+        if !entity.isEmpty { try plan.keep(entities: entity) }
+        let code = try ClassGenerator(
+            plan: plan, template: template, isPublic: access == .public,
+            origin: URL(fileURLWithPath: model).lastPathComponent
+        ).files(inOne: oneFile)
+        var files = GeneratedFiles(in: folder)
+        for file in code { files.add(file.name, file.text) }
+        let written = try files.write(force: force)
+        let warnings = plan.warnings + (template.usesMacros ? plan.warningsOfMacros : [])
+        for warning in warnings { Output.report("Warning: \(warning)") }
+        if json {
+            try output.print(
+                .object([
+                    "classes": .array(
+                        code.flatMap { file in
+                            file.classes.map { one in
+                                .object([
+                                    "class": .string(one.name), "entity": .string(one.entity.name),
+                                    "path": .string(FileSystem.path(folder, file.name)),
+                                ])
+                            }
+                        }),
+                    "files": .array(written.map(Self.json)),
+                    "warnings": .array(warnings.map { .string($0) }),
+                ]), levels: 2)
+        } else {
+            for file in written { try output.print("\(file.path) \(file.status.rawValue)") }
+            let counts = [GeneratedFiles.Status.made, .changed, .unchanged].compactMap { status in
+                let count = written.count { $0.status == status }
+                return count == 0 ? nil : "\(count) \(status.rawValue)"
+            }
+            try output.print(
+                "Generated \(Count.of(plan.classes.count, "class", "classes")) from \(model): "
+                    + (counts.isEmpty ? "no files" : counts.joined(separator: ", ")) + ".")
+        }
+        try output.flush()
+    }
+
+    static func json(_ file: (path: String, status: GeneratedFiles.Status)) -> JSONValue {
+        .object(["path": .string(file.path), "status": .string(file.status.rawValue)])
+    }
+}
