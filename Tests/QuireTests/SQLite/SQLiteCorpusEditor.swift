@@ -165,13 +165,12 @@ struct SQLiteCorpusEditor {
     mutating func deleteRows() throws {
         var set = ChangeSet()
         for entity in layout.entities where !entity.isAbstract {
-            guard let id = new[entity.number]?.first, let row = try store.row(for: id) else {
-                continue
-            }
+            guard let id = new[entity.number]?.first, let row = try store.row(for: id),
+                try !isReferredTo(id)
+            else { continue }
             set.deleted.append(ObjectDeletion(objectID: id, version: row.version))
             deleted.insert(id)
         }
-        set.updated = try cutsOfOldRows()
         for entity in layout.entities where !entity.isAbstract {
             guard let id = new[entity.number]?.last, let row = try store.row(for: id) else {
                 continue
@@ -201,25 +200,18 @@ struct SQLiteCorpusEditor {
         try store.save(set)
     }
 
-    /// Some stores have rows that led to objects which were not there, until these got their keys.
-    private func cutsOfOldRows() throws -> [ObjectChange] {
-        var changes: [ManagedObjectID: ObjectChange] = [:]
+    /// Whether rows of the store's own lead to a new object: one store has some that led to objects which were not
+    /// there, until these got their keys.
+    private func isReferredTo(_ id: ManagedObjectID) throws -> Bool {
         let new = Set(self.new.values.joined())
-        for id in deleted {
-            for relationship in layout.entity(number: id.entityNumber).relationships {
-                guard let slot = layout.inverse(of: relationship)?.slot, relationship.isToMany
-                else { continue }
-                for row in try store.relatedRows(of: id, through: relationship)
-                where !new.contains(row.objectID) {
-                    let change = ObjectChange(
-                        objectID: row.objectID, entity: row.entity, version: row.version,
-                        values: ContiguousArray(repeating: .null, count: row.entity.slots.count),
-                        changedSlots: SlotMask())
-                    changes[row.objectID, default: change].changedSlots.insert(slot)
-                }
-            }
+        for relationship in layout.entity(number: id.entityNumber).relationships
+        where relationship.isToMany && layout.inverse(of: relationship)?.slot != nil {
+            // Some of these rows are of another model's entities.
+            guard let rows = try? store.relatedRows(of: id, through: relationship),
+                rows.allSatisfy({ new.contains($0.objectID) })
+            else { return true }
         }
-        return changes.values.sorted { $0.objectID.bits < $1.objectID.bits }
+        return false
     }
 
     // MARK: - Checking

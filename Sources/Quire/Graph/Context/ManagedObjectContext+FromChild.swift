@@ -78,7 +78,12 @@ extension ManagedObjectContext {
     /// that were saved through this context, and that nobody has held here since. Gives them, to be held.
     private func realizeFaults(for changes: [ObjectChange]) -> [ManagedObject] {
         var faults: [ManagedObject] = []
-        for change in changes where change.base == nil && (change.writesRow || logsChanges) {
+        for change in changes where change.writesRow || logsChanges {
+            if change.base.map({ $0.version > 0 }) == true
+                || versionsForChildren[change.objectID.bits] != nil
+            {
+                continue
+            }
             let object = object(with: change.objectID)
             if object.isFault { faults.append(object) }
         }
@@ -91,7 +96,14 @@ extension ManagedObjectContext {
     private func objectToUpdate(_ change: ObjectChange) -> ManagedObject? {
         let object = object(with: change.objectID)
         guard object.state.contains(.live) else { return nil }
-        if let base = change.base { object.adopt(base) }
+        if let base = change.base {
+            if base.version > 0 {
+                object.adopt(base)
+            } else if object.isFault, let version = versionsForChildren[object.objectID.bits] {
+                object.adopt(base)
+                object.version = UInt32(truncatingIfNeeded: version)
+            }
+        }
         if change.writesRow || logsChanges { object.realize() }
         return object.state.contains(.live) && !object.isInaccessible ? object : nil
     }
@@ -162,6 +174,7 @@ extension ManagedObjectContext {
     private func delete(_ deletion: ObjectDeletion) {
         let object = object(with: deletion.objectID)
         guard object.state.contains(.live) else { return }
+        let wasFault = object.isFault
         if logsChanges {
             // Undo brings back all of it, also after a save.
             object.realize()
@@ -169,7 +182,9 @@ extension ManagedObjectContext {
                 _ = object.members(of: relationship)
             }
         }
-        if let version = deletion.version, object.isFault {
+        let known = versionsForChildren[deletion.objectID.bits]
+        if let version = deletion.version ?? known.map({ UInt32(truncatingIfNeeded: $0) }), wasFault
+        {
             object.version = version
             object.state.insert(.realized)
         }

@@ -75,7 +75,10 @@ extension ManagedObjectContext {
     /// Rows that fetch results hold, and those that the coordinator has kept, are older than what was saved.
     private func forgetRows(concernedBy changes: ObjectIDChanges) {
         let ids = changes.updated + changes.deleted + changes.refreshed + changes.invalidated
-        for id in ids { outdatedRows.note(id.bits) }
+        for id in ids {
+            outdatedRows.note(id.bits)
+            versionsForChildren.remove(id.bits)
+        }
         source.forgetRows(of: ids)
     }
 

@@ -39,6 +39,7 @@ extension ManagedObjectContext {
     public func refreshAllObjects() {
         processPendingChanges()
         outdatedRows.noteAll()
+        versionsForChildren.removeAll()
         source.forgetRows(of: nil)
         undoNeedsRepair = undoManager != nil
         var event = EventChanges()

@@ -154,7 +154,28 @@ extension ManagedObjectContext {
         return ObjectChange(
             objectID: object.objectID, entity: object.entity, version: object.version,
             values: edits.values, changedSlots: changed, toManyChanges: toManyChanges,
-            base: object.state.contains(.savedHere) ? nil : object.snapshot)
+            base: base(of: object))
+    }
+
+    /// What a parent compares with what it has by now. Of an object that was saved here only the parent knows the
+    /// version, so it has version 0.
+    private func base(of object: ManagedObject) -> ObjectSnapshot? {
+        guard object.state.contains(.savedHere) else { return object.snapshot }
+        if parent == nil { return nil }
+        var builder = RowSetBuilder(
+            layout: layout, store: storeIdentity, externalData: object.chunk?.externalData,
+            expectedRows: 1)
+        builder.beginRow(object.objectID.bits, entity: object.entity, version: 0)
+        for slot in object.entity.slots where slot.isStored {
+            if slot.isExternalCapable, let raw = object.rowBytes(at: slot.index) {
+                builder.setBytes(raw, at: slot.index)
+            } else {
+                // A value that a row cannot hold is none that was saved.
+                try? builder.set(object.savedValue(at: slot.index), at: slot)
+            }
+        }
+        builder.endRow()
+        return builder.finish().first
     }
 
     private func toManyChanges(of object: ManagedObject, _ edits: ObjectEdits) -> [ToManyChange] {
@@ -185,6 +206,9 @@ extension ManagedObjectContext {
                 }
                 object.state.formUnion([.persisted, .savedHere])
                 object.edits?.commit()
+                if isParent {
+                    versionsForChildren.set(UInt64(object.version), for: object.objectID.bits)
+                }
             } else {
                 object.state.remove(.persisted)
             }

@@ -152,6 +152,9 @@ public final class ManagedObjectContext {
     var undoIdentifiers = UndoIdentifiers()
     /// The permanent identifiers of objects that children may know by temporary ones.
     var permanentIDs: [UInt64: ManagedObjectID] = [:]
+    /// The versions of objects that were saved here, for children that have seen them so: the objects themselves are
+    /// not kept.
+    var versionsForChildren = IdentifierTable()
     /// Whether the present user event is logged for undo.
     private var eventIsLogged = false
     var hasUnfinishedLog: Bool { !eventLog.isEmpty }
@@ -523,6 +526,7 @@ public final class ManagedObjectContext {
         fetchedPropertyValues = [:]
         tracked.removeAll()
         undoIdentifiers.removeAll()
+        versionsForChildren.removeAll()
         permanentIDs = [:]
         hasTemporaryIDs = false
         pendingRecords = [:]

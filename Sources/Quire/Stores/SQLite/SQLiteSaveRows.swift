@@ -50,13 +50,18 @@ struct SQLiteSaveRows {
             found.append(conflict)
         }
         let reader = SQLiteConflictReader(store: store, connection: writer.connection)
-        conflicts.objects = try found.map {
-            try ObjectConflict(objectID: $0.id, change: $0.change, current: reader.row(of: $0.id))
-        }
         if !refused.isEmpty {
             conflicts.constraints = try reader.violations(
                 of: refused.map(\.change), among: changes)
-            if conflicts.isEmpty { try rewrite(refused[0]) }  // Throws what the database says.
+            if conflicts.isEmpty && found.isEmpty { try rewrite(refused[0]) }  // Throws what the database says.
+        }
+        if !found.isEmpty {
+            // The rows are described as they are in the store: the transaction has deleted some of them.
+            try writer.connection.execute("ROLLBACK")
+            conflicts.objects = try found.map {
+                try ObjectConflict(
+                    objectID: $0.id, change: $0.change, current: reader.row(of: $0.id))
+            }
         }
         if !conflicts.isEmpty { throw conflicts.error(file: store.storePath) }
     }

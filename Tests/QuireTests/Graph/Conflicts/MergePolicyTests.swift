@@ -120,6 +120,7 @@ import Testing
         let books = try ["a", "b", "c"].map { try rivals.new("Book", ["title": .string($0)]) }
         for book in books { shelf.add(book, to: "books") }
         try rivals.save()
+        #expect(shelf.objects("books") == books)  // What was never read is not in conflict.
         let theirs = rivals.theirs(shelf)
         theirs.insert(rivals.theirs(books[2]), into: "books", at: 0)
         let added = try rivals.there.insertObject(entityName: "Book")

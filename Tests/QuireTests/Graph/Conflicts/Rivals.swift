@@ -61,6 +61,7 @@ enum RivalKind: CaseIterable, Sendable {
     /// The object as a context that knows nothing yet reads it; `nil` if it is not stored.
     func stored(_ object: ManagedObject) throws -> ManagedObject? {
         let fresh = ManagedObjectContext.mainQueue(coordinator: other)
+        fresh.stalenessInterval = 0
         contexts.append(fresh)
         return try? fresh.existingObject(with: object.objectID)
     }
@@ -71,6 +72,7 @@ enum RivalKind: CaseIterable, Sendable {
     /// there. Both sides of every link must agree, and lead to stored objects.
     func expectWhole(_ context: ManagedObjectContext, _ comment: Comment? = nil) throws {
         let fresh = ManagedObjectContext.mainQueue(coordinator: stack.coordinator)
+        fresh.stalenessInterval = 0
         for entity in fresh.layout.entities where entity.superentityNumber == nil {
             let stored = try fresh.fetch(FetchRequest(entity.name)).map { $0 }
             let seen = try context.fetch(FetchRequest(entity.name)).map { $0 }
