@@ -75,6 +75,8 @@ public struct ToManyChange: Sendable {
     /// For an ordered relationship, all objects in their new order; `nil` if the added ones come last and
     /// nothing else changed place.
     public var order: [ManagedObjectID]?
+    /// The order before, for a context that does not know it; it belongs to the ``ObjectChange/base``.
+    var previousOrder: [ManagedObjectID]?
 
     /// Describes a change.
     public init(

@@ -108,7 +108,7 @@ import Testing
         #expect(try stack.stored("Book", "title") == books.map { _ in "string(\"2\")" })
     }
 
-    @Test func aParentSavesTheRestOfAChildsChangesWhenAnObjectIsGone() throws {
+    @Test func aParentSavesTheRestOfAChildsChangesWhenThePolicyGivesUpAnObjectThatIsGone() throws {
         let parent = PrivateQueueContext(coordinator: stack.coordinator)
         let child = ManagedObjectContext.mainQueue(parent: parent)
         let books = Array(try child.fetch(FetchRequest("Book")))
@@ -120,7 +120,15 @@ import Testing
         try other.save()
         for book in books { book["title"] = "2" }
         try child.save()
-        try parent.performAndWait { try $0.save() }
+        let error = #expect(throws: QuireError.self) {
+            try parent.performAndWait { try $0.save() }
+        }
+        #expect(error?.code == .mergeConflict)
+        #expect(error?.mergeConflicts.map(\.objectID) == [books[3].objectID])
+        try parent.performAndWait {
+            $0.mergePolicy = .rollback
+            try $0.save()
+        }
         #expect(try stack.stored("Book", "title") == Array(repeating: "string(\"2\")", count: 11))
     }
 }

@@ -132,7 +132,10 @@ extension ManagedObjectContext {
         for object in objects {
             object.realize()
             if object.isInaccessible { continue }
-            builder.beginRow(object.objectID.bits, entity: object.entity, version: object.version)
+            // With the next save what the child sees will be of another version.
+            let isSaved = !object.state.contains(.tracked) && knowsVersion(of: object)
+            builder.beginRow(
+                object.objectID.bits, entity: object.entity, version: isSaved ? object.version : 0)
             for slot in object.entity.slots where slot.isStored {
                 if slot.isExternalCapable, let raw = object.rowBytes(at: slot.index) {
                     builder.setBytes(raw, at: slot.index)  // As it is, so that no file is read.

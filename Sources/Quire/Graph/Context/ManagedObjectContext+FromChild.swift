@@ -16,6 +16,7 @@ internal import OrderedCollections
 extension ManagedObjectContext {
     func apply(_ changes: ChangeSet) {
         checkQueue()
+        isParent = true
         // All new objects are there before anything leads to them.
         let inserted = changes.inserted.map(insert)
         for (change, object) in zip(changes.inserted, inserted) {
@@ -31,7 +32,9 @@ extension ManagedObjectContext {
         var updated: [(ObjectChange, ManagedObject)] = []
         updated.reserveCapacity(changes.updated.count)
         for change in changes.updated {
+            let wasFault = object(with: change.objectID).isFault
             guard let object = objectToUpdate(change) else { continue }
+            if wasFault && object.chunk === change.base?.chunk { adoptOrders(change, object) }
             applyToMany(change, to: object)
             updated.append((change, object))
         }
@@ -79,8 +82,9 @@ extension ManagedObjectContext {
     private func realizeFaults(for changes: [ObjectChange]) -> [ManagedObject] {
         var faults: [ManagedObject] = []
         for change in changes where change.writesRow || logsChanges {
-            if change.base.map({ $0.version > 0 }) == true
-                || versionsForChildren[change.objectID.bits] != nil
+            if let base = change.base,
+                base.version > 0 || parent != nil
+                    || versionsForChildren[change.objectID.bits] != nil
             {
                 continue
             }
@@ -99,9 +103,13 @@ extension ManagedObjectContext {
         if let base = change.base {
             if base.version > 0 {
                 object.adopt(base)
-            } else if object.isFault, let version = versionsForChildren[object.objectID.bits] {
-                object.adopt(base)
-                object.version = UInt32(truncatingIfNeeded: version)
+            } else if object.isFault {
+                if parent != nil {
+                    object.adopt(base)
+                } else if let version = versionsForChildren[object.objectID.bits] {
+                    object.adopt(base)
+                    object.version = UInt32(truncatingIfNeeded: version)
+                }
             }
         }
         if change.writesRow || logsChanges { object.realize() }
@@ -164,6 +172,17 @@ extension ManagedObjectContext {
                 let wanted = OrderedSet(order.filter(present.contains)).union(present)
                 reorder(object, relationship, wanted)
             }
+        }
+    }
+
+    /// Takes over the saved order of relationships that the child has changed, as it has seen them.
+    private func adoptOrders(_ change: ObjectChange, _ object: ManagedObject) {
+        for toMany in change.toManyChanges {
+            guard let order = toMany.previousOrder,
+                let index = change.entity.relationships[toMany.relationshipIndex].toManyIndex
+            else { continue }
+            let edits = object.editsForRelationships()
+            if edits.toMany[index].members == nil { edits.toMany[index].load(order) }
         }
     }
 

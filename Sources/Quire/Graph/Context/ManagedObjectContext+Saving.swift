@@ -119,9 +119,7 @@ extension ManagedObjectContext {
             case (true, true):
                 if let change = update(of: object) { changes.updated.append(change) }
             case (false, true):
-                // A child may not know what version its parent has by now.
-                let isKnown =
-                    !object.isFault && !(parent != nil && object.state.contains(.savedHere))
+                let isKnown = !object.isFault && knowsVersion(of: object)
                 changes.deleted.append(
                     ObjectDeletion(
                         objectID: object.objectID, version: isKnown ? object.version : nil))
@@ -157,8 +155,13 @@ extension ManagedObjectContext {
             base: base(of: object))
     }
 
-    /// What a parent compares with what it has by now. Of an object that was saved here only the parent knows the
-    /// version, so it has version 0.
+    /// Whether an object's version is the store's. Of what was saved to a parent, only the context at the top knows it;
+    /// elsewhere it has none, or 0.
+    func knowsVersion(of object: ManagedObject) -> Bool {
+        parent == nil || (!object.state.contains(.savedHere) && object.version > 0)
+    }
+
+    /// What a parent compares with what it has by now. Its version is 0 if it is not known.
     private func base(of object: ManagedObject) -> ObjectSnapshot? {
         guard object.state.contains(.savedHere) else { return object.snapshot }
         if parent == nil { return nil }
@@ -182,11 +185,14 @@ extension ManagedObjectContext {
         var changes: [ToManyChange] = []
         for (index, state) in edits.toMany.enumerated()
         where state.hasChanges && !object.toManyRelationship(index).description.isTransient {
-            changes.append(
-                ToManyChange(
-                    relationshipIndex: object.entity.toManyRelationships[index],
-                    added: state.added.elements, removed: state.removed.elements,
-                    order: state.needsOrder ? state.members?.elements : nil))
+            var change = ToManyChange(
+                relationshipIndex: object.entity.toManyRelationships[index],
+                added: state.added.elements, removed: state.removed.elements,
+                order: state.needsOrder ? state.members?.elements : nil)
+            if parent != nil && change.order != nil {
+                change.previousOrder = state.committedOrder?.elements
+            }
+            changes.append(change)
         }
         return changes
     }
@@ -206,7 +212,7 @@ extension ManagedObjectContext {
                 }
                 object.state.formUnion([.persisted, .savedHere])
                 object.edits?.commit()
-                if isParent {
+                if isParent && parent == nil {
                     versionsForChildren.set(UInt64(object.version), for: object.objectID.bits)
                 }
             } else {
