@@ -53,7 +53,8 @@ struct SQLiteSaveRows {
         if !refused.isEmpty {
             conflicts.constraints = try reader.violations(
                 of: refused.map(\.change), among: changes)
-            if conflicts.isEmpty && found.isEmpty { try rewrite(refused[0]) }  // Throws what the database says.
+            // Throws what the database says.
+            if conflicts.isEmpty && found.isEmpty { try rewrite(refused[0]) }
         }
         if !found.isEmpty {
             // The rows are described as they are in the store: the transaction has deleted some of them.

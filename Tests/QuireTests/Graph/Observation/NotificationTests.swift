@@ -306,7 +306,7 @@ private final class NotificationLog: @unchecked Sendable {
         try context.save()
         #expect(
             log.take() == [
-                "change +New ~Again ~Lost", "willSave", "change -? ^Again ^New",
+                "change +New ~Again ~Lost", "willSave", "change -Other ^Again ^New",
                 "save +New ~Again", "saveIDs +Book/p3 ~Book/p1",
             ])
         withExtendedLifetime(new) {}
