@@ -107,7 +107,7 @@ extension ManagedObjectContext {
 
     /// Takes an object out of the relationships of those that its new row leads to, but its unsaved changes do not: that
     /// it leads elsewhere, or is deleted, goes for both sides.
-    private func leaveSavedReferences(of object: ManagedObject) {
+    func leaveSavedReferences(of object: ManagedObject) {
         let isLive = object.state.contains(.live)
         for relationship in object.entity.relationships {
             guard let inverse = layout.inverse(of: relationship) else { continue }

@@ -31,15 +31,40 @@ extension ManagedObjectContext {
                     object.write(.null, at: slot)
                 } else if let inverse = inverse(of: object, slot) {
                     let other = self.object(with: id)
-                    if inverse.slot == nil { insertMember(object.objectID, into: other, inverse) }
+                    if let back = inverse.slot {
+                        pair(other, back, with: object, slot)
+                    } else {
+                        insertMember(object.objectID, into: other, inverse)
+                    }
                 }
             case .insertMember(let object, let toMany, let id, _):
                 repair(object, toMany, id)
             case .removeMember(let object, let toMany, let id): repair(object, toMany, id)
-            case .life(let object, _): if object.state.contains(.live) { repair(object) }
+            case .life(let object, _):
+                if object.state.contains(.live) {
+                    repair(object)
+                } else if object.state.contains(.persisted) {
+                    // Others may have related something to it.
+                    object.realize()
+                    leaveSavedReferences(of: object)
+                }
             case .order: break
             }
         }
+    }
+
+    /// Has an object lead back to the one that leads to it, one to one, and to no other.
+    private func pair(
+        _ other: ManagedObject, _ back: Int, with object: ManagedObject, _ slot: Int
+    ) {
+        guard other.state.contains(.live) else { return object.write(.null, at: slot) }
+        let present = other.objectID(at: back)
+        if present == object.objectID { return }
+        if let present {
+            let third = self.object(with: present)
+            if third.objectID(at: slot) == other.objectID { third.write(.null, at: slot) }
+        }
+        other.write(.objectID(object.objectID), at: back)
     }
 
     /// Has what an object leads to that is there again lead back, and the object not to what does not.

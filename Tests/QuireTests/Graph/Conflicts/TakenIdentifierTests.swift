@@ -1,6 +1,7 @@
-import Quire
 import QuireTestSupport
 import Testing
+
+@testable import Quire
 
 /// Another process has given its rows the identifiers that are reserved here.
 @MainActor @Suite struct TakenIdentifierTests {
@@ -25,6 +26,63 @@ import Testing
         #expect(rivals.here.registeredObjects.count <= 6)
         #expect(
             read.map { $0.string("title") ?? "" }.sorted() == ["first", "theirs 1", "theirs 2"])
+        try rivals.expectWhole(rivals.here)
+    }
+
+    @Test func whatIsGivenBeforeASaveIsNobodyElses() throws {
+        let rivals = try Rivals(.store)
+        var ids: Set<ManagedObjectID> = []
+        for round in 0..<20 {
+            for context in [rivals.here, rivals.there] {
+                let book = try context.insertObject(entityName: "Book")
+                book["title"] = .string("\(round)")
+                try context.obtainPermanentIDs(for: [book])
+                #expect(ids.insert(book.objectID).inserted)
+            }
+        }
+        try rivals.there.save()
+        try rivals.here.save()
+        #expect(try rivals.stack.mainContext().count(for: FetchRequest("Book")) == 40)
+    }
+
+    @Test func childrenOfTwoProcessesSaveNewObjects() throws {
+        let rivals = try Rivals(.storeBesideNested)
+        let theirs = ManagedObjectContext.mainQueue(
+            parent: PrivateQueueContext(coordinator: rivals.other))
+        var ids: Set<ManagedObjectID> = []
+        for _ in 0..<3 {
+            for context in [rivals.here, theirs] {
+                let book = try context.insertObject(entityName: "Book")
+                book["title"] = "new"
+                try context.save()  // To the parent: the identifier is for good before the store has the object.
+                #expect(ids.insert(book.objectID).inserted)
+            }
+        }
+        try theirs.parent?.performAndWait { try $0.save() }
+        try rivals.save()
+        #expect(try rivals.stack.mainContext().count(for: FetchRequest("Book")) == 6)
+        try rivals.expectWhole(rivals.stack.mainContext())
+    }
+
+    @Test func aSaveThatFailsTakesIdentifiersBack() throws {
+        let rivals = try Rivals(.store)
+        let book = try rivals.new("Book", ["title": "ours"])
+        let author = try rivals.new("Author", ["name": "A"])
+        book.setObject(author, forKey: "author")
+        let temporary = book.objectID
+        let store = try #require(rivals.stack.coordinator.store as? SQLiteStore)
+        try store.executeOnWriter(
+            "CREATE TRIGGER no BEFORE INSERT ON ZBOOK BEGIN SELECT RAISE(ABORT, 'no'); END")
+        #expect(throws: QuireError.self) { try rivals.save() }
+        #expect(book.objectID == temporary)
+        #expect(author.objects("books") == [book])
+        #expect(rivals.here.insertedObjects.count == 2)
+        let theirs = try rivals.there.insertObject(entityName: "Author")
+        theirs["name"] = "theirs"
+        try rivals.there.save()
+        try store.executeOnWriter("DROP TRIGGER no")
+        try rivals.save()
+        #expect(author.objectID != theirs.objectID)
         try rivals.expectWhole(rivals.here)
     }
 }
