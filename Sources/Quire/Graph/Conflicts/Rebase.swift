@@ -233,6 +233,7 @@ struct Rebase {
         if object.isInaccessible, let saved = intent.saved {
             // Deleted this very moment. The next try finds that out.
             object.state.remove(.inaccessible)
+            object.state.formUnion([.live, .persisted])
             (object.chunk, object.rowOffset) = (saved.chunk, saved.offset)
             (object.version, object.edits) = (saved.version, saved.edits)
         }

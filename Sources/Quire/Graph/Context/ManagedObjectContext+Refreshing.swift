@@ -208,7 +208,9 @@ extension ManagedObject {
         edits.committed = edits.changed.isEmpty ? nil : (committed.values, transient)
         edits.own = edits.changed
         edits.own.formUnion(transient)
-        for (toMany, index) in entity.toManyRelationships.enumerated() where !edits.toMany.isEmpty {
+        // What a deleted object had is what undo brings back.
+        if edits.toMany.isEmpty || !state.contains(.live) { return }
+        for (toMany, index) in entity.toManyRelationships.enumerated() {
             rebaseContents(of: entity.relationships[index], toMany)
         }
     }

@@ -54,7 +54,8 @@ import Testing
             for context in [rivals.here, theirs] {
                 let book = try context.insertObject(entityName: "Book")
                 book["title"] = "new"
-                try context.save()  // To the parent: the identifier is for good before the store has the object.
+                // To the parent: the identifier is for good before the store has the object.
+                try context.save()
                 #expect(ids.insert(book.objectID).inserted)
             }
         }
