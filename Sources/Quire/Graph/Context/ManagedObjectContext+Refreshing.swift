@@ -208,9 +208,7 @@ extension ManagedObject {
         edits.committed = edits.changed.isEmpty ? nil : (committed.values, transient)
         edits.own = edits.changed
         edits.own.formUnion(transient)
-        // What a deleted object had is what undo brings back.
-        if edits.toMany.isEmpty || !state.contains(.live) { return }
-        for (toMany, index) in entity.toManyRelationships.enumerated() {
+        for (toMany, index) in entity.toManyRelationships.enumerated() where !edits.toMany.isEmpty {
             rebaseContents(of: entity.relationships[index], toMany)
         }
     }
@@ -224,7 +222,8 @@ extension ManagedObject {
     private final func rereadContents(
         of relationship: EntityLayout.Relationship, _ toMany: Int, _ edits: ObjectEdits
     ) {
-        guard edits.toMany[toMany].committedOrder != nil else {
+        // What a deleted object had is what undo brings back, also when its row has gone.
+        guard edits.toMany[toMany].committedOrder != nil || !state.contains(.live) else {
             edits.toMany[toMany].members = nil
             return
         }
