@@ -31,7 +31,9 @@ test:
 # Apart from the other builds, because the sanitizer has everything compiled anew.
 test-threads:
 	@.ci/install-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
-	swift test --sanitize=thread --scratch-path .build/threads --filter Graph --filter Context --filter Queue
+	TSAN_OPTIONS=suppressions=$(CURDIR)/Tests/ThreadSanitizer.suppressions swift test --sanitize=thread \
+		--scratch-path .build/threads \
+		--filter 'ContextStress|QueueTests|RowCache|ChangeSequence|FaultingAcross|NestingTests|MergingTests'
 
 bench:
 	@.ci/install-packages $(BUILD_PACKAGES)
