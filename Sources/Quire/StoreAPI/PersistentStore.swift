@@ -68,7 +68,7 @@ public protocol PersistentStore: AnyObject, Sendable {
     ///   - entity: The entity of the objects.
     ///   - count: How many.
     ///   - durably: Whether other processes learn of it now, with a transaction of its own. Otherwise they do by the
-    ///     save that uses the identifiers, which fails with ``TakenIdentifiers`` if another was faster.
+    ///     save that uses the identifiers, which fails with code `mergeConflict` if another was faster.
     func reserveObjectIDs(
         for entity: EntityLayout, count: Int, durably: Bool
     ) throws -> [ManagedObjectID]

@@ -124,9 +124,4 @@ extension ConstraintViolation {
 
 /// Identifiers of new objects may have been given to others by another process. Underlies a ``QuireError``;
 /// the same save may succeed with the next identifiers that the store sets aside.
-struct TakenIdentifiers: Error {
-    /// The root entity of the hierarchy.
-    let rootNumber: Int
-    /// The greatest key that is taken.
-    let greatest: Int64
-}
+struct TakenIdentifiers: Error {}

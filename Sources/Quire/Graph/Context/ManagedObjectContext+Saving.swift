@@ -63,7 +63,8 @@ extension ManagedObjectContext {
         if groups.isEmpty { return }
         // All identifiers are at hand before any object changes.
         let reserved = try groups.map {
-            try freeIDs(of: $0.entity, count: $0.objects.count, durably: durably)
+            try source.reserveObjectIDs(
+                for: $0.entity, count: $0.objects.count, durably: durably)
         }
         var replaced: ContiguousArray<(temporary: UInt64, permanent: ManagedObjectID)> = []
         replaced.reserveCapacity(objects.count)
@@ -88,23 +89,6 @@ extension ManagedObjectContext {
             outdatedRows.note(pair.temporary)
         }
         undoIdentifiers.add(replaced, hasUnfinishedLog: hasUnfinishedLog)
-    }
-
-    /// Identifiers that no object here has. Rows that another process has added may have some that are reserved:
-    /// the store finds that out when they are saved, but such a row may have been read here before.
-    private func freeIDs(
-        of entity: EntityLayout, count: Int, durably: Bool
-    ) throws -> [ManagedObjectID] {
-        var free: [ManagedObjectID] = []
-        while true {
-            let ids = try source.reserveObjectIDs(
-                for: entity, count: count - free.count, durably: durably)
-            if free.isEmpty && !ids.contains(where: { identityMap.find($0.bits) != nil }) {
-                return ids
-            }
-            free += ids.filter { identityMap.find($0.bits) == nil }
-            if free.count == count || ids.isEmpty { return free }
-        }
     }
 
     // MARK: Collecting

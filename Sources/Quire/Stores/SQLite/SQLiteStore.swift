@@ -254,7 +254,7 @@ public final class SQLiteStore: PersistentStore {
                 .mergeConflict,
                 "Another process has added objects to “\(storePath)” meanwhile; save again.",
                 subject: .init(entity: layout.entity(number: root).name, file: storePath),
-                underlying: TakenIdentifiers(rootNumber: root, greatest: recorded))
+                underlying: TakenIdentifiers())
         }
     }
 
