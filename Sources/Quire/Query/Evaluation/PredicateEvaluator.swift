@@ -111,7 +111,7 @@ struct PredicateEvaluator {
         case .in:
             guard let left = left.text, let right = right.text else { return false }
             return try testText(right, .contains, left, options)
-        case .between: return false
+        case .between, .matchesText: return false
         }
     }
 
@@ -198,6 +198,8 @@ struct PredicateEvaluator {
                     }
                     return value
                 })
+        case .function, .cast, .subquery, .conditional, .path:
+            throw QuireError(.unsupported, "Functions are not supported.")
         }
     }
 

@@ -65,6 +65,8 @@ struct PredicateResolver {
             throw QuireError(.invalidQuery, "No value is given for the variable $\(name).")
         case .collection(let elements):
             return .collection(try elements.map { try side($0).expression })
+        case .function, .cast, .subquery, .conditional, .path:
+            throw QuireError(.unsupported, "Functions are not supported.")
         }
     }
 
@@ -233,7 +235,9 @@ extension QueryExpression {
         switch self {
         case .constant: true
         case .collection(let elements): elements.allSatisfy(\.isConstant)
-        case .keyPath, .evaluatedObject, .variable: false
+        case .keyPath, .evaluatedObject, .variable, .function, .cast, .subquery, .conditional,
+            .path:
+            false
         }
     }
 }

@@ -65,7 +65,8 @@ extension FetchScope {
         case .keyPath(let keys):
             return try context.query.keyPaths.first { $0.keys == keys }
                 ?? QueryKeyPath(keys, from: context.query.entity, in: context.query.layout)
-        case .constant, .variable, .collection: return nil
+        case .constant, .variable, .collection, .function, .cast, .subquery, .conditional, .path:
+            return nil
         }
     }
 
@@ -80,7 +81,7 @@ extension FetchScope {
         case .collection(let elements): return .list(try elements.map { try operand($0) })
         case .variable(let name):
             throw QuireError(.invalidQuery, "No value is given for the variable $\(name).")
-        case .keyPath, .evaluatedObject:
+        case .keyPath, .evaluatedObject, .function, .cast, .subquery, .conditional, .path:
             throw QuireError(.invalidQuery, "“\(expression)” is no value of \(start.entity.name).")
         }
     }
