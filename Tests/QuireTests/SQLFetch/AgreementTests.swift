@@ -29,7 +29,11 @@ import Testing
             let rows = try world.store.rows(matching: request)
             let actual = rows.map(\.objectID)
             try #require(actual == expected, place)
-            try #require(try world.store.count(matching: request) == expected.count, place)
+            if number % 8 == 0 {
+                try #require(try world.store.count(matching: request) == expected.count, place)
+                let found = try world.store.objectIDs(matching: request)
+                try #require(found.map(\.self) == expected, place)
+            }
             found += expected.count
         }
         // Most requests would find nothing, or everything, if the generator were poor.

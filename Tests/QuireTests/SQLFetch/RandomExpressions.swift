@@ -45,7 +45,8 @@ struct RandomExpressions {
         let (subquery, entity) = subquery(depth)
         let key = pick(Self.texts[entity] ?? ["name"])
         return QueryComparison(
-            .path(subquery, key.split(separator: ".").map(String.init)), pick(Self.orders), .constant(pick(QueryWorld.texts)),
+            .path(subquery, key.split(separator: ".").map(String.init)), pick(Self.orders),
+            .constant(pick(QueryWorld.texts)),
             modifier: chance(3) ? .all : .any)
     }
 

@@ -41,8 +41,9 @@ enum AggregateFunctions {
     }
 
     private static func sorted(_ values: [AttributeValue]) -> [AttributeValue] {
-        values.enumerated().sorted { left, right in
-            let order = ValueOrder.compare(left.element, right.element) ?? 0
+        let ordering = SortOrdering("SELF")
+        return values.enumerated().sorted { left, right in
+            let order = ordering.compare(left.element, right.element)
             return order != 0 ? order < 0 : left.offset < right.offset
         }.map(\.element)
     }

@@ -12,7 +12,8 @@ enum ValueFunctions {
         init?(_ value: AttributeValue) {
             switch value.stored {
             case .integer(let integer): self = .integer(integer)
-            case .double(let number): self = .double(number)
+            // Stores do not tell a negative zero from zero.
+            case .double(let number): self = .double(number == 0 ? 0 : number)
             default: return nil
             }
         }
