@@ -103,6 +103,9 @@ extension PredicateResolver {
             if [.minimum, .maximum, .mode].contains(function) {
                 type.origin = sides[0].type?.origin
             }
+        case .distinct where allowsGrouping && !sides[0].isSeveral:
+            // Of the objects of a group, as in count(distinct(year)).
+            type.origin = sides[0].type?.origin
         case .distinct, .union, .intersection, .difference:
             for side in sides where !side.isSeveral {
                 throw invalid(expression, "“\(side.expression)” is a single value")

@@ -27,17 +27,21 @@ struct FetchCollection {
     }
 
     /// What a function computes of the values.
-    func aggregate(_ function: QueryFunction) throws -> SQLFragment {
+    ///
+    /// - Parameter areSmallIntegers: Whether the values are integers of which SQLite's own functions give the same.
+    func aggregate(_ function: QueryFunction, areSmallIntegers: Bool) -> SQLFragment {
         let value: SQLFragment = isDistinct ? "DISTINCT \(element.plain)" : element.plain
-        let name: SQLFragment =
+        let result: SQLFragment =
             switch function {
-            case .count: "count"
-            case .minimum: "min"
-            case .maximum: "max"
-            default: SQLFragment(sql: function.sqlName)
+            case .count: "count(\(value))"
+            case .minimum: "min(\(value))"
+            case .maximum: "max(\(value))"
+            case .sum where areSmallIntegers: "ifnull(sum(\(value)), 0)"
+            case .average where areSmallIntegers: "avg(\(value))"
+            default: "\(SQLFragment(sql: function.sqlName))(\(value))"
             }
         let condition = belonging(.always) ?? .never
-        return "(SELECT \(name)(\(value)) FROM \(scope.tables) WHERE \(condition.fragment))"
+        return "(SELECT \(result) FROM \(scope.tables) WHERE \(condition.fragment))"
     }
 
     /// The values that belong to the outer object and satisfy a condition besides; `nil` if none can.

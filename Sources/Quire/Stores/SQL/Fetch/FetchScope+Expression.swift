@@ -85,8 +85,10 @@ extension FetchScope {
     ) throws -> FetchComparison.Operand {
         if try isMany(argument) {
             let collection = try collection(argument)
+            let areSmallIntegers = try [.integer16, .integer32, .boolean].contains(
+                type(of: argument))
             return .value(
-                try collection.aggregate(function),
+                collection.aggregate(function, areSmallIntegers: areSmallIntegers),
                 function.kind(of: [collection.element.kind]) ?? .number)
         }
         return try groupAggregate(function, argument)
@@ -118,12 +120,17 @@ extension FetchScope {
             "\(name)(\(distinct)\(operand.plain))", function.kind(of: [operand.kind]) ?? .number)
     }
 
+    /// Whether a sum of values does not outgrow 64 bits.
     private func sumFits(_ expression: QueryExpression) throws -> Bool {
-        guard case .keyPath(let keys) = expression, let type = try path(keys).slot?.attribute?.type
-        else { return false }
-        switch type {
-        case .integer16, .integer32, .boolean, .double, .float: return true
-        default: return false
+        try [.integer16, .integer32, .boolean, .double, .float].contains(type(of: expression))
+    }
+
+    /// The type of the attribute that a key path leads to.
+    private func type(of expression: QueryExpression) throws -> AttributeType? {
+        switch expression {
+        case .keyPath(let keys): try path(keys).slot?.attribute?.type
+        case .function(.distinct, let arguments): try type(of: arguments[0])
+        default: nil
         }
     }
 
