@@ -115,8 +115,8 @@ extension PredicateParser {
                 "expected a text or a number at column \(token.column), but found “\(token.text)”",
                 column: token.column)
         }
-        guard let caster = PredicateCast(rawValue: typeName) else {
-            let names = PredicateCast.allCases.map(\.rawValue).joined(separator: ", ")
+        guard let caster = QueryCast(rawValue: typeName) else {
+            let names = QueryCast.allCases.map(\.rawValue).joined(separator: ", ")
             throw failure(
                 "expected one of the types \(names) at column \(type.column), but found “\(typeName)”",
                 column: type.column)

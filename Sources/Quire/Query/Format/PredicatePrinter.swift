@@ -59,6 +59,7 @@ enum PredicatePrinter {
         case .matches: "MATCHES"
         case .in: "IN"
         case .between: "BETWEEN"
+        case .matchesText: "MATCHES TEXT"
         }
     }
 
@@ -78,6 +79,7 @@ enum PredicatePrinter {
         case .variable(let name): "$" + name
         case .collection(let elements):
             "{" + elements.map { text(of: $0) }.joined(separator: ", ") + "}"
+        case .function, .cast, .subquery, .conditional, .path: "?"
         }
     }
 
@@ -97,7 +99,7 @@ enum PredicatePrinter {
         case .string(let text): quoted(text)
         case .decimal(let number): cast(number.description, to: .decimal)
         case .date(let date):
-            "CAST(\(date.timeIntervalSinceReferenceDate), \"\(PredicateCast.date.rawValue)\")"
+            "CAST(\(date.timeIntervalSinceReferenceDate), \"\(QueryCast.date.rawValue)\")"
         case .binary(let bytes): cast(bytes.base64EncodedString(), to: .binary)
         case .uuid(let uuid): cast(uuid.uuidString, to: .uuid)
         case .uri(let uri): cast(uri.absoluteString, to: .uri)
@@ -109,7 +111,7 @@ enum PredicatePrinter {
         }
     }
 
-    private static func cast(_ text: String, to type: PredicateCast) -> String {
+    private static func cast(_ text: String, to type: QueryCast) -> String {
         "CAST(\(quoted(text)), \"\(type.rawValue)\")"
     }
 
