@@ -241,11 +241,19 @@ import Testing
 
     @Test func objectsAreReadInBatches() throws {
         try stack.fill(books: 50)
-        let controller = try controller("title") { $0.fetchBatchSize = 10 }
+        var request = FetchRequest("Book", sortOrderings: [SortOrdering("title")])
+        request.fetchBatchSize = 10
+        request.relationshipKeyPathsForPrefetching = ["author"]
+        let controller = FetchedResultsController<ManagedObject>(
+            fetchRequest: request, managedObjectContext: context)
+        try controller.performFetch()
         let count = try stack.statements {
-            for object in try #require(controller.fetchedObjects) { _ = object.string("title") }
+            for object in try #require(controller.fetchedObjects) {
+                _ = object.object("author")?.string("name")
+            }
         }.count
-        #expect(count == 5)
+        // Five batches; the authors are the same ten each time.
+        #expect(count == 6)
     }
 
     // MARK: Refusals
