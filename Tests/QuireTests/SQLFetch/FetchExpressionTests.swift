@@ -84,7 +84,7 @@ import Testing
     @Test(arguments: [
         (
             "title == 'x' AND (tags.name UNION {'a'}).@count > 1", "WHERE t0.ZTITLE = ?",
-            "(tags.name UNION {\"a\"}).@count > 1"
+            "count(tags.name UNION {\"a\"}) > 1"
         ),
         ("tags[0].name == 'x'", "", "tags[0].name == \"x\""),
         (
