@@ -23,6 +23,8 @@ final class SQLiteConnection: @unchecked Sendable {
     let path: String
     private var statements: [String: SQLiteStatement] = [:]
     private var isClosed = false
+    /// What triggers of derived attributes tell and ask; the functions that they call retain it.
+    let derivedLog = SQLiteDerivedLog()
     /// Counts the statements handed out, for tests.
     var counter: SQLiteStatementCounter?
 
