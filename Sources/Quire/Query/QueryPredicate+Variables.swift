@@ -24,19 +24,38 @@ extension QueryPredicate {
 }
 
 extension QueryExpression {
-    /// The expression with constants in the place of its `$VARIABLES`.
+    /// The expression with constants in the place of its `$VARIABLES`, other than those of its subqueries.
     ///
     /// - Throws: ``QuireError`` with code `invalidQuery` if there is no value for one of them.
     public func substituting(variables: [String: AttributeValue]) throws -> QueryExpression {
-        switch self {
-        case .constant, .keyPath, .evaluatedObject: return self
-        case .variable(let name):
+        try replacingVariables { name in
             guard let value = variables[name] else {
                 throw QuireError(.invalidQuery, "No value is given for the variable $\(name).")
             }
             return .constant(value)
-        case .collection(let elements):
-            return .collection(try elements.map { try $0.substituting(variables: variables) })
+        }
+    }
+
+    /// The expression with others in the place of its `$VARIABLES`, other than those of its subqueries.
+    func replacingVariables(
+        _ bound: Set<String> = [], _ replacement: (String) throws -> QueryExpression
+    ) rethrows -> QueryExpression {
+        switch self {
+        case .variable(let name):
+            let first = name.prefix { $0 != "." }
+            return bound.contains(String(first)) ? self : try replacement(name)
+        case .subquery(let collection, let variable, let condition):
+            return .subquery(
+                try collection.replacingVariables(bound, replacement), variable: variable,
+                try condition.mappingExpressions {
+                    try $0.replacingVariables(bound.union([variable]), replacement)
+                })
+        default:
+            return try mappingParts {
+                try $0.replacingVariables(bound, replacement)
+            } _: { condition in
+                try condition.mappingExpressions { try $0.replacingVariables(bound, replacement) }
+            }
         }
     }
 }

@@ -58,6 +58,8 @@ public struct QueryComparison: Sendable, Hashable {
         case `in`
         /// `BETWEEN`: the left value is not less than the first and not greater than the second right one.
         case between
+        /// `MATCHES TEXT`: the words of the left text satisfy the right full-text query (an extension of Quire's).
+        case matchesText
     }
 
     /// How a to-many key path on the left is taken.
@@ -80,6 +82,11 @@ public struct QueryComparison: Sendable, Hashable {
         public static let caseInsensitive = Options(rawValue: 1)
         /// `[d]`: letters with and without diacritics are the same.
         public static let diacriticInsensitive = Options(rawValue: 2)
+        /// `[n]`: the texts are normalised already, so they compare by their bytes, whatever other options say.
+        public static let normalized = Options(rawValue: 4)
+        /// `[l]`: texts that Unicode has as canonically equivalent are equal. No language's rules are used, so that
+        /// the answer is the same on every system.
+        public static let localized = Options(rawValue: 8)
     }
 
     /// The value on the left.

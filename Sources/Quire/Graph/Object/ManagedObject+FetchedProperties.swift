@@ -34,36 +34,32 @@ extension ManagedObject {
         request.includesSubentities = template.includesSubentities
         request.includesPendingChanges = template.includesPendingChanges
         request.predicate = try template.predicateFormat.map {
-            try QueryPredicate(format: $0).mappingExpressions { try substituted($0, property) }
+            try QueryPredicate(format: $0).mappingExpressions {
+                try $0.replacingVariables { try value(ofVariable: $0, property) }
+            }
         }
         return request
     }
 
-    /// The expression with values for the variables of fetched properties.
-    private final func substituted(
-        _ expression: QueryExpression, _ property: FetchedPropertyDescription
+    /// What a variable of a fetched property's request stands for.
+    private final func value(
+        ofVariable name: String, _ property: FetchedPropertyDescription
     ) throws -> QueryExpression {
-        switch expression {
-        case .constant, .keyPath, .evaluatedObject: return expression
-        case .collection(let elements):
-            return .collection(try elements.map { try substituted($0, property) })
-        case .variable(let name):
-            let keys = name.split(separator: ".").map(String.init)
-            switch (keys.first, keys.dropFirst().first, keys.count) {
-            case ("FETCH_SOURCE", _, 1): return .constant(.objectID(objectID))
-            case ("FETCH_SOURCE", _, _): return try Self.value(of: self, at: keys.dropFirst())
-            case ("FETCHED_PROPERTY", "name", 2): return .constant(.string(property.name))
-            case ("FETCHED_PROPERTY", "userInfo", 3...):
-                let value = property.userInfo[keys[2...].joined(separator: ".")]
-                return .constant(value.map { .string($0) } ?? .null)
-            default:
-                throw QuireError(
-                    .invalidQuery,
-                    "The request of the fetched property “\(entity.name).\(property.name)” uses "
-                        + "$\(name); it can use $FETCH_SOURCE, $FETCH_SOURCE.KEY, $FETCHED_PROPERTY.name and "
-                        + "$FETCHED_PROPERTY.userInfo.KEY.",
-                    subject: .init(entity: entity.name, property: property.name))
-            }
+        let keys = name.split(separator: ".").map(String.init)
+        switch (keys.first, keys.dropFirst().first, keys.count) {
+        case ("FETCH_SOURCE", _, 1): return .constant(.objectID(objectID))
+        case ("FETCH_SOURCE", _, _): return try Self.value(of: self, at: keys.dropFirst())
+        case ("FETCHED_PROPERTY", "name", 2): return .constant(.string(property.name))
+        case ("FETCHED_PROPERTY", "userInfo", 3...):
+            let value = property.userInfo[keys[2...].joined(separator: ".")]
+            return .constant(value.map { .string($0) } ?? .null)
+        default:
+            throw QuireError(
+                .invalidQuery,
+                "The request of the fetched property “\(entity.name).\(property.name)” uses "
+                    + "$\(name); it can use $FETCH_SOURCE, $FETCH_SOURCE.KEY, $FETCHED_PROPERTY.name and "
+                    + "$FETCHED_PROPERTY.userInfo.KEY.",
+                subject: .init(entity: entity.name, property: property.name))
         }
     }
 

@@ -45,16 +45,7 @@ struct ValidationPredicateTest: QuerySubject {
     // MARK: SELF is the value
 
     private func replaced(in predicate: QueryPredicate) -> QueryPredicate {
-        switch predicate {
-        case .constant: return predicate
-        case .comparison(var comparison):
-            comparison.left = replaced(in: comparison.left)
-            comparison.right = replaced(in: comparison.right)
-            return .comparison(comparison)
-        case .and(let parts): return .and(parts.map(replaced))
-        case .or(let parts): return .or(parts.map(replaced))
-        case .not(let inner): return .not(replaced(in: inner))
-        }
+        predicate.mappingExpressions(replaced)
     }
 
     private func replaced(in expression: QueryExpression) -> QueryExpression {
@@ -65,8 +56,7 @@ struct ValidationPredicateTest: QuerySubject {
                 return expression
             }
             return .constant(.integer(Int64(text.utf16.count)))
-        case .collection(let elements): return .collection(elements.map(replaced))
-        default: return expression
+        default: return expression.mappingParts(replaced, replaced)
         }
     }
 }

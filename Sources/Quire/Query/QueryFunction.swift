@@ -1,0 +1,139 @@
+/// The functions that expressions may call. The raw values are the names that Core Data's expressions have for them.
+///
+/// - A function of a missing value is missing, but for ``count``, which is 0 of no values, and ``sum``, which is 0
+///   of none.
+/// - Arithmetic goes by amount: integers stay integers (`7 / 2` is 3) until they outgrow 64 bits, and become
+///   floating-point numbers then or when one operand is one. Division by zero is missing. A date and a number of
+///   seconds make a date, two dates a number of seconds.
+/// - Functions of texts do not depend on a language.
+/// - What is computed of several values takes a to-many key path, a subquery or a collection. In the columns and
+///   the `HAVING` of a request for dictionaries it also takes what has one value in each object, and computes of the
+///   objects of each group.
+public enum QueryFunction: String, Sendable, Hashable, CaseIterable {
+    // MARK: Arithmetic
+
+    /// `a + b`
+    case add = "add:to:"
+    /// `a - b`
+    case subtract = "from:subtract:"
+    /// `a * b`
+    case multiply = "multiply:by:"
+    /// `a / b`
+    case divide = "divide:by:"
+    /// `modulus:by:(a, b)`: the rest of a division, with the sign of the first.
+    case modulus = "modulus:by:"
+    /// `a ** b`: a power, always a floating-point number.
+    case power = "raise:toPower:"
+    /// `sqrt(a)`
+    case squareRoot = "sqrt:"
+    /// `log(a)`: the logarithm to base 10.
+    case logarithm = "log:"
+    /// `ln(a)`: the natural logarithm.
+    case naturalLogarithm = "ln:"
+    /// `exp(a)`
+    case exponential = "exp:"
+    /// `abs(a)`
+    case absolute = "abs:"
+    /// `ceiling(a)`: the smallest whole number that is not less.
+    case ceiling = "ceiling:"
+    /// `floor(a)`: the greatest whole number that is not greater.
+    case floor = "floor:"
+    /// `trunc(a)`: the number without its fraction.
+    case truncate = "trunc:"
+    /// `random()`: a number from 0 up to 1, another one each time.
+    case random = "random"
+    /// `random(n)`: a whole number from 0 up to, not including, n.
+    case randomBelow = "random:"
+
+    // MARK: Bits
+
+    /// `a & b`
+    case bitwiseAnd = "bitwiseAnd:with:"
+    /// `a | b`
+    case bitwiseOr = "bitwiseOr:with:"
+    /// `a ^ b`
+    case bitwiseXor = "bitwiseXor:with:"
+    /// `a << b`
+    case leftShift = "leftshift:by:"
+    /// `a >> b`
+    case rightShift = "rightshift:by:"
+    /// `~a`
+    case onesComplement = "onesComplement:"
+
+    // MARK: Texts
+
+    /// `uppercase(a)`
+    case uppercase = "uppercase:"
+    /// `lowercase(a)`
+    case lowercase = "lowercase:"
+    /// `canonical(a)`: the text without differences of case and diacritics, as `[cd]` compares it.
+    case canonical = "canonical:"
+    /// `length(a)`: the number of UTF-16 units, as Foundation counts.
+    case length = "length:"
+    /// `FUNCTION(a, "lastPathComponent")`
+    case lastPathComponent = "lastPathComponent"
+
+    // MARK: Time
+
+    /// `now()`: the time at which the request is executed, the same for all objects.
+    case now = "now"
+
+    // MARK: Several values
+
+    /// `a.@count`, `count(a)`: how many values there are that are not missing.
+    case count = "count:"
+    /// `a.@sum.b`, `sum(a.b)`
+    case sum = "sum:"
+    /// `a.@avg.b`, `average(a.b)`
+    case average = "average:"
+    /// `a.@min.b`, `min(a.b)`
+    case minimum = "min:"
+    /// `a.@max.b`, `max(a.b)`
+    case maximum = "max:"
+    /// `median(a.b)`
+    case median = "median:"
+    /// `mode(a.b)`: the most frequent value, the smallest of several.
+    case mode = "mode:"
+    /// `stddev(a.b)`: the standard deviation of the whole population.
+    case standardDeviation = "stddev:"
+    /// `a.@distinctUnionOfObjects.b`, `distinct(a.b)`: the values without repetition.
+    case distinct = "distinct:"
+    /// `a UNION b`
+    case union = "union:"
+    /// `a INTERSECT b`
+    case intersection = "intersect:"
+    /// `a MINUS b`
+    case difference = "minus:"
+    /// `a[n]`: the value at a position, from 0.
+    case element = "objectFrom:withIndex:"
+    /// `a[FIRST]`
+    case first = "first:"
+    /// `a[LAST]`
+    case last = "last:"
+
+    // MARK: Hints
+
+    /// `noindex(a)`: the value, without use of an index on it.
+    case noIndex = "noindex:"
+}
+
+extension QueryFunction {
+    /// How many arguments it takes.
+    public var argumentCount: Int {
+        switch self {
+        case .random, .now: 0
+        case .add, .subtract, .multiply, .divide, .modulus, .power, .bitwiseAnd, .bitwiseOr,
+            .bitwiseXor, .leftShift, .rightShift, .union, .intersection, .difference, .element:
+            2
+        default: 1
+        }
+    }
+
+    /// Whether it makes one value of several.
+    public var isAggregate: Bool {
+        switch self {
+        case .count, .sum, .average, .minimum, .maximum, .median, .mode, .standardDeviation: true
+        default: false
+        }
+    }
+}
