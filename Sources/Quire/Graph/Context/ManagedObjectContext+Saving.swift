@@ -31,7 +31,13 @@ extension ManagedObjectContext {
         try callWillSave()
         try validatePendingChanges()
         var inserted = insertedObjects
-        try saveResolvingConflicts(&inserted)
+        do {
+            try saveResolvingConflicts(&inserted)
+        } catch {
+            // New objects may have their identifiers all the same.
+            tellFollowers(FollowedChanges(isSave: true))
+            throw error
+        }
         let changes = changesToSave(inserted: inserted)
         let saved = hasSaveListeners ? pendingObjectIDChanges : nil
         let told = objectsToTellOfSave()
