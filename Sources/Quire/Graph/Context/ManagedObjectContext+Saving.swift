@@ -31,20 +31,28 @@ extension ManagedObjectContext {
         try callWillSave()
         try validatePendingChanges()
         var inserted = insertedObjects
+        let derivedFor: [ManagedObjectID]
         do {
-            try saveResolvingConflicts(&inserted)
+            derivedFor = try saveResolvingConflicts(&inserted)
         } catch {
             // New objects may have their identifiers all the same.
             tellFollowers(FollowedChanges(isSave: true))
             throw error
         }
-        let changes = changesToSave(inserted: inserted)
-        let saved = hasSaveListeners ? pendingObjectIDChanges : nil
+        var changes = changesToSave(inserted: inserted)
+        var saved = hasSaveListeners || derived != nil ? pendingObjectIDChanges : nil
+        saved?.refreshed = derivedFor
         let told = objectsToTellOfSave()
         didSave()
-        if let saved { tellSaveListeners(saved) }
+        if let saved {
+            changes.refreshed = noteDerivedValues(writtenFor: saved)
+            tellSaveListeners(saved)
+        }
         for object in told { object.didSave() }
         didSave(changes)
+        if !changes.refreshed.isEmpty {
+            didEndEvent(EventChanges(refreshed: changes.refreshed))
+        }
     }
 
     /// Gives new objects their permanent identifiers before they are saved. The store sets them aside, durably: no
@@ -212,6 +220,7 @@ extension ManagedObjectContext {
             }
         }
         tracked.removeAll()
+        derived?.unsaved.clear()
         pendingRecords = [:]
     }
 
