@@ -118,6 +118,7 @@ import Testing
             (0...(random.next() % count)).map { _ in words.randomElement(using: &random) ?? "" }
                 .joined(separator: " ")
         }
+        let operators = ["", "", "", "-", "NOT ", "a OR "]
         var texts: [String] = []
         for index in 0..<60 {
             texts.append(some(6))
@@ -129,15 +130,14 @@ import Testing
         }
         var count = 0
         for _ in 0..<600 {
-            let query = (0...(random.next() % 4)).map { _ in
-                let term =
-                    random.next() % 3 == 0
-                    ? "\"\(some(3))\"" : words.randomElement(using: &random) ?? ""
-                return ["", "", "", "-", "NOT ", "a OR "].randomElement(using: &random).map {
-                    $0 + term
-                }
-                .map { random.next() % 4 == 0 ? $0 + "*" : $0 } ?? ""
-            }.joined(separator: " ")
+            var terms: [String] = []
+            for _ in 0...(random.next() % 4) {
+                var term = words.randomElement(using: &random) ?? ""
+                if random.next() % 3 == 0 { term = "\"" + some(3) + "\"" }
+                if random.next() % 4 == 0 { term += "*" }
+                terms.append((operators.randomElement(using: &random) ?? "") + term)
+            }
+            let query = terms.joined(separator: " ")
             guard let search = try? TextSearch(query) else { continue }
             var found: Set<Int64> = []
             if let expression = search.matchExpression(in: ["x"]) {

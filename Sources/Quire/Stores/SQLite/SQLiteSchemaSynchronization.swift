@@ -12,6 +12,9 @@
 struct SQLiteSchemaSynchronization {
     let connection: SQLiteConnection
     let schema: SQLSchema
+    /// Whether the store carries its model, which is then replaced by the one it is brought in line with: who opens it
+    /// without a model must not find other indexes in the carried one.
+    let carriesModel: Bool
 
     /// What is to be done.
     struct Plan {
@@ -191,5 +194,12 @@ struct SQLiteSchemaSynchronization {
             if let filling = part.filling, !fillings.contains(filling) { fillings.append(filling) }
         }
         for filling in fillings { try connection.execute(filling) }
+        if carriesModel {
+            let xml = String(decoding: schema.layout.model.modelXML(), as: UTF8.self)
+            try connection.withStatement("UPDATE \(SQLiteTables.model) SET Z_CONTENT = ?") {
+                try $0.bind(xml, at: 1)
+                try $0.run()
+            }
+        }
     }
 }

@@ -87,7 +87,8 @@ private struct SQLiteStoreOpening {
         let catalog = try reader.catalog()
         var schema = try schema(of: layout, catalog: catalog, hasStrays: !carriesModel)
         noteMissing(in: schema)
-        let hasLog = try synchronize(schema, hasLog: prepareForWriting())
+        let hasLog = try synchronize(
+            schema, carriesModel: carriesModel, hasLog: prepareForWriting())
         let present = Set(try reader.tableNames())
         schema.computedTables = Set(
             schema.allComputedIndexes.map(\.name).filter(present.contains))
@@ -149,9 +150,12 @@ private struct SQLiteStoreOpening {
     /// Gives the store the model's indexes, unless it is only read.
     ///
     /// - Returns: Whether it has a write-ahead log then.
-    private func synchronize(_ schema: SQLSchema, hasLog: Bool) throws -> Bool {
+    private func synchronize(
+        _ schema: SQLSchema, carriesModel: Bool, hasLog: Bool
+    ) throws -> Bool {
         if options.isReadOnly { return hasLog }
-        let synchronization = SQLiteSchemaSynchronization(connection: connection, schema: schema)
+        let synchronization = SQLiteSchemaSynchronization(
+            connection: connection, schema: schema, carriesModel: carriesModel)
         let plan = try synchronization.plan()
         if plan.isEmpty { return hasLog }
         let hasLog = try hasLog || source.chooseJournal(connection, options: options)
