@@ -34,4 +34,10 @@ static inline void quire_sqlite3_result_text_transient(
     sqlite3_result_text(context, text, count, SQLITE_TRANSIENT);
 }
 
+// An empty blob has no bytes to point at, but is not NULL.
+static inline void quire_sqlite3_result_blob_transient(
+    sqlite3_context *context, const void *bytes, sqlite3_uint64 count) {
+    sqlite3_result_blob64(context, bytes ? bytes : "", count, SQLITE_TRANSIENT);
+}
+
 #endif

@@ -12,7 +12,7 @@
 /// fails, and when a context is reset; one is forgotten when its object is refreshed, or a fetch shows that it has
 /// changed. To see what others save at once, set the context's staleness interval to 0, or refresh objects before
 /// use.
-public final class PersistentStoreCoordinator: Sendable, ObjectSource {
+public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDReading {
     /// The store.
     public let store: any PersistentStore
     /// The model, with inheritance and inverses resolved.

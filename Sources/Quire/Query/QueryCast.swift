@@ -68,7 +68,8 @@ extension QueryCast {
         case (.number, .date(let date)): return .double(date.timeIntervalSinceReferenceDate)
         case (.string, .integer(let integer)): return .string(String(integer))
         case (.string, .boolean(let truth)): return .string(truth ? "1" : "0")
-        case (.string, .double(let number)): return .string(String(number))
+        // Stores do not tell a negative zero from zero.
+        case (.string, .double(let number)): return .string(String(number == 0 ? 0 : number))
         case (.string, .decimal(let number)):
             return number.storedNumber.flatMap { value(of: $0) }
         case (.string, .date(let date)): return DateText.text(of: date).map { .string($0) }

@@ -62,6 +62,9 @@ public protocol PersistentStore: AnyObject, Sendable {
     /// saved since the save before it.
     var foreignSaveCount: Int { get }
 
+    /// The version of what is saved; `nil` if the store cannot tell.
+    var contentVersion: ContentVersion? { get }
+
     /// Sets aside identifiers for new objects. They are never given out twice by this store.
     ///
     /// - Parameters:
@@ -150,6 +153,9 @@ extension PersistentStore {
             "A store of type \(type.rawValue) has no batch requests; change objects in a context instead.",
             subject: .init(entity: entity, file: path))
     }
+
+    /// Cannot tell.
+    public var contentVersion: ContentVersion? { nil }
 
     /// Nobody else saves.
     public var foreignSaveCount: Int { 0 }

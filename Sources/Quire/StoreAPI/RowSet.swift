@@ -67,7 +67,11 @@ public final class RowSet: RandomAccessCollection, Sendable {
 
     /// The rows whose identifier bits satisfy a condition.
     func filtered(_ isIncluded: (UInt64) -> Bool) -> RowSet {
-        let positions = indices.filter { isIncluded(identifierBits(at: $0)) }
+        picking(indices.filter { isIncluded(identifierBits(at: $0)) })
+    }
+
+    /// The rows at positions.
+    func picking(_ positions: [Int]) -> RowSet {
         if positions.count == count { return self }
         return RowSet(
             chunks: chunks, locations: ContiguousArray(positions.map { locations[$0] }),

@@ -210,6 +210,7 @@ import Testing
             (["title": .key("author")], .unsupported),
             (["title": .key("nothing")], .unknownKey),
             (["title": .evaluatedObject], .unsupported),
+            (["title": .collection([.constant("a")])], .unsupported),
         ]
         for (values, code) in cases {
             let error = try stack.failure { _ = try update(set: values) }
@@ -220,19 +221,54 @@ import Testing
     }
 
     @Test func computedValuesAreChecked() throws {
-        // A year is no text, a text no year, and the author's name is missing where there is no author.
-        for (values, code, object) in [
-            (["title": .key("year")], .invalidValue, "Book/p1"),
-            (["year": .key("title")], .invalidValue, "Book/p1"),
-            (["title": .key("author.name")], .validation, "Book/p1"),
-        ] as [([String: QueryExpression], QuireError.Code, String)] {
-            let error = try stack.failure { _ = try update(set: values) }
-            #expect(error.code == code)
-            #expect(error.message.hasSuffix(" The object is \(object)."))
-        }
+        // The author's name is missing where there is no author.
+        let error = try stack.failure { _ = try update(set: ["title": .key("author.name")]) }
+        #expect(error.code == .validation)
+        #expect(error.message.hasSuffix(" The object is Book/p1."))
         #expect(
             try update(where: "author != nil", set: ["title": .key("author.name")]).count == 2)
         #expect(try stack.values("Book", "title") == ["Emma", "Jane", "Jane"])
+    }
+
+    @Test func kindsOfComputedValuesMustFit() throws {
+        for values in [
+            ["title": .key("year")], ["year": .key("title")],
+            ["title": .function(.add, [.key("year"), .constant(1)])],
+        ] as [[String: QueryExpression]] {
+            let error = try stack.failure { _ = try update(set: values) }
+            #expect(error.code == .invalidValue)
+        }
+    }
+
+    @Test func valuesMayBeComputedByFunctions() throws {
+        _ = try update(set: [
+            "year": .function(
+                .add, [.function(.multiply, [.key("year"), .constant(2)]), .constant(1)]),
+            "isbn": .function(.uppercase, [.key("title")]),
+            "price": .function(.divide, [.key("year"), .constant(2.0)]),
+        ])
+        #expect(try stack.values("Book", "year") == [3631, 3635, 3635])
+        #expect(try stack.values("Book", "isbn") == ["EMMA", "PERSUASION", "SANDITON"])
+        #expect(
+            try stack.values("Book", "price") == [
+                .decimal(907.5), .decimal(908.5), .decimal(908.5),
+            ])
+        _ = try update("Author", set: ["born": .function(.count, [.key("books")])])
+        #expect(try stack.values("Author", "born") == [2])
+        let error = try stack.failure {
+            _ = try update(set: ["year": .function(.multiply, [.key("year"), .constant(100)])])
+        }
+        #expect(error.code == .invalidValue)
+    }
+
+    @Test func conditionThatSQLCannotSayIsTestedBefore() throws {
+        let first = "SUBQUERY(books, $b, $b.year > 0)[FIRST].title == 'Persuasion'"
+        #expect(try update("Author", where: first, set: ["born": .constant(1)]).count == 1)
+        #expect(try stack.values("Author", "born") == [1])
+        let request = FetchRequest("Author", predicate: try QueryPredicate(format: first))
+        #expect(try stack.store.objectsBeyondSQL(request)?.count == 1)
+        #expect(try stack.context.execute(BatchDeleteRequest(fetchRequest: request)).count == 3)
+        try stack.checkWhole()
     }
 
     @Test func rangesHoldForComputedValues() throws {

@@ -54,7 +54,6 @@ import Testing
         ("title == $name", .invalidQuery, "No value is given for the variable $name"),
         ("title MATCHES '('", .invalidQuery, "“(” behind MATCHES is no valid regular expression"),
         ("title MATCHES 'a)(b'", .invalidQuery, "no valid regular expression"),
-        ("ALL tags.name IN {title}", .invalidQuery, "not supported with ALL"),
     ]
 
     @Test(arguments: failures)

@@ -6,7 +6,7 @@ import Testing
 
 /// SQL and memory give the same objects in the same order.
 @Suite struct AgreementTests {
-    @Test(arguments: 0..<4)
+    @Test(arguments: 0..<20)
     func randomRequestsFindTheSameInSQLAndInMemory(_ round: Int) throws {
         let seed = SeededRandom.baseSeed &+ UInt64(round)
         var random = SeededRandom(seed: seed)
@@ -14,7 +14,7 @@ import Testing
         defer { try? world.store.close() }
         var queries = RandomQueries(random: random, world: world)
         var found = 0
-        for number in 0..<400 {
+        for number in 0..<1000 {
             let request = queries.request()
             let place: Comment = "seed \(seed), request \(number): \(describe(request))"
             let query: ResolvedQuery
@@ -29,7 +29,11 @@ import Testing
             let rows = try world.store.rows(matching: request)
             let actual = rows.map(\.objectID)
             try #require(actual == expected, place)
-            try #require(try world.store.count(matching: request) == expected.count, place)
+            if number % 8 == 0 {
+                try #require(try world.store.count(matching: request) == expected.count, place)
+                let found = try world.store.objectIDs(matching: request)
+                try #require(found.map(\.self) == expected, place)
+            }
             found += expected.count
         }
         // Most requests would find nothing, or everything, if the generator were poor.

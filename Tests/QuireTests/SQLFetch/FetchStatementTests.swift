@@ -228,7 +228,8 @@ import Testing
         #expect(
             try Self.statement(request)
                 == FetchStatement(
-                    sql: "SELECT t0.Z_PK FROM ZTAG t0 ORDER BY t0.Z_PK LIMIT ?", bindings: [5]))
+                    sql: "SELECT t0.Z_PK FROM ZTAG t0 ORDER BY t0.Z_PK LIMIT ?", bindings: [5],
+                    remainder: nil))
         request.fetchOffset = 7
         #expect(try Self.statement(request).sql.hasSuffix("LIMIT ? OFFSET ?"))
         request.fetchLimit = 0

@@ -62,14 +62,21 @@ struct RandomQueries {
     }
 
     mutating func predicate(depth: Int) -> QueryPredicate {
-        switch Int.random(in: 0..<(depth > 0 ? 12 : 7), using: &random) {
+        switch Int.random(in: 0..<(depth > 0 ? 14 : 9), using: &random) {
         case 0...4: .comparison(comparison())
+        case 7, 8: .comparison(computed())
         case 5, 6: .comparison(objectComparison())
-        case 7, 8: .and((0..<2).map { _ in predicate(depth: depth - 1) })
-        case 9: .or((0..<3).map { _ in predicate(depth: depth - 1) })
-        case 10: .not(predicate(depth: depth - 1))
+        case 9, 10: .and((0..<2).map { _ in predicate(depth: depth - 1) })
+        case 11: .or((0..<3).map { _ in predicate(depth: depth - 1) })
+        case 12: .not(predicate(depth: depth - 1))
         default: chance(4) ? .constant(chance(2)) : .not(.comparison(comparison()))
         }
+    }
+
+    private mutating func computed() -> QueryComparison {
+        var expressions = RandomExpressions(random: random)
+        defer { random = expressions.random }
+        return expressions.comparison(depth: 2)
     }
 
     private mutating func comparison() -> QueryComparison {

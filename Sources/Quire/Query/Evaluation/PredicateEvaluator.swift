@@ -4,15 +4,19 @@ import Foundation
 struct PredicateEvaluator {
     /// The object; `nil` for what is the same for every object.
     let subject: (any QuerySubject)?
+    /// What the variables of the subqueries around stand for.
+    var variables: [String: QueryValue] = [:]
 
     /// What an expression stands for.
-    private enum Operand {
-        case one(AttributeValue)
+    enum Operand {
+        case one(QueryValue)
         /// A collection that is written out.
         case list([AttributeValue])
         /// What a key path through a to-many relationship leads to.
-        case many([AttributeValue])
+        case many([QueryValue])
     }
+
+    init(subject: (any QuerySubject)?) { self.subject = subject }
 
     // MARK: - Predicates
 
@@ -37,10 +41,12 @@ struct PredicateEvaluator {
     }
 
     /// What `ANY` and `ALL` range over.
-    private func elements(of operand: Operand) -> [AttributeValue] {
+    func elements(of operand: Operand) -> [AttributeValue] {
         switch operand {
-        case .many(let values), .list(let values): values
-        case .one(let value): ValueOrder.isMissing(value) ? [] : [value]
+        case .many(let values): values.map(\.attributeValue)
+        case .list(let values): values
+        case .one(let value):
+            ValueOrder.isMissing(value.attributeValue) ? [] : [value.attributeValue]
         }
     }
 
@@ -49,19 +55,23 @@ struct PredicateEvaluator {
     ) throws -> Bool {
         switch (left, comparison.operator, right) {
         case (.one(let value), .in, .many(let values)):
-            return values.contains { isEqual($0, value, comparison.options) }
-        case (.many(let values), .contains, .one(.objectID(let id))):
-            return values.contains { isEqual($0, .objectID(id), []) }
-        case (.many(let values), .contains, .one(.null)) where values.allSatisfy(\.isObject):
-            return false
-        case (.many, _, _):
-            throw Self.needsModifier(comparison.left)
+            return values.contains {
+                isEqual($0.attributeValue, value.attributeValue, comparison.options)
+            }
+        case (.many(let values), .contains, .one(let value)):
+            // Texts might be meant to contain it; of objects there is no doubt.
+            guard values.allSatisfy(\.attributeValue.isObject) else { break }
+            return values.contains { isEqual($0.attributeValue, value.attributeValue, []) }
+        case (.list(let values), .contains, .one(let value)):
+            return values.contains { isEqual($0, value.attributeValue, comparison.options) }
         case (.one(let value), _, _):
-            return try test(comparison, value, right)
+            return try test(comparison, value.attributeValue, right)
         case (.list, _, _):
             throw QuireError(
                 .invalidQuery, "A collection can stand only on the right of IN and BETWEEN.")
+        default: break
         }
+        throw Self.needsModifier(comparison.left)
     }
 
     static func needsModifier(_ expression: QueryExpression) -> QuireError {
@@ -78,7 +88,7 @@ struct PredicateEvaluator {
     ) throws -> Bool {
         switch right {
         case .one(let right):
-            return try test(left, comparison.operator, right, comparison.options)
+            return try test(left, comparison.operator, right.attributeValue, comparison.options)
         case .list(let values):
             switch comparison.operator {
             case .in: return values.contains { isEqual(left, $0, comparison.options) }
@@ -171,95 +181,11 @@ struct PredicateEvaluator {
         }
         return false
     }
-
-    // MARK: - Expressions
-
-    /// The single value of an expression.
-    func value(of expression: QueryExpression) throws -> AttributeValue {
-        guard case .one(let value) = try operand(expression) else {
-            throw QuireError(.invalidQuery, "“\(expression)” leads to any number of values.")
-        }
-        return value
-    }
-
-    private func operand(_ expression: QueryExpression) throws -> Operand {
-        switch expression {
-        case .constant(let value): return .one(value)
-        case .evaluatedObject: return .one(subject.map { .objectID($0.objectID) } ?? .null)
-        case .keyPath(let keys): return try values(at: keys)
-        case .variable(let name):
-            throw QuireError(.invalidQuery, "No value is given for the variable $\(name).")
-        case .collection(let elements):
-            return .list(
-                try elements.map { element in
-                    guard case .one(let value) = try operand(element) else {
-                        throw QuireError(
-                            .invalidQuery, "“\(element)” is no single value of a collection.")
-                    }
-                    return value
-                })
-        case .function, .cast, .subquery, .conditional, .path:
-            throw QuireError(.unsupported, "Functions are not supported.")
-        }
-    }
-
-    /// The values at a key path. One that is missing on the way makes the value at the end missing, but adds
-    /// nothing to what a to-many relationship behind it leads to.
-    private func values(at keys: [String]) throws -> Operand {
-        var current = subject.map { [QueryValue.object($0)] } ?? []
-        var isToMany = false
-        for (index, key) in keys.enumerated() {
-            var next: [QueryValue] = []
-            for value in current {
-                switch value {
-                case .value(.null) where try leadsToMany(keys, step: index):
-                    isToMany = true
-                case .value(.null):
-                    next.append(value)
-                default:
-                    let isLast = index == keys.count - 1
-                    let found = try self.value(at: key, of: value, isLast: isLast)
-                    if case .objects(let objects) = found {
-                        isToMany = true
-                        next += objects.map { .object($0) }
-                    } else {
-                        next.append(found)
-                    }
-                }
-            }
-            current = next
-        }
-        let values = current.map(\.attributeValue)
-        return isToMany ? .many(values) : .one(values.first ?? .null)
-    }
-
-    /// Whether a step of a key path is a to-many relationship, where there is no object to ask for it.
-    private func leadsToMany(_ keys: [String], step: Int) throws -> Bool {
-        guard let subject else { return false }
-        let steps = try QueryKeyPath(keys, from: subject.entity, in: subject.queryLayout).steps
-        return step < steps.count && steps[step].isToMany
-    }
-
-    private func value(
-        at key: String, of value: QueryValue, isLast: Bool
-    ) throws -> QueryValue {
-        switch value {
-        case .object(let object):
-            if isLast, key == QueryKeyPath.objectKey { return .value(.objectID(object.objectID)) }
-            return try object.queryValue(forKey: key)
-        case .value(.composite(let elements)):
-            return .value(elements[key] ?? .null)
-        case .value, .objects:
-            throw QuireError(
-                .unknownKey, "“\(key)” cannot follow an attribute in a key path.",
-                subject: .init(property: key))
-        }
-    }
 }
 
 extension QueryValue {
     /// The value as it is compared: an object by its identifier.
-    fileprivate var attributeValue: AttributeValue {
+    var attributeValue: AttributeValue {
         switch self {
         case .value(let value): value
         case .object(let object): .objectID(object.objectID)

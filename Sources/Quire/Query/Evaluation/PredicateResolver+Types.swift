@@ -3,53 +3,49 @@ import Foundation
 extension PredicateResolver {
     // MARK: - Comparisons
 
-    /// Gives constants the type of the key path that they are compared with, and checks that the kinds of
-    /// values and the operator go together.
+    /// Gives constants the type of what they are compared with, and checks that the kinds of values and the operator
+    /// go together.
     func typed(
         _ comparison: QueryComparison, _ left: Side, _ right: Side
     ) throws -> (Side, Side) {
-        try checkPath(left, comparison, other: right)
-        try checkPath(right, comparison, other: left)
+        try checkValue(left, comparison, other: right)
+        try checkValue(right, comparison, other: left)
         switch (left, right) {
-        case (.path(let path), .constant(let value)):
-            return (left, .constant(try coerce(value, to: path, comparison)))
-        case (.constant(let value), .path(let path)):
-            return (.constant(try coerce(value, to: path, comparison)), right)
-        case (.path(let path), .collection(let elements)):
-            let typed = try elements.map { element -> QueryExpression in
-                guard case .constant(let value) = element else {
-                    if case .keyPath(let keys) = element,
-                        let other = keyPaths.first(where: { $0.keys == keys })
-                    {
-                        try checkKinds(comparison, path, other)
-                    }
-                    return element
+        case (.value(let expression, let type), .constant(let value)):
+            return (left, .constant(try coerce(value, to: expression, type)))
+        case (.constant(let value), .value(let expression, let type)):
+            return (.constant(try coerce(value, to: expression, type)), right)
+        case (.value(let expression, let type), .collection(let elements)):
+            let typed = try elements.map { element -> Side in
+                if case .constant(let value) = element {
+                    return .constant(try coerce(value, to: expression, type))
                 }
-                return .constant(try coerce(value, to: path, comparison))
+                try checkKinds(comparison, left, element)
+                return element
             }
             return (left, .collection(typed))
-        case (.path(let path), .path(let other)):
-            try checkKinds(comparison, path, other)
+        case (.value, .value):
+            try checkKinds(comparison, left, right)
             return (left, right)
         default:
             return (left, right)
         }
     }
 
-    private func checkKinds(
-        _ comparison: QueryComparison, _ left: QueryKeyPath, _ right: QueryKeyPath
-    ) throws {
-        guard left.kind.isComparable(with: right.kind) else {
+    private func checkKinds(_ comparison: QueryComparison, _ left: Side, _ right: Side) throws {
+        guard let leftKind = kind(of: left), let rightKind = kind(of: right) else { return }
+        guard leftKind.isComparable(with: rightKind) else {
             throw invalid(
                 comparison,
-                "“\(left.text)” holds \(left.kind.noun) and “\(right.text)” \(right.kind.noun)")
+                "“\(left.expression)” holds \(leftKind.noun) and “\(right.expression)” \(rightKind.noun)"
+            )
         }
     }
 
-    /// Checks that the values of a key path can be compared as it is asked.
-    private func checkPath(_ side: Side, _ comparison: QueryComparison, other: Side) throws {
-        guard case .path(let path) = side else { return }
-        if path.isExternalCapable {
+    /// Checks that values can be compared as it is asked.
+    private func checkValue(_ side: Side, _ comparison: QueryComparison, other: Side) throws {
+        guard case .value(let expression, let type) = side else { return }
+        if type.isExternalCapable, let path = type.origin {
             if case .constant(.null) = other,
                 comparison.operator == .equal || comparison.operator == .notEqual
             {
@@ -57,18 +53,18 @@ extension PredicateResolver {
             }
             throw unsupportedExternal(path)
         }
-        if comparison.isTextual(other: other), path.kind != .text, path.kind != .any {
+        if comparison.isTextual(other: other), let kind = type.kind, kind != .text, kind != .any {
             throw invalid(
                 comparison,
                 "\(PredicatePrinter.word(for: comparison.operator)) compares texts, but "
-                    + "“\(path.text)” holds \(path.kind.noun)")
+                    + "“\(expression)” holds \(kind.noun)")
         }
-        if comparison.operator.isOrder, path.kind == .object {
-            throw invalid(comparison, "objects have no order; “\(path.text)” holds an object")
+        if comparison.operator.isOrder, type.kind == .object {
+            throw invalid(comparison, "objects have no order; “\(expression)” holds an object")
         }
     }
 
-    private func unsupportedExternal(_ path: QueryKeyPath) -> QuireError {
+    func unsupportedExternal(_ path: QueryKeyPath) -> QuireError {
         QuireError(
             .unsupported,
             "“\(path.text)” of \(entity.name) may be kept in files outside the store; a query can only "
@@ -81,7 +77,7 @@ extension PredicateResolver {
     /// Checks an ordering.
     mutating func resolve(_ ordering: SortOrdering) throws -> SortOrdering {
         var ordering = ordering
-        guard case .path(let path) = try side(ordering.expression) else { return ordering }
+        guard let path = try side(ordering.expression).type?.origin else { return ordering }
         func invalid(_ problem: String) -> QuireError {
             QuireError(
                 .invalidQuery, "Objects cannot be sorted by “\(ordering.keyPath)”: \(problem).",
@@ -101,25 +97,30 @@ extension PredicateResolver {
 
     /// A constant with the type of what it is compared with: texts are read as dates, UUIDs, numbers …
     private func coerce(
-        _ value: AttributeValue, to path: QueryKeyPath, _ comparison: QueryComparison
+        _ value: AttributeValue, to expression: QueryExpression, _ type: ExpressionType
     ) throws -> AttributeValue {
         guard let kind = ValueKind(of: value) else { return .null }
+        guard let wanted = type.kind else { return value }
         func mismatch(_ underlying: (any Error)? = nil) -> QuireError {
             QuireError(
                 .invalidQuery,
-                "“\(path.text)” of \(entity.name) holds \(path.kind.noun); "
+                "“\(expression)” of \(entity.name) holds \(wanted.noun); "
                     + "\(PredicatePrinter.text(of: value)) is none.",
-                subject: .init(entity: entity.name, property: path.text), underlying: underlying)
+                subject: .init(entity: entity.name, property: type.origin?.text),
+                underlying: underlying)
         }
-        if path.kind == kind, kind == .text { return value.text.map { .string($0) } ?? value }
-        if path.kind.isComparable(with: kind) { return value }
+        if wanted == kind, kind == .text { return value.text.map { .string($0) } ?? value }
+        if wanted.isComparable(with: kind) { return value }
         guard let text = value.text else { throw mismatch() }
-        guard let slot = path.slot else { return .objectID(try objectID(text)) }
-        guard let type = slot.attribute?.type else { throw mismatch() }
+        if wanted == .object { return .objectID(try objectID(text)) }
         do {
-            return try AttributeValue(parsing: text, as: type)
+            if let attribute = type.origin?.slot?.attribute {
+                return try AttributeValue(parsing: text, as: attribute.type)
+            }
+            guard let read = wanted.cast?.value(of: value) else { throw mismatch() }
+            return read
         } catch {
-            throw mismatch(error)
+            throw (error as? QuireError)?.code == .invalidQuery ? error : mismatch(error)
         }
     }
 
@@ -134,8 +135,19 @@ extension PredicateResolver {
 
 extension QueryKeyPath {
     /// Whether its values may be kept in files outside the store.
-    fileprivate var isExternalCapable: Bool {
-        if case .slot(let index) = end { destination.slots[index].isExternalCapable } else { false }
+    fileprivate var isExternalCapable: Bool { slot?.isExternalCapable ?? false }
+}
+
+extension ValueKind {
+    /// What reads a text as a value of this kind.
+    fileprivate var cast: QueryCast? {
+        switch self {
+        case .number: .number
+        case .date: .date
+        case .uuid: .uuid
+        case .bytes: .binary
+        case .text, .object, .any: nil
+        }
     }
 }
 
@@ -143,7 +155,7 @@ extension QueryComparison {
     /// Whether both sides must be texts.
     fileprivate func isTextual(other: PredicateResolver.Side) -> Bool {
         switch `operator` {
-        case .beginsWith, .endsWith, .contains, .like, .matches: true
+        case .beginsWith, .endsWith, .contains, .like, .matches, .matchesText: true
         case .in: if case .collection = other { false } else { true }
         default: false
         }

@@ -1,19 +1,29 @@
+import Foundation
+
 /// Checks a predicate against an entity and brings it into the form that ``ResolvedQuery`` describes.
 struct PredicateResolver {
     let entity: EntityLayout
     let layout: ModelLayout
     let store: StoreIdentity?
     let allowsTransient: Bool
-    /// The key paths met so far.
+    /// Whether values of the objects of a group may be computed, as in the columns of a request for dictionaries.
+    let allowsGrouping: Bool
+    /// What `now()` gives.
+    let now = Date()
+    /// The key paths met so far, all from the object tested.
     private(set) var keyPaths: [QueryKeyPath] = []
+    /// The variables of the subqueries around, and where their objects come from.
+    var variables: [String: QueryKeyPath] = [:]
 
     init(
-        entity: EntityLayout, layout: ModelLayout, store: StoreIdentity?, allowsTransient: Bool
+        entity: EntityLayout, layout: ModelLayout, store: StoreIdentity?, allowsTransient: Bool,
+        allowsGrouping: Bool = false
     ) {
         self.entity = entity
         self.layout = layout
         self.store = store
         self.allowsTransient = allowsTransient
+        self.allowsGrouping = allowsGrouping
     }
 
     // MARK: - Predicates
@@ -36,37 +46,29 @@ struct PredicateResolver {
     // MARK: - Comparisons
 
     /// A side of a comparison after its keys have been looked up.
-    enum Side {
+    indirect enum Side {
         case constant(AttributeValue)
-        case path(QueryKeyPath)
-        case collection([QueryExpression])
+        /// What is found or computed for each object.
+        case value(QueryExpression, ExpressionType)
+        case collection([Side])
 
-        var path: QueryKeyPath? { if case .path(let path) = self { path } else { nil } }
-        var isToMany: Bool { path?.isToMany ?? false }
+        static func path(_ path: QueryKeyPath) -> Side {
+            .value(
+                path.keys.isEmpty ? .evaluatedObject : .keyPath(path.keys),
+                ExpressionType(at: path, isMany: path.isToMany))
+        }
+
+        var type: ExpressionType? { if case .value(_, let type) = self { type } else { nil } }
+        var isToMany: Bool { type?.isMany ?? false }
+        /// Whether it stands for any number of values.
+        var isSeveral: Bool { if case .collection = self { true } else { isToMany } }
 
         var expression: QueryExpression {
             switch self {
             case .constant(let value): .constant(value)
-            case .path(let path): path.keys.isEmpty ? .evaluatedObject : .keyPath(path.keys)
-            case .collection(let elements): .collection(elements)
+            case .value(let expression, _): expression
+            case .collection(let elements): .collection(elements.map(\.expression))
             }
-        }
-    }
-
-    mutating func side(_ expression: QueryExpression) throws -> Side {
-        switch expression {
-        case .constant(let value):
-            return .constant(ValueOrder.isMissing(value) ? .null : value)
-        case .evaluatedObject:
-            return .path(QueryKeyPath(of: entity))
-        case .keyPath(let keys):
-            return .path(try keyPath(keys))
-        case .variable(let name):
-            throw QuireError(.invalidQuery, "No value is given for the variable $\(name).")
-        case .collection(let elements):
-            return .collection(try elements.map { try side($0).expression })
-        case .function, .cast, .subquery, .conditional, .path:
-            throw QuireError(.unsupported, "Functions are not supported.")
         }
     }
 
@@ -104,22 +106,28 @@ struct PredicateResolver {
             rewriteMembership(&comparison, &left, &right)
             flip(&comparison, &left, &right)
         }
-        try checkShape(comparison, left, right)
         if let rewritten = try rewriteCollection(comparison, left, right) { return rewritten }
+        try checkShape(comparison, left, right)
         (left, right) = try typed(comparison, left, right)
         comparison.left = left.expression
         comparison.right = right.expression
         return try simplify(comparison)
     }
 
-    /// What IN and CONTAINS say of the objects of a to-many relationship, said with ANY.
+    /// What IN and CONTAINS say of the objects of a to-many relationship, said with ANY; and what CONTAINS says of a
+    /// collection, said with IN.
     private func rewriteMembership(
         _ comparison: inout QueryComparison, _ left: inout Side, _ right: inout Side
     ) {
+        if comparison.operator == .contains, case .collection = left, !right.isSeveral {
+            swap(&left, &right)
+            comparison.operator = .in
+            return
+        }
         if comparison.operator == .in, right.isToMany, !left.isToMany {
             swap(&left, &right)
         } else if comparison.operator == .contains, left.isToMany, !right.isToMany,
-            case .object? = left.path?.end
+            left.type?.kind == .object
         {
             // The sides are as they should be.
         } else {
@@ -133,7 +141,7 @@ struct PredicateResolver {
     private func flip(
         _ comparison: inout QueryComparison, _ left: inout Side, _ right: inout Side
     ) {
-        guard case .constant = left, case .path = right, let flipped = comparison.operator.flipped
+        guard case .constant = left, case .value = right, let flipped = comparison.operator.flipped
         else { return }
         comparison.operator = flipped
         swap(&left, &right)
@@ -169,21 +177,28 @@ struct PredicateResolver {
         }
     }
 
-    /// IN with key paths among the elements, said with ==.
+    /// ANY and ALL of a collection that is written out, and IN with key paths among the elements, said with simpler
+    /// comparisons.
     private mutating func rewriteCollection(
         _ comparison: QueryComparison, _ left: Side, _ right: Side
     ) throws -> QueryPredicate? {
-        guard comparison.operator == .in, case .collection(let elements) = right,
-            elements.contains(where: { !$0.isConstant })
-        else { return nil }
-        guard comparison.modifier != .all else {
-            throw invalid(comparison, "key paths in the collection are not supported with ALL")
+        if case .collection(let elements) = left, comparison.modifier != .direct {
+            let parts = try elements.map {
+                try resolve(
+                    QueryComparison(
+                        $0.expression, comparison.operator, right.expression,
+                        options: comparison.options))
+            }
+            return comparison.modifier == .any ? .any(of: parts) : .all(of: parts)
         }
+        guard comparison.operator == .in, case .collection(let elements) = right,
+            comparison.modifier != .all, elements.contains(where: { !$0.expression.isConstant })
+        else { return nil }
         return .any(
             of: try elements.map { element in
                 try resolve(
                     QueryComparison(
-                        left.expression, .equal, element, modifier: comparison.modifier,
+                        left.expression, .equal, element.expression, modifier: comparison.modifier,
                         options: comparison.options))
             })
     }
@@ -230,14 +245,12 @@ extension QueryComparison.Operator {
 }
 
 extension QueryExpression {
-    /// Whether it is the same for every object.
-    fileprivate var isConstant: Bool {
+    /// Whether it is a constant, or several that are written out.
+    var isConstant: Bool {
         switch self {
         case .constant: true
         case .collection(let elements): elements.allSatisfy(\.isConstant)
-        case .keyPath, .evaluatedObject, .variable, .function, .cast, .subquery, .conditional,
-            .path:
-            false
+        default: false
         }
     }
 }

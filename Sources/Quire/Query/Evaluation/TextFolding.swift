@@ -6,10 +6,11 @@ import Foundation
 /// - Case: every character by Unicode's simple case folding, so that ß and SS stay apart.
 /// - Diacritics: canonical decomposition without the combining marks, then composed again. Marks that make
 ///   another letter of a letter in Indic and Japanese writing stay.
+/// - `[l]`: canonically equivalent texts become the same by composition. `[n]` folds nothing.
 enum TextFolding {
     /// Folds a text.
     static func fold(_ text: String, _ options: QueryComparison.Options) -> String {
-        if options.isEmpty { return text }
+        if options.isEmpty || options.contains(.normalized) { return text }
         var text = text
         var isASCII = true
         var hasUppercase = false
@@ -74,7 +75,7 @@ enum TextFolding {
             if ignoresDiacritics, isDiacritic(scalar) { continue }
             result.append(ignoresCase ? foldCase(scalar) : scalar)
         }
-        return ignoresDiacritics
+        return ignoresDiacritics || options.contains(.localized)
             ? String(result).precomposedStringWithCanonicalMapping : String(result)
     }
 

@@ -5,6 +5,7 @@ enum SQLiteFunctions {
     /// Makes the functions known to a connection.
     static func register(on connection: SQLiteConnection) throws {
         try registerTextFunctions(on: connection)
+        try registerValueFunctions(on: connection)
         for name in triggerFunctions {
             // Innocuous, or triggers could not call it, as the schema is not trusted.
             try add(name, argumentCount: 5, flags: SQLITE_INNOCUOUS, to: connection) {
@@ -23,14 +24,8 @@ enum SQLiteFunctions {
             guard let text = SQLiteFunctions.text(values, 0) else {
                 return sqlite3_result_null(context)
             }
-            var folded = TextFunctions.fold(text, options: sqlite3_value_int64(values?[1]))
-            folded.withUTF8 { bytes in
-                guard let start = UnsafeRawPointer(bytes.baseAddress) else {
-                    return quire_sqlite3_result_text_transient(context, "", 0)
-                }
-                quire_sqlite3_result_text_transient(
-                    context, start.assumingMemoryBound(to: CChar.self), Int32(bytes.count))
-            }
+            let folded = TextFunctions.fold(text, options: sqlite3_value_int64(values?[1]))
+            SQLiteFunctions.setResult(folded, of: context)
         }
         try add(
             TextFunctions.likeName, argumentCount: 3, flags: SQLITE_DETERMINISTIC, to: connection

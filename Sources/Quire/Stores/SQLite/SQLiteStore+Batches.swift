@@ -7,6 +7,11 @@ extension SQLiteStore {
         let query = try ResolvedQuery(request, in: layout, store: identity)
         let fetch = try FetchStatement(
             query, selecting: .identifiers, schema: schema, store: identity)
+        if fetch.remainder != nil {
+            let rows = try rows(matching: request)
+            return ObjectIDList(
+                bits: ContiguousArray(rows.indices.map(rows.identifierBits)), store: identity)
+        }
         var bits: ContiguousArray<UInt64> = []
         try read { connection in
             try connection.withStatement(fetch.sql) { statement in

@@ -5,13 +5,16 @@ extension SQLiteStore {
         let selection = selection(of: query.entity)
         let statement = try FetchStatement(
             query, selecting: .columns(selection.list), schema: schema, store: identity)
-        return try rows(selection, statement.sql, statement.bindings)
+        let rows = try rows(selection, statement.sql, statement.bindings)
+        guard let remainder = statement.remainder else { return rows }
+        return try StoredObjects(store: self).filter(rows, remainder, query.request)
     }
 
     /// The number of rows that a request finds.
     public func count(matching request: FetchRequest) throws -> Int {
         let query = try ResolvedQuery(request, in: layout, store: identity)
         let fetch = try FetchStatement(query, selecting: .count, schema: schema, store: identity)
+        if fetch.remainder != nil { return try rows(matching: request).count }
         return try read { connection in
             try connection.withStatement(fetch.sql) { statement in
                 try statement.bind(fetch.bindings)

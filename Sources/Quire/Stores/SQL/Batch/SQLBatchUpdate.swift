@@ -30,9 +30,9 @@ struct SQLBatchUpdate {
                 "The batch update of “\(entity.name)” names no properties to update.",
                 subject: .init(entity: entity.name))
         }
-        var fetch = FetchRequest(entity.name, predicate: request.predicate)
-        fetch.includesSubentities = request.includesSubentities
-        let query = try ResolvedQuery(fetch, in: schema.layout, store: store)
+        let query = try ResolvedQuery(request.objects, in: schema.layout, store: store)
+        var resolver = PredicateResolver(
+            entity: entity, layout: schema.layout, store: store, allowsTransient: false)
         let scope = FetchScope(
             entity: entity, in: FetchContext(query: query, schema: schema, store: store))
         let condition = try scope.entityTest.and(scope.condition(query.predicate))
@@ -51,6 +51,7 @@ struct SQLBatchUpdate {
                         subject: .init(entity: entity.name, property: slot.name))
                 }
                 slots.append(slot)
+                let expression = try resolver.batchValue(expression, for: slot)
                 if case .constant(let value) = expression {
                     let constant = try Self.constant(value, for: slot, of: entity)
                     assignments.append("\(name: column.name) = \(bind: constant)")

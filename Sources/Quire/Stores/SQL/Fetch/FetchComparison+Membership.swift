@@ -10,7 +10,11 @@ extension FetchComparison {
             if case .constant(let value) = operand { value } else { nil }
         }
         guard elements.count == operands.count else {
-            throw QuireError(.unsupported, "Key paths among the elements of IN are not supported.")
+            return .any(
+                of: try operands.map {
+                    try FetchComparison(left, .equal, $0, options: options, scope: scope)
+                        .condition()
+                })
         }
         if case .object(let place) = left { return objectMembership(place, elements) }
 

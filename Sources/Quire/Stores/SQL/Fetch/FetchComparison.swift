@@ -27,6 +27,17 @@ struct FetchComparison {
         options = comparison.options
     }
 
+    init(
+        _ left: Operand, _ comparisonOperator: QueryComparison.Operator, _ right: Operand,
+        options: QueryComparison.Options, scope: FetchScope
+    ) {
+        self.left = left
+        self.comparisonOperator = comparisonOperator
+        self.right = right
+        self.options = options
+        self.scope = scope
+    }
+
     func condition() throws -> FetchCondition {
         switch comparisonOperator {
         case .equal: try equality()

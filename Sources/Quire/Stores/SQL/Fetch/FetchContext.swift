@@ -17,6 +17,17 @@ final class FetchContext {
         return "t\(aliasCount)"
     }
 
+    /// Whether SQL can say a condition.
+    func canSay(_ predicate: QueryPredicate) throws -> Bool {
+        do {
+            let trial = FetchContext(query: query, schema: schema, store: store)
+            _ = try FetchScope(entity: query.entity, in: trial).condition(predicate)
+            return true
+        } catch is UntranslatableExpression {
+            return false
+        }
+    }
+
     /// What follows `LIMIT`; `nil` if the request has no bounds.
     static func limit(of request: FetchRequest) -> SQLFragment? {
         let limit = max(request.fetchLimit, 0)

@@ -9,6 +9,10 @@ final class FetchScope {
     /// For a subquery, what ties it to the outer object: this column of its first table holds that object's
     /// primary key.
     let link: (column: SQLFragment, owner: ObjectPlace)?
+    /// The scope of the request, if this is that of a subquery: key paths begin there.
+    private let outermost: FetchScope?
+    /// The objects that the variables of subqueries stand for.
+    private(set) var variables: [String: ObjectPlace] = [:]
     /// The aliases of joined rows by their primary key's SQL.
     private var joinedRows: [SQLFragment: SQLFragment] = [:]
 
@@ -51,16 +55,32 @@ final class FetchScope {
         let alias = context.newAlias()
         start = ObjectPlace(row: alias, of: entity)
         link = nil
+        outermost = nil
         tables = "\(name: context.schema.entities[entity.number - 1].tableName) \(alias)"
     }
 
-    /// The scope of a subquery about the objects that a to-many relationship of an outer object leads to.
-    init(toMany step: QueryKeyPath.Step, of owner: ObjectPlace, in context: FetchContext) {
-        self.context = context
+    /// The scope of a subquery about the objects that a to-many relationship of an object leads to, which an outer
+    /// scope has.
+    init(toMany step: QueryKeyPath.Step, of owner: ObjectPlace, in outer: FetchScope) {
+        context = outer.context
+        outermost = outer.root
+        variables = outer.variables
         let place = ToManyPlace(step, of: owner, in: context)
         start = place.element
         tables = place.table
         link = (place.ownerColumn, owner)
+    }
+
+    /// The scope of the request itself.
+    var root: FetchScope { outermost ?? self }
+
+    /// Does something with a variable standing for an object.
+    func withVariable<Result>(
+        _ name: String, _ place: ObjectPlace, _ body: () throws -> Result
+    ) rethrows -> Result {
+        let hidden = variables.updateValue(place, forKey: name)
+        defer { variables[name] = hidden }
+        return try body()
     }
 
     /// Restricts rows of a table that holds objects of other entities, too.

@@ -14,25 +14,29 @@ struct FetchStatement: Sendable, Hashable {
     let sql: String
     /// The values: integers, floating-point numbers, texts, bytes or null.
     let bindings: [AttributeValue]
+    /// What the objects must satisfy besides, which SQL cannot say. Then the statement has no limit and no offset.
+    let remainder: QueryPredicate?
 
     /// SQLite's own bound on question marks in a statement.
     static let greatestBindingCount = 32_766
 }
 
 extension FetchStatement {
-    /// Compiles a request for a store, in stages: the condition and the order take the joins they need, and
-    /// the parts are put together.
+    /// Compiles a request for a store, in stages: what SQL cannot say is split off, the condition and the order take
+    /// the joins they need, and the parts are put together.
     ///
-    /// - Throws: ``QuireError`` with code `invalidQuery` or `unsupported` if SQL cannot say it.
+    /// - Throws: ``QuireError`` with code `invalidQuery` or `unsupported`.
     init(
         _ query: ResolvedQuery, selecting selection: Selection, schema: SQLSchema,
         store: StoreIdentity
     ) throws {
         let context = FetchContext(query: query, schema: schema, store: store)
+        let split = try SplitPredicate(query.predicate) { try context.canSay($0) }
         let scope = FetchScope(entity: query.entity, in: context)
-        let condition = try scope.entityTest.and(scope.condition(query.predicate))
+        let condition = try scope.entityTest.and(scope.condition(split.translatable))
         let order = selection.isCount ? nil : try scope.order(query.request.sortOrderings)
-        let limit = FetchContext.limit(of: query.request)
+        remainder = split.remainder
+        let limit = remainder == nil ? FetchContext.limit(of: query.request) : nil
 
         var text: SQLFragment = "SELECT "
         text.sql.reserveCapacity(256)

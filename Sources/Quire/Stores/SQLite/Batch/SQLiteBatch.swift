@@ -102,4 +102,13 @@ extension SQLiteStore {
     public func delete(_ request: BatchDeleteRequest) throws -> BatchResult {
         try SQLiteBatchDelete(store: self, request: request).run()
     }
+
+    /// The objects that a request finds whose condition SQL cannot say, as they are before the transaction begins; `nil`
+    /// if it can.
+    func objectsBeyondSQL(_ request: FetchRequest) throws -> ObjectIDList? {
+        let query = try ResolvedQuery(request, in: layout, store: identity)
+        let statement = try FetchStatement(
+            query, selecting: .identifiers, schema: schema, store: identity)
+        return statement.remainder == nil ? nil : try objectIDs(matching: request)
+    }
 }

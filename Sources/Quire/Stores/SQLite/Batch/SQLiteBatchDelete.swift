@@ -26,6 +26,10 @@ struct SQLiteBatchDelete {
         init(_ request: BatchDeleteRequest, store: SQLiteStore) throws {
             switch request.selection {
             case .request(let fetch):
+                if let ids = try store.objectsBeyondSQL(fetch) {
+                    self = .objectIDs(Array(ids))
+                    return
+                }
                 let query = try ResolvedQuery(fetch, in: store.layout, store: store.identity)
                 let statement = try FetchStatement(
                     query, selecting: .columns("t0.Z_PK AS k, t0.Z_ENT AS e"),

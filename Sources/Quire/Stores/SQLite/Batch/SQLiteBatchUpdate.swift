@@ -7,6 +7,12 @@ struct SQLiteBatchUpdate {
     let request: BatchUpdateRequest
 
     func run() throws -> BatchResult {
+        var request = request
+        if let ids = try store.objectsBeyondSQL(request.objects) {
+            request.predicate = .comparison(
+                QueryComparison(
+                    .evaluatedObject, .in, .collection(ids.map { .constant(.objectID($0)) })))
+        }
         let plan = try SQLBatchUpdate(request, schema: store.schema, store: store.identity)
         return try SQLiteBatch.run(on: store) { batch in
             try check(plan, batch.connection)

@@ -1,0 +1,96 @@
+/// An object as its store has it, for testing what the store's own language cannot say.
+///
+/// Related objects are read one by one, each once for each ``StoredObjects``.
+struct StoredObject: QuerySubject {
+    let snapshot: ObjectSnapshot
+    let objects: StoredObjects
+
+    var objectID: ManagedObjectID { snapshot.objectID }
+    var entity: EntityLayout { snapshot.entity }
+    var queryLayout: ModelLayout { objects.store.layout }
+
+    func queryValue(forKey key: String) throws -> QueryValue {
+        switch entity.properties[key] {
+        case .attribute(let slot): return .value(try snapshot.value(at: slot))
+        case .composite: return .value(try composite(key))
+        case .relationship(let index):
+            let relationship = entity.relationships[index]
+            guard let slot = relationship.slot else {
+                return .objects(try objects.related(to: self, through: relationship))
+            }
+            guard case .objectID(let id) = try snapshot.value(at: slot),
+                let object = try objects.object(for: id)
+            else { return .value(.null) }
+            return .object(object)
+        case .fetched, nil:
+            throw QuireError(
+                .unknownKey, "\(entity.name) has no property “\(key)” that a query can use.",
+                subject: .init(entity: entity.name, property: key))
+        }
+    }
+
+    /// The elements of a composite attribute that have values, by name.
+    private func composite(_ name: String) throws -> AttributeValue {
+        var elements: [String: AttributeValue] = [:]
+        for slot in entity.slots where slot.name.hasPrefix(name + ".") {
+            let value = try snapshot.value(at: slot.index)
+            let path = slot.name.dropFirst(name.count + 1).split(separator: ".").map(String.init)
+            AttributeValue.set(value, at: path[...], of: &elements)
+        }
+        return .composite(elements)
+    }
+}
+
+extension AttributeValue {
+    fileprivate static func set(
+        _ value: AttributeValue, at path: ArraySlice<String>,
+        of elements: inout [String: AttributeValue]
+    ) {
+        guard let key = path.first else { return }
+        if path.count == 1 {
+            elements[key] = value
+            return
+        }
+        var inner: [String: AttributeValue] = [:]
+        if case .composite(let known)? = elements[key] { inner = known }
+        set(value, at: path.dropFirst(), of: &inner)
+        elements[key] = .composite(inner)
+    }
+}
+
+/// The objects read for one request.
+final class StoredObjects {
+    let store: any PersistentStore
+    private var rows: [ManagedObjectID: ObjectSnapshot?] = [:]
+
+    init(store: any PersistentStore) { self.store = store }
+
+    func object(for id: ManagedObjectID) throws -> StoredObject? {
+        let row = try rows[id] ?? store.row(for: id)
+        rows[id] = row
+        return row.map { StoredObject(snapshot: $0, objects: self) }
+    }
+
+    func related(
+        to object: StoredObject, through relationship: EntityLayout.Relationship
+    ) throws -> [StoredObject] {
+        try store.relatedRows(of: object.objectID, through: relationship).map {
+            StoredObject(snapshot: $0, objects: self)
+        }
+    }
+
+    /// The rows that satisfy a condition, within the bounds of a request.
+    func filter(
+        _ found: RowSet, _ predicate: QueryPredicate, _ request: FetchRequest
+    ) throws -> RowSet {
+        var skipped = max(request.fetchOffset, 0)
+        var picked: [Int] = []
+        for position in found.indices {
+            if request.fetchLimit > 0, picked.count == request.fetchLimit { break }
+            let object = StoredObject(snapshot: found[position], objects: self)
+            guard try PredicateEvaluator(subject: object).holds(predicate) else { continue }
+            if skipped > 0 { skipped -= 1 } else { picked.append(position) }
+        }
+        return found.picking(picked)
+    }
+}
