@@ -130,8 +130,12 @@ extension ManagedObjectContext {
         let changed = changes.inserted + changes.updated + changes.deleted
         let numbers = Set(changed.map(\.entity.number))
         let objects = Set(changed)
-        identityMap.forEach { object in
-            guard object.state.isSuperset(of: [.observed, .derives]) else { return }
+        // Collected first: whoever is told may read other objects.
+        var followed: [ManagedObject] = []
+        identityMap.forEach {
+            if $0.state.isSuperset(of: [.observed, .derives]) { followed.append($0) }
+        }
+        for object in followed {
             for derivation in layout.derivations[object.entity] {
                 let destination = derivation.relationshipIndex.map {
                     layout.destination(of: object.entity.relationships[$0])

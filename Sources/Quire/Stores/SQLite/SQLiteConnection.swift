@@ -79,6 +79,15 @@ final class SQLiteConnection: @unchecked Sendable {
         sqlite3_close_v2(handle)
     }
 
+    /// Lets triggers write R-trees and full-text indexes, which SQLite refuses as long as it does not trust the schema.
+    ///
+    /// A hostile file's triggers can then use SQLite's own tables and functions, but still none that reach beyond the
+    /// database: those are for statements only, as is loading extensions; and the connection stays defensive. The
+    /// functions of this framework do nothing but compute.
+    func trustSchema() {
+        _ = quire_sqlite3_db_config_int(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 1)
+    }
+
     /// Leaves the write-ahead log as it is when the connection ends.
     func keepLogOnClose() {
         _ = quire_sqlite3_db_config_int(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)

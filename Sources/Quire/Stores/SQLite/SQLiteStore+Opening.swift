@@ -159,6 +159,7 @@ private struct SQLiteStoreOpening {
         let plan = try synchronization.plan()
         if plan.isEmpty { return hasLog }
         let hasLog = try hasLog || source.chooseJournal(connection, options: options)
+        if !schema.allComputedIndexes.isEmpty { connection.trustSchema() }
         try synchronization.run(plan)
         return hasLog
     }
