@@ -148,7 +148,7 @@ private final class ForwardingStore: PersistentStore {
     ) throws -> [ManagedObjectID] {
         try store.reserveObjectIDs(for: entity, count: count, durably: durably)
     }
-    func save(_ changes: ChangeSet) throws { try store.save(changes) }
+    func save(_ changes: ChangeSet) throws -> [ManagedObjectID] { try store.save(changes) }
     func records() throws -> [String: String] { try store.records() }
     func close() throws { try store.close() }
 }
