@@ -62,6 +62,9 @@ public protocol PersistentStore: AnyObject, Sendable {
     /// saved since the save before it.
     var foreignSaveCount: Int { get }
 
+    /// The version of what is saved; `nil` if the store cannot tell.
+    var contentVersion: ContentVersion? { get }
+
     /// Sets aside identifiers for new objects. They are never given out twice by this store.
     ///
     /// - Parameters:
@@ -109,6 +112,9 @@ extension PersistentStore {
         }
         return result
     }
+
+    /// Cannot tell.
+    public var contentVersion: ContentVersion? { nil }
 
     /// Nobody else saves.
     public var foreignSaveCount: Int { 0 }

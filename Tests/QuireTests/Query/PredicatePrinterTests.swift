@@ -16,6 +16,18 @@ import Testing
         }
     }
 
+    @Test func whatIsPrintedOfAnExpressionReadsBackEqual() throws {
+        let seed = SeededRandom.baseSeed
+        var random = RandomPredicates(generator: SeededRandom(seed: seed))
+        for round in 0..<1500 {
+            let expression = random.expression(depth: 4)
+            let text = expression.description
+            let read = try QueryExpression(format: text)
+            try #require(read == expression, "seed \(seed), round \(round): \(text)")
+            try #require(read.description == text, "seed \(seed), round \(round): \(text)")
+        }
+    }
+
     @Test func degenerateCompoundsPrintWhatTheyMean() {
         #expect(QueryPredicate.and([]).format == "TRUEPREDICATE")
         #expect(QueryPredicate.or([]).format == "FALSEPREDICATE")

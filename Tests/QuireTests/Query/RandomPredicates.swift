@@ -2,7 +2,7 @@ import Foundation
 import Quire
 import QuireTestSupport
 
-/// Makes predicates of every shape, whether they make sense for an entity or not.
+/// Makes predicates and expressions of every shape, whether they make sense for an entity or not.
 struct RandomPredicates {
     var generator: SeededRandom
 
@@ -26,28 +26,57 @@ struct RandomPredicates {
         let right: QueryExpression
         switch comparisonOperator {
         case .between: right = .collection([expression(), expression()])
-        case .in:
-            right = .collection(
-                (0..<Int.random(in: 0...3, using: &generator)).map { _ in expression() })
+        case .in: right = .collection(expressions(0...3, 2))
         default: right = expression()
         }
         return QueryComparison(
             expression(), comparisonOperator, right,
             modifier: pick([.direct, .direct, .any, .all]),
-            options: .init(rawValue: UInt8.random(in: 0...3, using: &generator)))
+            options: .init(rawValue: UInt8.random(in: 0...15, using: &generator)))
     }
 
-    private mutating func expression() -> QueryExpression {
-        switch Int.random(in: 0..<10, using: &generator) {
-        case 0...4: .constant(constant())
-        case 5...7: .keyPath((0..<Int.random(in: 1...3, using: &generator)).map { _ in key() })
-        case 8: .evaluatedObject
-        default: .variable(key())
+    mutating func expression(depth: Int = 3) -> QueryExpression {
+        switch Int.random(in: 0..<(depth > 0 ? 22 : 10), using: &generator) {
+        case 0...4: return .constant(constant())
+        case 5...7: return .keyPath(keys())
+        case 8: return .evaluatedObject
+        case 9: return .variable(keys().map { $0.lowercased() }.joined(separator: "."))
+        case 10: return .collection(expressions(0...3, depth))
+        case 11:
+            let inner = expression(depth: depth - 1)
+            // The cast of a constant is read as a constant.
+            if case .constant = inner { return inner }
+            return .cast(inner, pick(QueryCast.allCases))
+        case 12:
+            return .subquery(
+                expression(depth: depth - 1), variable: key().lowercased(),
+                predicate(depth: min(depth - 1, 1)))
+        case 13:
+            return .conditional(
+                predicate(depth: min(depth - 1, 1)), expression(depth: depth - 1),
+                expression(depth: depth - 1))
+        case 14, 15: return .path(expression(depth: depth - 1), keys())
+        default:
+            let function = pick(QueryFunction.allCases)
+            let count = function.argumentCount
+            return .function(function, expressions(count...count, depth))
         }
     }
 
+    private mutating func expressions(_ counts: ClosedRange<Int>, _ depth: Int) -> [QueryExpression]
+    {
+        (0..<Int.random(in: counts, using: &generator)).map { _ in expression(depth: depth - 1) }
+    }
+
+    private mutating func keys() -> [String] {
+        (0..<Int.random(in: 1...3, using: &generator)).map { _ in key() }
+    }
+
     private mutating func key() -> String {
-        pick(["title", "in", "SELF", "ANY", "größe", "_a1", "cast", "Null", "yes", "x"])
+        pick([
+            "title", "in", "SELF", "ANY", "größe", "_a1", "cast", "Null", "yes", "x", "text",
+            "first", "SIZE", "union", "minus", "ternary", "count",
+        ])
     }
 
     private mutating func constant() -> AttributeValue {

@@ -62,6 +62,21 @@ import Testing
             "SEARCH t0 USING INDEX Z_Work_byTitle (ZTITLE>? AND ZTITLE<?)"
         ),
         ("TRUEPREDICATE", nil, "SCAN t0"),
+        ("author.name BEGINSWITH 'x'", nil, "X"),
+        ("author.mentor.name == 'x'", nil, "X"),
+        ("author.name == 'x' AND title == 'y'", nil, "X"),
+        ("tags.@count > 2", nil, "X"),
+        ("notes.@count == 0 AND year == 3", nil, "X"),
+        ("author.works.@count > 3", nil, "X"),
+        ("author.works.@max.year > 1800", nil, "X"),
+        ("SUBQUERY(notes, $n, $n.text == 'x').@count > 0", nil, "X"),
+        ("SUBQUERY(author.works, $w, $w.title == title AND $w != SELF).@count > 0", nil, "X"),
+        ("ANY SUBQUERY(tags, $t, $t.weight > 1).name == 'x'", nil, "X"),
+        ("year == 1800 + 15", nil, "X"),
+        ("noindex:(title) == 'x'", nil, "X"),
+        ("title == 'x' AND pages * 2 > year", nil, "X"),
+        ("title == 'x' AND (tags.name UNION {'a'}).@count > 1", nil, "X"),
+        ("title == TERNARY(1 == 1, 'x', 'y')", nil, "X"),
     ]
 
     @Test func indexesAreUsed() throws {

@@ -241,6 +241,7 @@ extension ManagedObjectContext {
         }
         if temporary.isEmpty { return }
         hasTemporaryIDs = true
+        tellFollowers(ofReplacedIDs: temporary.map { ($0.key, $0.value.bits) })
         for object in tracked {
             object.edits?.replaceEveryID(in: object.entity.identifierSlots) {
                 temporary[$0.bits] ?? $0

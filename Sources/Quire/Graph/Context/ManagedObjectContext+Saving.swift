@@ -48,6 +48,7 @@ extension ManagedObjectContext {
     public func obtainPermanentIDs(for objects: [ManagedObject]) throws {
         checkQueue()
         try assignPermanentIDs(to: objects, durably: true)
+        tellFollowers(FollowedChanges(isSave: true))
     }
 
     func assignPermanentIDs(to objects: [ManagedObject], durably: Bool) throws {
@@ -89,6 +90,7 @@ extension ManagedObjectContext {
             outdatedRows.note(pair.temporary)
         }
         undoIdentifiers.add(replaced, hasUnfinishedLog: hasUnfinishedLog)
+        tellFollowers(ofReplacedIDs: replaced.map { ($0.temporary, $0.permanent.bits) })
     }
 
     // MARK: Collecting

@@ -130,6 +130,8 @@ public final class ManagedObjectContext {
     private var eventEndIsScheduled = false
     /// Whether observers are being told that a save begins.
     var isAnnouncingSave = false
+    /// Those who keep in step with the objects.
+    var followers = ContextFollowers()
     /// What becomes of the sequences of changes.
     let changeBroadcast = Broadcast<ObjectIDChanges>()
     /// What becomes of the sequences of saves.
@@ -531,7 +533,11 @@ public final class ManagedObjectContext {
         hasTemporaryIDs = false
         pendingRecords = [:]
         undoManager?.removeAllActions()
-        if !objects.isEmpty { didEndEvent(EventChanges(invalidated: objects, isReset: true)) }
+        if objects.isEmpty {
+            tellFollowers(FollowedChanges(concernsAll: true))
+        } else {
+            didEndEvent(EventChanges(invalidated: objects, isReset: true))
+        }
     }
 
     private func detach(_ object: ManagedObject) {

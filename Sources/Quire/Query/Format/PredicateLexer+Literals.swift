@@ -64,29 +64,28 @@ extension PredicateLexer {
 
     // MARK: - Numbers
 
-    /// An integer, `0x1F`, `0o17`, `0b11`, or a number with a fraction or an exponent, with or without a sign.
+    /// Whether a digit follows the dot that stands here.
+    var beginsNumber: Bool { peek(1)?.isASCIIDigit == true }
+
+    /// An integer, `0x1F`, `0o17`, `0b11`, or a number with a fraction or an exponent, without a sign.
     mutating func number() throws -> PredicateToken.Kind {
         let start = place
-        if peek() == "-" || peek() == "+" { advance() }
         if let radix = radixPrefix() {
-            let sign = text(from: start).hasPrefix("-") ? "-" : ""
             advance(by: 2)
             let digits = place
             while let character = peek(), PredicateToken.isKeyPart(character) { advance() }
-            guard let value = Int64(sign + text(from: digits), radix: radix) else {
+            guard let value = UInt64(text(from: digits), radix: radix) else {
                 throw failure("expected an integer of at most 64 bits", at: start)
             }
             return .integer(value)
         }
-        let hasDigits = skipDigits()
+        _ = skipDigits()
         var isInteger = true
-        var hasFraction = false
-        if peek() == ".", peek(1)?.isASCIIDigit == true {
+        if peek() == ".", beginsNumber {
             isInteger = false
             advance()
-            hasFraction = skipDigits()
+            _ = skipDigits()
         }
-        guard hasDigits || hasFraction else { throw failure("expected a number", at: start) }
         if peek() == "e" || peek() == "E" {
             isInteger = false
             advance()
@@ -105,7 +104,7 @@ extension PredicateLexer {
             }
             return .double(value)
         }
-        guard let value = Int64(text) else {
+        guard let value = UInt64(text) else {
             throw failure("expected an integer of at most 64 bits", at: start)
         }
         return .integer(value)

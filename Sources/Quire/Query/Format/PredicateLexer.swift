@@ -4,18 +4,21 @@
 /// `Character` with it.
 struct PredicateLexer {
     let format: String
+    /// What the text is: “predicate” or “expression”.
+    let noun: String
     private let characters: [Unicode.Scalar]
     private var position = 0
     private var argumentCount = 0
 
-    init(_ format: String) {
+    init(_ format: String, noun: String) {
         self.format = format
+        self.noun = noun
         characters = Array(format.unicodeScalars)
     }
 
     /// All words, ending with ``PredicateToken/Kind/end``.
-    static func tokens(of format: String) throws -> [PredicateToken] {
-        var lexer = PredicateLexer(format)
+    static func tokens(of format: String, noun: String) throws -> [PredicateToken] {
+        var lexer = PredicateLexer(format, noun: noun)
         var tokens: [PredicateToken] = []
         repeat { tokens.append(try lexer.next()) } while tokens.last?.kind != .end
         return tokens
@@ -39,12 +42,13 @@ struct PredicateLexer {
         case "[": return take(.openBracket)
         case "]": return take(.closeBracket)
         case ",": return take(.comma)
-        case "=", "!", "<", ">", "&", "|": return try sign()
+        case "=", "!", "<", ">", "&", "|", "+", "-", "*", "/", "^", "~": return try sign()
         case "\"", "'": return .string(try quoted(by: character))
         case "%": return try placeholder()
         case "$": return try variable()
-        case "#": return try keyPath()
-        case "0"..."9", "-", "+", ".": return try number()
+        case "#", "@": return try keyPath()
+        case "0"..."9": return try number()
+        case ".": return try beginsNumber ? number() : .path(keys())
         default:
             if PredicateToken.isKeyStart(character) { return try keyPath() }
             throw failure("expected a key, a value or an operator", at: position)
@@ -58,8 +62,11 @@ struct PredicateLexer {
         ("=>", .comparison(.greaterOrEqual)), ("!=", .comparison(.notEqual)),
         ("<>", .comparison(.notEqual)), ("<=", .comparison(.lessOrEqual)),
         (">=", .comparison(.greaterOrEqual)), ("&&", .and), ("||", .or),
+        ("<<", .infix(.leftShift)), (">>", .infix(.rightShift)), ("**", .infix(.power)),
         ("=", .comparison(.equal)), ("<", .comparison(.less)), (">", .comparison(.greater)),
-        ("!", .not),
+        ("!", .not), ("+", .infix(.add)), ("-", .infix(.subtract)), ("*", .infix(.multiply)),
+        ("/", .infix(.divide)), ("&", .infix(.bitwiseAnd)), ("|", .infix(.bitwiseOr)),
+        ("^", .infix(.bitwiseXor)), ("~", .onesComplement),
     ]
 
     private mutating func sign() throws -> PredicateToken.Kind {
@@ -68,29 +75,16 @@ struct PredicateLexer {
             position += sign.text.unicodeScalars.count
             return sign.kind
         }
-        throw failure("expected && or ||", at: position)
+        throw failure("expected a key, a value or an operator", at: position)
     }
 
     // MARK: - Keys and variables
 
     private mutating func keyPath() throws -> PredicateToken.Kind {
-        var keys: [String] = []
-        var firstIsEscaped = false
-        repeat {
-            if !keys.isEmpty { position += 1 }
-            if peek() == "@" {
-                throw QuireError(
-                    .unsupported,
-                    "The predicate “\(format)” uses a collection operator such as @count at column "
-                        + "\(position + 1), which is not supported.",
-                    subject: .init(position: position + 1))
-            }
-            let isEscaped = peek() == "#"
-            if isEscaped { position += 1 }
-            if keys.isEmpty { firstIsEscaped = isEscaped }
-            keys.append(try key())
-        } while peek() == "."
-        if !firstIsEscaped, let keyword = PredicateToken.Keyword(rawValue: keys[0].lowercased()) {
+        let isEscaped = peek() == "#"
+        var keys = [try keyOrOperator()] + (try self.keys())
+        if keys.count == 1, !isEscaped, peek() == ":" { return try selector(beginning: keys[0]) }
+        if !isEscaped, let keyword = PredicateToken.Keyword(rawValue: keys[0].lowercased()) {
             if keys.count == 1 { return PredicateToken.kind(of: keyword) }
             if keyword == .self { keys.removeFirst() }
         }
@@ -99,12 +93,47 @@ struct PredicateLexer {
 
     private mutating func variable() throws -> PredicateToken.Kind {
         position += 1
-        var name = try key()
+        return .variable(try key(), try keys())
+    }
+
+    /// Any number of keys, each behind a dot.
+    private mutating func keys() throws -> [String] {
+        var keys: [String] = []
         while peek() == "." {
             position += 1
-            name += "." + (try key())
+            keys.append(try keyOrOperator())
         }
-        return .variable(name)
+        return keys
+    }
+
+    private mutating func keyOrOperator() throws -> String {
+        if peek() == "@" {
+            let start = position
+            position += 1
+            let name = try key()
+            guard KeyPathOperator(rawValue: name) != nil else {
+                throw failure(
+                    KeyPathOperator.expectation(of: name), at: start, found: "@" + name)
+            }
+            return "@" + name
+        }
+        if peek() == "#" { position += 1 }
+        return try key()
+    }
+
+    /// The rest of the name of a function that has colons.
+    private mutating func selector(beginning name: String) throws -> PredicateToken.Kind {
+        var name = name
+        repeat {
+            guard peek() == ":" else {
+                throw failure("expected a colon to end the name of a function", at: position)
+            }
+            position += 1
+            name += ":"
+            guard let character = peek(), PredicateToken.isKeyStart(character) else { break }
+            name += try key()
+        } while true
+        return .selector(name)
     }
 
     private mutating func key() throws -> String {
@@ -165,17 +194,21 @@ struct PredicateLexer {
     }
 
     /// An error at a place, which counts from 0.
-    func failure(_ expectation: String, at place: Int) -> QuireError {
-        let found = place < characters.count ? "“\(characters[place])”" : "its end"
-        return .malformedPredicate(
-            format, "\(expectation) at column \(place + 1), but found \(found)", column: place + 1)
+    func failure(_ expectation: String, at place: Int, found: String? = nil) -> QuireError {
+        let character = place < characters.count ? String(characters[place]) : nil
+        let found = (found ?? character).map { "“\($0)”" } ?? "its end"
+        return .malformedFormat(
+            format, noun, "\(expectation) at column \(place + 1), but found \(found)",
+            column: place + 1)
     }
 }
 
 extension QuireError {
-    static func malformedPredicate(_ format: String, _ problem: String, column: Int) -> QuireError {
+    static func malformedFormat(
+        _ format: String, _ noun: String, _ problem: String, column: Int
+    ) -> QuireError {
         QuireError(
-            .invalidQuery, "The predicate “\(format)” cannot be read: \(problem).",
+            .invalidQuery, "The \(noun) “\(format)” cannot be read: \(problem).",
             subject: .init(position: column))
     }
 }

@@ -1,18 +1,111 @@
-import Foundation
-
 extension PredicateParser {
+    // MARK: - Operators
+
+    /// ```
+    /// expression = unary { infix operator unary }, which group by how tightly they bind
+    /// unary      = "-" unary | "~" unary | power
+    /// power      = operand [ "**" unary ]
+    /// operand    = value { "." key | "[" index "]" }
+    /// ```
+    mutating func expression(bindingOver bound: Int = 0) throws -> QueryExpression {
+        var left = try unary()
+        while let function = infix(), let binding = function.infix?.binding, binding > bound,
+            function != .power
+        {
+            advance()
+            let leftHeight = height
+            let right = try expression(bindingOver: binding)
+            try raise(above: leftHeight)
+            left = .function(function, [left, right])
+        }
+        return left
+    }
+
+    private mutating func unary() throws -> QueryExpression {
+        if current.kind == .infix(.subtract), !peek().isNumber {
+            advance()
+            let operand = try nested { try $0.unary() }
+            try raise()
+            return .function(.subtract, [.constant(.integer(0)), operand])
+        }
+        if take(.onesComplement) {
+            let operand = try nested { try $0.unary() }
+            try raise()
+            return .function(.onesComplement, [operand])
+        }
+        return try power()
+    }
+
+    private mutating func power() throws -> QueryExpression {
+        let base = try operand()
+        guard take(.infix(.power)) else { return base }
+        let baseHeight = height
+        let exponent = try nested { try $0.unary() }
+        try raise(above: baseHeight)
+        return .function(.power, [base, exponent])
+    }
+
+    private mutating func operand() throws -> QueryExpression {
+        var isPlaceholder = if case .placeholder = current.kind { true } else { false }
+        var expression = try value()
+        while true {
+            switch current.kind {
+            case .path(let keys):
+                expression = try path(keys, behind: expression, extending: isPlaceholder)
+                advance()
+            case .openBracket: expression = try element(of: expression)
+            default: return expression
+            }
+            isPlaceholder = false
+        }
+    }
+
+    private mutating func element(of collection: QueryExpression) throws -> QueryExpression {
+        advance()
+        if peek().kind == .closeBracket, let function = wordIndex {
+            advance()
+            advance()
+            try raise()
+            return .function(function, [collection])
+        }
+        let collectionHeight = height
+        let index = try nested { try $0.expression() }
+        try expect(.closeBracket, "an operator or ]")
+        try raise(above: collectionHeight)
+        return .function(.element, [collection, index])
+    }
+
+    private var wordIndex: QueryFunction? {
+        if current.isWord("first") { return .first }
+        if current.isWord("last") { return .last }
+        return current.isWord("size") ? .count : nil
+    }
+
+    // MARK: - Values
+
     /// ```
     /// value = key path | SELF | $VARIABLE | text | number | YES | NO | NULL | placeholder
-    ///       | "{" [ value { "," value } ] "}" | "(" value ")" | CAST "(" literal "," text ")"
+    ///       | "{" [ expression { "," expression } ] "}" | "(" expression ")" | call
     /// ```
-    mutating func value() throws -> QueryExpression {
+    private mutating func value() throws -> QueryExpression {
         let token = current
+        height = 1
         switch token.kind {
-        case .keyPath(let keys): return taking(.keyPath(keys))
-        case .variable(let name): return taking(.variable(name))
+        case .keyPath(let keys):
+            if peek().kind == .openParenthesis { return try call(token.text) }
+            let expression = try path(keys, behind: nil)
+            advance()
+            return expression
+        case .variable(let name, let keys):
+            let expression = try path(keys, behind: .variable(name), extending: true)
+            advance()
+            return expression
+        case .selector(let name): return try call(name)
         case .string(let text): return taking(.constant(.string(text)))
-        case .integer(let integer): return taking(.constant(.integer(integer)))
-        case .double(let number): return taking(.constant(.double(number)))
+        case .infix(.add) where peek().isNumber, .infix(.subtract) where peek().isNumber:
+            advance()
+            return taking(.constant(try number(isNegative: token.kind == .infix(.subtract))))
+        case .integer, .double: return taking(.constant(try number(isNegative: false)))
         case .placeholder(let placeholder, let argument):
             return taking(try self.argument(argument, for: placeholder, token))
         case .keyword(.self): return taking(.evaluatedObject)
@@ -20,18 +113,14 @@ extension PredicateParser {
         case .keyword(.no), .keyword(.false): return taking(.constant(.boolean(false)))
         case .keyword(.null), .keyword(.nil): return taking(.constant(.null))
         case .keyword(.cast): return try cast()
+        case .keyword(.function): return try functionCall()
+        case .keyword(.subquery): return try subquery()
         case .openBrace: return try collection()
         case .openParenthesis:
             advance()
-            let inner = try nested { try $0.value() }
+            let inner = try nested { try $0.expression() }
             try expect(.closeParenthesis, ")")
             return inner
-        case .keyword(.function), .keyword(.subquery):
-            throw QuireError(
-                .unsupported,
-                "The predicate “\(format)” uses \(token.text.uppercased()) at column "
-                    + "\(token.column), which is not supported.",
-                subject: .init(position: token.column))
         default:
             throw failure("expected a key path or a value")
         }
@@ -42,90 +131,31 @@ extension PredicateParser {
         return expression
     }
 
+    private func number(isNegative: Bool) throws -> AttributeValue {
+        switch current.kind {
+        case .double(let number): return .double(isNegative ? -number : number)
+        case .integer(let magnitude):
+            if isNegative, magnitude == Int64.min.magnitude { return .integer(.min) }
+            if let integer = Int64(exactly: magnitude) {
+                return .integer(isNegative ? -integer : integer)
+            }
+        default: break
+        }
+        throw failure("expected an integer of at most 64 bits")
+    }
+
     private mutating func collection() throws -> QueryExpression {
-        try expect(.openBrace, "{")
+        advance()
         var elements: [QueryExpression] = []
-        if !take(.closeBrace) {
-            repeat { elements.append(try nested { try $0.value() }) } while take(.comma)
-            try expect(.closeBrace, ", or }")
-        }
+        if take(.closeBrace) { return .collection(elements) }
+        var greatestHeight = 0
+        repeat {
+            elements.append(try nested { try $0.expression() })
+            greatestHeight = max(greatestHeight, height)
+        } while take(.comma)
+        try expect(.closeBrace, ", or }")
+        height = greatestHeight
+        try raise()
         return .collection(elements)
-    }
-
-    // MARK: - Placeholders
-
-    private func argument(
-        _ index: Int, for placeholder: PredicateToken.Placeholder, _ token: PredicateToken
-    ) throws -> QueryExpression {
-        let argument = arguments[index]
-        func mismatch(_ needed: String) -> QuireError {
-            failure(
-                "\(token.text) at column \(token.column) needs \(needed), but argument \(index + 1) "
-                    + "is \(PredicatePrinter.text(of: argument))", column: token.column)
-        }
-        switch placeholder {
-        case .value:
-            return argument
-        case .keyPath:
-            return try keyPath(argument) ?? { throw mismatch("a key path") }()
-        case .integer:
-            switch argument {
-            case .constant(.integer), .constant(.boolean): return argument
-            case .constant(.decimal): return argument
-            default: throw mismatch("an integer")
-            }
-        case .double:
-            switch argument {
-            case .constant(.double), .constant(.decimal): return argument
-            case .constant(.integer(let integer)): return .constant(.double(Double(integer)))
-            default: throw mismatch("a number")
-            }
-        }
-    }
-
-    private func keyPath(_ argument: QueryExpression) -> QueryExpression? {
-        switch argument {
-        case .keyPath, .evaluatedObject: return argument
-        case .constant(.string(let text)):
-            var keys = text.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
-            if keys.first?.lowercased() == "self" { keys.removeFirst() }
-            if keys.isEmpty { return .evaluatedObject }
-            return keys.allSatisfy(PredicateToken.isKey) ? .keyPath(keys) : nil
-        default: return nil
-        }
-    }
-
-    // MARK: - Casts
-
-    /// A constant of a type that has no literal, as `CAST("…", "NSDate")`.
-    private mutating func cast() throws -> QueryExpression {
-        advance()
-        try expect(.openParenthesis, "( behind CAST")
-        let token = current
-        let literal = try value()
-        try expect(.comma, "a comma and the name of a type")
-        let type = current
-        guard case .string(let typeName) = type.kind else {
-            throw failure("expected the name of a type in quotation marks")
-        }
-        advance()
-        try expect(.closeParenthesis, ")")
-        guard case .constant(let constant) = literal else {
-            throw failure(
-                "expected a text or a number at column \(token.column), but found “\(token.text)”",
-                column: token.column)
-        }
-        guard let caster = QueryCast(rawValue: typeName) else {
-            let names = QueryCast.allCases.map(\.rawValue).joined(separator: ", ")
-            throw failure(
-                "expected one of the types \(names) at column \(type.column), but found “\(typeName)”",
-                column: type.column)
-        }
-        guard let value = caster.value(of: constant) else {
-            throw failure(
-                "expected \(caster.expectation) at column \(token.column), but found “\(token.text)”",
-                column: token.column)
-        }
-        return .constant(value)
     }
 }

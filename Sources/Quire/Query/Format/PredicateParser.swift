@@ -5,24 +5,30 @@
 /// conjunction = negation { AND negation }
 /// negation   = NOT negation | primary
 /// primary    = "(" predicate ")" | TRUEPREDICATE | FALSEPREDICATE | comparison
-/// comparison = [ ANY | SOME | ALL | NONE ] value operator [ "[" options "]" ] value
+/// comparison = [ ANY | SOME | ALL | NONE ] expression operator [ "[" options "]" ] expression
 /// ```
 struct PredicateParser {
     let format: String
+    /// What the text is: “predicate” or “expression”.
+    let noun: String
     let arguments: [QueryExpression]
     private let tokens: [PredicateToken]
     /// For every opening parenthesis the position of the word behind its closing one.
     private let ends: [Int: Int]
     private var position = 0
     private var depth = 0
+    /// The height of the tree that was read last.
+    var height = 0
 
-    /// A bound on nesting that keeps the recursion of every walker well within a thread's stack.
+    /// A bound on the nesting of the text and on the height of the tree, which differ where operators follow each other:
+    /// `a + b + c` is as high as it has operators. It keeps the recursion of every walker well within a thread's stack.
     static let greatestDepth = 200
 
-    init(_ format: String, arguments: [QueryExpression]) throws {
+    init(_ format: String, noun: String = "predicate", arguments: [QueryExpression]) throws {
         self.format = format
+        self.noun = noun
         self.arguments = arguments
-        tokens = try PredicateLexer.tokens(of: format)
+        tokens = try PredicateLexer.tokens(of: format, noun: noun)
         var open: [Int] = []
         var ends: [Int: Int] = [:]
         for (index, token) in tokens.enumerated() {
@@ -45,37 +51,60 @@ struct PredicateParser {
         }
         throw QuireError(
             .invalidQuery,
-            "The predicate “\(format)” has \(counted(placeholders.count, "placeholder")), but is given "
+            "The \(noun) “\(format)” has \(counted(placeholders.count, "placeholder")), but is given "
                 + "\(counted(arguments.count, "argument")).",
             subject: .init(
                 position: placeholders.dropFirst(arguments.count).first?.column))
     }
 
+    /// The text as a predicate.
     mutating func parse() throws -> QueryPredicate {
-        let predicate = try predicate()
+        let predicate = try disjunction()
         guard current.kind == .end else { throw failure("expected AND, OR or the end") }
         return predicate
     }
 
+    /// The text as an expression.
+    mutating func parseExpression() throws -> QueryExpression {
+        let expression = try expression()
+        guard current.kind == .end else { throw failure("expected an operator or the end") }
+        return expression
+    }
+
     // MARK: - Logic
 
-    private mutating func predicate() throws -> QueryPredicate {
-        try nested { parser in
-            var parts = [try parser.conjunction()]
-            while parser.take(.or) { parts.append(try parser.conjunction()) }
-            return parts.count == 1 ? parts[0] : .or(parts)
-        }
+    /// A predicate within another.
+    mutating func predicate() throws -> QueryPredicate { try nested { try $0.disjunction() } }
+
+    private mutating func disjunction() throws -> QueryPredicate {
+        let parts = try parts(joinedBy: .or) { try $0.conjunction() }
+        return parts.count == 1 ? parts[0] : .or(parts)
     }
 
     private mutating func conjunction() throws -> QueryPredicate {
-        var parts = [try negation()]
-        while take(.and) { parts.append(try negation()) }
+        let parts = try parts(joinedBy: .and) { try $0.negation() }
         return parts.count == 1 ? parts[0] : .and(parts)
     }
 
+    private mutating func parts(
+        joinedBy word: PredicateToken.Kind, _ part: (inout Self) throws -> QueryPredicate
+    ) throws -> [QueryPredicate] {
+        var parts = [try part(&self)]
+        var greatestHeight = height
+        while take(word) {
+            parts.append(try part(&self))
+            greatestHeight = max(greatestHeight, height)
+        }
+        height = greatestHeight
+        if parts.count > 1 { try raise() }
+        return parts
+    }
+
     private mutating func negation() throws -> QueryPredicate {
-        if take(.not) { return try nested { .not(try $0.negation()) } }
-        return try primary()
+        guard take(.not) else { return try primary() }
+        let inner = try nested { try $0.negation() }
+        try raise()
+        return .not(inner)
     }
 
     private mutating func primary() throws -> QueryPredicate {
@@ -85,75 +114,56 @@ struct PredicateParser {
             try expect(.closeParenthesis, "AND, OR or )")
             return inner
         }
+        height = 1
         if take(.keyword(.truepredicate)) { return .constant(true) }
         if take(.keyword(.falsepredicate)) { return .constant(false) }
+        if let predicate = predicateArgument() { return predicate }
         return try comparison()
     }
 
-    /// Whether what stands in the parentheses that open here is compared with something.
+    /// Whether what stands in the parentheses that open here is compared or computed with.
     private var parenthesisHoldsValue: Bool {
-        guard let end = ends[position], case .comparison = tokens[end].kind else { return false }
-        return true
+        guard let end = ends[position] else { return false }
+        switch tokens[end].kind {
+        case .comparison, .infix, .path, .openBracket: return true
+        default: return infix(at: end) != nil
+        }
     }
 
-    // MARK: - Comparisons
-
-    private mutating func comparison() throws -> QueryPredicate {
-        var modifier = QueryComparison.Modifier.direct
-        var isNegated = false
-        if take(.keyword(.any)) || take(.keyword(.some)) {
-            modifier = .any
-        } else if take(.keyword(.all)) {
-            modifier = .all
-        } else if take(.keyword(.none)) {
-            modifier = .any
-            isNegated = true
+    /// A whole predicate that is given for `%@`.
+    private mutating func predicateArgument() -> QueryPredicate? {
+        guard case .placeholder(.value, let index) = current.kind,
+            case .conditional(let predicate, .constant(true), .constant(false)) = arguments[index]
+        else { return nil }
+        switch peek().kind {
+        case .and, .or, .closeParenthesis, .comma, .end:
+            advance()
+            return predicate
+        default: return nil
         }
-        let left = try value()
-        guard case .comparison(let comparisonOperator) = current.kind else {
-            throw failure("expected a comparison operator such as == or BEGINSWITH")
-        }
-        advance()
-        let options = try options()
-        let column = current.column
-        let right = try value()
-        if comparisonOperator == .between, case .collection(let bounds) = right, bounds.count != 2 {
-            throw failure(
-                "expected the two bounds of BETWEEN at column \(column), but found \(bounds.count)",
-                column: column)
-        }
-        let comparison = QueryPredicate.comparison(
-            QueryComparison(left, comparisonOperator, right, modifier: modifier, options: options))
-        return isNegated ? .not(comparison) : comparison
-    }
-
-    private mutating func options() throws -> QueryComparison.Options {
-        guard take(.openBracket) else { return [] }
-        var options: QueryComparison.Options = []
-        guard case .keyPath(let names) = current.kind, names.count == 1 else {
-            throw failure("expected c, d or cd between [ and ]")
-        }
-        for letter in names[0].lowercased() {
-            switch letter {
-            case "c": options.insert(.caseInsensitive)
-            case "d": options.insert(.diacriticInsensitive)
-            case "n", "l":
-                throw QuireError(
-                    .unsupported,
-                    "The predicate “\(format)” uses the option [\(letter)] at column "
-                        + "\(current.column), which is not supported.",
-                    subject: .init(position: current.column))
-            default: throw failure("expected c, d or cd between [ and ]")
-            }
-        }
-        advance()
-        try expect(.closeBracket, "]")
-        return options
     }
 
     // MARK: - Words
 
     var current: PredicateToken { tokens[position] }
+
+    /// The word that many places ahead; behind the last one, that.
+    func peek(_ distance: Int = 1) -> PredicateToken {
+        tokens[min(position + distance, tokens.count - 1)]
+    }
+
+    /// The function of the operator that stands here, if one does.
+    func infix(at place: Int? = nil) -> QueryFunction? {
+        let token = tokens[place ?? position]
+        switch token.kind {
+        case .infix(let function): return function
+        case .keyPath:
+            if token.isWord("union") { return .union }
+            if token.isWord("intersect") { return .intersection }
+            return token.isWord("minus") ? .difference : nil
+        default: return nil
+        }
+    }
 
     mutating func advance() { if position < tokens.count - 1 { position += 1 } }
 
@@ -168,17 +178,23 @@ struct PredicateParser {
     }
 
     /// Goes one level deeper.
-    mutating func nested<Result>(
-        _ body: (inout PredicateParser) throws -> Result
-    ) throws -> Result {
-        guard depth < Self.greatestDepth else {
-            throw failure(
-                "expected no more than \(Self.greatestDepth) levels of nesting at column "
-                    + "\(current.column)", column: current.column)
-        }
+    mutating func nested<Result>(_ body: (inout Self) throws -> Result) throws -> Result {
+        guard depth < Self.greatestDepth else { throw tooDeep }
         depth += 1
         defer { depth -= 1 }
         return try body(&self)
+    }
+
+    /// Puts a level upon the tree that was read last, and upon another part of that height.
+    mutating func raise(above other: Int = 0) throws {
+        height = max(height, other) + 1
+        guard height <= Self.greatestDepth else { throw tooDeep }
+    }
+
+    private var tooDeep: QuireError {
+        failure(
+            "expected no more than \(Self.greatestDepth) levels of nesting at column "
+                + "\(current.column)", column: current.column)
     }
 
     // MARK: - Errors
@@ -192,6 +208,6 @@ struct PredicateParser {
     }
 
     func failure(_ problem: String, column: Int) -> QuireError {
-        .malformedPredicate(format, problem, column: column)
+        .malformedFormat(format, noun, problem, column: column)
     }
 }

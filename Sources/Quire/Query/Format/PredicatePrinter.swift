@@ -40,7 +40,17 @@ enum PredicatePrinter {
             case .all: "ALL "
             }
         return modifier + text(of: comparison.left) + " " + word(for: comparison.operator)
-            + text(of: comparison.options) + " " + text(of: comparison.right)
+            + text(of: comparison.options) + " " + right(of: comparison)
+    }
+
+    /// The right side. A key `text` behind `MATCHES` would be read as a part of the operator.
+    private static func right(of comparison: QueryComparison) -> String {
+        let text = text(of: comparison.right)
+        guard comparison.operator == .matches, text.lowercased().hasPrefix("text") else {
+            return text
+        }
+        let next = text.unicodeScalars.dropFirst(4).first
+        return next.map { $0 == "." || PredicateToken.isKeyPart($0) } == true ? text : "#" + text
     }
 
     /// How an operator is written.
@@ -66,25 +76,9 @@ enum PredicatePrinter {
     private static func text(of options: QueryComparison.Options) -> String {
         if options.isEmpty { return "" }
         return "[" + (options.contains(.caseInsensitive) ? "c" : "")
-            + (options.contains(.diacriticInsensitive) ? "d" : "") + "]"
-    }
-
-    // MARK: - Expressions
-
-    static func text(of expression: QueryExpression) -> String {
-        switch expression {
-        case .constant(let value): text(of: value)
-        case .keyPath(let keys): keys.map(escaped).joined(separator: ".")
-        case .evaluatedObject: "SELF"
-        case .variable(let name): "$" + name
-        case .collection(let elements):
-            "{" + elements.map { text(of: $0) }.joined(separator: ", ") + "}"
-        case .function, .cast, .subquery, .conditional, .path: "?"
-        }
-    }
-
-    private static func escaped(_ key: String) -> String {
-        PredicateToken.Keyword(rawValue: key.lowercased()) == nil ? key : "#" + key
+            + (options.contains(.diacriticInsensitive) ? "d" : "")
+            + (options.contains(.normalized) ? "n" : "")
+            + (options.contains(.localized) ? "l" : "") + "]"
     }
 
     // MARK: - Constants
@@ -99,7 +93,7 @@ enum PredicatePrinter {
         case .string(let text): quoted(text)
         case .decimal(let number): cast(number.description, to: .decimal)
         case .date(let date):
-            "CAST(\(date.timeIntervalSinceReferenceDate), \"\(QueryCast.date.rawValue)\")"
+            "CAST(\(text(of: .double(date.timeIntervalSinceReferenceDate))), \"\(QueryCast.date.rawValue)\")"
         case .binary(let bytes): cast(bytes.base64EncodedString(), to: .binary)
         case .uuid(let uuid): cast(uuid.uuidString, to: .uuid)
         case .uri(let uri): cast(uri.absoluteString, to: .uri)
@@ -115,7 +109,7 @@ enum PredicatePrinter {
         "CAST(\(quoted(text)), \"\(type.rawValue)\")"
     }
 
-    private static func quoted(_ text: String) -> String {
+    static func quoted(_ text: String) -> String {
         var result = "\""
         for scalar in text.unicodeScalars {
             switch scalar {
@@ -142,8 +136,9 @@ enum PredicatePrinter {
 extension QueryPredicate: CustomStringConvertible {
     /// The predicate in the predicate format language; reading it with ``init(format:_:)`` gives an equal one.
     ///
-    /// Not equal but of the same meaning is what is read back for a compound of fewer than two parts and for
-    /// the identifier of an object, which is read as a URI. A composite constant cannot be read back.
+    /// Not equal but of the same meaning is what is read back for a compound of fewer than two parts, for the
+    /// cast of a constant, which is read as a constant, and for the identifier of an object, which is read as a URI.
+    /// A composite constant cannot be read back.
     public var format: String { PredicatePrinter.text(of: self) }
 
     /// The predicate in the predicate format language.
@@ -151,6 +146,7 @@ extension QueryPredicate: CustomStringConvertible {
 }
 
 extension QueryExpression: CustomStringConvertible {
-    /// The expression in the predicate format language.
+    /// The expression in the predicate format language; reading it with ``init(format:_:)`` gives an equal one, with
+    /// the exceptions of ``QueryPredicate/format``.
     public var description: String { PredicatePrinter.text(of: self) }
 }

@@ -3,15 +3,26 @@ struct PredicateToken {
     /// What the word is.
     enum Kind: Equatable {
         case keyword(Keyword)
-        /// A key path; the keys behind `SELF.` if it began so.
+        /// A key path; the keys behind `SELF.` if it began so. Operators have their `@`.
         case keyPath([String])
-        case variable(String)
+        /// What goes on behind a value: `.key.key`.
+        case path([String])
+        /// `$name.key.key`
+        case variable(String, [String])
+        /// The name of a function with its colons: `modulus:by:`.
+        case selector(String)
         case string(String)
-        case integer(Int64)
+        /// An integer without its sign.
+        case integer(UInt64)
+        /// A number without its sign.
         case double(Double)
         /// A place for the argument of that index.
         case placeholder(Placeholder, argument: Int)
         case comparison(QueryComparison.Operator)
+        /// The function of a sign between two values: `+`.
+        case infix(QueryFunction)
+        /// `~`
+        case onesComplement
         case and, or, not
         case openParenthesis, closeParenthesis
         case openBrace, closeBrace
@@ -20,7 +31,8 @@ struct PredicateToken {
         case end
     }
 
-    /// A reserved word. Case does not matter; a key of the same name is written `#key`.
+    /// A reserved word. Case does not matter; a key of the same name is written `#key`. Other words, such as `UNION`
+    /// and `FIRST`, are none, because they stand where no key can.
     enum Keyword: String, CaseIterable {
         case and, or, not
         case any, some, all, none
@@ -65,6 +77,30 @@ extension PredicateToken {
         case .like: .comparison(.like)
         case .matches: .comparison(.matches)
         default: .keyword(keyword)
+        }
+    }
+
+    /// Whether it is that word, which is not reserved; given in lower case.
+    func isWord(_ word: String) -> Bool {
+        guard case .keyPath = kind else { return false }
+        return text.lowercased() == word
+    }
+
+    /// Whether it is a number without its sign.
+    var isNumber: Bool {
+        switch kind {
+        case .integer, .double: true
+        default: false
+        }
+    }
+
+    /// Whether a value can begin with it.
+    var beginsValue: Bool {
+        switch kind {
+        case .keyPath, .variable, .selector, .string, .integer, .double, .placeholder, .keyword,
+            .openParenthesis, .openBrace, .infix(.subtract), .onesComplement:
+            true
+        default: false
         }
     }
 

@@ -17,6 +17,13 @@ extension QueryExpression: QueryArgument {
     public var queryExpression: QueryExpression { self }
 }
 
+extension QueryPredicate: QueryArgument {
+    /// The predicate as part of another, as in `"%@ AND year < 1800"`; elsewhere, whether it is true.
+    public var queryExpression: QueryExpression {
+        .conditional(self, .constant(true), .constant(false))
+    }
+}
+
 extension AttributeValue: QueryArgument {
     /// The value as a constant.
     public var queryExpression: QueryExpression { .constant(self) }

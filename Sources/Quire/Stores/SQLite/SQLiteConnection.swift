@@ -1,4 +1,5 @@
 import CSQLite
+import Synchronization
 
 /// The owner of a connection to a database.
 ///
@@ -21,6 +22,9 @@ final class SQLiteConnection: @unchecked Sendable {
     let handle: OpaquePointer
     /// The path of the database.
     let path: String
+    /// A number that no other connection of the process has.
+    let number = SQLiteConnection.lastNumber.wrappingAdd(1, ordering: .relaxed).newValue
+    private static let lastNumber = Atomic<UInt64>(0)
     private var statements: [String: SQLiteStatement] = [:]
     private var isClosed = false
     /// Counts the statements handed out, for tests.

@@ -92,6 +92,9 @@ public final class SQLiteStore: PersistentStore {
         }
     }
 
+    /// Whether reading and saving have connections of their own.
+    var readsApart: Bool { hasLog.load(ordering: .acquiring) }
+
     // MARK: - Connections
 
     /// Runs a closure with a connection that sees the last save, and turns its failures into errors.
