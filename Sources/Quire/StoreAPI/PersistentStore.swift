@@ -78,11 +78,14 @@ public protocol PersistentStore: AnyObject, Sendable {
 
     /// Writes a change set, all of it or nothing. When it returns, the changes survive power loss.
     ///
-    /// An updated object's version goes up by one if ``ObjectChange/writesRow``; a new object's is 1.
+    /// An updated object's version goes up by one if ``ObjectChange/writesRow``; a new object's is 1. Derived attributes
+    /// are the store's to write, whatever the change set has for them.
     ///
+    /// - Returns: The objects not in the change set whose derived attributes it has changed; their versions stay.
     /// - Throws: ``QuireError`` with code `mergeConflict`, `constraintConflict`, `outOfSpace`, `readOnly` or
     ///   `storeUnavailable`.
-    func save(_ changes: ChangeSet) throws
+    @discardableResult
+    func save(_ changes: ChangeSet) throws -> [ManagedObjectID]
 
     /// What ``ChangeSet/records`` of earlier saves recorded.
     func records() throws -> [String: String]

@@ -84,7 +84,7 @@ import Testing
     @Test(arguments: [
         (
             "title == 'x' AND (tags.name UNION {'a'}).@count > 1", "WHERE t0.ZTITLE = ?",
-            "(tags.name UNION {\"a\"}).@count > 1"
+            "count(tags.name UNION {\"a\"}) > 1"
         ),
         ("tags[0].name == 'x'", "", "tags[0].name == \"x\""),
         (
@@ -165,6 +165,7 @@ import Testing
         let request = FetchRequest(
             "Work",
             predicate: .comparison(.init(.function(.count, [variable]), .greater, .constant(0))))
-        #expect(try FetchStatementTests.statement(request).sql.contains(hostile) == false)
+        let statement = try FetchStatementTests.statement(request)
+        #expect(!statement.sql.contains(hostile))
     }
 }

@@ -191,6 +191,7 @@ extension ManagedObject {
         guard let edits, !transientSlots(of: edits.own).isEmpty else { return turnIntoFault() }
         turnIntoFault()
         edits.own = transientSlots(of: edits.own)
+        edits.savedDerived = []
         edits.toMany = []
         self.edits = edits
     }
@@ -206,6 +207,7 @@ extension ManagedObject {
         state.insert(.realized)
         state.subtract([.inaccessible, .savedHere])
         guard let edits else { return }
+        edits.dropComputedValues()
         let committed = edits.committed ?? (edits.values, edits.own)
         let transient = transientSlots(of: committed.own)
         edits.committed = edits.changed.isEmpty ? nil : (committed.values, transient)

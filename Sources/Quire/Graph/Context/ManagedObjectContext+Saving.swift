@@ -31,14 +31,21 @@ extension ManagedObjectContext {
         try callWillSave()
         try validatePendingChanges()
         var inserted = insertedObjects
-        try saveResolvingConflicts(&inserted)
-        let changes = changesToSave(inserted: inserted)
-        let saved = hasSaveListeners ? pendingObjectIDChanges : nil
+        let derivedFor = try saveResolvingConflicts(&inserted)
+        var changes = changesToSave(inserted: inserted)
+        var saved = hasSaveListeners || derived != nil ? pendingObjectIDChanges : nil
+        saved?.refreshed = derivedFor
         let told = objectsToTellOfSave()
         didSave()
-        if let saved { tellSaveListeners(saved) }
+        if let saved {
+            changes.refreshed = noteDerivedValues(writtenFor: saved)
+            tellSaveListeners(saved)
+        }
         for object in told { object.didSave() }
         didSave(changes)
+        if !changes.refreshed.isEmpty {
+            didEndEvent(EventChanges(refreshed: changes.refreshed))
+        }
     }
 
     /// Gives new objects their permanent identifiers before they are saved. The store sets them aside, durably: no
@@ -206,6 +213,7 @@ extension ManagedObjectContext {
             }
         }
         tracked.removeAll()
+        derived?.unsaved.clear()
         pendingRecords = [:]
     }
 

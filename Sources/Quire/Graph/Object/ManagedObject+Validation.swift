@@ -83,7 +83,7 @@ extension ManagedObject {
         switch try property(key) {
         case .attribute(let index):
             slot = entity.slots[index]
-            value = try slot.coerce(value, in: entity)
+            if !slot.isDerived { value = try slot.coerce(value, in: entity) }
         case .relationship(let index) where entity.relationships[index].slot != nil:
             slot = entity.slots[entity.relationships[index].slot ?? 0]
         default:

@@ -27,6 +27,8 @@ final class SQLiteConnection: @unchecked Sendable {
     private static let lastNumber = Atomic<UInt64>(0)
     private var statements: [String: SQLiteStatement] = [:]
     private var isClosed = false
+    /// What triggers of derived attributes tell and ask; the functions that they call retain it.
+    let derivedLog = SQLiteDerivedLog()
     /// Counts the statements handed out, for tests.
     var counter: SQLiteStatementCounter?
 

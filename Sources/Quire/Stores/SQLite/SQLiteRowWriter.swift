@@ -34,6 +34,7 @@ final class SQLiteRowWriter {
         try statement.bind(
             change.pointee.objectID.primaryKey, at: SQLRowStatement.primaryKeyIndex)
         try bind(change, prepared.row.bindings, to: statement)
+        try bind(change, prepared.row.derivedTexts, to: statement)
         try statement.run()
         arena.reset()
     }
@@ -51,6 +52,7 @@ final class SQLiteRowWriter {
         try statement.bind(Int64(version &+ 1), at: SQLRowStatement.newVersionIndex)
         try statement.bind(Int64(version), at: SQLRowStatement.oldVersionIndex)
         try bind(change, prepared.row.bindings, to: statement)
+        try bind(change, prepared.row.derivedTexts, to: statement)
         try statement.run()
         arena.reset()
         if connection.changeCount == 0 { conflicts.append((objectID, .update)) }
@@ -89,6 +91,19 @@ final class SQLiteRowWriter {
     ) throws {
         for binding in bindings {
             try bind(change.pointee.values[binding.slot], binding, of: change, to: statement)
+        }
+    }
+
+    private func bind(
+        _ change: UnsafePointer<ObjectChange>, _ texts: [SQLRowStatement.DerivedText],
+        to statement: SQLiteStatement
+    ) throws {
+        for derived in texts {
+            if case .string(let text) = change.pointee.values[derived.source] {
+                try statement.bind(derived.function.apply(to: text), at: derived.index)
+            } else {
+                try statement.bindNull(at: derived.index)
+            }
         }
     }
 

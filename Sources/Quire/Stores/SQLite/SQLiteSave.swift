@@ -12,7 +12,8 @@ struct SQLiteSave {
     let changes: ChangeSet
     private var connection: SQLiteConnection { writer.connection }
 
-    func run() throws {
+    /// - Returns: The objects not in the change set whose derived values the save has set.
+    func run() throws -> [ManagedObjectID] {
         let hasExternalData = store.hasExternalData
         let files =
             hasExternalData
@@ -20,12 +21,20 @@ struct SQLiteSave {
             : SQLiteExternalFiles(externalData: store.externalData)
         let rows = SQLiteRowWriter(
             store: store, writer: writer, files: files, dropsExternalData: hasExternalData)
+        let derived: [ManagedObjectID]
         do {
             try connection.execute("BEGIN IMMEDIATE")
             try noteForeignSaves()
             let greatest = try checkPrimaryKeys()
+            connection.derivedLog.begin()
+            let derivedRows = SQLiteDerivedRows(
+                schema: store.schema, connection: connection, changes: changes)
+            try derivedRows.prepare()
             try SQLiteSaveRows(store: store, writer: writer, rows: rows, changes: changes).write()
             try SQLiteRelationshipWriter(store: store, connection: connection).write(changes)
+            try derivedRows.write()
+            derived = connection.derivedLog.end(
+                besides: changes, schema: store.schema, store: store.identity)
             try writeRecords()
             try writeDigests(files, removed: rows.droppedFiles)
             try writeGreatestPrimaryKeys(greatest)
@@ -47,6 +56,7 @@ struct SQLiteSave {
         if changes.inserted.count + changes.updated.count > Self.largeCount {
             connection.releaseMemory()
         }
+        return derived
     }
 
     /// With more rows than this the memory that the save took is given back.

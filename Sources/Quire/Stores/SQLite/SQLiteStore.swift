@@ -63,8 +63,8 @@ public final class SQLiteStore: PersistentStore {
     public var path: String? { storePath }
 
     init(
-        source: SQLiteStoreSource, identity: StoreIdentity, schema: SQLSchema, triggers: [String],
-        carriesModel: Bool, options: SQLiteStoreOptions, connection: SQLiteConnection, hasLog: Bool
+        source: SQLiteStoreSource, identity: StoreIdentity, schema: SQLSchema, carriesModel: Bool,
+        options: SQLiteStoreOptions, connection: SQLiteConnection, hasLog: Bool
     ) {
         self.source = source
         self.identity = identity
@@ -88,7 +88,7 @@ public final class SQLiteStore: PersistentStore {
         if options.isReadOnly {
             connection.close()
         } else {
-            writer = SQLiteWriter(connection: connection, schema: schema, triggers: triggers)
+            writer = SQLiteWriter(connection: connection, schema: schema)
         }
     }
 
@@ -217,12 +217,15 @@ public final class SQLiteStore: PersistentStore {
     }
 
     /// Writes a change set in one transaction. When it returns, the changes survive power loss.
-    public func save(_ changes: ChangeSet) throws {
+    ///
+    /// Derived attributes are right afterwards; see ``PersistentStore/save(_:)``.
+    @discardableResult
+    public func save(_ changes: ChangeSet) throws -> [ManagedObjectID] {
         if isReadOnly { throw readOnlyError() }
-        if changes.isEmpty { return }
-        try write { writer in
+        if changes.isEmpty { return [] }
+        return try write { writer in
             if !writer.isJournalReady { try prepareJournal(writer) }
-            try SQLiteSave(store: self, writer: writer, changes: changes).run()
+            return try SQLiteSave(store: self, writer: writer, changes: changes).run()
         }
     }
 
