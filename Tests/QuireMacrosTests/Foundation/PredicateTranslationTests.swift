@@ -353,6 +353,15 @@ import Testing
         try expect(#Predicate<Book> { words.contains($0.title) }, "title IN {'a', 'b'}")
     }
 
+    @Test func exampleOfTheDocumentationIsTranslated() throws {
+        let era: Range<Int16> = 1790..<1820
+        let predicate = #Predicate<Book> {
+            era.contains($0.year) && $0.author?.name.localizedStandardContains("austen") == true
+        }
+        try expect(
+            predicate, "year >= 1790 AND year < 1820 AND author.name CONTAINS[cd] 'austen'")
+    }
+
     // MARK: What has no translation
 
     private func expectUnsupported<Object: ManagedObject>(

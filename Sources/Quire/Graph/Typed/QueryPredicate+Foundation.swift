@@ -4,7 +4,7 @@ extension QueryPredicate {
     /// The condition that one of Foundation's predicates states of objects of a typed class.
     ///
     /// ```swift
-    /// let era = 1790..<1820
+    /// let era: Range<Int16> = 1790..<1820
     /// let predicate = #Predicate<Book> {
     ///     era.contains($0.year) && $0.author?.name.localizedStandardContains("austen") == true
     /// }

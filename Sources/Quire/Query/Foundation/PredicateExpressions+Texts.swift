@@ -35,6 +35,7 @@ extension PredicateExpressions {
         }
     }
 
+    // swift-format-ignore: AlwaysUseLowerCamelCase
     /// `a.localizedStandardContains(b)` in a predicate.
     @_disfavoredOverload
     public static func build_localizedStandardContains<Root, Other>(
@@ -72,6 +73,7 @@ extension PredicateExpressions {
         }
     }
 
+    // swift-format-ignore: AlwaysUseLowerCamelCase
     /// `a.caseInsensitiveCompare(b)` in a predicate.
     @_disfavoredOverload
     public static func build_caseInsensitiveCompare<Root, Other>(

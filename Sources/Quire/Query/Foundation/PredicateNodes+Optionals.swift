@@ -41,8 +41,7 @@ extension PredicateExpressions.NilCoalesce: TranslatableNode {
         switch try translation.term(of: lhs) {
         case .value(let value):
             let replacement = try translation.value(of: rhs)
-            return .value(
-                .conditional(PredicateTranslation.present(value), value, replacement))
+            return .value(PredicateTranslation.value(value, orElse: replacement))
         case .truth(let truth):
             let replacement = try translation.truth(of: rhs)
             let isMissing = PredicateTranslation.not(truth.exists)
@@ -56,6 +55,19 @@ extension PredicateExpressions.NilCoalesce: TranslatableNode {
         default:
             throw PredicateTranslation.unsupported(self)
         }
+    }
+}
+
+extension PredicateTranslation {
+    /// A value, or another one if it is missing.
+    fileprivate static func value(
+        _ value: QueryExpression, orElse replacement: QueryExpression
+    ) -> QueryExpression {
+        if case .conditional(let test, let inner, .constant(.null)) = value {
+            return .conditional(test, Self.value(inner, orElse: replacement), replacement)
+        }
+        let exists = present(value)
+        return exists == .constant(true) ? value : .conditional(exists, value, replacement)
     }
 }
 

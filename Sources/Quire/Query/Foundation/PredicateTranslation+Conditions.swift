@@ -73,7 +73,7 @@ extension PredicateTranslation {
     static func present(_ value: QueryExpression) -> QueryPredicate {
         switch value {
         case .constant(let constant): .constant(!ValueOrder.isMissing(constant))
-        case .evaluatedObject, .collection: .constant(true)
+        case .evaluatedObject, .collection, .function(.count, _): .constant(true)
         case .variable(let name) where !name.contains("."): .constant(true)
         default: .comparison(QueryComparison(value, .notEqual, .constant(.null)))
         }
