@@ -82,7 +82,7 @@ import Testing
         "ALL reviews.text MATCHES TEXT 'tea*'", "NONE reviews.text MATCHES TEXT '\"tea house\"'",
         "ANY reviews.title MATCHES TEXT 'cafe'", "name MATCHES TEXT '§'", "name MATCHES TEXT nil",
         "SUBQUERY(reviews, $r, $r.text MATCHES TEXT 'cafe').@count > 0",
-        "'café' MATCHES TEXT name", "name MATCHES TEXT 'it''s'",
+        "'café' MATCHES TEXT name", "name MATCHES TEXT \"it's\"",
     ])
     func fullTextFindsWhatMemoryFinds(_ format: String) throws {
         let seed = SeededRandom.baseSeed
