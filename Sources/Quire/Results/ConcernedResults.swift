@@ -13,6 +13,7 @@ struct ConcernedResults {
     init(_ changes: FollowedChanges, _ query: ResultQuery) {
         if changes.isSave {
             addSaved(changes.event, query)
+            if query.dependsOnDerivedValues { addChanged(changes, query) }
         } else {
             addDeleted(changes, query)
             addChanged(changes, query)

@@ -7,28 +7,23 @@ extension ResultQuery {
     /// - Returns: `nil` if a relationship has no inverse that is kept in step, so that it may be any.
     func objects(leadingTo object: ManagedObject) -> [UInt64]? {
         var found: [UInt64] = []
-        var isCovered = false
-        for path in paths {
-            for position in path.steps.indices where decides(path, position, object) {
-                isCovered = true
-                guard let start = objects(leadingTo: object, path, position) else { return nil }
+        for way in ways {
+            for position in 0..<way.decidingCount
+            where way.steps[position].destination.subtree.contains(object.entity.number) {
+                guard let start = objects(leadingTo: object, way.steps[...position]) else {
+                    return nil
+                }
                 found += start
             }
         }
-        return isCovered ? found : nil
-    }
-
-    /// Whether the object at a step of a key path is one whose values or relationships decide.
-    private func decides(_ path: QueryKeyPath, _ position: Int, _ object: ManagedObject) -> Bool {
-        if case .object = path.end, position == path.steps.count - 1 { return false }
-        return path.steps[position].destination.subtree.contains(object.entity.number)
+        return found
     }
 
     private func objects(
-        leadingTo object: ManagedObject, _ path: QueryKeyPath, _ position: Int
+        leadingTo object: ManagedObject, _ steps: ArraySlice<QueryKeyPath.Step>
     ) -> [UInt64]? {
         var reached: Set<UInt64> = [object.objectID.bits]
-        for step in path.steps[...position].reversed() {
+        for step in steps.reversed() {
             guard let inverse = keptInverse(of: step) else { return nil }
             var next: Set<UInt64> = []
             for bits in reached {
@@ -49,19 +44,17 @@ extension ResultQuery {
         return inverse
     }
 
-    /// Whether a key path leads to an entity's objects, or from them on, by a relationship whose other side need not
-    /// have been told of changes to rows.
+    /// Whether objects of an entity are on a way: what leads to them need not have been told of changes to their rows.
     func dependsOnRows(_ bits: UInt64) -> Bool {
         let number = Int(bits >> 48 & 0x7FFF)
-        return looksAt(bits)
-            || paths.contains { $0.steps.contains { $0.destination.subtree.contains(number) } }
+        return ways.contains { $0.steps.contains { $0.destination.subtree.contains(number) } }
     }
 
     /// Whether the deletion of an object may decide about results that are not told of it by changes of their own.
     func dependsOnDeletion(_ bits: UInt64) -> Bool {
         let number = Int(bits >> 48 & 0x7FFF)
-        return paths.contains { path in
-            path.steps.contains { step in
+        return ways.contains { way in
+            way.steps.contains { step in
                 step.destination.subtree.contains(number) && keptInverse(of: step) == nil
             }
         }

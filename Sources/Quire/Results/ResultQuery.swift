@@ -5,10 +5,20 @@ struct ResultQuery {
     let resolved: ResolvedQuery
     /// What the section names come from.
     private let section: (ordering: SortOrdering, type: AttributeType)?
-    /// What condition, order and sections are about, as key paths with relationships.
+    /// The key paths through relationships of condition, order and sections.
     let paths: [QueryKeyPath]
-    /// The entities of the other objects that decide.
-    let entitiesBeyond: [EntityLayout]
+    /// The ways to the other objects that decide.
+    let ways: [Way]
+    /// Whether values decide that the store derives when it saves.
+    let dependsOnDerivedValues: Bool
+
+    /// The relationships that lead to objects which decide about the one they lead from.
+    struct Way {
+        var steps: [QueryKeyPath.Step]
+        /// The number of steps that lead to objects whose values or relationships decide. Of what the last one may lead to
+        /// beyond, it counts only which objects that are.
+        var decidingCount: Int
+    }
 
     var orderings: [SortOrdering] { resolved.request.sortOrderings }
     var hasSections: Bool { section != nil }
@@ -38,20 +48,41 @@ struct ResultQuery {
         }
         resolved = try ResolvedQuery(request, in: context.layout, store: context.storeIdentity)
         var paths = resolved.keyPaths
-        var entitiesBeyond = resolved.entitiesBeyond
         if let text = sectionNameKeyPath {
             let path = try Self.sectionPath(text, from: resolved.entity, in: context.layout)
             paths.append(path)
-            for entity in path.steps.map(\.destination)
-            where !entitiesBeyond.contains(where: { $0 === entity }) {
-                entitiesBeyond.append(entity)
-            }
             section = (SortOrdering(text), path.slot?.attribute?.type ?? .string)
         } else {
             section = nil
         }
         self.paths = paths.filter { !$0.steps.isEmpty }
-        self.entitiesBeyond = entitiesBeyond
+        ways = paths.flatMap { Self.ways($0, in: context.layout) }
+        dependsOnDerivedValues = paths.contains { $0.slot?.isDerived ?? false }
+    }
+
+    /// The way of a key path, and the one from there to what the attribute at its end is derived from.
+    private static func ways(_ path: QueryKeyPath, in layout: ModelLayout) -> [Way] {
+        guard case .slot(let slot) = path.end else {
+            return [Way(steps: path.steps, decidingCount: max(path.steps.count - 1, 0))]
+        }
+        var ways = [Way(steps: path.steps, decidingCount: path.steps.count)]
+        let entity = path.destination
+        if entity.slots[slot].isDerived,
+            let index = layout.derivations.derivation(of: slot, in: entity)?.relationshipIndex
+        {
+            let relationship = entity.relationships[index]
+            let steps =
+                path.steps + [
+                    QueryKeyPath.Step(
+                        source: entity, index: index,
+                        destination: layout.destination(of: relationship),
+                        isToMany: relationship.isToMany)
+                ]
+            let looksAtMembers = path.derivationSource(in: layout) != nil
+            ways.append(
+                Way(steps: steps, decidingCount: looksAtMembers ? steps.count : path.steps.count))
+        }
+        return ways
     }
 
     private static func sectionPath(
@@ -81,7 +112,9 @@ struct ResultQuery {
     /// Whether an object of an entity may decide about results other than itself.
     func looksAt(_ bits: UInt64) -> Bool {
         let number = Int(bits >> 48 & 0x7FFF)
-        return entitiesBeyond.contains { $0.subtree.contains(number) }
+        return ways.contains { way in
+            way.steps.prefix(way.decidingCount).contains { $0.destination.subtree.contains(number) }
+        }
     }
 
     /// What an object is as a result; `nil` if it is none.

@@ -87,6 +87,23 @@ public protocol PersistentStore: AnyObject, Sendable {
     @discardableResult
     func save(_ changes: ChangeSet) throws -> [ManagedObjectID]
 
+    /// Inserts the rows of a request, all of them or none.
+    ///
+    /// - Parameter rule: What is done about a row whose values must be unique and are in the store already.
+    /// - Throws: As ``ManagedObjectContext/execute(_:)-(BatchInsertRequest)``.
+    func insert(_ request: BatchInsertRequest, onConflict rule: UpsertRule) throws -> BatchResult
+
+    /// Updates the objects that a request finds, all of them or none. Their versions go up by one.
+    ///
+    /// - Throws: As ``ManagedObjectContext/execute(_:)-(BatchUpdateRequest)``.
+    func update(_ request: BatchUpdateRequest) throws -> BatchResult
+
+    /// Deletes the objects that a request finds, and what delete rules take along, all of them or none. Versions of
+    /// objects that lose a reference go up by one.
+    ///
+    /// - Throws: As ``ManagedObjectContext/execute(_:)-(BatchDeleteRequest)``.
+    func delete(_ request: BatchDeleteRequest) throws -> BatchResult
+
     /// What ``ChangeSet/records`` of earlier saves recorded.
     func records() throws -> [String: String]
 
@@ -114,6 +131,30 @@ extension PersistentStore {
             result.rows.append(rows)
         }
         return result
+    }
+
+    /// Refuses.
+    public func insert(
+        _ request: BatchInsertRequest, onConflict rule: UpsertRule
+    ) throws -> BatchResult {
+        throw noBatchRequests(request.entityName)
+    }
+
+    /// Refuses.
+    public func update(_ request: BatchUpdateRequest) throws -> BatchResult {
+        throw noBatchRequests(request.entityName)
+    }
+
+    /// Refuses.
+    public func delete(_ request: BatchDeleteRequest) throws -> BatchResult {
+        throw noBatchRequests(request.fetchRequest?.entityName)
+    }
+
+    private func noBatchRequests(_ entity: String?) -> QuireError {
+        QuireError(
+            .unsupported,
+            "A store of type \(type.rawValue) has no batch requests; change objects in a context instead.",
+            subject: .init(entity: entity, file: path))
     }
 
     /// Cannot tell.

@@ -31,7 +31,14 @@ extension ManagedObjectContext {
         try callWillSave()
         try validatePendingChanges()
         var inserted = insertedObjects
-        let derivedFor = try saveResolvingConflicts(&inserted)
+        let derivedFor: [ManagedObjectID]
+        do {
+            derivedFor = try saveResolvingConflicts(&inserted)
+        } catch {
+            // New objects may have their identifiers all the same.
+            tellFollowers(FollowedChanges(isSave: true))
+            throw error
+        }
         var changes = changesToSave(inserted: inserted)
         var saved = hasSaveListeners || derived != nil ? pendingObjectIDChanges : nil
         saved?.refreshed = derivedFor

@@ -1,13 +1,3 @@
-/// What keeps an object from being deleted, as ``QuireError/underlying`` of an error with code `deleteDenied`.
-public struct DeletionDenial: Error, Sendable, Hashable {
-    /// The object that was to be deleted.
-    public let objectID: ManagedObjectID
-    /// The name of the relationship whose delete rule denies it.
-    public let relationship: String
-    /// All the objects that the relationship still leads to.
-    public let blockingObjectIDs: [ManagedObjectID]
-}
-
 extension ManagedObject {
     /// Checks the object as a save would if all of it had changed.
     ///

@@ -5,6 +5,7 @@ enum SQLiteFunctions {
     /// Makes the functions known to a connection.
     static func register(on connection: SQLiteConnection) throws {
         try registerTextFunctions(on: connection)
+        try registerWordsFunction(on: connection)
         try registerValueFunctions(on: connection)
         // Innocuous, or triggers could not call them, as the schema is not trusted.
         for name in triggerFunctions {
@@ -53,11 +54,33 @@ enum SQLiteFunctions {
                     pattern: pattern, text: text, options: sqlite3_value_int64(values?[2]))
                 sqlite3_result_int(context, matches ? 1 : 0)
             } catch {
-                sqlite3_result_error(
-                    context,
-                    SQLiteFailure.queryPrefix + ((error as? QuireError)?.message ?? "\(error)"), -1)
+                SQLiteFunctions.fail(context, error)
             }
         }
+    }
+
+    private static func registerWordsFunction(on connection: SQLiteConnection) throws {
+        try add(
+            TextFunctions.matchesTextName, argumentCount: 2, flags: SQLITE_DETERMINISTIC,
+            to: connection
+        ) { context, _, values in
+            guard let query = SQLiteFunctions.text(values, 0),
+                let text = SQLiteFunctions.text(values, 1)
+            else { return sqlite3_result_null(context) }
+            do {
+                let matches = try TextFunctions.matchesText(query: query, text: text)
+                sqlite3_result_int(context, matches ? 1 : 0)
+            } catch {
+                SQLiteFunctions.fail(context, error)
+            }
+        }
+    }
+
+    /// Ends the statement with an error of the query.
+    private static func fail(_ context: OpaquePointer?, _ error: any Error) {
+        sqlite3_result_error(
+            context, SQLiteFailure.queryPrefix + ((error as? QuireError)?.message ?? "\(error)"), -1
+        )
     }
 
     /// An argument as a text; `nil` if it is NULL.

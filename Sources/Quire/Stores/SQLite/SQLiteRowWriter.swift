@@ -5,7 +5,8 @@ import Foundation
 final class SQLiteRowWriter {
     private let store: SQLiteStore
     private let writer: SQLiteWriter
-    private let files: SQLiteExternalFiles
+    /// The files that hold values of the rows.
+    var files: SQLiteExternalFiles
     private let dropsExternalData: Bool
     private let arena = SQLiteBindingArena()
     /// The object whose row was written last, to name it in errors.

@@ -36,7 +36,10 @@ struct SQLiteSave {
             derived = connection.derivedLog.end(
                 besides: changes, schema: store.schema, store: store.identity)
             try writeRecords()
-            try writeDigests(files, removed: rows.droppedFiles)
+            // Only in stores made here; others get no tables that they do not have.
+            if store.carriesModel {
+                try files.writeDigests(removing: rows.droppedFiles, connection)
+            }
             try writeGreatestPrimaryKeys(greatest)
             try connection.execute("COMMIT")
             store.didRecordPrimaryKeys(greatest)
@@ -174,31 +177,6 @@ struct SQLiteSave {
                     try $0.bind(key, at: 1)
                     try $0.run()
                 }
-            }
-        }
-    }
-
-    /// Records sizes and digests of new files, so that a check can tell whether they are whole. Only in stores made
-    /// here; others get no tables that they do not have.
-    private func writeDigests(_ files: SQLiteExternalFiles, removed: Set<String>) throws {
-        guard store.carriesModel, !(files.isEmpty && removed.isEmpty) else { return }
-        try connection.execute(SQLiteTables.createExternalData)
-        for file in files.all {
-            try connection.withStatement(
-                "INSERT INTO \(SQLiteTables.externalData) VALUES (?, ?, ?)"
-            ) {
-                try $0.bind(file.name, at: 1)
-                try $0.bind(Int64(file.size), at: 2)
-                try $0.bind(file.digest, at: 3)
-                try $0.run()
-            }
-        }
-        for name in removed {
-            try connection.withStatement(
-                "DELETE FROM \(SQLiteTables.externalData) WHERE Z_UUID = ?"
-            ) {
-                try $0.bind(name, at: 1)
-                try $0.run()
             }
         }
     }

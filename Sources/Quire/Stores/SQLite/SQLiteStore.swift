@@ -51,6 +51,8 @@ public final class SQLiteStore: PersistentStore {
     private let isClosed = Atomic(false)
     private let foreignSaves = Atomic(0)
     private let statementCounter = SQLiteStatementCounter()
+    /// The thread that runs a batch request, whose rows are made by a closure; 0 if there is none.
+    private let batchThread = Atomic<UInt>(0)
 
     /// How often a save has found that others had saved.
     public var foreignSaveCount: Int { foreignSaves.load(ordering: .relaxed) }
@@ -104,6 +106,7 @@ public final class SQLiteStore: PersistentStore {
             if hasLog.load(ordering: .acquiring) {
                 if let result = try readers.withConnection(body) { return result }
             } else {
+                checkNotInBatch()
                 writerLock.lock()
                 defer { writerLock.unlock() }
                 if let writer { return try body(writer.connection) }
@@ -117,6 +120,7 @@ public final class SQLiteStore: PersistentStore {
     /// Runs a closure with the writer.
     private func write<Result>(_ body: (SQLiteWriter) throws -> Result) throws -> Result {
         do {
+            checkNotInBatch()
             writerLock.lock()
             defer { writerLock.unlock() }
             if let writer {
@@ -127,6 +131,32 @@ public final class SQLiteStore: PersistentStore {
             throw failure.error(path: storePath, schema: schema)
         }
         throw closedError()
+    }
+
+    /// Runs a closure with the writer, ready to begin a transaction.
+    func withWriter<Result>(_ body: (SQLiteWriter) throws -> Result) throws -> Result {
+        if isReadOnly { throw readOnlyError() }
+        return try write { writer in
+            if !writer.isJournalReady { try prepareJournal(writer) }
+            return try body(writer)
+        }
+    }
+
+    /// Runs a batch request's transaction with the writer.
+    func withWriterForBatch<Result>(_ body: (SQLiteWriter) throws -> Result) throws -> Result {
+        try withWriter { writer in
+            batchThread.store(UInt(pthread_self()), ordering: .relaxed)
+            defer { batchThread.store(0, ordering: .relaxed) }
+            return try body(writer)
+        }
+    }
+
+    /// Whoever makes rows for a batch request holds the writer, and would wait for themselves.
+    private func checkNotInBatch() {
+        precondition(
+            batchThread.load(ordering: .relaxed) != UInt(pthread_self()),
+            "The closure that makes the rows of a BatchInsertRequest must not save to the store they go to, nor read it if it has no write-ahead log."
+        )
     }
 
     /// Runs a statement with the connection that saves, for tests and for checking a store.
@@ -183,8 +213,7 @@ public final class SQLiteStore: PersistentStore {
         if let keys = primaryKeys.withLock({ $0.reserveRecorded(root: root, count: count) }) {
             return keys
         }
-        return try write { writer in
-            if !writer.isJournalReady { try prepareJournal(writer) }
+        return try withWriter { writer in
             let connection = writer.connection
             try connection.execute("BEGIN IMMEDIATE")
             do {
@@ -207,6 +236,24 @@ public final class SQLiteStore: PersistentStore {
         }
     }
 
+    /// Takes notice, within a transaction, of the keys that objects of a hierarchy have, so that others can be given
+    /// out in it.
+    ///
+    /// - Returns: The greatest one.
+    func notePrimaryKeys(root: Int, _ connection: SQLiteConnection) throws -> Int64 {
+        let found = try greatestPrimaryKey(root: root, connection)
+        primaryKeys.withLock {
+            $0.learn(found, root: root)
+            $0.note(found, root: root)
+        }
+        return found
+    }
+
+    /// Gives out a key that the running transaction is to record.
+    func nextPrimaryKey(root: Int) throws -> Int64 {
+        try primaryKeys.withLock { try $0.reserve(root: root, count: 1).lowerBound }
+    }
+
     /// The greatest key that an object of a hierarchy has had.
     private func greatestPrimaryKey(root: Int, _ connection: SQLiteConnection) throws -> Int64 {
         let root = schema.entity(number: root)
@@ -224,9 +271,8 @@ public final class SQLiteStore: PersistentStore {
     public func save(_ changes: ChangeSet) throws -> [ManagedObjectID] {
         if isReadOnly { throw readOnlyError() }
         if changes.isEmpty { return [] }
-        return try write { writer in
-            if !writer.isJournalReady { try prepareJournal(writer) }
-            return try SQLiteSave(store: self, writer: writer, changes: changes).run()
+        return try withWriter {
+            try SQLiteSave(store: self, writer: $0, changes: changes).run()
         }
     }
 
