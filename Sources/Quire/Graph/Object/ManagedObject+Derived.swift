@@ -125,7 +125,9 @@ extension ObjectEdits {
     /// A value that was computed goes before the saved one, which is kept.
     func setComputedValue(_ value: AttributeValue, at slot: Int) {
         if !savedDerived.contains(where: { $0.slot == slot }) {
-            savedDerived.append((slot, own.contains(slot) ? values[slot] : nil))
+            // Spelt out, because nil is a value, too: the missing one.
+            let saved: AttributeValue? = own.contains(slot) ? .some(values[slot]) : .none
+            savedDerived.append((slot, saved))
         }
         values[slot] = value
         own.insert(slot)

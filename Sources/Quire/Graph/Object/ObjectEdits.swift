@@ -62,7 +62,8 @@ final class ObjectEdits {
         committed = nil
         eventBase = nil
         eventSteps = []
-        if !savedDerived.isEmpty { savedDerived = [] }
+        // What was computed may be of a time before the save; what the store has derived is read.
+        if !savedDerived.isEmpty { dropComputedValues() }
         for index in toMany.indices { toMany[index].commit() }
     }
 

@@ -102,8 +102,8 @@ struct SQLComputedIndexStatements {
 
     /// Whether a row is of the index's entity, if others are in the table.
     private func ofEntity(_ place: SQLEntity, _ row: String) -> String? {
-        place.entityTest(includingSubentities: true).map {
-            "\(row)Z_ENT IN (\($0.map(String.init).joined(separator: ", ")))"
-        }
+        if schema.layout.entity(number: place.number).rootNumber == place.number { return nil }
+        let numbers = place.subtreeStoreNumbers.map(String.init).joined(separator: ", ")
+        return "\(row)Z_ENT IN (\(numbers))"
     }
 }

@@ -88,7 +88,7 @@ private struct Writer {
         self.column = SQLName.quoted(column)
         entityName = entity.name
         attribute = entity.slots[derivation.slot].name
-        rows = place.entityTest(includingSubentities: true)
+        rows = entity.number == entity.rootNumber ? nil : place.subtreeStoreNumbers
     }
 
     // MARK: - Forms

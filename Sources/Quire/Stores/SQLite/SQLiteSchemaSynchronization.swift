@@ -6,7 +6,8 @@
 /// Everything else in the store is left alone, and where nothing differs nothing is written.
 ///
 /// Concerned are fetch indexes and uniqueness constraints (`Z_Entity_…`), R-trees (`Z_RT_Entity_…`), full-text indexes
-/// (`QUIRE_FT_Entity_…`), and triggers of derived attributes (`Z_DA_…`). If a derived attribute has any trigger, Core
+/// (`QUIRE_FT_Entity_…`), and triggers of derived attributes (`Z_DA_…`). An index that is named after an attribute is a
+/// leftover of an older model, which migrations of Core Data keep as well. If a derived attribute has any trigger, Core
 /// Data has made it, or this, and it is right as it is. Indexes that models list for old versions of Core Data are not
 /// made later.
 struct SQLiteSchemaSynchronization {
@@ -112,7 +113,8 @@ struct SQLiteSchemaSynchronization {
         }
         switch part.kind {
         case .index:
-            return isOfEntity("Z") && schema.tables.contains { $0.name == part.table }
+            return isOfEntity("Z") && !isNamedAfterAttribute(part.name)
+                && schema.tables.contains { $0.name == part.table }
         case .table:
             let sql = Self.normalized(part.sql)
             return isOfEntity("Z_RT") && sql.hasPrefix("CREATE VIRTUAL TABLE")
@@ -123,6 +125,13 @@ struct SQLiteSchemaSynchronization {
             // Of an entity of the model, but none of its derived attributes.
             return schema.layout.entities.contains { part.name.contains("_\($0.name)_") }
                 && !triggers.partsByAttribute.contains { part.name.contains($0.name) }
+        }
+    }
+
+    /// Whether an index is one that Core Data gave to an attribute for a model of old, which its migrations keep.
+    private func isNamedAfterAttribute(_ name: String) -> Bool {
+        schema.layout.entities.contains { entity in
+            entity.slots.contains { "Z_\(entity.name)_\($0.name)" == name }
         }
     }
 
