@@ -1,3 +1,4 @@
+import Foundation
 import Quire
 import QuireMacros
 
@@ -32,4 +33,12 @@ request.sortOrderings = [SortOrdering(\Book.author?.name), SortOrdering(\Book.ye
 for book in try context.fetch(request) {
     print(book.author?.name ?? "nobody", book.title, book.year)
 }
+
+let busy = try QueryPredicate(format: "books.@count > %d AND books.@max.year > 1815", 1)
+print(try context.count(for: FetchRequest("Author", predicate: busy)), "wrote more than one book")
+let era: Range<Int16> = 1790..<1816
+let early = try Book.fetchRequest(
+    where: #Predicate<Book> { era.contains($0.year) && $0.author?.name == "Jane Austen" },
+    sortBy: [SortDescriptor(\.year)])
+print(try context.fetch(early).map(\.title))
 try container.close()
