@@ -212,7 +212,8 @@ extension ManagedObjectContext {
                 }
                 object.state.formUnion([.persisted, .savedHere])
                 object.edits?.commit()
-                if isParent && parent == nil {
+                // A fault that merely came into a relationship of another was never read, and has none.
+                if isParent && parent == nil && object.version > 0 {
                     versionsForChildren.set(UInt64(object.version), for: object.objectID.bits)
                 }
             } else {
