@@ -3,13 +3,13 @@ import Quire
 import QuireMacros
 
 /// What a book is, as the raw value of a text.
-enum Genre: String { case novel, letters, history }
+enum Genre: String, Codable { case novel, letters, history }
 
 /// How much it was liked, as the raw value of a number.
-enum Rating: Int16 { case poor = 1, fair, good }
+enum Rating: Int16, Codable { case poor = 1, fair, good }
 
 /// A number of cents: a type of a program's own.
-struct Price: AttributeRepresentable, Equatable {
+struct Price: AttributeRepresentable, Equatable, Codable {
     var cents: Int64
     static let attributeTypes = [AttributeType.integer64]
     static let missingValue = Price(cents: 0)

@@ -38,6 +38,7 @@ import Testing
         ("Stores/", ["SQLSchema", "SQLiteStore"]),
         ("Coordinator/", ["PersistentStoreCoordinator", "ObjectSource"]),
         ("Graph/", ["ManagedObjectContext", "ManagedObject", "ConfinedContext", "MergePolicy"]),
+        ("Results/", ["FetchedResultsController", "FetchedResultsSnapshot"]),
         ("Container/", ["PersistentContainer"]),
     ]
 

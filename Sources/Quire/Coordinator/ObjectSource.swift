@@ -31,7 +31,8 @@ protocol ObjectSource: AnyObject, Sendable {
     ) throws -> [ManagedObjectID]
     /// The permanent identifier of an object that this source, or one above it, knows by a temporary one.
     func permanentID(for temporary: ManagedObjectID) -> ManagedObjectID?
-    func save(_ changes: ChangeSet) throws
+    /// Saves, and gives the objects whose derived values that has changed.
+    func save(_ changes: ChangeSet) throws -> [ManagedObjectID]
 }
 
 extension ObjectSource {

@@ -12,7 +12,7 @@
 /// fails, and when a context is reset; one is forgotten when its object is refreshed, or a fetch shows that it has
 /// changed. To see what others save at once, set the context's staleness interval to 0, or refresh objects before
 /// use.
-public final class PersistentStoreCoordinator: Sendable, ObjectSource {
+public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDReading {
     /// The store.
     public let store: any PersistentStore
     /// The model, with inheritance and inverses resolved.
@@ -117,10 +117,11 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource {
 
     // MARK: Saving
 
-    func save(_ changes: ChangeSet) throws {
+    func save(_ changes: ChangeSet) throws -> [ManagedObjectID] {
         let others = store.foreignSaveCount
+        let derived: [ManagedObjectID]
         do {
-            try store.save(changes)
+            derived = try store.save(changes)
         } catch {
             // Whatever it failed for, what is known about the objects may not be so any more.
             rowCache.removeAll()
@@ -128,15 +129,19 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource {
         }
         if store.foreignSaveCount == others {
             rowCache.remove(changes)
+            if !derived.isEmpty { rowCache.remove(derived.lazy.map(\.bits)) }
         } else {
             rowCache.removeAll()
         }
-        if changes.inserted.isEmpty && changes.updated.isEmpty && changes.deleted.isEmpty { return }
+        if changes.inserted.isEmpty && changes.updated.isEmpty && changes.deleted.isEmpty {
+            return derived
+        }
         saveBroadcast.send(
             ObjectIDChanges(
                 inserted: changes.inserted.map(\.objectID),
                 updated: changes.updated.map(\.objectID),
-                deleted: changes.deleted.map(\.objectID)))
+                deleted: changes.deleted.map(\.objectID), refreshed: derived))
+        return derived
     }
 
     /// What contexts save to the store: one element for each save that changed objects, after it was

@@ -28,7 +28,9 @@ extension EntityLayout {
         public let isStored: Bool
         /// Whether the binary value may be kept in a file of its own.
         public let isExternalCapable: Bool
-        /// The attribute's type.
+        /// Whether the value is derived from others, so that it cannot be set.
+        public let isDerived: Bool
+        /// The attribute's type; `nil` if it cannot be set.
         private let type: AttributeType?
         /// Whether a value of the attribute's type, or none, can break a rule of the attribute.
         let hasRules: Bool
@@ -45,7 +47,8 @@ extension EntityLayout {
             self.ownerNumber = ownerNumber
             self.isStored = isStored
             self.isExternalCapable = isExternalCapable
-            type = attribute?.type
+            isDerived = attribute?.derivationExpression != nil
+            type = isDerived ? nil : attribute?.type
             hasRules =
                 attribute.map {
                     !$0.isOptional || !$0.minimum.isNull || !$0.maximum.isNull
@@ -57,7 +60,7 @@ extension EntityLayout {
         /// which is asked only about what is not plainly so already.
         ///
         /// - Throws: ``QuireError`` with code `invalidValue` if the value does not fit the type, or the slot is
-        ///   a relationship's.
+        ///   derived or a relationship's.
         @inline(__always)
         func coerce(_ value: AttributeValue, in entity: EntityLayout) throws -> AttributeValue {
             switch (type, value) {
@@ -75,6 +78,12 @@ extension EntityLayout {
         private func coerceOther(
             _ value: AttributeValue, in entity: EntityLayout
         ) throws -> AttributeValue {
+            if let expression = attribute?.derivationExpression {
+                throw QuireError(
+                    .invalidValue,
+                    "“\(name)” of \(entity.name) is derived from “\(expression)” and cannot be set; change that instead.",
+                    subject: .init(entity: entity.name, property: name))
+            }
             if let attribute { return try attribute.coerce(value, entity: entity.name) }
             throw QuireError(
                 .invalidValue,

@@ -41,6 +41,10 @@ public final class EntityLayout: Sendable {
     let identifierSlots: [Int]
     /// The slots that stores do not keep.
     let transientSlots: SlotMask
+    /// The slots whose values are derived from others.
+    let derivedSlots: SlotMask
+    /// Whether there are any.
+    let hasDerivedSlots: Bool
     /// The slots whose values can break a rule of the model; see ``Slot/hasRules``.
     let ruledSlots: [Slot]
     /// The values of a new object.
@@ -89,6 +93,10 @@ public final class EntityLayout: Sendable {
         var transientSlots = SlotMask()
         for slot in slots where !slot.isStored { transientSlots.insert(slot.index) }
         self.transientSlots = transientSlots
+        var derivedSlots = SlotMask()
+        for slot in slots where slot.isDerived { derivedSlots.insert(slot.index) }
+        self.derivedSlots = derivedSlots
+        hasDerivedSlots = !derivedSlots.isEmpty
         self.ruledSlots = slots.filter { slot in
             slot.hasRules
                 || slot.relationshipIndex.map { !relationships[$0].description.isOptional } ?? false

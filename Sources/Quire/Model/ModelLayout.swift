@@ -6,6 +6,8 @@ public final class ModelLayout: Sendable {
     public let entities: [EntityLayout]
     /// Whether any entity's objects are of a class of its own.
     let hasSubclasses: Bool
+    /// What is derived from what.
+    let derivations: ModelDerivations
     /// Whether any relationship has no inverse.
     let hasRelationshipsWithoutInverse: Bool
     private let numbers: [String: Int]
@@ -94,6 +96,7 @@ public final class ModelLayout: Sendable {
                     propertyNames: builder.names.sorted()))
         }
         self.entities = entities
+        derivations = ModelDerivations(entities)
         hasRelationshipsWithoutInverse = entities.contains {
             $0.relationships.contains { $0.inverseIndex == nil }
         }

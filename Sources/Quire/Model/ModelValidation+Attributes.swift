@@ -155,27 +155,21 @@ extension ModelValidation {
         guard let expression = attribute.derivationExpression else { return }
         if expression.isEmpty {
             fail("Derived attribute \(place.title) has no expression.", at: place)
+            return
         }
         if attribute.isTransient {
             fail(
                 "Derived attribute \(place.title) is transient, but the store computes its values.",
                 at: place)
+            return
         }
         switch attribute.type {
         case .undefined, .transformable, .objectID, .composite:
             fail(
                 "Attribute \(place.title) is derived, which an attribute of type "
                     + "\(attribute.type.title) cannot be.", at: place)
-        default: break
-        }
-        // A key path, or a function of one: only the former is checked here.
-        guard let entity = place.entity, !expression.contains("("),
-            let first = expression.split(separator: ".").first, !first.hasPrefix("@")
-        else { return }
-        if property(named: String(first), of: entity) == nil {
-            fail(
-                "Attribute \(place.title) is derived from “\(expression)”, but “\(entity)” has no "
-                    + "property “\(first)”.", at: place)
+        default:
+            if let entity = place.entity { checkSource(of: attribute, expression, entity: entity) }
         }
     }
 

@@ -121,6 +121,7 @@ extension ModelValidation {
         for index in entity.indexes {
             let title = "Index “\(index.name)” of entity “\(entity.name)”"
             if index.name.isEmpty { fail("\(title) has no name.", entity: entity.name) }
+            check(index, of: entity, title: title)
             if index.partialIndexPredicate?.isEmpty == true {
                 fail("\(title) has an empty predicate.", entity: entity.name)
             }
@@ -152,6 +153,70 @@ extension ModelValidation {
                 }
             }
         }
+    }
+
+    /// Checks that an R-tree or a full-text index is one of attributes of the right types, and nothing else.
+    private mutating func check(
+        _ index: FetchIndexDescription, of entity: EntityDescription, title: String
+    ) {
+        let kinds = Set(index.elements.map(\.kind))
+        if kinds.subtracting([.binary]).isEmpty { return }
+        let isFullText = kinds.contains(.fullText)
+        let what = isFullText ? "a full-text index" : "an R-tree"
+        if kinds.count > 1 {
+            fail("\(title) has elements of several kinds.", entity: entity.name)
+        }
+        if !isFullText && index.elements.count > 5 {
+            fail("\(title) is an R-tree of more than five attributes.", entity: entity.name)
+        }
+        if index.partialIndexPredicate != nil {
+            fail("\(title) has a predicate, which \(what) cannot have.", entity: entity.name)
+        }
+        for element in index.elements {
+            guard let name = element.propertyName else {
+                fail(
+                    "\(title) has an expression, which \(what) cannot have.", entity: entity.name)
+                continue
+            }
+            guard resolve(name, of: entity.name) == .single else {
+                if resolve(name, of: entity.name) == .several {
+                    fail(
+                        "\(title) names “\(name)”, which is no single attribute.",
+                        entity: entity.name, property: name)
+                }
+                continue
+            }
+            if !Self.fits(type(of: name, in: entity.name), isFullText: isFullText) {
+                fail(
+                    "\(title) names “\(name)”; \(what) is of "
+                        + (isFullText ? "texts." : "numbers and dates."),
+                    entity: entity.name, property: name)
+            }
+        }
+    }
+
+    private static func fits(_ type: AttributeType?, isFullText: Bool) -> Bool {
+        switch type {
+        case .string: isFullText
+        case .integer16, .integer32, .integer64, .decimal, .double, .float, .date: !isFullText
+        default: false
+        }
+    }
+
+    /// The type of an attribute, or of the element of a composite that a dotted name stands for.
+    private func type(of name: String, in entity: String) -> AttributeType? {
+        let parts = name.split(separator: ".").map(String.init)
+        guard let first = parts.first, let found = property(named: first, of: entity),
+            case .attribute(var attribute) = found.property
+        else { return nil }
+        for part in parts.dropFirst() {
+            guard
+                let element = composites[attribute.compositeName ?? ""]?.elements
+                    .first(where: { $0.name == part })
+            else { return nil }
+            attribute = element
+        }
+        return attribute.type
     }
 
     private enum Resolution {

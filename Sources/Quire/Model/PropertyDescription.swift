@@ -77,6 +77,8 @@ public struct FetchIndexDescription: Sendable, Hashable {
         case binary = 0
         /// An index of ranges in several dimensions.
         case rtree = 1
+        /// An index of the words of texts: an extension, which Core Data does not know.
+        case fullText = 1001
     }
 
     /// A property, or an expression, that is part of an index.

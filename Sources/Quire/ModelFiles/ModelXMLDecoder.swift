@@ -82,6 +82,7 @@ struct ModelXMLDecoder {
             default: break  // The vocabulary has no others.
             }
         }
+        entity.indexes += [FetchIndexDescription](takingFullTextFrom: &entity.userInfo)
         return entity
     }
 

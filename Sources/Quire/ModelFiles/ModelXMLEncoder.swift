@@ -51,13 +51,15 @@ struct ModelXMLEncoder {
             case .fetched(let fetched): result.children.append(element(fetched))
             }
         }
-        result.children += entity.indexes.map(element)
+        result.children += entity.indexes.filter { !$0.isFullText }.map(element)
         result.add(
             lists: entity.compoundIndexes, as: ("compoundIndexes", "compoundIndex", "index"))
         result.add(
             lists: entity.uniquenessConstraints,
             as: ("uniquenessConstraints", "uniquenessConstraint", "constraint"))
-        result.add(userInfo: entity.userInfo)
+        result.add(
+            userInfo: entity.userInfo.merging(
+                entity.indexes.fullTextEntries, uniquingKeysWith: { $1 }))
         return result
     }
 

@@ -147,4 +147,6 @@ struct PackedRow {
 enum ExternalDataTag {
     static let inline: UInt8 = 1
     static let external: UInt8 = 2
+    /// Values up to this size are kept in the row.
+    static let greatestInlineSize = 100 * 1024
 }

@@ -62,6 +62,9 @@ public protocol PersistentStore: AnyObject, Sendable {
     /// saved since the save before it.
     var foreignSaveCount: Int { get }
 
+    /// The version of what is saved; `nil` if the store cannot tell.
+    var contentVersion: ContentVersion? { get }
+
     /// Sets aside identifiers for new objects. They are never given out twice by this store.
     ///
     /// - Parameters:
@@ -75,11 +78,31 @@ public protocol PersistentStore: AnyObject, Sendable {
 
     /// Writes a change set, all of it or nothing. When it returns, the changes survive power loss.
     ///
-    /// An updated object's version goes up by one if ``ObjectChange/writesRow``; a new object's is 1.
+    /// An updated object's version goes up by one if ``ObjectChange/writesRow``; a new object's is 1. Derived attributes
+    /// are the store's to write, whatever the change set has for them.
     ///
+    /// - Returns: The objects not in the change set whose derived attributes it has changed; their versions stay.
     /// - Throws: ``QuireError`` with code `mergeConflict`, `constraintConflict`, `outOfSpace`, `readOnly` or
     ///   `storeUnavailable`.
-    func save(_ changes: ChangeSet) throws
+    @discardableResult
+    func save(_ changes: ChangeSet) throws -> [ManagedObjectID]
+
+    /// Inserts the rows of a request, all of them or none.
+    ///
+    /// - Parameter rule: What is done about a row whose values must be unique and are in the store already.
+    /// - Throws: As ``ManagedObjectContext/execute(_:)-(BatchInsertRequest)``.
+    func insert(_ request: BatchInsertRequest, onConflict rule: UpsertRule) throws -> BatchResult
+
+    /// Updates the objects that a request finds, all of them or none. Their versions go up by one.
+    ///
+    /// - Throws: As ``ManagedObjectContext/execute(_:)-(BatchUpdateRequest)``.
+    func update(_ request: BatchUpdateRequest) throws -> BatchResult
+
+    /// Deletes the objects that a request finds, and what delete rules take along, all of them or none. Versions of
+    /// objects that lose a reference go up by one.
+    ///
+    /// - Throws: As ``ManagedObjectContext/execute(_:)-(BatchDeleteRequest)``.
+    func delete(_ request: BatchDeleteRequest) throws -> BatchResult
 
     /// What ``ChangeSet/records`` of earlier saves recorded.
     func records() throws -> [String: String]
@@ -109,6 +132,33 @@ extension PersistentStore {
         }
         return result
     }
+
+    /// Refuses.
+    public func insert(
+        _ request: BatchInsertRequest, onConflict rule: UpsertRule
+    ) throws -> BatchResult {
+        throw noBatchRequests(request.entityName)
+    }
+
+    /// Refuses.
+    public func update(_ request: BatchUpdateRequest) throws -> BatchResult {
+        throw noBatchRequests(request.entityName)
+    }
+
+    /// Refuses.
+    public func delete(_ request: BatchDeleteRequest) throws -> BatchResult {
+        throw noBatchRequests(request.fetchRequest?.entityName)
+    }
+
+    private func noBatchRequests(_ entity: String?) -> QuireError {
+        QuireError(
+            .unsupported,
+            "A store of type \(type.rawValue) has no batch requests; change objects in a context instead.",
+            subject: .init(entity: entity, file: path))
+    }
+
+    /// Cannot tell.
+    public var contentVersion: ContentVersion? { nil }
 
     /// Nobody else saves.
     public var foreignSaveCount: Int { 0 }

@@ -20,9 +20,14 @@ final class Broadcast<Element: Sendable>: Sendable {
         for consumer in state.withLock({ $0.consumers.values }) { consumer.finish() }
     }
 
-    /// A sequence of what is sent from now on.
-    func stream() -> AsyncStream<Element> {
-        let (stream, consumer) = AsyncStream.makeStream(of: Element.self)
+    /// A sequence of what is sent from now on, after one element to begin with.
+    func stream(
+        beginningWith first: Element? = nil,
+        bufferingPolicy: AsyncStream<Element>.Continuation.BufferingPolicy = .unbounded
+    ) -> AsyncStream<Element> {
+        let (stream, consumer) = AsyncStream.makeStream(
+            of: Element.self, bufferingPolicy: bufferingPolicy)
+        if let first { consumer.yield(first) }
         let number = state.withLock { state in
             state.lastNumber += 1
             state.consumers[state.lastNumber] = consumer

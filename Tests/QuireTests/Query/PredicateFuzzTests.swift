@@ -129,7 +129,7 @@ import Testing
         do {
             return try body()
         } catch let error as QuireError
-            where [.invalidQuery, .unknownKey, .unsupported].contains(error.code)
+            where [.invalidQuery, .invalidValue, .unknownKey, .unsupported].contains(error.code)
         {
             return nil
         }

@@ -62,6 +62,54 @@ import Testing
             "SEARCH t0 USING INDEX Z_Work_byTitle (ZTITLE>? AND ZTITLE<?)"
         ),
         ("TRUEPREDICATE", nil, "SCAN t0"),
+        (
+            "author.name BEGINSWITH 'x'", nil,
+            "SEARCH t1 USING COVERING INDEX Z_Author_byName (ZNAME>? AND ZNAME<?)"
+        ),
+        ("author.mentor.name == 'x'", nil, "SEARCH t2 USING INTEGER PRIMARY KEY (rowid=?)"),
+        (
+            "author.name == 'x' AND title == 'y'", nil,
+            "SEARCH t0 USING INDEX Z_Work_byTitle (ZTITLE=?)"
+        ),
+        (
+            "tags.@count > 2", nil,
+            "SEARCH t1 USING COVERING INDEX Z_5WORKS_Z_6WORKS_INDEX (Z_6WORKS=?)"
+        ),
+        ("notes.@count == 0 AND year == 3", nil, "SEARCH t0 USING INDEX Z_Work_byYear (ZYEAR=?)"),
+        (
+            "author.works.@count > 3", nil,
+            "SEARCH t1 USING COVERING INDEX ZWORK_ZAUTHOR_INDEX (ZAUTHOR=?)"
+        ),
+        (
+            "author.works.@max.year > 1800", nil,
+            "SEARCH t1 USING INDEX ZWORK_ZAUTHOR_INDEX (ZAUTHOR=?)"
+        ),
+        (
+            "SUBQUERY(notes, $n, $n.text == 'x').@count > 0", nil,
+            "SEARCH t1 USING INDEX ZNOTE_Z6NOTES_INDEX (Z6NOTES=?)"
+        ),
+        (
+            "SUBQUERY(author.works, $w, $w.title == title AND $w != SELF).@count > 0", nil,
+            "SEARCH t1 USING INDEX Z_Work_byTitle (ZTITLE=?)"
+        ),
+        (
+            "ANY SUBQUERY(tags, $t, $t.weight > 1).name == 'x'", nil,
+            "SEARCH t1 USING COVERING INDEX Z_5WORKS_Z_6WORKS_INDEX (Z_6WORKS=?)"
+        ),
+        ("year == 1800 + 15", nil, "SEARCH t0 USING INDEX Z_Work_byYear (ZYEAR=?)"),
+        ("noindex:(title) == 'x'", nil, "SCAN t0"),
+        (
+            "title == 'x' AND pages * 2 > year", nil,
+            "SEARCH t0 USING INDEX Z_Work_byTitle (ZTITLE=?)"
+        ),
+        (
+            "title == 'x' AND (tags.name UNION {'a'}).@count > 1", nil,
+            "SEARCH t0 USING INDEX Z_Work_byTitle (ZTITLE=?)"
+        ),
+        (
+            "title == TERNARY(1 == 1, 'x', 'y')", nil,
+            "SEARCH t0 USING INDEX Z_Work_byTitle (ZTITLE=?)"
+        ),
     ]
 
     @Test func indexesAreUsed() throws {

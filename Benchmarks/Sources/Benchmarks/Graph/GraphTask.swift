@@ -14,7 +14,8 @@ struct GraphTask: Sendable {
     /// Runs one round of both.
     var run: @Sendable (GraphSite, _ measured: Stopwatch, _ other: Stopwatch) throws -> Void
 
-    static let all = savingToParents + merging + undoing + fetching + typedAccess
+    static let all =
+        savingToParents + merging + undoing + fetching + typedAccess + followingResults
 }
 
 /// The document that graph tasks work on.

@@ -8,8 +8,10 @@ extension ManagedObjectContext {
     private static let greatestTryCount = 20
 
     /// Hands the changes to the source, as often as the merge policy resolves what stands against it. `inserted` are
-    /// the new objects, afterwards those that are left of them.
-    func saveResolvingConflicts(_ inserted: inout [ManagedObject]) throws {
+    /// the new objects, afterwards those that are left of them. Gives the objects whose derived values that has changed.
+    func saveResolvingConflicts(
+        _ inserted: inout [ManagedObject]
+    ) throws -> [ManagedObjectID] {
         var tries = 1
         var given = GivenIDs(lastLog: undoIdentifiers.lastLog)
         do {
@@ -17,8 +19,7 @@ extension ManagedObjectContext {
             while true {
                 do {
                     let changes = collectChanges(insertedCount: inserted.count)
-                    if !changes.isEmpty { try source.save(changes) }
-                    return
+                    return changes.isEmpty ? [] : try source.save(changes)
                 } catch let error as QuireError where tries < Self.greatestTryCount {
                     tries += 1
                     switch error.underlying {
@@ -33,7 +34,7 @@ extension ManagedObjectContext {
                     }
                 }
                 inserted = insertedObjects
-                guard hasChanges else { return }
+                guard hasChanges else { return [] }
                 try validatePendingChanges()
                 try givePermanentIDs(to: inserted, &given)
             }
@@ -241,6 +242,7 @@ extension ManagedObjectContext {
         }
         if temporary.isEmpty { return }
         hasTemporaryIDs = true
+        tellFollowers(ofReplacedIDs: temporary.map { ($0.key, $0.value.bits) })
         for object in tracked {
             object.edits?.replaceEveryID(in: object.entity.identifierSlots) {
                 temporary[$0.bits] ?? $0

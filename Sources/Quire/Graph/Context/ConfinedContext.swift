@@ -39,6 +39,8 @@ public class ConfinedContext: @unchecked Sendable {
     let saveListeners: SaveListeners
     let changeBroadcast: Broadcast<ObjectIDChanges>
     let saveBroadcast: Broadcast<ObjectIDChanges>
+    /// What is unsaved in the context that others are derived from.
+    let unsavedSources: UnsavedSources?
     fileprivate nonisolated(unsafe) let context: ManagedObjectContext
     private let confinement: Confinement
 
@@ -51,6 +53,7 @@ public class ConfinedContext: @unchecked Sendable {
         saveListeners = context.saveListeners
         changeBroadcast = context.changeBroadcast
         saveBroadcast = context.saveBroadcast
+        unsavedSources = context.derived?.unsaved
         confinement = Confinement(executor: QueueExecutor(marker: context.queueMarker))
     }
 
@@ -246,8 +249,9 @@ extension ConfinedContext: ObjectSource {
         }
     }
 
-    func save(_ changes: ChangeSet) throws {
+    func save(_ changes: ChangeSet) throws -> [ManagedObjectID] {
         try performForChild { $0.apply(changes) }
+        return []
     }
 
     func performForChild<Result>(

@@ -87,20 +87,8 @@ extension ManagedObjectContext {
             let blocking = relatedIDs(of: object, relationship)
                 .filter { isHeld(object, by: $0, inverse) }
             guard !blocking.isEmpty else { return nil }
-            let listed = blocking.prefix(3).map(\.shortDescription).joined(separator: ", ")
-            let more = blocking.count > 3 ? " and \(blocking.count - 3) more" : ""
             return QuireError(
-                .deleteDenied,
-                "\(object.objectID.shortDescription) cannot be deleted while “\(relationship.name)” leads to "
-                    + "\(listed)\(more).",
-                subject: .init(
-                    entity: object.entity.name, property: relationship.name,
-                    object: object.objectID.uriRepresentation, rule: .deny,
-                    value: String(blocking.count),
-                    relatedObjects: blocking.map(\.uriRepresentation)),
-                underlying: DeletionDenial(
-                    objectID: object.objectID, relationship: relationship.name,
-                    blockingObjectIDs: blocking))
+                deletionOf: object.objectID, deniedBy: relationship.name, blocking)
         }
     }
 

@@ -39,7 +39,7 @@ extension ManagedObjectContext {
         }
         if isGone(object) { return nil }
         if hasOwnValues(object) { return try rowSet(of: [object]).first }
-        if let snapshot = object.snapshot, !object.state.contains(.savedHere) { return snapshot }
+        if let snapshot = object.snapshot, isUpToDate(object) { return snapshot }
         return try source.row(for: objectID, maximumAge: maximumAge)
     }
 
@@ -55,8 +55,7 @@ extension ManagedObjectContext {
             }
             if isGone(object) { continue }
             // For a fault of a child an object in memory is as good as its row, as in row(for:maximumAge:).
-            let isShown =
-                maximumAge != 0 && object.chunk != nil && !object.state.contains(.savedHere)
+            let isShown = maximumAge != 0 && object.chunk != nil && isUpToDate(object)
             if isShown || hasOwnValues(object) { own.append(object) } else { others.append(id) }
         }
         if own.isEmpty { return try source.rows(for: others, maximumAge: maximumAge) }
@@ -116,6 +115,11 @@ extension ManagedObjectContext {
     func isGone(_ object: ManagedObject) -> Bool {
         !object.state.contains(.live)
             || (object.isInaccessible && !object.state.contains(.persisted))
+    }
+
+    /// Whether the object's row is none that a save has made out of date.
+    private func isUpToDate(_ object: ManagedObject) -> Bool {
+        !object.state.contains(.savedHere) && derived?.stale.contains(object.objectID) != true
     }
 
     /// Whether the object has values that are not in its row.

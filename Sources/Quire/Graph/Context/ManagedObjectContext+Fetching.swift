@@ -35,7 +35,7 @@ extension ManagedObjectContext {
         return result
     }
 
-    private func prefetchPaths(of request: FetchRequest) throws -> [QueryKeyPath] {
+    func prefetchPaths(of request: FetchRequest) throws -> [QueryKeyPath] {
         if request.relationshipKeyPathsForPrefetching.isEmpty { return [] }
         let entity = try layout.requireEntity(named: request.entityName)
         return try request.relationshipKeyPathsForPrefetching.map { text in

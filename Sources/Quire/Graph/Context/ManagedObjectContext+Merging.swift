@@ -14,7 +14,10 @@ extension ManagedObjectContext {
     /// Call it on the context's queue.
     ///
     /// - Complexity: O(*n*) in the identifiers, and one query for those objects that have unsaved changes here.
-    public func mergeChanges(from changes: ObjectIDChanges) {
+    public func mergeChanges(from changes: ObjectIDChanges) { merge(changes, isByRows: false) }
+
+    /// Merges; `isByRows` as for ``mergeChanges(fromRemoteContextSave:into:)``.
+    private func merge(_ changes: ObjectIDChanges, isByRows: Bool) {
         processPendingChanges()
         forgetRows(concernedBy: changes)
         undoNeedsRepair = undoManager != nil
@@ -46,7 +49,9 @@ extension ManagedObjectContext {
         event.refreshed = refresh(stale, readsObserved: true)
         processPendingChanges()
         undoManager?.enableUndoRegistration()
-        if !event.isEmpty { didEndEvent(event) }
+        if isByRows { forgetContents(concernedBy: changes) }
+        tellFollowers(FollowedChanges(event: event, merged: changes, isByRows: isByRows))
+        if !event.isEmpty { announce(event) }
         didMerge(changes)
         saveListeners.tell(changes, except: nil)
     }
@@ -63,10 +68,7 @@ extension ManagedObjectContext {
         fromRemoteContextSave changes: ObjectIDChanges, into contexts: [ConfinedContext]
     ) {
         for context in contexts {
-            context.performAndWait { context in
-                context.mergeChanges(from: changes)
-                context.forgetContents(concernedBy: changes)
-            }
+            context.performAndWait { $0.merge(changes, isByRows: true) }
         }
     }
 
@@ -84,7 +86,7 @@ extension ManagedObjectContext {
 
     private func isSaved(_ object: ManagedObject) -> Bool { object.state.contains(.persisted) }
 
-    private func isKnownStore(_ id: ManagedObjectID) -> Bool {
+    func isKnownStore(_ id: ManagedObjectID) -> Bool {
         !id.isTemporary && id.store.uuid == storeIdentity.uuid
             && (1...layout.entities.count).contains(id.entityNumber)
     }

@@ -29,7 +29,9 @@ extension ManagedObjectContext {
             processPendingChanges()
             if !refresh([object]).isEmpty { event.invalidated = [object] }
         }
-        if !event.isEmpty { didEndEvent(event) }
+        let merged = ObjectIDChanges(refreshed: [object.objectID])
+        tellFollowers(FollowedChanges(event: event, merged: merged))
+        if !event.isEmpty { announce(event) }
     }
 
     /// Has all objects take over what the store, or the parent, has by now, their unsaved changes kept: those
@@ -44,7 +46,8 @@ extension ManagedObjectContext {
         undoNeedsRepair = undoManager != nil
         var event = EventChanges()
         event.refreshed = refresh(Array(registeredObjects))
-        if !event.isEmpty { didEndEvent(event) }
+        tellFollowers(FollowedChanges(event: event, concernsAll: true))
+        if !event.isEmpty { announce(event) }
     }
 
     /// Makes objects without changes faults, and puts what the source has under the changes of the others. Gives
@@ -188,6 +191,7 @@ extension ManagedObject {
         guard let edits, !transientSlots(of: edits.own).isEmpty else { return turnIntoFault() }
         turnIntoFault()
         edits.own = transientSlots(of: edits.own)
+        edits.savedDerived = []
         edits.toMany = []
         self.edits = edits
     }
@@ -203,6 +207,7 @@ extension ManagedObject {
         state.insert(.realized)
         state.subtract([.inaccessible, .savedHere])
         guard let edits else { return }
+        edits.dropComputedValues()
         let committed = edits.committed ?? (edits.values, edits.own)
         let transient = transientSlots(of: committed.own)
         edits.committed = edits.changed.isEmpty ? nil : (committed.values, transient)

@@ -31,14 +31,28 @@ extension ManagedObjectContext {
         try callWillSave()
         try validatePendingChanges()
         var inserted = insertedObjects
-        try saveResolvingConflicts(&inserted)
-        let changes = changesToSave(inserted: inserted)
-        let saved = hasSaveListeners ? pendingObjectIDChanges : nil
+        let derivedFor: [ManagedObjectID]
+        do {
+            derivedFor = try saveResolvingConflicts(&inserted)
+        } catch {
+            // New objects may have their identifiers all the same.
+            tellFollowers(FollowedChanges(isSave: true))
+            throw error
+        }
+        var changes = changesToSave(inserted: inserted)
+        var saved = hasSaveListeners || derived != nil ? pendingObjectIDChanges : nil
+        saved?.refreshed = derivedFor
         let told = objectsToTellOfSave()
         didSave()
-        if let saved { tellSaveListeners(saved) }
+        if let saved {
+            changes.refreshed = noteDerivedValues(writtenFor: saved)
+            tellSaveListeners(saved)
+        }
         for object in told { object.didSave() }
         didSave(changes)
+        if !changes.refreshed.isEmpty {
+            didEndEvent(EventChanges(refreshed: changes.refreshed))
+        }
     }
 
     /// Gives new objects their permanent identifiers before they are saved. The store sets them aside, durably: no
@@ -48,6 +62,7 @@ extension ManagedObjectContext {
     public func obtainPermanentIDs(for objects: [ManagedObject]) throws {
         checkQueue()
         try assignPermanentIDs(to: objects, durably: true)
+        tellFollowers(FollowedChanges(isSave: true))
     }
 
     func assignPermanentIDs(to objects: [ManagedObject], durably: Bool) throws {
@@ -89,6 +104,7 @@ extension ManagedObjectContext {
             outdatedRows.note(pair.temporary)
         }
         undoIdentifiers.add(replaced, hasUnfinishedLog: hasUnfinishedLog)
+        tellFollowers(ofReplacedIDs: replaced.map { ($0.temporary, $0.permanent.bits) })
     }
 
     // MARK: Collecting
@@ -204,6 +220,7 @@ extension ManagedObjectContext {
             }
         }
         tracked.removeAll()
+        derived?.unsaved.clear()
         pendingRecords = [:]
     }
 

@@ -83,6 +83,8 @@ public final class ManagedObjectContext {
     /// Whether undo can take back what the user event changed that ended last.
     package private(set) var lastEventIsUndoable = false
 
+    /// What is known about derived attributes, if the model has any.
+    let derived: DerivedValues?
     let source: any ObjectSource
     /// What the identifiers of stored objects share; as ``source`` has it, which is slower to ask.
     let storeIdentity: StoreIdentity
@@ -130,6 +132,8 @@ public final class ManagedObjectContext {
     private var eventEndIsScheduled = false
     /// Whether observers are being told that a save begins.
     var isAnnouncingSave = false
+    /// Those who keep in step with the objects.
+    var followers = ContextFollowers()
     /// What becomes of the sequences of changes.
     let changeBroadcast = Broadcast<ObjectIDChanges>()
     /// What becomes of the sequences of saves.
@@ -175,6 +179,7 @@ public final class ManagedObjectContext {
         temporaryIdentity = source.temporaryIdentity
         self.parent = parent
         self.queueMarker = queueMarker
+        derived = DerivedValues(layout: source.layout, parent: parent)
     }
 
     /// Makes a context for the main queue that saves to the store.
@@ -243,6 +248,7 @@ public final class ManagedObjectContext {
             if awakeningDepth > 0 { return didSetWhileAwakening(object) }
             object.state.insert(.tracked)
             tracked.append(object)
+            derived?.unsaved.note(object.entity.number)
         }
         if !object.state.contains(.inEvent) {
             let wasLive = wasLive ?? object.state.contains(.live)
@@ -258,6 +264,7 @@ public final class ManagedObjectContext {
         if awakeningDepth > 0 { return didSetWhileAwakening(object) }
         object.state.insert(.tracked)
         tracked.append(object)
+        derived?.unsaved.note(object.entity.number)
     }
 
     // MARK: Awakening
@@ -326,7 +333,9 @@ public final class ManagedObjectContext {
         isEndingEvent = true
         defer { isEndingEvent = false }
         lastEventIsUndoable = eventIsLogged
-        didEndEvent(takeEventChanges())
+        let changes = takeEventChanges()
+        announceDerivedValues(after: changes)
+        didEndEvent(changes)
         changeHandler?()
     }
 
@@ -500,6 +509,7 @@ public final class ManagedObjectContext {
             }
         }
         tracked.removeAll()
+        derived?.unsaved.clear()
         pendingRecords = [:]
         undoManager?.removeAllActions()
         lastEventIsUndoable = false
@@ -525,13 +535,18 @@ public final class ManagedObjectContext {
         neighbours = []
         fetchedPropertyValues = [:]
         tracked.removeAll()
+        derived?.unsaved.clear()
         undoIdentifiers.removeAll()
         versionsForChildren.removeAll()
         permanentIDs = [:]
         hasTemporaryIDs = false
         pendingRecords = [:]
         undoManager?.removeAllActions()
-        if !objects.isEmpty { didEndEvent(EventChanges(invalidated: objects, isReset: true)) }
+        if objects.isEmpty {
+            tellFollowers(FollowedChanges(concernsAll: true))
+        } else {
+            didEndEvent(EventChanges(invalidated: objects, isReset: true))
+        }
     }
 
     private func detach(_ object: ManagedObject) {

@@ -125,6 +125,9 @@ extension ManagedObject {
     final func savedValue(at slot: Int) -> AttributeValue {
         if !state.contains(.persisted) && chunk == nil { return entity.defaultValues[slot] }
         if let edits {
+            if let derived = edits.savedDerived.first(where: { $0.slot == slot }) {
+                return derived.value ?? rowValue(at: slot)
+            }
             if let committed = edits.committed {
                 if committed.own.contains(slot) { return committed.values[slot] }
             } else if edits.own.contains(slot) {

@@ -73,7 +73,7 @@ extension ManagedObject {
         let rest = keys.dropFirst()
         switch try subject.queryValue(forKey: key) {
         case .value(.composite(let elements)) where !rest.isEmpty:
-            return .constant(element(at: rest.map { $0[...] }[...], of: elements))
+            return .constant(elements.element(at: rest.map { $0[...] }[...]))
         case .value(let value):
             guard rest.isEmpty || value.isNull else {
                 throw QuireError(

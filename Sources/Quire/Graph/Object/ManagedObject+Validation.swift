@@ -1,13 +1,3 @@
-/// What keeps an object from being deleted, as ``QuireError/underlying`` of an error with code `deleteDenied`.
-public struct DeletionDenial: Error, Sendable, Hashable {
-    /// The object that was to be deleted.
-    public let objectID: ManagedObjectID
-    /// The name of the relationship whose delete rule denies it.
-    public let relationship: String
-    /// All the objects that the relationship still leads to.
-    public let blockingObjectIDs: [ManagedObjectID]
-}
-
 extension ManagedObject {
     /// Checks the object as a save would if all of it had changed.
     ///
@@ -83,7 +73,7 @@ extension ManagedObject {
         switch try property(key) {
         case .attribute(let index):
             slot = entity.slots[index]
-            value = try slot.coerce(value, in: entity)
+            if !slot.isDerived { value = try slot.coerce(value, in: entity) }
         case .relationship(let index) where entity.relationships[index].slot != nil:
             slot = entity.slots[entity.relationships[index].slot ?? 0]
         default:

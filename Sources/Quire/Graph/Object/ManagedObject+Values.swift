@@ -58,14 +58,8 @@ extension ManagedObject {
         switch try property(key) {
         case .attribute(let slot): try setValue(value, at: slot)
         case .composite(let slots):
-            guard case .composite(let elements) = value.isNull ? .composite([:]) : value else {
-                throw QuireError(
-                    .invalidValue, "“\(key)” of \(entity.name) takes a composite value.",
-                    subject: .init(entity: entity.name, property: key))
-            }
-            for slot in slots {
-                let path = entity.slots[slot].name.dropFirst(key.count + 1).split(separator: ".")
-                try setValue(Self.element(at: path[...], of: elements), at: slot)
+            for element in try entity.elements(of: value, forKey: key, in: slots) {
+                try setValue(element.value, at: element.slot)
             }
         case .relationship(let index):
             let relationship = entity.relationships[index]
@@ -110,15 +104,6 @@ extension ManagedObject {
         if case .composite(let existing)? = elements[first] { inner = existing }
         set(value, at: path.dropFirst(), in: &inner)
         elements[first] = .composite(inner)
-    }
-
-    static func element(
-        at path: ArraySlice<Substring>, of elements: [String: AttributeValue]
-    ) -> AttributeValue {
-        guard let first = path.first, let value = elements[String(first)] else { return .null }
-        if path.count == 1 { return value }
-        if case .composite(let inner) = value { return element(at: path.dropFirst(), of: inner) }
-        return .null
     }
 }
 

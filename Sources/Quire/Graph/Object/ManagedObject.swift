@@ -41,6 +41,8 @@ open class ManagedObject: EntityClass {
         static let inEvent = State(rawValue: 128)
         /// It was live when the present user event first changed it.
         static let wasLive = State(rawValue: 256)
+        /// Some of its values are derived from others.
+        static let derives = State(rawValue: 1 << 12)
         /// Somebody has followed one of its properties; the context's ``ContextObservation`` has its registrar.
         static let observed = State(rawValue: 1 << 13)
         /// Reading its properties is noted for Swift's Observation.
@@ -73,6 +75,7 @@ open class ManagedObject: EntityClass {
         entity = place.entity
         context = place.context
         state = place.state.union(place.context?.stateOfObjects ?? .unguarded)
+        if entity.hasDerivedSlots { state.insert(.derives) }
     }
 
     /// Makes a new object of the entity whose class this is.

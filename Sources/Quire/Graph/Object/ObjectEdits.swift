@@ -14,6 +14,8 @@ final class ObjectEdits {
     @exclusivity(unchecked) var eventBase: (values: ContiguousArray<AttributeValue>, own: SlotMask)?
     /// What the user event did to to-many relationships of an object that it has not made.
     @exclusivity(unchecked) var eventSteps: [MemberStep] = []
+    /// The saved values of derived slots, while computed ones go before them; `nil` for what the row has.
+    @exclusivity(unchecked) var savedDerived: [(slot: Int, value: AttributeValue?)] = []
     /// By position among the to-many relationships. Empty until one is asked for.
     @exclusivity(unchecked) var toMany: ContiguousArray<ToManyState> = []
 
@@ -36,10 +38,15 @@ final class ObjectEdits {
     /// Changes a slot and remembers what was saved.
     @inline(__always)
     func write(_ value: AttributeValue, at slot: Int, remembersCommitted: Bool) {
-        if remembersCommitted && committed == nil { committed = (values, own) }
+        if remembersCommitted && committed == nil { rememberCommitted() }
         values[slot] = value
         own.insert(slot)
         changed.insert(slot)
+    }
+
+    private func rememberCommitted() {
+        if !savedDerived.isEmpty { dropComputedValues() }
+        committed = (values, own)
     }
 
     /// Call before the first change of a user event.
@@ -55,12 +62,14 @@ final class ObjectEdits {
         committed = nil
         eventBase = nil
         eventSteps = []
+        if !savedDerived.isEmpty { savedDerived = [] }
         for index in toMany.indices { toMany[index].commit() }
     }
 
     /// Goes back to the saved state.
     func rollBack() {
         if let committed { (values, own) = committed }
+        dropComputedValues()
         changed = SlotMask()
         committed = nil
         eventBase = nil

@@ -7,17 +7,22 @@ extension ManagedObject: Observable {
     /// The subscript that stands for a property in key paths; see ``ObservedProperty``.
     subscript(observed number: Int) -> Void { () }
 
-    /// Call before a public operation reads a property: checks the queue, if queues are checked, and has it noted
-    /// that the property is read, if anybody may want to know.
+    /// Call before a public operation reads a property: checks the queue, if queues are checked, has it noted
+    /// that the property is read, if anybody may want to know, and brings it up to date if it is derived.
     @inline(__always)
     final func noteAccess(_ property: @autoclosure () -> ObservedProperty) {
-        if state.intersection([.unguarded, .observable]) != .unguarded { recordAccess(property()) }
+        if state.intersection([.unguarded, .observable, .derives]) != .unguarded {
+            recordAccess(property())
+        }
     }
 
     @inline(never)
     private final func recordAccess(_ property: ObservedProperty) {
         willRead()
         if state.contains(.observable) { context?.observation?.access(self, property) }
+        if state.contains(.derives), let slot = property.slot, entity.derivedSlots.contains(slot) {
+            updateDerivedValue(at: slot)
+        }
     }
 
     /// Tells those who follow a slot that it is about to change, to `value` if that is known. For everything that

@@ -68,6 +68,12 @@ extension ManagedObjectContext {
 
     /// Tells those who observe the context what a user event, a merge or a refresh did.
     func didEndEvent(_ changes: EventChanges) {
+        tellFollowers(FollowedChanges(event: changes, concernsAll: changes.isReset))
+        announce(changes)
+    }
+
+    /// Tells observers what a user event, a merge or a refresh did; those who follow the context know it.
+    func announce(_ changes: EventChanges) {
         observation?.contextDidChange(self)
         guard !changes.isEmpty else { return }
         changeBroadcast.send(changes.objectIDs)
@@ -109,6 +115,7 @@ extension ManagedObjectContext {
 
     /// Tells those who observe the context what was saved.
     func didSave(_ changes: EventChanges) {
+        tellFollowers(FollowedChanges(event: changes, isSave: true))
         observation?.contextDidChange(self)
         let objectIDs = changes.objectIDs
         saveBroadcast.send(objectIDs)

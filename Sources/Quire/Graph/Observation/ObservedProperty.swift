@@ -13,6 +13,9 @@ struct ObservedProperty: Hashable {
     /// A to-many relationship, by its position among them.
     static func toMany(_ index: Int) -> ObservedProperty { .init(number: 2 + index * 2) }
 
+    /// The slot, if it is one.
+    var slot: Int? { number & 1 == 1 ? number / 2 : nil }
+
     init(_ relationship: EntityLayout.Relationship) {
         if let slot = relationship.slot {
             self = .slot(slot)

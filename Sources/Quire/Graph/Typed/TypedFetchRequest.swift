@@ -18,6 +18,9 @@ public struct TypedFetchRequest<Object: ManagedObject>: Sendable, Hashable {
         untyped = FetchRequest("", predicate: predicate, sortOrderings: sortOrderings)
     }
 
+    /// A request whose entity is the one of the class.
+    init(_ untyped: FetchRequest) { self.untyped = untyped }
+
     /// What else a ``FetchRequest`` can say.
     public subscript<Value>(
         dynamicMember keyPath: WritableKeyPath<FetchRequest, Value>

@@ -17,11 +17,23 @@ public struct Index: Sendable {
         modified(self) { $0.description.partialIndexPredicate = predicate }
     }
 
-    /// Indexes ranges in several dimensions, instead of sorting.
-    public func rtree() -> Index {
+    /// Indexes ranges in several dimensions, instead of sorting. For up to five attributes that are numbers or dates.
+    public func rtree() -> Index { of(.rtree) }
+
+    /// Indexes the words of texts, for `MATCHES TEXT`; see ``TextSearch``. For attributes of type string.
+    ///
+    /// This is an extension: Core Data does not know it. A model file keeps it in the entity's user info, after all
+    /// other indexes.
+    ///
+    /// ```swift
+    /// Index("byText", on: "title", "summary").fullText()
+    /// ```
+    public func fullText() -> Index { of(.fullText) }
+
+    private func of(_ kind: FetchIndexDescription.Kind) -> Index {
         modified(self) {
             for position in $0.description.elements.indices {
-                $0.description.elements[position].kind = .rtree
+                $0.description.elements[position].kind = kind
             }
         }
     }

@@ -115,13 +115,16 @@ struct PredicateEvaluator {
         case .lessOrEqual: return order(left, right, options).map { $0 <= 0 } ?? false
         case .greater: return order(left, right, options).map { $0 > 0 } ?? false
         case .greaterOrEqual: return order(left, right, options).map { $0 >= 0 } ?? false
+        case .matchesText:
+            guard let left = left.text, let right = right.text else { return false }
+            return try TextFunctions.matchesText(query: right, text: left)
         case .beginsWith, .endsWith, .contains, .like, .matches:
             guard let left = left.text, let right = right.text else { return false }
             return try testText(left, comparisonOperator, right, options)
         case .in:
             guard let left = left.text, let right = right.text else { return false }
             return try testText(right, .contains, left, options)
-        case .between, .matchesText: return false
+        case .between: return false
         }
     }
 

@@ -215,6 +215,7 @@ struct PredicateResolver {
             if comparison.operator == .matches {
                 try TextFunctions.check(pattern, comparison.options)
             }
+            if comparison.operator == .matchesText { _ = try TextFunctions.search(pattern) }
         }
         guard comparison.left.isConstant, comparison.right.isConstant else {
             return .comparison(comparison)

@@ -52,6 +52,11 @@ extension ResolvedQuery {
             for step in steps where !found.contains(where: { $0 === step.destination }) {
                 found.append(step.destination)
             }
+            if let source = path.derivationSource(in: layout),
+                !found.contains(where: { $0 === source })
+            {
+                found.append(source)
+            }
         }
         return found
     }

@@ -12,6 +12,8 @@ enum TextFunctions {
     static let likeName = "QUIRE_LIKE"
     /// The name of the SQL function behind `MATCHES`.
     static let matchesName = "QUIRE_MATCHES"
+    /// The name of the SQL function behind `MATCHES TEXT` where no index serves it.
+    static let matchesTextName = "QUIRE_MATCHES_TEXT"
 
     /// The text without differences that the options ignore.
     static func fold(_ text: String, options: Int64) -> String {
@@ -51,6 +53,18 @@ enum TextFunctions {
         _ = try expression(pattern, options)
     }
 
+    /// Whether the words of a text satisfy a full-text query: `MATCHES TEXT`.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidQuery` if the query cannot be read.
+    static func matchesText(query: String, text: String) throws -> Bool {
+        try search(query).matches(text)
+    }
+
+    /// A full-text query.
+    static func search(_ query: String) throws -> TextSearch {
+        try searches.value(for: PatternKey(pattern: query, options: [])) { try TextSearch(query) }
+    }
+
     private static func expression(
         _ pattern: String, _ options: QueryComparison.Options
     ) throws -> TextExpression {
@@ -65,6 +79,7 @@ enum TextFunctions {
 
     private static let patterns = PatternCache<TextPattern>()
     private static let expressions = PatternCache<TextExpression>()
+    private static let searches = PatternCache<TextSearch>()
 }
 
 private struct PatternKey: Hashable {

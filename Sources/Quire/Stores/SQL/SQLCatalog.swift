@@ -39,19 +39,16 @@ struct SQLCatalog: Sendable {
     let entities: [Entity]
     /// The tables by their names in upper case.
     let tables: [String: Table]
-    /// The names of the triggers.
-    let triggers: [String]
 
     /// The greatest number that is not reserved for the persistent history.
     static let greatestEntityNumber = 15_999
 
-    init(entities: [Entity], tables: [Table], triggers: [String] = []) {
+    init(entities: [Entity], tables: [Table]) {
         self.entities = entities.filter {
             $0.number > 0 && $0.number <= Self.greatestEntityNumber
         }.sorted { $0.number < $1.number }
         self.tables = Dictionary(
             tables.map { ($0.name.uppercased(), $0) }, uniquingKeysWith: { first, _ in first })
-        self.triggers = triggers
     }
 
     /// The table of a name, whatever its case.

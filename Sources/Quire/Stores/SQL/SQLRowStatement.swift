@@ -14,9 +14,20 @@ struct SQLRowStatement: Sendable {
         let entityIndex: Int32
     }
 
+    /// A derived text to bind: a function of the value of another slot of the row.
+    struct DerivedText: Sendable {
+        let function: AttributeDerivation.TextFunction
+        /// The slot that it is derived from.
+        let source: Int
+        /// The parameter.
+        let index: Int32
+    }
+
     let sql: String
     /// What is bound after the parameters that every statement of its kind has.
     let bindings: ContiguousArray<Binding>
+    /// The derived texts to bind; other derived values are the work of triggers, or of ``SQLiteDerivedRows``.
+    var derivedTexts: [DerivedText] = []
 
     /// The parameter of the primary key in every statement.
     static let primaryKeyIndex: Int32 = 1
@@ -27,14 +38,14 @@ struct SQLRowStatement: Sendable {
 
     /// Inserts an object with its slots, as version 1.
     static func insert(
-        _ entity: EntityLayout, schema: SQLSchema, isWritten: (EntityLayout.Slot) -> Bool
+        _ entity: EntityLayout, schema: SQLSchema
     ) -> SQLRowStatement {
         let place = schema.entity(entity)
         var columns = [SQLName.primaryKey, SQLName.entity, SQLName.version]
         var values = ["?1", String(place.storeNumber), "1"]
         var bindings: ContiguousArray<Binding> = []
         var count: Int32 = 1
-        for slot in entity.slots where isWritten(slot) {
+        for slot in entity.slots where !slot.isDerived {
             guard let column = place.columns[slot.index] else { continue }
             count += 1
             columns.append(column.name)
@@ -51,22 +62,27 @@ struct SQLRowStatement: Sendable {
                     isExternalCapable: slot.isExternalCapable, index: index,
                     entityIndex: count > index ? count : 0))
         }
+        let derived = derivedTexts(of: entity, schema: schema)
+        for (column, text) in derived {
+            columns.append(column)
+            values.append("?\(count + text.index)")
+        }
         let names = columns.map(SQLName.quoted).joined(separator: ", ")
         return SQLRowStatement(
             sql: "INSERT INTO \(SQLName.quoted(place.tableName)) (\(names)) VALUES "
                 + "(\(values.joined(separator: ", ")))",
-            bindings: bindings)
+            bindings: bindings, derivedTexts: derived.map { $0.text.moved(by: count) })
     }
 
     /// Changes some slots of an object that has the version expected.
     static func update(
-        _ entity: EntityLayout, schema: SQLSchema, isWritten: (EntityLayout.Slot) -> Bool
+        _ entity: EntityLayout, schema: SQLSchema, slots: SlotMask
     ) -> SQLRowStatement {
         let place = schema.entity(entity)
         var assignments = ["\(SQLName.version) = ?2"]
         var bindings: ContiguousArray<Binding> = []
         var count: Int32 = 3
-        for slot in entity.slots where isWritten(slot) {
+        for slot in entity.slots where slots.contains(slot.index) && !slot.isDerived {
             guard let column = place.columns[slot.index] else { continue }
             count += 1
             let index = count
@@ -86,11 +102,32 @@ struct SQLRowStatement: Sendable {
                     isExternalCapable: slot.isExternalCapable, index: index,
                     entityIndex: count > index ? count : 0))
         }
+        let derived = derivedTexts(of: entity, schema: schema)
+            .filter { slots.contains($0.text.source) }
+        for (column, text) in derived {
+            assignments.append("\(SQLName.quoted(column)) = ?\(count + text.index)")
+        }
         return SQLRowStatement(
             sql:
                 "UPDATE \(SQLName.quoted(place.tableName)) SET \(assignments.joined(separator: ", "))"
                 + " WHERE Z_PK = ?1 AND ifnull(Z_OPT, 0) = ?3",
-            bindings: bindings)
+            bindings: bindings, derivedTexts: derived.map { $0.text.moved(by: count) })
+    }
+
+    /// The derived texts that a row's own values give, with parameters numbered from 1.
+    private static func derivedTexts(
+        of entity: EntityLayout, schema: SQLSchema
+    ) -> [(column: String, text: DerivedText)] {
+        var result: [(column: String, text: DerivedText)] = []
+        for derivation in schema.layout.derivations[entity] {
+            guard case .text(let function, nil, let source) = derivation.form,
+                let column = schema.entity(entity).columns[derivation.slot]
+            else { continue }
+            let index = Int32(result.count + 1)
+            result.append(
+                (column.name, DerivedText(function: function, source: source, index: index)))
+        }
+        return result
     }
 
     /// Deletes an object, if it has the version expected or, without one, whatever it is.
@@ -101,5 +138,12 @@ struct SQLRowStatement: Sendable {
         return SQLRowStatement(
             sql: "DELETE FROM \(table) WHERE Z_PK = ?1"
                 + (checkingVersion ? " AND ifnull(Z_OPT, 0) = ?2" : ""), bindings: [])
+    }
+}
+
+extension SQLRowStatement.DerivedText {
+    /// The same with another parameter.
+    fileprivate func moved(by count: Int32) -> Self {
+        Self(function: function, source: source, index: index + count)
     }
 }

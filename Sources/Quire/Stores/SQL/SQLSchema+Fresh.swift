@@ -14,6 +14,7 @@ extension SQLSchema {
         }
         assembly.joinTables = Self.freshJoinTables(of: layout)
         self = assembly.schema()
+        computedTables = Set(allComputedIndexes.map(\.name))
     }
 
     /// The columns every table of objects begins with.

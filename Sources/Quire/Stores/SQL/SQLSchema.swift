@@ -17,6 +17,8 @@ struct SQLSchema: Sendable {
     let hasStrays: Bool
     /// The to-many relationships that the store keeps nothing of.
     let missing: [SQLRelationshipKey]
+    /// The R-trees and full-text indexes that the store has, by the names of their tables.
+    var computedTables: Set<String> = []
     /// Model numbers by store numbers; 0 where the store number means nothing.
     private let modelNumbers: [Int]
 
@@ -193,6 +195,8 @@ struct SQLRelationshipKey: Sendable, Hashable {
 
 /// Names of Core Data's fixed tables and columns, and quoting.
 enum SQLName {
+    /// What the names of full-text indexes begin with.
+    static let fullTextPrefix = "QUIRE_FT"
     static let primaryKey = "Z_PK"
     static let entity = "Z_ENT"
     static let version = "Z_OPT"

@@ -8,8 +8,12 @@ struct SQLSchemaStatements {
         "CREATE TABLE Z_METADATA (Z_VERSION INTEGER PRIMARY KEY, Z_UUID VARCHAR(255), Z_PLIST BLOB)",
     ]
 
-    /// All statements: tables of objects, join tables, then indexes.
-    var all: [String] { tables + joinTables + indexes }
+    /// All statements: tables of objects, join tables, indexes, what is computed, and the triggers that do it.
+    var all: [String] {
+        tables + joinTables + indexes
+            + (SQLComputedIndexStatements(schema: schema).parts
+            + SQLDerivedTriggers(schema: schema).parts).map(\.sql)
+    }
 
     /// The statements that create the tables of objects.
     var tables: [String] {
@@ -32,8 +36,21 @@ struct SQLSchemaStatements {
         }
     }
 
-    /// The statements that create the indexes. Their names are unique.
-    var indexes: [String] {
+    /// The statements that create the indexes.
+    var indexes: [String] { collectedIndexes.map(\.part.sql) }
+
+    /// The indexes that the model's fetch indexes and uniqueness constraints call for.
+    var fetchIndexes: [SQLSchemaPart] {
+        collectedIndexes.filter { $0.role == .fetch }.map(\.part)
+    }
+
+    /// The indexes that models list for old versions of Core Data.
+    var legacyIndexes: [SQLSchemaPart] {
+        collectedIndexes.filter { $0.role == .legacy }.map(\.part)
+    }
+
+    /// All indexes. Their names are unique.
+    private var collectedIndexes: [(part: SQLSchemaPart, role: SQLIndexCollector.Role)] {
         var indexes = SQLIndexCollector()
         for table in schema.tables { addFixedIndexes(of: table, to: &indexes) }
         for join in schema.joinTables {
@@ -45,7 +62,7 @@ struct SQLSchemaStatements {
             addIndexes(of: entity, to: &indexes)
             addUniquenessConstraints(of: entity, to: &indexes)
         }
-        return indexes.statements
+        return indexes.collected
     }
 
     /// Indexes that every table of its shape has.
@@ -88,13 +105,14 @@ struct SQLSchemaStatements {
             else { continue }
             indexes.add(
                 "Z_\(entity.name)_\(attribute.name)", on: table,
-                columns: ["\(SQLName.quoted(column.name)) COLLATE BINARY ASC"])
+                columns: ["\(SQLName.quoted(column.name)) COLLATE BINARY ASC"], role: .legacy)
         }
-        for index in entity.description.indexes {
+        for index in entity.description.indexes
+        where index.elements.allSatisfy({ $0.kind == .binary }) {
             guard let columns = columns(of: index, in: entity) else { continue }
             let partial = SQLPartialIndex(entity: entity, schema: schema)
             indexes.add(
-                "Z_\(entity.name)_\(index.name)", on: table, columns: columns,
+                "Z_\(entity.name)_\(index.name)", on: table, columns: columns, role: .fetch,
                 condition: index.partialIndexPredicate.flatMap(partial.condition))
         }
         for properties in entity.description.compoundIndexes {
@@ -102,12 +120,13 @@ struct SQLSchemaStatements {
             guard !columns.isEmpty else { continue }
             indexes.add(
                 "\(table)_\(columns.joined(separator: "_"))", on: table,
-                columns: columns.map(SQLName.quoted))
+                columns: columns.map(SQLName.quoted), role: .legacy)
         }
     }
 
     /// The columns of an index; `nil` if it is not to be made: because it holds a single relationship, which is
-    /// indexed anyway, or an expression of unknown meaning.
+    /// indexed anyway, or an expression other than `entity` and the name of a property. What else an expression may
+    /// say, SQLite's own functions do not say just so, and an index is there for speed only.
     private func columns(of index: FetchIndexDescription, in entity: EntityLayout) -> [String]? {
         if index.elements.count == 1, let name = index.elements[0].propertyName,
             entity.relationship(named: name) != nil
@@ -120,8 +139,10 @@ struct SQLSchemaStatements {
             let names: [String]
             if let property = element.propertyName {
                 names = self.names(of: property, in: entity)
+            } else if element.expression == "entity" {
+                names = [SQLName.entity]
             } else {
-                names = element.expression == "entity" ? [SQLName.entity] : []
+                names = element.expression.map { self.names(of: $0, in: entity) } ?? []
             }
             if names.isEmpty { return nil }
             result += names.map { "\(SQLName.quoted($0)) COLLATE BINARY \(direction)" }
@@ -138,7 +159,8 @@ struct SQLSchemaStatements {
             indexes.add(
                 "Z_\(entity.name)_UNIQUE_\(properties.joined(separator: "_"))",
                 on: schema.entity(entity).tableName,
-                columns: columns.map { "\(SQLName.quoted($0)) COLLATE BINARY ASC" }, isUnique: true)
+                columns: columns.map { "\(SQLName.quoted($0)) COLLATE BINARY ASC" }, role: .fetch,
+                unique: columns)
         }
     }
 
@@ -155,20 +177,33 @@ struct SQLSchemaStatements {
     }
 }
 
-/// Collects statements for indexes, leaving out those whose name is taken.
+/// Collects indexes, leaving out those whose name is taken.
 private struct SQLIndexCollector {
-    private(set) var statements: [String] = []
+    /// What an index is there for.
+    enum Role {
+        /// Every table of its shape has it.
+        case fixed
+        /// Models list it for old versions of Core Data.
+        case legacy
+        /// The model's fetch indexes and uniqueness constraints.
+        case fetch
+    }
+
+    private(set) var collected: [(part: SQLSchemaPart, role: Role)] = []
     private var names: Set<String> = []
 
     mutating func add(
-        _ name: String, on table: String, columns: [String], isUnique: Bool = false,
-        condition: String? = nil
+        _ name: String, on table: String, columns: [String], role: Role = .fixed,
+        unique: [String]? = nil, condition: String? = nil
     ) {
         // SQLite does not tell names apart by case.
         guard names.insert(name.uppercased()).inserted else { return }
-        statements.append(
-            "CREATE \(isUnique ? "UNIQUE " : "")INDEX \(SQLName.quoted(name)) ON "
-                + "\(SQLName.quoted(table)) (\(columns.joined(separator: ", ")))"
-                + (condition.map { " WHERE \($0)" } ?? ""))
+        let sql =
+            "CREATE \(unique == nil ? "" : "UNIQUE ")INDEX \(SQLName.quoted(name)) ON "
+            + "\(SQLName.quoted(table)) (\(columns.joined(separator: ", ")))"
+            + (condition.map { " WHERE \($0)" } ?? "")
+        var part = SQLSchemaPart(kind: .index, name: name, sql: sql)
+        part.unique = unique.map { SQLSchemaPart.Unique(table: table, columns: $0) }
+        collected.append((part, role))
     }
 }

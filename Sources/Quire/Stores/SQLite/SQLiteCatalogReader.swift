@@ -7,14 +7,12 @@ struct SQLiteCatalogReader {
         try texts("SELECT name FROM sqlite_schema WHERE type = 'table'")
     }
 
-    /// Tables with columns, entities and triggers of a store that has Core Data's books.
+    /// Tables with columns, and entities of a store that has Core Data's books.
     func catalog() throws -> SQLCatalog {
         let tables = try tableNames().filter { $0.utf8.first == UInt8(ascii: "Z") }.map { name in
             SQLCatalog.Table(name: name, columns: try columns(of: name))
         }
-        return SQLCatalog(
-            entities: try entities(), tables: tables,
-            triggers: try texts("SELECT name FROM sqlite_schema WHERE type = 'trigger'"))
+        return SQLCatalog(entities: try entities(), tables: tables)
     }
 
     private func columns(of table: String) throws -> [SQLColumn] {

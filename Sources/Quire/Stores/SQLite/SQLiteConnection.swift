@@ -1,4 +1,5 @@
 import CSQLite
+import Synchronization
 
 /// The owner of a connection to a database.
 ///
@@ -21,8 +22,13 @@ final class SQLiteConnection: @unchecked Sendable {
     let handle: OpaquePointer
     /// The path of the database.
     let path: String
+    /// A number that no other connection of the process has.
+    let number = SQLiteConnection.lastNumber.wrappingAdd(1, ordering: .relaxed).newValue
+    private static let lastNumber = Atomic<UInt64>(0)
     private var statements: [String: SQLiteStatement] = [:]
     private var isClosed = false
+    /// What triggers of derived attributes tell and ask; the functions that they call retain it.
+    let derivedLog = SQLiteDerivedLog()
     /// Counts the statements handed out, for tests.
     var counter: SQLiteStatementCounter?
 
@@ -71,6 +77,15 @@ final class SQLiteConnection: @unchecked Sendable {
         statements.removeAll()
         // Waits for statements that somebody still holds, rather than failing.
         sqlite3_close_v2(handle)
+    }
+
+    /// Lets triggers write R-trees and full-text indexes, which SQLite refuses as long as it does not trust the schema.
+    ///
+    /// A hostile file's triggers can then use SQLite's own tables and functions, but still none that reach beyond the
+    /// database: those are for statements only, as is loading extensions; and the connection stays defensive. The
+    /// functions of this framework do nothing but compute.
+    func trustSchema() {
+        _ = quire_sqlite3_db_config_int(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 1)
     }
 
     /// Leaves the write-ahead log as it is when the connection ends.

@@ -9,9 +9,6 @@ struct SQLiteExternalData: ExternalDataReading {
     /// The folder of the files.
     let folder: String
 
-    /// Values up to this size are kept in the row.
-    static let greatestInlineSize = 100 * 1024
-
     /// The files of the store at a path.
     init(storePath: String) {
         let name = FileSystem.name(of: storePath)

@@ -27,6 +27,36 @@ struct SQLiteExternalFiles {
         files.isEmpty ? nil : files[Place(object: object.bits, slot: slot)]?.name
     }
 
+    /// Makes the names of the files durable.
+    func synchronizeFolder() throws {
+        if !files.isEmpty { try FileSystem.synchronizeFolder(externalData.folder) }
+    }
+
+    /// Records sizes and digests of the files, and forgets those of files that nothing refers to any more, so that a
+    /// check can tell whether they are whole.
+    func writeDigests(removing removed: Set<String>, _ connection: SQLiteConnection) throws {
+        if isEmpty && removed.isEmpty { return }
+        try connection.execute(SQLiteTables.createExternalData)
+        for file in all {
+            try connection.withStatement(
+                "INSERT INTO \(SQLiteTables.externalData) VALUES (?, ?, ?)"
+            ) {
+                try $0.bind(file.name, at: 1)
+                try $0.bind(Int64(file.size), at: 2)
+                try $0.bind(file.digest, at: 3)
+                try $0.run()
+            }
+        }
+        for name in removed {
+            try connection.withStatement(
+                "DELETE FROM \(SQLiteTables.externalData) WHERE Z_UUID = ?"
+            ) {
+                try $0.bind(name, at: 1)
+                try $0.run()
+            }
+        }
+    }
+
     /// Removes the files of a save that failed. What cannot be removed is in nobody's way.
     func remove() {
         for file in files.values {
@@ -46,7 +76,7 @@ struct SQLiteExternalDataWriter {
         do {
             for change in changes.updated { try write(change, to: &files) }
             for change in changes.inserted { try write(change, to: &files) }
-            if !files.isEmpty { try FileSystem.synchronizeFolder(store.externalData.folder) }
+            try files.synchronizeFolder()
         } catch {
             files.remove()
             throw error
@@ -54,11 +84,12 @@ struct SQLiteExternalDataWriter {
         return files
     }
 
-    private func write(_ change: ObjectChange, to files: inout SQLiteExternalFiles) throws {
+    /// Writes the files of one object. Their names are durable when ``SQLiteExternalFiles/synchronizeFolder()`` returns.
+    func write(_ change: ObjectChange, to files: inout SQLiteExternalFiles) throws {
         for slot in change.entity.slots
         where slot.isExternalCapable && change.changedSlots.contains(slot.index) {
             guard case .binary(let data) = change.values[slot.index],
-                data.count > SQLiteExternalData.greatestInlineSize
+                data.count > ExternalDataTag.greatestInlineSize
             else { continue }
             if files.isEmpty { try makeFolder() }
             let name = UUID().uuidString

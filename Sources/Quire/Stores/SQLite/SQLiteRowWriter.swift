@@ -5,7 +5,8 @@ import Foundation
 final class SQLiteRowWriter {
     private let store: SQLiteStore
     private let writer: SQLiteWriter
-    private let files: SQLiteExternalFiles
+    /// The files that hold values of the rows.
+    var files: SQLiteExternalFiles
     private let dropsExternalData: Bool
     private let arena = SQLiteBindingArena()
     /// The object whose row was written last, to name it in errors.
@@ -34,6 +35,7 @@ final class SQLiteRowWriter {
         try statement.bind(
             change.pointee.objectID.primaryKey, at: SQLRowStatement.primaryKeyIndex)
         try bind(change, prepared.row.bindings, to: statement)
+        try bind(change, prepared.row.derivedTexts, to: statement)
         try statement.run()
         arena.reset()
     }
@@ -51,6 +53,7 @@ final class SQLiteRowWriter {
         try statement.bind(Int64(version &+ 1), at: SQLRowStatement.newVersionIndex)
         try statement.bind(Int64(version), at: SQLRowStatement.oldVersionIndex)
         try bind(change, prepared.row.bindings, to: statement)
+        try bind(change, prepared.row.derivedTexts, to: statement)
         try statement.run()
         arena.reset()
         if connection.changeCount == 0 { conflicts.append((objectID, .update)) }
@@ -89,6 +92,19 @@ final class SQLiteRowWriter {
     ) throws {
         for binding in bindings {
             try bind(change.pointee.values[binding.slot], binding, of: change, to: statement)
+        }
+    }
+
+    private func bind(
+        _ change: UnsafePointer<ObjectChange>, _ texts: [SQLRowStatement.DerivedText],
+        to statement: SQLiteStatement
+    ) throws {
+        for derived in texts {
+            if case .string(let text) = change.pointee.values[derived.source] {
+                try statement.bind(derived.function.apply(to: text), at: derived.index)
+            } else {
+                try statement.bindNull(at: derived.index)
+            }
         }
     }
 

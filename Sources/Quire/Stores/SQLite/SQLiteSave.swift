@@ -12,7 +12,8 @@ struct SQLiteSave {
     let changes: ChangeSet
     private var connection: SQLiteConnection { writer.connection }
 
-    func run() throws {
+    /// - Returns: The objects not in the change set whose derived values the save has set.
+    func run() throws -> [ManagedObjectID] {
         let hasExternalData = store.hasExternalData
         let files =
             hasExternalData
@@ -20,14 +21,25 @@ struct SQLiteSave {
             : SQLiteExternalFiles(externalData: store.externalData)
         let rows = SQLiteRowWriter(
             store: store, writer: writer, files: files, dropsExternalData: hasExternalData)
+        let derived: [ManagedObjectID]
         do {
             try connection.execute("BEGIN IMMEDIATE")
             try noteForeignSaves()
             let greatest = try checkPrimaryKeys()
+            connection.derivedLog.begin()
+            let derivedRows = SQLiteDerivedRows(
+                schema: store.schema, connection: connection, changes: changes)
+            try derivedRows.prepare()
             try SQLiteSaveRows(store: store, writer: writer, rows: rows, changes: changes).write()
             try SQLiteRelationshipWriter(store: store, connection: connection).write(changes)
+            try derivedRows.write()
+            derived = connection.derivedLog.end(
+                besides: changes, schema: store.schema, store: store.identity)
             try writeRecords()
-            try writeDigests(files, removed: rows.droppedFiles)
+            // Only in stores made here; others get no tables that they do not have.
+            if store.carriesModel {
+                try files.writeDigests(removing: rows.droppedFiles, connection)
+            }
             try writeGreatestPrimaryKeys(greatest)
             try connection.execute("COMMIT")
             store.didRecordPrimaryKeys(greatest)
@@ -47,6 +59,7 @@ struct SQLiteSave {
         if changes.inserted.count + changes.updated.count > Self.largeCount {
             connection.releaseMemory()
         }
+        return derived
     }
 
     /// With more rows than this the memory that the save took is given back.
@@ -164,31 +177,6 @@ struct SQLiteSave {
                     try $0.bind(key, at: 1)
                     try $0.run()
                 }
-            }
-        }
-    }
-
-    /// Records sizes and digests of new files, so that a check can tell whether they are whole. Only in stores made
-    /// here; others get no tables that they do not have.
-    private func writeDigests(_ files: SQLiteExternalFiles, removed: Set<String>) throws {
-        guard store.carriesModel, !(files.isEmpty && removed.isEmpty) else { return }
-        try connection.execute(SQLiteTables.createExternalData)
-        for file in files.all {
-            try connection.withStatement(
-                "INSERT INTO \(SQLiteTables.externalData) VALUES (?, ?, ?)"
-            ) {
-                try $0.bind(file.name, at: 1)
-                try $0.bind(Int64(file.size), at: 2)
-                try $0.bind(file.digest, at: 3)
-                try $0.run()
-            }
-        }
-        for name in removed {
-            try connection.withStatement(
-                "DELETE FROM \(SQLiteTables.externalData) WHERE Z_UUID = ?"
-            ) {
-                try $0.bind(name, at: 1)
-                try $0.run()
             }
         }
     }

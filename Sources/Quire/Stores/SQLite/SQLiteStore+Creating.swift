@@ -60,7 +60,7 @@ extension SQLiteStore {
             return SQLiteStore(
                 source: source,
                 identity: StoreIdentity(uuid: uuid, entityNames: layout.entities.map(\.name)),
-                schema: schema, triggers: [], carriesModel: true, options: options,
+                schema: schema, carriesModel: true, options: options,
                 connection: connection, hasLog: hasLog)
         } catch {
             connection.close()

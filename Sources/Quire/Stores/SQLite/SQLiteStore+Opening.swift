@@ -85,14 +85,19 @@ private struct SQLiteStoreOpening {
         let layout = try model(given, isCarried: carriesModel, tables: tables)
             .binding(classes: options.objectClasses).layout()
         let catalog = try reader.catalog()
-        let schema = try schema(of: layout, catalog: catalog, hasStrays: !carriesModel)
+        var schema = try schema(of: layout, catalog: catalog, hasStrays: !carriesModel)
         noteMissing(in: schema)
+        let hasLog = try synchronize(
+            schema, carriesModel: carriesModel, hasLog: prepareForWriting())
+        let present = Set(try reader.tableNames())
+        schema.computedTables = Set(
+            schema.allComputedIndexes.map(\.name).filter(present.contains))
         return SQLiteStore(
             source: source,
             identity: StoreIdentity(
                 uuid: metadata.storeUUID, entityNames: layout.entities.map(\.name)),
-            schema: schema, triggers: catalog.triggers, carriesModel: carriesModel,
-            options: options, connection: connection, hasLog: try prepareForWriting())
+            schema: schema, carriesModel: carriesModel,
+            options: options, connection: connection, hasLog: hasLog)
     }
 
     private func model(
@@ -140,6 +145,23 @@ private struct SQLiteStoreOpening {
                     entity: error.subject.entity, property: error.subject.property, file: path),
                 underlying: error, failures: error.failures)
         }
+    }
+
+    /// Gives the store the model's indexes, unless it is only read.
+    ///
+    /// - Returns: Whether it has a write-ahead log then.
+    private func synchronize(
+        _ schema: SQLSchema, carriesModel: Bool, hasLog: Bool
+    ) throws -> Bool {
+        if options.isReadOnly { return hasLog }
+        let synchronization = SQLiteSchemaSynchronization(
+            connection: connection, schema: schema, carriesModel: carriesModel)
+        let plan = try synchronization.plan()
+        if plan.isEmpty { return hasLog }
+        let hasLog = try hasLog || source.chooseJournal(connection, options: options)
+        if !schema.allComputedIndexes.isEmpty { connection.trustSchema() }
+        try synchronization.run(plan)
+        return hasLog
     }
 
     /// Checks that the file can be written, and whether it has a write-ahead log.

@@ -51,6 +51,8 @@ public final class SQLiteStore: PersistentStore {
     private let isClosed = Atomic(false)
     private let foreignSaves = Atomic(0)
     private let statementCounter = SQLiteStatementCounter()
+    /// The thread that runs a batch request, whose rows are made by a closure; 0 if there is none.
+    private let batchThread = Atomic<UInt>(0)
 
     /// How often a save has found that others had saved.
     public var foreignSaveCount: Int { foreignSaves.load(ordering: .relaxed) }
@@ -63,8 +65,8 @@ public final class SQLiteStore: PersistentStore {
     public var path: String? { storePath }
 
     init(
-        source: SQLiteStoreSource, identity: StoreIdentity, schema: SQLSchema, triggers: [String],
-        carriesModel: Bool, options: SQLiteStoreOptions, connection: SQLiteConnection, hasLog: Bool
+        source: SQLiteStoreSource, identity: StoreIdentity, schema: SQLSchema, carriesModel: Bool,
+        options: SQLiteStoreOptions, connection: SQLiteConnection, hasLog: Bool
     ) {
         self.source = source
         self.identity = identity
@@ -88,9 +90,13 @@ public final class SQLiteStore: PersistentStore {
         if options.isReadOnly {
             connection.close()
         } else {
-            writer = SQLiteWriter(connection: connection, schema: schema, triggers: triggers)
+            if !schema.computedTables.isEmpty { connection.trustSchema() }
+            writer = SQLiteWriter(connection: connection, schema: schema)
         }
     }
+
+    /// Whether reading and saving have connections of their own.
+    var readsApart: Bool { hasLog.load(ordering: .acquiring) }
 
     // MARK: - Connections
 
@@ -100,6 +106,7 @@ public final class SQLiteStore: PersistentStore {
             if hasLog.load(ordering: .acquiring) {
                 if let result = try readers.withConnection(body) { return result }
             } else {
+                checkNotInBatch()
                 writerLock.lock()
                 defer { writerLock.unlock() }
                 if let writer { return try body(writer.connection) }
@@ -113,6 +120,7 @@ public final class SQLiteStore: PersistentStore {
     /// Runs a closure with the writer.
     private func write<Result>(_ body: (SQLiteWriter) throws -> Result) throws -> Result {
         do {
+            checkNotInBatch()
             writerLock.lock()
             defer { writerLock.unlock() }
             if let writer {
@@ -123,6 +131,32 @@ public final class SQLiteStore: PersistentStore {
             throw failure.error(path: storePath, schema: schema)
         }
         throw closedError()
+    }
+
+    /// Runs a closure with the writer, ready to begin a transaction.
+    func withWriter<Result>(_ body: (SQLiteWriter) throws -> Result) throws -> Result {
+        if isReadOnly { throw readOnlyError() }
+        return try write { writer in
+            if !writer.isJournalReady { try prepareJournal(writer) }
+            return try body(writer)
+        }
+    }
+
+    /// Runs a batch request's transaction with the writer.
+    func withWriterForBatch<Result>(_ body: (SQLiteWriter) throws -> Result) throws -> Result {
+        try withWriter { writer in
+            batchThread.store(UInt(pthread_self()), ordering: .relaxed)
+            defer { batchThread.store(0, ordering: .relaxed) }
+            return try body(writer)
+        }
+    }
+
+    /// Whoever makes rows for a batch request holds the writer, and would wait for themselves.
+    private func checkNotInBatch() {
+        precondition(
+            batchThread.load(ordering: .relaxed) != UInt(pthread_self()),
+            "The closure that makes the rows of a BatchInsertRequest must not save to the store they go to, nor read it if it has no write-ahead log."
+        )
     }
 
     /// Runs a statement with the connection that saves, for tests and for checking a store.
@@ -179,8 +213,7 @@ public final class SQLiteStore: PersistentStore {
         if let keys = primaryKeys.withLock({ $0.reserveRecorded(root: root, count: count) }) {
             return keys
         }
-        return try write { writer in
-            if !writer.isJournalReady { try prepareJournal(writer) }
+        return try withWriter { writer in
             let connection = writer.connection
             try connection.execute("BEGIN IMMEDIATE")
             do {
@@ -203,6 +236,24 @@ public final class SQLiteStore: PersistentStore {
         }
     }
 
+    /// Takes notice, within a transaction, of the keys that objects of a hierarchy have, so that others can be given
+    /// out in it.
+    ///
+    /// - Returns: The greatest one.
+    func notePrimaryKeys(root: Int, _ connection: SQLiteConnection) throws -> Int64 {
+        let found = try greatestPrimaryKey(root: root, connection)
+        primaryKeys.withLock {
+            $0.learn(found, root: root)
+            $0.note(found, root: root)
+        }
+        return found
+    }
+
+    /// Gives out a key that the running transaction is to record.
+    func nextPrimaryKey(root: Int) throws -> Int64 {
+        try primaryKeys.withLock { try $0.reserve(root: root, count: 1).lowerBound }
+    }
+
     /// The greatest key that an object of a hierarchy has had.
     private func greatestPrimaryKey(root: Int, _ connection: SQLiteConnection) throws -> Int64 {
         let root = schema.entity(number: root)
@@ -214,12 +265,14 @@ public final class SQLiteStore: PersistentStore {
     }
 
     /// Writes a change set in one transaction. When it returns, the changes survive power loss.
-    public func save(_ changes: ChangeSet) throws {
+    ///
+    /// Derived attributes are right afterwards; see ``PersistentStore/save(_:)``.
+    @discardableResult
+    public func save(_ changes: ChangeSet) throws -> [ManagedObjectID] {
         if isReadOnly { throw readOnlyError() }
-        if changes.isEmpty { return }
-        try write { writer in
-            if !writer.isJournalReady { try prepareJournal(writer) }
-            try SQLiteSave(store: self, writer: writer, changes: changes).run()
+        if changes.isEmpty { return [] }
+        return try withWriter {
+            try SQLiteSave(store: self, writer: $0, changes: changes).run()
         }
     }
 

@@ -2,8 +2,6 @@
 final class SQLiteWriter {
     let connection: SQLiteConnection
     let schema: SQLSchema
-    /// Attributes that triggers of the store compute, which must not be written.
-    private let derived: Set<SQLRelationshipKey>
     private var inserts: [Int: SQLitePreparedRow] = [:]
     private var updates: [UpdateKey: SQLitePreparedRow] = [:]
     private var deletions: [DeletionKey: SQLitePreparedRow] = [:]
@@ -29,34 +27,9 @@ final class SQLiteWriter {
         let checksVersion: Bool
     }
 
-    init(connection: SQLiteConnection, schema: SQLSchema, triggers: [String]) {
+    init(connection: SQLiteConnection, schema: SQLSchema) {
         self.connection = connection
         self.schema = schema
-        derived = Self.derivedSlots(of: schema.layout, triggers: triggers)
-    }
-
-    /// The slots that triggers set: Core Data calls them `Z_DA_TABLE_Entity_attribute_…`.
-    private static func derivedSlots(
-        of layout: ModelLayout, triggers: [String]
-    ) -> Set<SQLRelationshipKey> {
-        let triggers = triggers.filter { $0.hasPrefix("Z_DA_") }
-        if triggers.isEmpty { return [] }
-        var result: Set<SQLRelationshipKey> = []
-        for entity in layout.entities {
-            for slot in entity.slots where slot.attribute?.derivationExpression != nil {
-                let owner = layout.entity(number: slot.ownerNumber).name
-                if triggers.contains(where: { $0.contains("_\(owner)_\(slot.name)_") }) {
-                    result.insert(
-                        SQLRelationshipKey(entityNumber: entity.number, index: slot.index))
-                }
-            }
-        }
-        return result
-    }
-
-    private func isDerived(_ slot: EntityLayout.Slot, of entity: EntityLayout) -> Bool {
-        !derived.isEmpty
-            && derived.contains(SQLRelationshipKey(entityNumber: entity.number, index: slot.index))
     }
 
     // MARK: - Statements for rows
@@ -66,7 +39,7 @@ final class SQLiteWriter {
         let row =
             try inserts[entity.number]
             ?? SQLitePreparedRow(
-                .insert(entity, schema: schema) { !isDerived($0, of: entity) }, connection)
+                .insert(entity, schema: schema), connection)
         inserts[entity.number] = row
         lastInsert = (entity.number, row)
         return row
@@ -80,9 +53,7 @@ final class SQLiteWriter {
             row = known
         } else {
             row = try SQLitePreparedRow(
-                .update(entity, schema: schema) {
-                    slots.contains($0.index) && !isDerived($0, of: entity)
-                }, connection)
+                .update(entity, schema: schema, slots: slots), connection)
             if updates.count >= Self.greatestUpdateCount { updates.removeAll() }
             updates[key] = row
         }

@@ -75,15 +75,23 @@ extension FetchComparison {
 
     /// `LIKE` and `MATCHES`, by the functions that memory uses, too. They see the options themselves.
     func textFunction(_ name: SQLFragment) -> FetchCondition {
-        func unfolded(_ operand: Operand) -> SQLFragment? {
-            switch operand {
-            case .constant(let value): value.text.map { "\(bind: .string($0))" }
-            case .value(let column, _): column
-            case .object, .list: nil
-            }
-        }
         guard let text = unfolded(left), let pattern = unfolded(right) else { return .never }
         return FetchCondition(
             "\(name)(\(pattern), \(text), \(Int(options.rawValue)))", canBeNull: true)
+    }
+
+    /// `MATCHES TEXT` where no full-text index serves it.
+    func wordsFunction() -> FetchCondition {
+        guard let text = unfolded(left), let query = unfolded(right) else { return .never }
+        let name = SQLFragment(sql: TextFunctions.matchesTextName)
+        return FetchCondition("\(name)(\(query), \(text))", canBeNull: true)
+    }
+
+    private func unfolded(_ operand: Operand) -> SQLFragment? {
+        switch operand {
+        case .constant(let value): value.text.map { "\(bind: .string($0))" }
+        case .value(let column, _): column
+        case .object, .list: nil
+        }
     }
 }

@@ -51,7 +51,7 @@ struct FetchComparison {
         case .beginsWith, .endsWith, .contains: textPart(comparisonOperator, of: left, right)
         case .like: textFunction("QUIRE_LIKE")
         case .matches: textFunction("QUIRE_MATCHES")
-        case .matchesText: .never
+        case .matchesText: wordsFunction()
         }
     }
 

@@ -11,6 +11,7 @@ extension FetchScope {
     }
 
     private func condition(_ comparison: QueryComparison) throws -> FetchCondition {
+        if let indexed = try fullTextCondition(comparison) { return indexed }
         guard comparison.modifier == .direct else { return try toManyCondition(comparison) }
         return try FetchComparison(
             left: operand(comparison.left), comparison, right: operand(comparison.right),

@@ -33,7 +33,8 @@ extension FetchStatement {
         let context = FetchContext(query: query, schema: schema, store: store)
         let split = try SplitPredicate(query.predicate) { try context.canSay($0) }
         let scope = FetchScope(entity: query.entity, in: context)
-        let condition = try scope.entityTest.and(scope.condition(split.translatable))
+        let condition = try scope.entityTest.and(scope.boxCondition(split.translatable))
+            .and(scope.condition(split.translatable))
         let order = selection.isCount ? nil : try scope.order(query.request.sortOrderings)
         remainder = split.remainder
         let limit = remainder == nil ? FetchContext.limit(of: query.request) : nil

@@ -28,8 +28,7 @@ extension QueryPredicate {
         switch self {
         case .constant: false
         case .comparison(let comparison):
-            comparison.operator == .matchesText || comparison.left.isComputed
-                || comparison.right.isComputed
+            comparison.left.isComputed || comparison.right.isComputed
         case .and(let parts), .or(let parts): parts.contains(where: \.mayBeUntranslatable)
         case .not(let inner): inner.mayBeUntranslatable
         }

@@ -1,0 +1,176 @@
+internal import Synchronization
+
+/// The entities of which a context may have unsaved objects that others are derived from. Children ask for it on
+/// their own queues.
+///
+/// It may name too many: what takes changes back one by one does not take entities out.
+final class UnsavedSources: Sendable {
+    private let numbers = Mutex<Set<Int>>([])
+    private let isEmptyFlag = Atomic(true)
+    /// What the context's parent has, if there is one.
+    private let parent: UnsavedSources?
+    /// The entities that anything is derived from.
+    private let sources: Set<Int>
+
+    init(of sources: Set<Int>, parent: UnsavedSources?) {
+        self.sources = sources
+        self.parent = parent
+    }
+
+    /// Notes that an object of an entity has changed.
+    func note(_ entityNumber: Int) {
+        guard sources.contains(entityNumber) else { return }
+        numbers.withLock { _ = $0.insert(entityNumber) }
+        isEmptyFlag.store(false, ordering: .releasing)
+    }
+
+    /// Notes that nothing is unsaved any more.
+    func clear() {
+        numbers.withLock { $0 = [] }
+        isEmptyFlag.store(true, ordering: .releasing)
+    }
+
+    /// Whether an object of an entity, or of a sub-entity, may be unsaved here.
+    func containsOwn(_ entity: EntityLayout) -> Bool {
+        if isEmptyFlag.load(ordering: .acquiring) { return false }
+        return numbers.withLock { $0.contains(where: entity.subtree.contains) }
+    }
+
+    /// Whether one may be unsaved in a parent.
+    func containsAbove(_ entity: EntityLayout) -> Bool {
+        guard let parent else { return false }
+        return parent.containsOwn(entity) || parent.containsAbove(entity)
+    }
+}
+
+/// Collects which objects' derived values a context must read again: a save of its own or of its parent has
+/// written them, or what they are derived from.
+final class StaleDerivedValues: SaveListener {
+    private let identifiers = Mutex<Set<UInt64>>([])
+    private let isEmptyFlag = Atomic(true)
+    /// The numbers of the entities with derived attributes.
+    private let entities: Set<Int>
+
+    init(entities: Set<Int>) { self.entities = entities }
+
+    var isEmpty: Bool { isEmptyFlag.load(ordering: .acquiring) }
+
+    private func add(_ objectIDs: [ManagedObjectID]) {
+        let isEmpty = identifiers.withLock {
+            for id in objectIDs where entities.contains(id.entityNumber) { $0.insert(id.bits) }
+            return $0.isEmpty
+        }
+        if !isEmpty { isEmptyFlag.store(false, ordering: .releasing) }
+    }
+
+    func contains(_ objectID: ManagedObjectID) -> Bool {
+        !isEmpty && identifiers.withLock { $0.contains(objectID.bits) }
+    }
+
+    /// Takes all that was collected.
+    func take() -> Set<UInt64> {
+        isEmptyFlag.store(true, ordering: .releasing)
+        return identifiers.withLock { identifiers in
+            defer { identifiers = [] }
+            return identifiers
+        }
+    }
+
+    /// The context or its parent has saved.
+    func sourceDidSave(_ changes: ObjectIDChanges) {
+        add(changes.inserted)
+        add(changes.updated)
+        add(changes.refreshed)
+    }
+}
+
+/// What a context knows about the derived attributes of its model.
+///
+/// The store derives values when it saves. Before, an object with a derived attribute is asked for it with the
+/// context's unsaved changes in mind: if these can matter, the value is computed anew, each time, from the
+/// objects as the context sees them; else it is the one that was read. It is no change of the object. After
+/// a save, the values of all objects concerned are read again when one of them is asked for.
+struct DerivedValues {
+    let derivations: ModelDerivations
+    /// What is unsaved here and above.
+    let unsaved: UnsavedSources
+    /// What must be read again.
+    let stale: StaleDerivedValues
+
+    /// - Returns: `nil` if nothing in the model is derived.
+    init?(layout: ModelLayout, parent: ConfinedContext?) {
+        if layout.derivations.isEmpty { return nil }
+        derivations = layout.derivations
+        stale = StaleDerivedValues(
+            entities: Set(layout.entities.filter(\.hasDerivedSlots).map(\.number)))
+        unsaved = UnsavedSources(of: derivations.sources, parent: parent?.unsavedSources)
+        parent?.saveListeners.add(stale)
+    }
+}
+
+extension ManagedObjectContext {
+    /// Notes the objects whose derived values a save of this context has made out of date. Gives those that the
+    /// context has and did not save.
+    func noteDerivedValues(writtenFor saved: ObjectIDChanges) -> [ManagedObject] {
+        guard let derived else { return [] }
+        derived.stale.sourceDidSave(saved)
+        var objects: [ManagedObject] = []
+        for id in saved.refreshed {
+            outdatedRows.note(id.bits)
+            if let object = identityMap.find(id.bits), !object.isFault { objects.append(object) }
+        }
+        if observation != nil { readStaleDerivedValues() }
+        return objects
+    }
+
+    /// Tells those who follow derived attributes that the user event may have made their values others. It is not
+    /// computed whether it has: whoever is told reads them anyway.
+    func announceDerivedValues(after changes: EventChanges) {
+        guard let observation, derived != nil else { return }
+        let changed = changes.inserted + changes.updated + changes.deleted
+        let numbers = Set(changed.map(\.entity.number))
+        let objects = Set(changed)
+        // Collected first: whoever is told may read other objects.
+        var followed: [ManagedObject] = []
+        identityMap.forEach {
+            if $0.state.isSuperset(of: [.observed, .derives]) { followed.append($0) }
+        }
+        for object in followed {
+            for derivation in layout.derivations[object.entity] {
+                let destination = derivation.relationshipIndex.map {
+                    layout.destination(of: object.entity.relationships[$0])
+                }
+                if objects.contains(object)
+                    || destination.map({ numbers.contains(where: $0.subtree.contains) }) == true
+                {
+                    observation.announce(object, .slot(derivation.slot))
+                }
+            }
+        }
+    }
+
+    /// Reads the derived values of all objects again that a save has made out of date.
+    func readStaleDerivedValues() {
+        guard let stale = derived?.stale.take(), !stale.isEmpty else { return }
+        var objects: [ManagedObject] = []
+        for bits in stale {
+            outdatedRows.note(bits)
+            guard let object = identityMap.find(bits), object.entity.hasDerivedSlots,
+                object.state.isSuperset(of: [.persisted, .realized]),
+                !object.state.contains(.inaccessible)
+            else { continue }
+            objects.append(object)
+        }
+        if objects.isEmpty { return }
+        do {
+            let rows = try source.rows(for: objects.map(\.objectID))
+            for row in rows {
+                if let object = identityMap.find(row.objectID.bits) {
+                    try object.takeDerivedValues(from: row)
+                }
+            }
+        } catch {
+            reportFault(error)
+        }
+    }
+}

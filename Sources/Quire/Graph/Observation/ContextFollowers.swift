@@ -1,0 +1,59 @@
+/// Something that keeps in step with what a context's objects are. Told on the context's queue, before notifications
+/// are posted.
+protocol ContextFollower: AnyObject {
+    /// Objects have changed, or may be others than they were.
+    func contextDidChange(_ changes: FollowedChanges)
+    /// Objects have other identifiers: they were saved, or that has failed.
+    func contextDidReplaceIDs(_ replaced: [(old: UInt64, new: UInt64)])
+}
+
+/// What a follower of a context is told.
+struct FollowedChanges {
+    /// What was done to objects that the context has.
+    var event = EventChanges()
+    /// What was merged, also of objects that the context has not got.
+    var merged = ObjectIDChanges()
+    /// Whether only those objects were named whose rows were written, not those that relate to them.
+    var isByRows = false
+    /// Whether anything may be different.
+    var concernsAll = false
+    /// Whether the event's objects have been saved, which changes nothing else about them.
+    var isSave = false
+}
+
+/// Those who follow a context, which does not keep them.
+struct ContextFollowers {
+    private struct Reference {
+        weak var follower: (any ContextFollower)?
+    }
+
+    private var references: [Reference] = []
+
+    var isEmpty: Bool { references.isEmpty }
+
+    /// Those who are there, after the others are dropped.
+    mutating func present() -> [any ContextFollower] {
+        references.removeAll { $0.follower == nil }
+        return references.compactMap(\.follower)
+    }
+
+    mutating func add(_ follower: any ContextFollower) {
+        references.append(Reference(follower: follower))
+    }
+}
+
+extension ManagedObjectContext {
+    /// Tells those who follow the context.
+    func tellFollowers(_ changes: @autoclosure () -> FollowedChanges) {
+        if followers.isEmpty { return }
+        let changes = changes()
+        for follower in followers.present() { follower.contextDidChange(changes) }
+    }
+
+    /// Tells those who follow the context that objects have other identifiers.
+    func tellFollowers(ofReplacedIDs replaced: @autoclosure () -> [(old: UInt64, new: UInt64)]) {
+        if followers.isEmpty { return }
+        let replaced = replaced()
+        for follower in followers.present() { follower.contextDidReplaceIDs(replaced) }
+    }
+}

@@ -1,0 +1,34 @@
+/// Sets attributes of all objects that satisfy a condition, straight in the store, without reading any of them.
+///
+/// ```swift
+/// var request = BatchUpdateRequest(entityName: "Book")
+/// request.predicate = try QueryPredicate(format: "author.name == %@", "Jane Austen")
+/// request.propertiesToUpdate = ["shelfmark": .constant("AUS"), "sortTitle": .key("title")]
+/// try context.execute(request)
+/// ```
+///
+/// A value is a constant or is computed from what the object is before the request. It must fit the attribute and
+/// keep the model's rules for it; validation predicates and the rules of classes are not asked. Relationships,
+/// derived and transient attributes cannot be set. Versions of the objects go up by one.
+public struct BatchUpdateRequest: Sendable, Hashable {
+    /// The entity whose objects are updated.
+    public var entityName: String
+    /// The condition they satisfy; `nil` for none.
+    public var predicate: QueryPredicate?
+    /// Whether objects of sub-entities are updated too.
+    public var includesSubentities = true
+    /// The new values by the names of attributes, or of elements of composites: `place.lat`.
+    public var propertiesToUpdate: [String: QueryExpression] = [:]
+    /// What the request gives back.
+    public var resultType = BatchResultType.statusOnly
+
+    /// Updates the objects of an entity; set the ``propertiesToUpdate`` afterwards.
+    public init(
+        entityName: String, predicate: QueryPredicate? = nil,
+        propertiesToUpdate: [String: QueryExpression] = [:]
+    ) {
+        self.entityName = entityName
+        self.predicate = predicate
+        self.propertiesToUpdate = propertiesToUpdate
+    }
+}

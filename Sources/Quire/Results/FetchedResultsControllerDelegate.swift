@@ -1,0 +1,120 @@
+/// What has happened to an object or a section of a ``FetchedResultsController``.
+public enum FetchedResultsChangeType: Sendable, Hashable {
+    /// It has come.
+    case insert
+    /// It has gone.
+    case delete
+    /// The object has another place.
+    case move
+    /// The object has changed and kept its place.
+    case update
+}
+
+/// Is told how the results of a ``FetchedResultsController`` change.
+///
+/// Each batch of changes begins with ``controllerWillChangeContent(_:)`` and ends with
+/// ``controllerDidChangeContent(_:)``; in between the controller has the new arrangement already. Places of what has gone
+/// or was moved, and section numbers of deleted sections, count in the arrangement before the batch; places of what has
+/// come, and to which it was moved, and numbers of inserted sections, in the one after it. So who takes out first what
+/// was deleted or moved away, in falling order, and then puts in what was inserted or moved there, in rising order, has
+/// the new arrangement. Objects that are not named keep their order. The objects of a deleted or inserted section are
+/// named too.
+///
+/// Objects are named by identifier, because a deleted one may be nowhere any more; ask the controller, at the new place,
+/// or the context for it. Every method has an empty default.
+///
+/// Called on the context's queue, at the end of a user event, a merge, a refresh, a save or a reset, before notifications
+/// are posted. It may change and save objects: what comes of that is told as the next batch.
+public protocol FetchedResultsControllerDelegate<Result>: AnyObject {
+    /// The class of the results.
+    associatedtype Result: ManagedObject
+
+    /// A batch of changes begins.
+    func controllerWillChangeContent(_ controller: FetchedResultsController<Result>)
+
+    /// A section has come or gone.
+    func controller(
+        _ controller: FetchedResultsController<Result>, didChangeSection name: String,
+        atSectionIndex index: Int, for type: FetchedResultsChangeType)
+
+    /// An object has come, gone, moved or changed.
+    ///
+    /// - Parameters:
+    ///   - indexPath: Its place before; `nil` for one that was inserted.
+    ///   - newIndexPath: Its place now; `nil` for one that was deleted. An updated object has both.
+    func controller(
+        _ controller: FetchedResultsController<Result>, didChange objectID: ManagedObjectID,
+        at indexPath: ResultIndexPath?, for type: FetchedResultsChangeType,
+        newIndexPath: ResultIndexPath?)
+
+    /// The results are others, or have other identifiers because they were saved. Called also by
+    /// ``FetchedResultsController/performFetch()``, outside of a batch.
+    func controller(
+        _ controller: FetchedResultsController<Result>,
+        didChangeContentWith snapshot: FetchedResultsSnapshot)
+
+    /// The results, without regard to sections, are others by a difference of identifiers. An object that was saved for
+    /// the first time is removed and inserted, each associated with the other. Updates are no part of it.
+    func controller(
+        _ controller: FetchedResultsController<Result>,
+        didChangeContentWith difference: CollectionDifference<ManagedObjectID>)
+
+    /// A batch of changes is complete.
+    func controllerDidChangeContent(_ controller: FetchedResultsController<Result>)
+
+    /// The controller cannot follow the changes, because the store could not be read, or the sections do not stay together
+    /// any more. It has no results until ``FetchedResultsController/performFetch()`` succeeds.
+    func controller(
+        _ controller: FetchedResultsController<Result>, didFailWith error: QuireError)
+
+    /// The title in the section index for a section; `nil` for none. The default is
+    /// ``FetchedResultsController/sectionIndexTitle(forSectionName:)`` of the controller's class.
+    func controller(
+        _ controller: FetchedResultsController<Result>,
+        sectionIndexTitleForSectionName sectionName: String
+    ) -> String?
+}
+
+extension FetchedResultsControllerDelegate {
+    /// Does nothing.
+    public func controllerWillChangeContent(_ controller: FetchedResultsController<Result>) {}
+
+    /// Does nothing.
+    public func controller(
+        _ controller: FetchedResultsController<Result>, didChangeSection name: String,
+        atSectionIndex index: Int, for type: FetchedResultsChangeType
+    ) {}
+
+    /// Does nothing.
+    public func controller(
+        _ controller: FetchedResultsController<Result>, didChange objectID: ManagedObjectID,
+        at indexPath: ResultIndexPath?, for type: FetchedResultsChangeType,
+        newIndexPath: ResultIndexPath?
+    ) {}
+
+    /// Does nothing.
+    public func controller(
+        _ controller: FetchedResultsController<Result>,
+        didChangeContentWith snapshot: FetchedResultsSnapshot
+    ) {}
+
+    /// Does nothing.
+    public func controller(
+        _ controller: FetchedResultsController<Result>,
+        didChangeContentWith difference: CollectionDifference<ManagedObjectID>
+    ) {}
+
+    /// Does nothing.
+    public func controllerDidChangeContent(_ controller: FetchedResultsController<Result>) {}
+
+    /// Does nothing.
+    public func controller(
+        _ controller: FetchedResultsController<Result>, didFailWith error: QuireError
+    ) {}
+
+    /// The controller's own title.
+    public func controller(
+        _ controller: FetchedResultsController<Result>,
+        sectionIndexTitleForSectionName sectionName: String
+    ) -> String? { controller.sectionIndexTitle(forSectionName: sectionName) }
+}

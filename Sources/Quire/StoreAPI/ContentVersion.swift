@@ -1,0 +1,13 @@
+/// Tells whether a store's contents have stayed the same: two that are equal were asked for with no save in between, by
+/// whomever. They may differ although nothing was saved.
+public struct ContentVersion: Hashable, Sendable {
+    /// Who has counted: no two connections have the same number in a process.
+    let counter: UInt64
+    let number: Int64
+
+    /// Makes a version of a number that counts saves, and one of who counts them, which is unique in the process.
+    public init(counter: UInt64, number: Int64) {
+        self.counter = counter
+        self.number = number
+    }
+}

@@ -1,0 +1,205 @@
+/// Brings the indexes of a store, and what is computed by triggers, in line with a model: they are no part of what
+/// makes a model another one, so a store is opened with a model that has others.
+///
+/// What the model has and the store lacks is made, and filled from the objects that are there; what the store has under
+/// names that Core Data, or this framework, gives to indexes of the model's entities, and the model lacks, is dropped.
+/// Everything else in the store is left alone, and where nothing differs nothing is written.
+///
+/// Concerned are fetch indexes and uniqueness constraints (`Z_Entity_…`), R-trees (`Z_RT_Entity_…`), full-text indexes
+/// (`QUIRE_FT_Entity_…`), and triggers of derived attributes (`Z_DA_…`). If a derived attribute has any trigger, Core
+/// Data has made it, or this, and it is right as it is. Indexes that models list for old versions of Core Data are not
+/// made later.
+struct SQLiteSchemaSynchronization {
+    let connection: SQLiteConnection
+    let schema: SQLSchema
+    /// Whether the store carries its model, which is then replaced by the one it is brought in line with: who opens it
+    /// without a model must not find other indexes in the carried one.
+    let carriesModel: Bool
+
+    /// What is to be done.
+    struct Plan {
+        /// What goes, triggers first.
+        var dropped: [(kind: SQLSchemaPart.Kind, name: String)] = []
+        var made: [SQLSchemaPart] = []
+
+        var isEmpty: Bool { dropped.isEmpty && made.isEmpty }
+    }
+
+    /// Something that is in the store.
+    private struct Present {
+        let kind: SQLSchemaPart.Kind
+        let name: String
+        let table: String
+        let sql: String
+    }
+
+    // MARK: - Planning
+
+    /// Compares the model with the store.
+    func plan() throws -> Plan {
+        var present: [String: Present] = [:]
+        for part in try presentParts() { present[part.name.uppercased()] = part }
+        let statements = SQLSchemaStatements(schema: schema)
+        var plan = Plan()
+        var kept: Set<String> = []
+        var replaced: Set<String> = []
+        for part in statements.fetchIndexes {
+            kept.insert(part.name.uppercased())
+            guard let found = present[part.name.uppercased()] else {
+                if try !isUniqueAnyway(part) { plan.made.append(part) }
+                continue
+            }
+            if Self.normalized(found.sql) != Self.normalized(part.sql) {
+                plan.dropped.append((found.kind, found.name))
+                plan.made.append(part)
+            }
+        }
+        kept.formUnion(statements.legacyIndexes.map { $0.name.uppercased() })
+        // A table and its triggers stand or fall together.
+        for (_, parts) in Dictionary(
+            grouping: SQLComputedIndexStatements(schema: schema).parts, by: Self.indexName
+        ).sorted(by: { $0.key < $1.key }) {
+            kept.formUnion(parts.map { $0.name.uppercased() })
+            let isSame = parts.allSatisfy { part in
+                present[part.name.uppercased()].map {
+                    Self.normalized($0.sql) == Self.normalized(part.sql)
+                } ?? false
+            }
+            if isSame { continue }
+            replaced.formUnion(parts.map { $0.name.uppercased() })
+            plan.made += parts
+        }
+        let triggers = SQLDerivedTriggers(schema: schema)
+        for (prefix, parts) in triggers.partsByAttribute {
+            let isThere = present.values.contains {
+                $0.kind == .trigger && $0.name.hasPrefix("Z_DA_") && $0.name.contains(prefix)
+            }
+            if !isThere { plan.made += parts }
+        }
+        for part in present.values.sorted(by: { $0.name < $1.name }) {
+            let name = part.name.uppercased()
+            if replaced.contains(name) || (!kept.contains(name) && isOurs(part, triggers)) {
+                plan.dropped.append((part.kind, part.name))
+            }
+        }
+        // Triggers first, as they name tables.
+        plan.dropped.sort { ($0.kind == .trigger ? 0 : 1) < ($1.kind == .trigger ? 0 : 1) }
+        return plan
+    }
+
+    private func presentParts() throws -> [Present] {
+        try connection.withStatement(
+            "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE sql IS NOT NULL "
+                + "AND type IN ('index', 'trigger', 'table')"
+        ) { statement in
+            var parts: [Present] = []
+            while try statement.step() {
+                guard let kind = SQLSchemaPart.Kind(rawValue: statement.text(0)) else { continue }
+                parts.append(
+                    Present(
+                        kind: kind, name: statement.text(1), table: statement.text(2),
+                        sql: statement.text(3)))
+            }
+            return parts
+        }
+    }
+
+    /// Whether something has a name that says it belongs to an index, or a derived attribute, of one of the model's
+    /// entities.
+    private func isOurs(_ part: Present, _ triggers: SQLDerivedTriggers) -> Bool {
+        let isOfEntity = { (prefix: String) in
+            schema.layout.entities.contains { part.name.hasPrefix("\(prefix)_\($0.name)_") }
+        }
+        switch part.kind {
+        case .index:
+            return isOfEntity("Z") && schema.tables.contains { $0.name == part.table }
+        case .table:
+            let sql = Self.normalized(part.sql)
+            return isOfEntity("Z_RT") && sql.hasPrefix("CREATE VIRTUAL TABLE")
+                || isOfEntity(SQLName.fullTextPrefix) && sql.hasPrefix("CREATE VIRTUAL TABLE")
+        case .trigger:
+            if isOfEntity("Z_RT") || isOfEntity(SQLName.fullTextPrefix) { return true }
+            guard part.name.hasPrefix("Z_DA_") else { return false }
+            // Of an entity of the model, but none of its derived attributes.
+            return schema.layout.entities.contains { part.name.contains("_\($0.name)_") }
+                && !triggers.partsByAttribute.contains { part.name.contains($0.name) }
+        }
+    }
+
+    /// Whether an old store has a constraint in the table's own declaration.
+    private func isUniqueAnyway(_ part: SQLSchemaPart) throws -> Bool {
+        guard let unique = part.unique else { return false }
+        let wanted = Set(unique.columns.map { $0.uppercased() })
+        return try connection.withStatement(
+            "SELECT l.name, group_concat(upper(i.name), char(1)) FROM pragma_index_list(?) l "
+                + "JOIN pragma_index_info(l.name) i WHERE l.origin = 'u' GROUP BY l.name"
+        ) { statement in
+            try statement.bind(unique.table, at: 1)
+            while try statement.step() {
+                if Set(statement.text(1).split(separator: "\u{1}").map(String.init)) == wanted {
+                    return true
+                }
+            }
+            return false
+        }
+    }
+
+    /// The name of the index that a table or trigger belongs to.
+    private static func indexName(of part: SQLSchemaPart) -> String {
+        part.kind == .table
+            ? part.name : String(part.name[..<(part.name.lastIndex(of: "_") ?? part.name.endIndex)])
+    }
+
+    /// A statement without what may be written in several ways.
+    private static func normalized(_ sql: String) -> String {
+        sql.replacing("\"", with: "").replacing(" IF NOT EXISTS", with: "")
+            .split(whereSeparator: \.isWhitespace).joined(separator: " ")
+    }
+
+    // MARK: - Doing it
+
+    /// Does what a plan says, in one transaction.
+    ///
+    /// - Throws: ``QuireError`` with code `constraintConflict` if objects have the same values where the model demands
+    ///   that they be unique; ``SQLiteFailure``. Then nothing has changed.
+    func run(_ plan: Plan) throws {
+        if plan.isEmpty { return }
+        try connection.execute("BEGIN IMMEDIATE")
+        do {
+            try apply(plan)
+            try connection.execute("COMMIT")
+        } catch {
+            if connection.isInTransaction { try? connection.execute("ROLLBACK") }
+            throw error
+        }
+    }
+
+    /// Does what a plan says, within a transaction of the caller's.
+    func apply(_ plan: Plan) throws {
+        for part in plan.dropped {
+            try connection.execute(
+                "DROP \(part.kind.rawValue.uppercased()) \(SQLName.quoted(part.name))")
+        }
+        var fillings: [String] = []
+        for part in plan.made {
+            do { try connection.execute(part.sql) } catch let failure as SQLiteFailure
+                where failure.code == SQLiteFailure.uniqueConstraint
+            {
+                throw QuireError(
+                    .constraintConflict,
+                    "Objects in “\(connection.path)” have the same values where “\(part.name)” demands that they be "
+                        + "unique; change one of them, or the model's constraint.",
+                    subject: .init(file: connection.path), underlying: failure)
+            }
+            if let filling = part.filling, !fillings.contains(filling) { fillings.append(filling) }
+        }
+        for filling in fillings { try connection.execute(filling) }
+        if carriesModel {
+            let xml = String(decoding: schema.layout.model.modelXML(), as: UTF8.self)
+            try connection.withStatement("UPDATE \(SQLiteTables.model) SET Z_CONTENT = ?") {
+                try $0.bind(xml, at: 1)
+                try $0.run()
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+import Foundation
+import QuireTestSupport
+import Testing
+
+@testable import Quire
+
+/// A store that Core Data made, with its own triggers of a derived attribute.
+@MainActor @Suite struct AppleDerivedStoreTests {
+    private static let path =
+        "stores/alemar11+CoreDataPlus/Tests/Resources/SampleModel2/Fixtures/SampleModel2_V1.sqlite"
+
+    private static let model = ManagedObjectModel {
+        Entity("Writer") { Attribute("age", .integer16) }.abstract()
+        Entity("Author", inherits: "Writer") {
+            Attribute("alias", .string)
+            Attribute("siteURL", .uri)
+            ToMany("books", "Book", inverse: "author")
+            Unique("alias")
+        }
+        Entity("Book") {
+            Attribute("uniqueID", .uuid)
+            Attribute("title", .string)
+            Attribute("price", .decimal)
+            Attribute("cover", .transformable)
+            Attribute("publishedAt", .date)
+            Attribute("pagesCount", .integer64).derived("pages.@count")
+            ToOne("author", "Author", inverse: "books")
+            ToMany("pages", "Page", inverse: "book").deleteRule(.cascade)
+            Unique("uniqueID")
+        }
+        Entity("GraphicNovel", inherits: "Book") { Attribute("isBlackAndWhite", .boolean) }
+        Entity("Page") {
+            Attribute("number", .integer32)
+            Attribute("isBookmarked", .boolean)
+            Attribute("content", .transformable)
+            ToOne("book", "Book", inverse: "pages")
+        }
+        Entity("Feedback") {
+            Attribute("bookID", .uuid)
+            Attribute("authorAlias", .string)
+            Attribute("comment", .string)
+            Attribute("rating", .double)
+        }
+    }
+
+    @Test func coreDataTriggersKeepTheirColumnsRight() throws {
+        guard let corpus = Corpus.folder else {
+            return Corpus.reportSkipped("coreDataTriggersKeepTheirColumnsRight")
+        }
+        let folder = try TemporaryFolder()
+        let copy = folder.path("copy.sqlite")
+        try FileManager.default.copyItem(
+            atPath: corpus.appendingPathComponent(Self.path).path, toPath: copy)
+        let triggers = { (store: SQLiteStore) throws -> [String] in
+            try store.read { connection in
+                try connection.withStatement(
+                    "SELECT sql FROM sqlite_schema WHERE type = 'trigger' ORDER BY name"
+                ) { statement in
+                    var found: [String] = []
+                    while try statement.step() { found.append(statement.text(0)) }
+                    return found
+                }
+            }
+        }
+        let store = try SQLiteStore.open(at: copy, model: Self.model)
+        defer { try? store.close() }
+        // What this framework writes for the attribute is what Core Data wrote.
+        #expect(
+            try triggers(store)
+                == SQLDerivedTriggers(schema: store.schema).parts.map(\.sql).sorted {
+                    $0.split(separator: " ")[2] < $1.split(separator: " ")[2]
+                })
+        let context = ManagedObjectContext.mainQueue(
+            coordinator: PersistentStoreCoordinator(store: store))
+        let books = try context.fetch(FetchRequest("Book"))
+        let first = try #require(books.first { !$0.objects("pages").isEmpty })
+        let second = try #require(books.first { $0 !== first })
+        let page = try #require(first.objects("pages").first)
+        page.setObject(second, forKey: "book")
+        let new = try context.insertObject(entityName: "Page")
+        new.setObject(second, forKey: "book")
+        let book = try context.insertObject(entityName: "GraphicNovel")
+        try context.insertObject(entityName: "Page").setObject(book, forKey: "book")
+        if let last = books.last, last !== first, last !== second { context.delete(last) }
+        func check() throws {
+            for book in try context.fetch(FetchRequest("Book")) {
+                #expect(book.integer("pagesCount") == Int64(book.objects("pages").count))
+            }
+        }
+        try check()
+        try context.save()
+        try check()
+        let wrong = try store.read {
+            try $0.integer(
+                "SELECT count(*) FROM ZBOOK b WHERE ZPAGESCOUNT IS NOT (SELECT count(*) FROM ZPAGE WHERE ZBOOK = b.Z_PK)"
+            )
+        }
+        #expect(wrong == 0)
+        #expect(try store.integrityProblems() == [])
+    }
+}

@@ -1,0 +1,121 @@
+import Foundation
+import Quire
+import QuireTestSupport
+import Testing
+
+/// Every form of derived attribute, over every kind of relationship, and what their values must be.
+enum DerivedWorld {
+    static let model = ManagedObjectModel {
+        Entity("Author") {
+            Attribute("name", .string)
+            Attribute("canonicalName", .string).derived("canonical:(name)")
+            Attribute("upperName", .string).derived("uppercase(name)")
+            Attribute("lowerName", .string).derived("lowercase:(name)")
+            Attribute("bookCount", .integer32).derived("books.@count")
+            Attribute("pages", .integer64).derived("books.@sum.pages")
+            Attribute("stars", .double).derived("books.stars.@sum")
+            Attribute("income", .decimal).derived("books.@sum.price")
+            Attribute("saved", .date).derived("now()")
+            ToMany("books", "Book", inverse: "author")
+        }
+        Entity("Book") {
+            Attribute("title", .string)
+            Attribute("pages", .integer32)
+            Attribute("stars", .double)
+            Attribute("price", .decimal)
+            Attribute("titleCopy", .string).derived("title")
+            Attribute("authorName", .string).derived("author.name")
+            Attribute("authorUpper", .string).derived("uppercase:(author.name)")
+            Attribute("tagCount", .integer64).derived("tags.@count")
+            Attribute("tagWeight", .integer64).derived("tags.@sum.weight")
+            ToOne("author", "Author", inverse: "books")
+            ToMany("tags", "Tag", inverse: "books")
+        }
+        Entity("Novel", inherits: "Book") {
+            Attribute("chapters", .integer16)
+            Attribute("chapterCopy", .integer16).derived("chapters")
+            Attribute("readerCount", .integer64).derived("readers.@count")
+            ToMany("readers", "Author")
+        }
+        Entity("Tag") {
+            Attribute("weight", .integer16)
+            Attribute("prices", .decimal).derived("books.@sum.price")
+            ToMany("books", "Book", inverse: "tags")
+        }
+    }
+
+    /// What an object's derived attributes must be, by what the object and its relationships say.
+    static func expected(_ object: ManagedObject) -> [String: AttributeValue] {
+        func text(_ value: String?) -> AttributeValue { value.map { .string($0) } ?? .null }
+        func live(_ key: String) -> [ManagedObject] {
+            object.objects(key).filter { !$0.isDeleted }
+        }
+        switch object.entity.name {
+        case "Author":
+            let name = object.string("name")
+            let books = live("books")
+            return [
+                // A letter stays one letter, so that ß is not ss.
+                "canonicalName": text(
+                    name?.replacing("ß", with: "\u{1}").folding(
+                        options: [.caseInsensitive, .diacriticInsensitive], locale: nil
+                    ).replacing("\u{1}", with: "ß")),
+                "upperName": text(name?.uppercased()), "lowerName": text(name?.lowercased()),
+                "bookCount": .integer(Int64(books.count)),
+                "pages": .integer(books.reduce(0) { $0 + ($1.integer("pages") ?? 0) }),
+                "stars": .double(books.reduce(0) { $0 + ($1.double("stars") ?? 0) }),
+                "income": .decimal(books.reduce(0) { $0 + ($1.decimal("price") ?? 0) }),
+            ]
+        case "Tag":
+            return [
+                "prices": .decimal(live("books").reduce(0) { $0 + ($1.decimal("price") ?? 0) })
+            ]
+        default:
+            let author = object.object("author").flatMap { $0.isDeleted ? nil : $0 }
+            let tags = live("tags")
+            var values: [String: AttributeValue] = [
+                "titleCopy": text(object.string("title")),
+                "authorName": text(author?.string("name")),
+                "authorUpper": text(author?.string("name")?.uppercased()),
+                "tagCount": .integer(Int64(tags.count)),
+                "tagWeight": .integer(tags.reduce(0) { $0 + ($1.integer("weight") ?? 0) }),
+            ]
+            if object.entity.name == "Novel" {
+                values["chapterCopy"] = object["chapters"]
+                values["readerCount"] = .integer(Int64(live("readers").count))
+            }
+            return values
+        }
+    }
+
+    /// Compares the derived attributes of all objects that a context finds. Sums of floating-point numbers may differ
+    /// by their order.
+    @MainActor static func check(
+        _ context: ManagedObjectContext, _ comment: Comment? = nil,
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) throws {
+        for entity in ["Author", "Book", "Tag"] {
+            for object in try context.fetch(FetchRequest(entity)) {
+                // Before anything else is read, which could bring it up to date.
+                let names = expectedNames(object)
+                let found = names.map { object[$0] }
+                let wanted = expected(object)
+                for (name, value) in zip(names, found) {
+                    let want = wanted[name] ?? .null
+                    if case .double(let left) = value, case .double(let right) = want {
+                        #expect(
+                            abs(left - right) < 1e-9, comment, sourceLocation: sourceLocation)
+                    } else if value != want {
+                        Issue.record(
+                            "\(comment.map { "\($0): " } ?? "")\(object.objectID).\(name) is \(value), not \(want)",
+                            sourceLocation: sourceLocation)
+                    }
+                }
+            }
+        }
+    }
+
+    private static func expectedNames(_ object: ManagedObject) -> [String] {
+        object.entity.slots.filter { $0.isDerived && $0.name != "saved" }.map(\.name)
+    }
+}

@@ -1,0 +1,68 @@
+import QuireTestSupport
+import Testing
+
+@testable import Quire
+
+/// Results whose order or condition is about derived attributes.
+@MainActor @Suite struct DerivedResultsTests {
+    let stack: TestStack
+    let context: ManagedObjectContext
+
+    init() throws {
+        stack = try TestStack(DerivedWorld.model)
+        context = stack.mainContext()
+    }
+
+    private func controller(_ request: FetchRequest) throws
+        -> FetchedResultsController<ManagedObject>
+    {
+        let controller = FetchedResultsController<ManagedObject>(
+            fetchRequest: request, managedObjectContext: context)
+        try controller.performFetch()
+        return controller
+    }
+
+    @Test func aSumIsFollowedWhereItsValuesChange() throws {
+        let authors = try ["a", "b"].map {
+            let author = try context.insertObject(entityName: "Author")
+            author["name"] = .string($0)
+            return author
+        }
+        let books = try authors.map {
+            let book = try context.insertObject(entityName: "Book")
+            book["pages"] = 1
+            book.setObject($0, forKey: "author")
+            return book
+        }
+        let controller = try controller(
+            FetchRequest("Author", sortOrderings: [SortOrdering("pages"), SortOrdering("name")]))
+        func names() -> [String?]? { controller.fetchedObjects?.map { $0.string("name") } }
+        #expect(names() == ["a", "b"])
+        books[0]["pages"] = 2
+        context.processPendingChanges()
+        #expect(names() == ["b", "a"])
+        try context.save()
+        #expect(names() == ["b", "a"])
+        books[0].setObject(authors[1], forKey: "author")
+        context.processPendingChanges()
+        #expect(names() == ["a", "b"])
+        context.rollback()
+        #expect(names() == ["b", "a"])
+    }
+
+    @Test func aCopyBeyondARelationshipIsFollowed() throws {
+        let author = try context.insertObject(entityName: "Author")
+        author["name"] = "a"
+        let book = try context.insertObject(entityName: "Book")
+        book.setObject(author, forKey: "author")
+        try context.save()
+        let controller = try controller(
+            FetchRequest(
+                "Book", predicate: try QueryPredicate(format: "authorName == 'b'"),
+                sortOrderings: [SortOrdering("title")]))
+        #expect(controller.fetchedObjects?.count == 0)
+        author["name"] = "b"
+        context.processPendingChanges()
+        #expect(controller.fetchedObjects?.count == 1)
+    }
+}

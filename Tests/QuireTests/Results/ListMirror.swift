@@ -1,0 +1,156 @@
+import Quire
+import Testing
+
+/// A list as a user interface keeps one: it knows only what its controller tells it, and applies each batch as table
+/// views do.
+final class ListMirror: FetchedResultsControllerDelegate {
+    typealias Result = ManagedObject
+
+    struct Section: Equatable {
+        var name: String
+        var objects: [ManagedObjectID]
+    }
+
+    struct ObjectChange {
+        var objectID: ManagedObjectID
+        var old: ResultIndexPath?
+        var type: FetchedResultsChangeType
+        var new: ResultIndexPath?
+    }
+
+    private(set) var sections: [Section] = []
+    /// All objects, kept by differences only.
+    private(set) var flat: [ManagedObjectID] = []
+    private(set) var snapshot: FetchedResultsSnapshot?
+    /// What the last batch, or those since ``forget()``, were told, as texts.
+    private(set) var log: [String] = []
+    private(set) var batchCount = 0
+    private(set) var error: QuireError?
+    var didChange: (() -> Void)?
+
+    private var isInBatch = false
+    private var changes: [ObjectChange] = []
+    private var sectionChanges: [(name: String, index: Int, type: FetchedResultsChangeType)] = []
+    private var renames: [ManagedObjectID: ManagedObjectID] = [:]
+
+    /// Reads everything anew.
+    func load(_ controller: FetchedResultsController<ManagedObject>) {
+        sections = (controller.sections ?? []).map {
+            Section(name: $0.name, objects: $0.objects.map(\.objectID))
+        }
+        flat = sections.flatMap(\.objects)
+        forget()
+    }
+
+    func forget() {
+        log = []
+        batchCount = 0
+    }
+
+    // MARK: Delegate
+
+    func controllerWillChangeContent(_ controller: FetchedResultsController<ManagedObject>) {
+        #expect(!isInBatch)
+        isInBatch = true
+        changes = []
+        sectionChanges = []
+        renames = [:]
+    }
+
+    func controller(
+        _ controller: FetchedResultsController<ManagedObject>, didChangeSection name: String,
+        atSectionIndex index: Int, for type: FetchedResultsChangeType
+    ) {
+        #expect(isInBatch)
+        sectionChanges.append((name, index, type))
+        log.append("\(type) section \(name) \(index)")
+    }
+
+    func controller(
+        _ controller: FetchedResultsController<ManagedObject>, didChange objectID: ManagedObjectID,
+        at indexPath: ResultIndexPath?, for type: FetchedResultsChangeType,
+        newIndexPath: ResultIndexPath?
+    ) {
+        #expect(isInBatch)
+        changes.append(
+            ObjectChange(objectID: objectID, old: indexPath, type: type, new: newIndexPath))
+        let places = [indexPath, newIndexPath].map { $0.map(\.description) ?? "–" }
+        log.append("\(type) \(places[0]) \(places[1])")
+    }
+
+    func controller(
+        _ controller: FetchedResultsController<ManagedObject>,
+        didChangeContentWith snapshot: FetchedResultsSnapshot
+    ) {
+        self.snapshot = snapshot
+    }
+
+    func controller(
+        _ controller: FetchedResultsController<ManagedObject>,
+        didChangeContentWith difference: CollectionDifference<ManagedObjectID>
+    ) {
+        #expect(isInBatch)
+        for case .remove(let offset, let old, _) in difference { #expect(flat[offset] == old) }
+        guard let new = flat.applying(difference) else {
+            Issue.record("The difference cannot be applied.")
+            return
+        }
+        for case .remove(_, let old, let place?) in difference { renames[old] = new[place] }
+        flat = new
+    }
+
+    func controllerDidChangeContent(_ controller: FetchedResultsController<ManagedObject>) {
+        #expect(isInBatch)
+        isInBatch = false
+        batchCount += 1
+        apply()
+        didChange?()
+    }
+
+    func controller(
+        _ controller: FetchedResultsController<ManagedObject>, didFailWith error: QuireError
+    ) {
+        self.error = error
+    }
+
+    // MARK: Applying
+
+    private func apply() {
+        var leaving: [(ResultIndexPath, ManagedObjectID)] = []
+        var coming: [(ResultIndexPath, ManagedObjectID)] = []
+        for change in changes {
+            switch (change.type, change.old, change.new) {
+            case (.insert, nil, let new?): coming.append((new, change.objectID))
+            case (.delete, let old?, nil): leaving.append((old, change.objectID))
+            case (.move, let old?, let new?):
+                leaving.append((old, change.objectID))
+                coming.append((new, change.objectID))
+            case (.update, .some, .some): break
+            default: Issue.record("\(change) makes no sense.")
+            }
+        }
+        for (place, id) in leaving.sorted(by: { $0.0 > $1.0 }) {
+            let found = sections[place.section].objects.remove(at: place.item)
+            #expect(found == id || renames[found] == id)
+        }
+        for change in sectionChanges.sorted(by: { $0.index > $1.index })
+        where change.type == .delete {
+            let section = sections.remove(at: change.index)
+            #expect(section == Section(name: change.name, objects: []))
+        }
+        for change in sectionChanges.sorted(by: { $0.index < $1.index })
+        where change.type == .insert {
+            sections.insert(Section(name: change.name, objects: []), at: change.index)
+        }
+        for (place, id) in coming.sorted(by: { $0.0 < $1.0 }) {
+            sections[place.section].objects.insert(id, at: place.item)
+        }
+        for index in sections.indices {
+            sections[index].objects = sections[index].objects.map { renames[$0] ?? $0 }
+        }
+        for change in changes {
+            guard let new = change.new else { continue }
+            #expect(sections[new.section].objects[new.item] == change.objectID)
+        }
+    }
+}
