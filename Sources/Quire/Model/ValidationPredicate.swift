@@ -2,7 +2,7 @@
 ///
 /// ```swift
 /// year.validationPredicates = [
-///     ValidationPredicate("SELF % 2 == 0 OR SELF > 1900", message: "must be even before 1900")
+///     ValidationPredicate("modulus(SELF, 2) == 0 OR SELF > 1900", message: "must be even before 1900")
 /// ]
 /// ```
 public struct ValidationPredicate: Sendable, Hashable {

@@ -1,6 +1,7 @@
 import Foundation
-import Quire
 import Testing
+
+@testable import Quire
 
 /// Expressions in the predicate format language: how they are read and printed.
 @Suite struct ExpressionFormatTests {
@@ -340,6 +341,36 @@ import Testing
             #expect(try QueryExpression(format: expression.description) == expression)
         }
         #expect(deepest >= 49)
+    }
+
+    /// Whatever can be read fits into half of the stack that threads have, also when it is compared, printed and tested.
+    @Test(arguments: nestings)
+    func theDeepestTextFitsIntoAStack(_ nesting: (open: String, close: String)) async throws {
+        func text(_ count: Int) -> String {
+            String(repeating: nesting.open, count: count) + "year"
+                + String(repeating: nesting.close, count: count) + " == 1"
+        }
+        let deepest = [49, 66, 99, 198].last { (try? QueryPredicate(format: text($0))) != nil }
+        let format = text(try #require(deepest))
+        await withCheckedContinuation { continuation in
+            let thread = Thread {
+                #expect(throws: Never.self) {
+                    let predicate = try QueryPredicate(format: format)
+                    #expect(try QueryPredicate(format: predicate.format) == predicate)
+                    #expect(Set([predicate, predicate]).count == 1)
+                    _ = try predicate.substituting(variables: ["x": 1])
+                    // It may make no sense.
+                    for work in try QueryLibrary().works { _ = try? predicate.evaluate(with: work) }
+                    _ = try? ResolvedQuery(
+                        FetchRequest("Work", predicate: predicate), in: QueryFixture.layout,
+                        store: QueryFixture.store
+                    ).matches(QueryLibrary().works[0])
+                }
+                continuation.resume()
+            }
+            thread.stackSize = 4 << 20
+            thread.start()
+        }
     }
 
     @Test func aLongListIsNoNesting() throws {
