@@ -5,7 +5,8 @@ public struct BatchResult: Sendable, Hashable {
     public let count: Int
     /// The identifiers of the objects, if the request asked for them by ``BatchResultType/objectIDs``; else empty.
     ///
-    /// Objects that lost a reference to a deleted one are among ``ObjectIDChanges/updated``. Hand it to
+    /// Objects that lost a reference to a deleted one are among ``ObjectIDChanges/updated``, those whose derived attributes
+    /// came out otherwise among ``ObjectIDChanges/refreshed``. Hand it to
     /// ``ManagedObjectContext/mergeChanges(fromRemoteContextSave:into:)``.
     public let changes: ObjectIDChanges
 

@@ -6,6 +6,8 @@ struct SQLPrimaryKeys {
         let first: Int64
         /// The greatest key that the store has recorded, as far as this process knows.
         var recorded: Int64
+        /// What a transaction of this process is about to record: a reader may see it before ``recorded`` says so.
+        var pending: Int64?
         /// The greatest key that has been given out.
         var last: Int64
         /// The greatest key that was recorded for later use here: those between `last` and it are nobody else's.
@@ -92,11 +94,17 @@ struct SQLPrimaryKeys {
 
     /// Takes notice of what the store had recorded when somebody looked, perhaps before the last save here.
     mutating func noteLater(_ recorded: Int64, root: Int) {
-        if let range = ranges[root], recorded > range.recorded { note(recorded, root: root) }
+        guard let range = ranges[root], recorded > range.recorded, recorded != range.pending else {
+            return
+        }
+        note(recorded, root: root)
     }
 
     /// The keys given out here that another process has used, or may have.
     func taken(root: Int) -> [ClosedRange<Int64>] { ranges[root]?.taken ?? [] }
+
+    /// Notes what a save is about to record.
+    mutating func willRecord(_ greatest: Int64, root: Int) { ranges[root]?.pending = greatest }
 
     /// Notes what a save has recorded.
     mutating func didRecord(_ greatest: Int64, root: Int) {
@@ -106,10 +114,10 @@ struct SQLPrimaryKeys {
         ranges[root] = range
     }
 
-    /// Notes what was recorded for keys that are given out later.
-    mutating func didRecordAhead(_ greatest: Int64, root: Int) {
+    /// Notes what was recorded for keys that have just been given out, and for some that are given out later.
+    mutating func didRecordAhead(_ greatest: Int64, from keys: ClosedRange<Int64>, root: Int) {
         guard var range = ranges[root] else { return }
-        range.ownCount += greatest - range.last
+        range.ownCount += greatest - keys.lowerBound + 1
         range.recorded = greatest
         range.ownThrough = greatest
         ranges[root] = range

@@ -18,12 +18,23 @@ final class SQLiteDerivedRows {
         self.schema = schema
         self.connection = connection
         self.changes = changes
-        derivations = Self.derivations(of: schema)
+        derivations = Self.derivations(of: schema, includingOwnTexts: false)
         owners = [Set<Int64>](repeating: [], count: derivations.count)
     }
 
+    /// For a batch request, which has no change set.
+    init(schema: SQLSchema, connection: SQLiteConnection) {
+        self.schema = schema
+        self.connection = connection
+        changes = ChangeSet()
+        derivations = Self.derivations(of: schema, includingOwnTexts: true)
+        owners = []
+    }
+
+    /// - Parameter includingOwnTexts: Whether functions of texts of the object itself are among them, which a save writes
+    ///   with the object's row.
     private static func derivations(
-        of schema: SQLSchema
+        of schema: SQLSchema, includingOwnTexts: Bool
     ) -> [(entity: EntityLayout, derivation: EntityLayout.Derivation)] {
         if schema.layout.derivations.isEmpty { return [] }
         return schema.layout.entities.flatMap { entity in
@@ -31,7 +42,7 @@ final class SQLiteDerivedRows {
                 let slot = entity.slots[derivation.slot]
                 guard slot.ownerNumber == entity.number else { return false }
                 return switch derivation.form {
-                case .text(_, .some, _): true
+                case .text(_, let index, _): index != nil || includingOwnTexts
                 case .sum: slot.storage == .decimal
                 default: false
                 }
@@ -60,6 +71,25 @@ final class SQLiteDerivedRows {
             for key in owners[position].sorted() {
                 try write(item.derivation, of: key, in: item.entity)
             }
+        }
+    }
+
+    /// Computes the values of all objects and writes those that are others, because a batch request does not say which
+    /// rows it has changed.
+    ///
+    /// - Complexity: O(*n*) in the objects of entities with such attributes.
+    func writeAll() throws {
+        for (entity, derivation) in derivations {
+            let numbers = entity.subtree.map { String(schema.entity(number: $0).storeNumber) }
+            let table = SQLName.quoted(schema.entity(entity).tableName)
+            let keys = try connection.withStatement(
+                "SELECT Z_PK FROM \(table) WHERE Z_ENT IN (\(numbers.joined(separator: ", ")))"
+            ) { statement in
+                var keys: ContiguousArray<Int64> = []
+                while try statement.step() { keys.append(statement.integer(0)) }
+                return keys
+            }
+            for key in keys { try write(derivation, of: key, in: entity) }
         }
     }
 
@@ -151,10 +181,11 @@ final class SQLiteDerivedRows {
         let table = SQLName.quoted(place.tableName)
         let value: AttributeValue
         switch derivation.form {
-        case .text(let function, let index?, let slot):
+        case .text(let function, let index, let slot):
             value =
-                try text(at: slot, entity.relationships[index], of: key, in: entity)
-                .map { .string(function.apply(to: $0)) } ?? .null
+                try text(
+                    at: slot, index.map { entity.relationships[$0] }, of: key, in: entity
+                ).map { .string(function.apply(to: $0)) } ?? .null
         case .sum(let index, let slot):
             guard let sum = try sum(of: slot, entity.relationships[index], of: key, in: entity)
             else { return }
@@ -183,12 +214,21 @@ final class SQLiteDerivedRows {
         }
     }
 
-    /// The text that an object has to which a row refers.
+    /// The text that a row has, or an object to which it refers.
     private func text(
-        at slot: Int, _ relationship: EntityLayout.Relationship, of key: Int64,
+        at slot: Int, _ relationship: EntityLayout.Relationship?, of key: Int64,
         in entity: EntityLayout
     ) throws -> String? {
         let place = schema.entity(entity)
+        guard let relationship else {
+            guard let column = place.columns[slot] else { return nil }
+            return try connection.withStatement(
+                "SELECT \(SQLName.quoted(column.name)) FROM \(SQLName.quoted(place.tableName)) WHERE Z_PK = ?"
+            ) { statement in
+                try statement.bind(key, at: 1)
+                return try statement.step() && !statement.isNull(0) ? statement.text(0) : nil
+            }
+        }
         let destination = schema.entity(schema.layout.destination(of: relationship))
         guard let reference = relationship.slot.flatMap({ place.columns[$0] }),
             let column = destination.columns[slot]

@@ -150,6 +150,7 @@ struct SQLiteSave {
     }
 
     private func writeGreatestPrimaryKeys(_ greatest: [Int: Int64]) throws {
+        store.willRecordPrimaryKeys(greatest)
         for (root, key) in greatest {
             try connection.recordGreatestPrimaryKey(
                 key, of: store.schema.entity(number: root).storeNumber)

@@ -218,17 +218,18 @@ public final class SQLiteStore: PersistentStore {
             try connection.execute("BEGIN IMMEDIATE")
             do {
                 let found = try greatestPrimaryKey(root: root, connection)
-                let greatest = try primaryKeys.withLock {
-                    $0.note(found, root: root)
-                    return try $0.greatestToRecord(root: root, count: count)
+                // Given out at once: another thread may be given keys before these are recorded.
+                let (keys, greatest) = try primaryKeys.withLock { known in
+                    known.note(found, root: root)
+                    let greatest = try known.greatestToRecord(root: root, count: count)
+                    known.willRecord(greatest, root: root)
+                    return (try known.reserve(root: root, count: count), greatest)
                 }
                 try connection.recordGreatestPrimaryKey(
                     greatest, of: schema.entity(number: root).storeNumber)
                 try connection.execute("COMMIT")
-                return try primaryKeys.withLock {
-                    $0.didRecordAhead(greatest, root: root)
-                    return try $0.reserve(root: root, count: count)
-                }
+                primaryKeys.withLock { $0.didRecordAhead(greatest, from: keys, root: root) }
+                return keys
             } catch {
                 SQLiteSave.undo(after: error as? SQLiteFailure, store: self, writer: writer)
                 throw error
@@ -312,6 +313,13 @@ public final class SQLiteStore: PersistentStore {
     }
 
     func didFindForeignSave() { foreignSaves.add(1, ordering: .relaxed) }
+
+    /// Call before the transaction that records them commits.
+    func willRecordPrimaryKeys(_ greatest: [Int: Int64]) {
+        primaryKeys.withLock { keys in
+            for (root, key) in greatest { keys.willRecord(key, root: root) }
+        }
+    }
 
     func didRecordPrimaryKeys(_ greatest: [Int: Int64]) {
         primaryKeys.withLock { keys in

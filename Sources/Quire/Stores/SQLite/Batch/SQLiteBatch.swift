@@ -32,9 +32,11 @@ final class SQLiteBatch {
             defer { writer.connection.releaseMemory() }
             do {
                 try writer.connection.execute("BEGIN IMMEDIATE")
+                writer.connection.derivedLog.begin()
                 let result = try body(batch)
+                let derived = try batch.derive()
                 try batch.commit()
-                return result
+                return result.refreshing(derived)
             } catch {
                 let failure =
                     error as? SQLiteFailure ?? (error as? QuireError)?.underlying as? SQLiteFailure
@@ -46,10 +48,20 @@ final class SQLiteBatch {
         }
     }
 
+    /// Brings derived attributes up to date that triggers do not keep.
+    ///
+    /// - Returns: The objects whose derived values the request has changed, by triggers too.
+    private func derive() throws -> [ManagedObjectID] {
+        try SQLiteDerivedRows(schema: store.schema, connection: connection).writeAll()
+        return connection.derivedLog.end(
+            besides: ChangeSet(), schema: store.schema, store: store.identity)
+    }
+
     private func commit() throws {
         let removed = droppedFiles.union(rows.droppedFiles)
         try rows.files.synchronizeFolder()
         if store.carriesModel { try rows.files.writeDigests(removing: removed, connection) }
+        store.willRecordPrimaryKeys(greatestKeys)
         for (root, key) in greatestKeys {
             try connection.recordGreatestPrimaryKey(
                 key, of: store.schema.entity(number: root).storeNumber)
@@ -82,6 +94,17 @@ final class SQLiteBatch {
                 }
             }
         }
+    }
+}
+
+extension BatchResult {
+    /// The result with objects that contexts have to read again, if it tells objects.
+    fileprivate func refreshing(_ objectIDs: [ManagedObjectID]) -> BatchResult {
+        if changes.isEmpty { return self }
+        let told = Set(changes.inserted + changes.updated + changes.deleted)
+        var changes = changes
+        changes.refreshed = objectIDs.filter { !told.contains($0) }
+        return BatchResult(count: count, changes: changes)
     }
 }
 
