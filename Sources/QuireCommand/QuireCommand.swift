@@ -33,7 +33,8 @@ struct QuireCommand: AsyncParsableCommand {
             CommandGroup(
                 name: "Objects",
                 subcommands: [
-                    OnDocument<FetchVerb>.self, OnDocument<InsertVerb>.self,
+                    OnDocument<FetchVerb>.self, OnDocument<ExplainVerb>.self,
+                    OnDocument<InsertVerb>.self,
                     OnDocument<SetVerb>.self, OnDocument<DeleteVerb>.self,
                     OnDocument<ImportVerb>.self, OnDocument<DumpVerb>.self,
                 ]),

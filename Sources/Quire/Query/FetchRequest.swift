@@ -1,23 +1,3 @@
-/// Says how to order objects: by the value at a key path.
-public struct SortOrdering: Sendable, Hashable {
-    /// The key path, written with dots; it may lead through to-one relationships. `SELF` is the object itself, which
-    /// is ordered by primary key.
-    public var keyPath: String
-    /// Whether small values come first. Missing values come before all others when ascending.
-    public var ascending: Bool
-    /// How texts are compared.
-    public var options: QueryComparison.Options
-
-    /// Orders by a key path.
-    public init(
-        _ keyPath: String, ascending: Bool = true, options: QueryComparison.Options = []
-    ) {
-        self.keyPath = keyPath
-        self.ascending = ascending
-        self.options = options
-    }
-}
-
 /// Says which objects to find, and in what order.
 ///
 /// ```swift
@@ -51,8 +31,29 @@ public struct FetchRequest: Sendable, Hashable {
     public var includesPropertyValues = true
     /// Whether objects of sub-entities are found too.
     public var includesSubentities = true
-    /// Whether unsaved changes are taken into account.
+    /// Whether unsaved changes are taken into account. Those for dictionaries never are: what they give is what is
+    /// saved.
     public var includesPendingChanges = true
+    /// What ``ManagedObjectContext/execute(_:)-(FetchRequest)`` gives.
+    public var resultType = ResultType.objects
+    /// The columns of a request for dictionaries: key paths through to-one relationships, and expressions under a name.
+    /// Without any they are the attributes of the entity, or what the objects are grouped by.
+    public var propertiesToFetch: [ExpressionDescription] = []
+    /// Whether equal dictionaries are given once only.
+    public var returnsDistinctResults = false
+    /// What the objects of a request for dictionaries have in common that make one dictionary: key paths, expressions
+    /// or names of columns.
+    public var propertiesToGroupBy: [ExpressionDescription] = []
+    /// The condition that a group satisfies. It may be about what is computed of the group's objects, and name
+    /// columns, as `n > 3` or, if the entity has a property of the same name, as `$n > 3`.
+    public var havingPredicate: QueryPredicate?
+    /// The UUIDs of the stores to look into; `nil` for all.
+    public var affectedStores: [String]?
+    /// Whether objects that the context has already take over what the store has by now, unsaved changes kept, as by
+    /// ``ManagedObjectContext/refresh(_:mergeChanges:)``.
+    public var shouldRefreshRefetchedObjects = false
+    /// What watches it while it runs on another thread.
+    var watch = FetchWatch()
 
     /// Finds the objects of an entity that satisfy a condition.
     public init(
@@ -61,5 +62,17 @@ public struct FetchRequest: Sendable, Hashable {
         self.entityName = entityName
         self.predicate = predicate
         self.sortOrderings = sortOrderings
+    }
+
+    /// What a request gives.
+    public enum ResultType: Sendable, Hashable, CaseIterable {
+        /// The objects.
+        case objects
+        /// Their identifiers.
+        case objectIDs
+        /// Values of the objects, or of groups of them; see ``propertiesToFetch``.
+        case dictionaries
+        /// How many objects there are.
+        case count
     }
 }

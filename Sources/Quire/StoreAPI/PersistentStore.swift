@@ -40,6 +40,16 @@ public protocol PersistentStore: AnyObject, Sendable {
     /// - Throws: As ``rows(matching:)``.
     func objectIDs(matching request: FetchRequest) throws -> ObjectIDList
 
+    /// The dictionaries that a request asks for, in its order, within its limit and offset.
+    ///
+    /// - Throws: As ``rows(matching:)``.
+    func dictionaries(matching request: FetchRequest) throws -> FetchedDictionaries
+
+    /// How the store finds what a request asks for.
+    ///
+    /// - Throws: As ``rows(matching:)``, and with code `unsupported` if the store has nothing to tell.
+    func explain(_ request: FetchRequest) throws -> FetchExplanation
+
     /// The row of an object, or `nil` if there is none (any more).
     func row(for objectID: ManagedObjectID) throws -> ObjectSnapshot?
 
@@ -118,6 +128,18 @@ extension PersistentStore {
         let rows = try rows(matching: request)
         return ObjectIDList(
             bits: ContiguousArray(rows.indices.map(rows.identifierBits)), store: identity)
+    }
+
+    /// Makes the dictionaries in memory, of rows.
+    public func dictionaries(matching request: FetchRequest) throws -> FetchedDictionaries {
+        let query = try ResolvedDictionaryQuery(request, in: layout, store: identity)
+        return try DictionaryEvaluation(query, of: self, request).dictionaries()
+    }
+
+    /// There is nothing to tell.
+    public func explain(_ request: FetchRequest) throws -> FetchExplanation {
+        throw QuireError(
+            .unsupported, "A store of type \(type.rawValue) finds objects without a plan.")
     }
 
     /// Reads the relationship object by object.

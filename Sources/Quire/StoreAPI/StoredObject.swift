@@ -79,18 +79,36 @@ final class StoredObjects {
         }
     }
 
-    /// The rows that satisfy a condition, within the bounds of a request.
+    /// The rows that satisfy a condition, in the order of a request if that is asked for, within its bounds.
     func filter(
-        _ found: RowSet, _ predicate: QueryPredicate, _ request: FetchRequest
+        _ found: RowSet, _ predicate: QueryPredicate?, _ request: FetchRequest, sorts: Bool
     ) throws -> RowSet {
         var skipped = max(request.fetchOffset, 0)
         var picked: [Int] = []
-        for position in found.indices {
+        for position in try order(of: found, sorts ? request.sortOrderings : []) {
             if request.fetchLimit > 0, picked.count == request.fetchLimit { break }
-            let object = StoredObject(snapshot: found[position], objects: self)
-            guard try PredicateEvaluator(subject: object).holds(predicate) else { continue }
+            if let predicate {
+                let object = StoredObject(snapshot: found[position], objects: self)
+                guard try PredicateEvaluator(subject: object).holds(predicate) else { continue }
+            }
             if skipped > 0 { skipped -= 1 } else { picked.append(position) }
         }
         return found.picking(picked)
+    }
+
+    /// The positions of rows in an order; rows that are equal in it stay as they are.
+    private func order(of found: RowSet, _ orderings: [SortOrdering]) throws -> [Int] {
+        if orderings.isEmpty { return Array(found.indices) }
+        let keyed = try found.indices.map { position in
+            let object = StoredObject(snapshot: found[position], objects: self)
+            return (position, try orderings.map { try $0.sortValue(of: object) })
+        }
+        return keyed.sorted { left, right in
+            for (index, ordering) in orderings.enumerated() {
+                let order = ordering.compare(left.1[index], right.1[index])
+                if order != 0 { return order < 0 }
+            }
+            return left.0 < right.0
+        }.map(\.0)
     }
 }

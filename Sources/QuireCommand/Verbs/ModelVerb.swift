@@ -5,21 +5,48 @@ import Quire
 struct ModelVerb: DocumentVerb {
     static let name = "model"
     static let commandName = "show"
-    static let abstract = "Prints the model: entities, attributes and relationships."
+    static let abstract =
+        "Prints the model: entities, attributes, relationships and fetch requests."
     static let discussion = """
+        With --template it finds what a fetch request of the model finds, and prints it as fetch does. Values \
+        are read as what their variables are compared with; a list is separated by commas.
+
         EXAMPLES:
           quire model Library.quire
           quire model Library.quire Book --json
+          quire model Library.quire --template booksBy --set 'NAME=Jane Austen' --sort year
         """
     static let access = DocumentSession.Access.read
 
     @Argument(help: ArgumentHelp("Only this entity.", valueName: "ENTITY"))
     var entity: String?
 
+    @Option(help: ArgumentHelp("Run a fetch request of the model.", valueName: "NAME"))
+    var template: String?
+
+    @Option(
+        name: .customLong("set"), parsing: .unconditionalSingleValue,
+        help: ArgumentHelp("A value for a variable of the fetch request.", valueName: "NAME=value"))
+    var assignments: [String] = []
+
+    @OptionGroup var listing: ListingOptions
+
+    func validate() throws {
+        if template == nil && (listing.isGiven || !assignments.isEmpty) {
+            throw ValidationError("--set and the options of fetch go with --template.")
+        }
+        if template != nil && entity != nil {
+            throw ValidationError("--template has an entity of its own; leave out the other.")
+        }
+    }
+
     @MainActor
     func run(on document: DocumentSession) async throws -> Reply {
         let layout = document.layout
+        if let template { return try run(template, on: document) }
         let entities = try entity.map { [try layout.requireEntity(named: $0)] } ?? layout.entities
+        let names = Set(entities.map(\.name))
+        let templates = layout.model.fetchRequestTemplates.filter { names.contains($0.entityName) }
         return Reply { output in
             if output.json {
                 let versions = layout.model.versionIdentifiers.map { JSONValue.string($0) }
@@ -27,6 +54,7 @@ struct ModelVerb: DocumentVerb {
                     .object([
                         "versionIdentifiers": .array(versions),
                         "entities": .array(entities.map { Self.json($0, in: layout) }),
+                        "fetchRequests": .array(templates.map(Self.json)),
                     ]), levels: 4)
                 return
             }
@@ -34,7 +62,21 @@ struct ModelVerb: DocumentVerb {
                 if index > 0 { try output.print("") }
                 try Self.print(entity, in: layout, output)
             }
+            try Self.print(templates, output)
         }
+    }
+
+    /// Finds what a fetch request of the model finds.
+    @MainActor
+    private func run(_ template: String, on document: DocumentSession) throws -> Reply {
+        let model = document.layout.model
+        let values =
+            try model.fetchRequestTemplates.first { $0.name == template }.map {
+                try TemplateArguments(assignments, for: $0).values
+            } ?? [:]
+        let request = try model.fetchRequestFromTemplate(
+            withName: template, substitutionVariables: values)
+        return try ListingRequest(request, listing, in: document.layout).reply(on: document)
     }
 
     // MARK: - JSON
@@ -75,7 +117,31 @@ struct ModelVerb: DocumentVerb {
         ])
     }
 
+    private static func json(_ template: FetchRequestTemplate) -> JSONValue {
+        .object([
+            "name": .string(template.name),
+            "entity": .string(template.entityName),
+            "predicate": JSONValue(template.predicateFormat),
+            "variables": .array(((try? template.variables) ?? []).map { .string($0) }),
+            "limit": .integer(Int64(template.fetchLimit)),
+        ])
+    }
+
     // MARK: - Text
+
+    private static func print(_ templates: [FetchRequestTemplate], _ output: Output) throws {
+        if templates.isEmpty { return }
+        try output.print("")
+        try output.print("Fetch requests")
+        var table = TextTable([("  name", .left), ("entity", .left), ("", .left)])
+        for template in templates {
+            let limit = template.fetchLimit > 0 ? ["limit \(template.fetchLimit)"] : []
+            let notes = ([template.predicateFormat].compactMap { $0 } + limit)
+            table.rows.append(
+                ["  " + template.name, template.entityName, notes.joined(separator: ", ")])
+        }
+        try output.print(raw: table.text)
+    }
 
     private static func print(
         _ entity: EntityLayout, in layout: ModelLayout, _ output: Output

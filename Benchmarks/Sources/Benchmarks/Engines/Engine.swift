@@ -27,6 +27,9 @@ protocol Engine: AnyObject {
     /// Reads the rating of every note, whose objects are at hand afterwards where the library has objects.
     func readRatings(_ stopwatch: Stopwatch) throws -> Checksum
 
+    /// Has the database count the notes of each folder, add up their ratings and average their prices.
+    func summarizeFolders(_ stopwatch: Stopwatch) throws -> Checksum
+
     /// Finds notes by their titles, one fetch each, and reads every attribute.
     func find(titles: [String], _ stopwatch: Stopwatch) throws -> Checksum
 

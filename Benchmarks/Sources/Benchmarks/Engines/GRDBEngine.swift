@@ -84,6 +84,27 @@ final class GRDBEngine: Engine {
         return sum
     }
 
+    func summarizeFolders(_ stopwatch: Stopwatch) throws -> Checksum {
+        stopwatch.start()
+        defer { stopwatch.stop() }
+        let rows = try queue.read {
+            try Row.fetchAll(
+                $0,
+                sql: """
+                    SELECT folder_id, count(*) AS notes, sum(rating) AS ratings, avg(price) AS price
+                    FROM note GROUP BY folder_id
+                    """)
+        }
+        var sum = Checksum()
+        for row in rows {
+            sum.related += 1
+            sum.count += row["notes"] as Int
+            sum.ratings &+= row["ratings"] as Int64
+            sum.prices += (row["price"] as Double).rounded()
+        }
+        return sum
+    }
+
     func find(titles: [String], _ stopwatch: Stopwatch) throws -> Checksum {
         stopwatch.start()
         defer { stopwatch.stop() }

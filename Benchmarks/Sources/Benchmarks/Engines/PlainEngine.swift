@@ -109,6 +109,21 @@ final class PlainEngine: Engine {
         return sum
     }
 
+    func summarizeFolders(_ stopwatch: Stopwatch) throws -> Checksum {
+        stopwatch.start()
+        defer { stopwatch.stop() }
+        let select = try statement(
+            "SELECT folder_id, count(*), sum(rating), avg(price) FROM note GROUP BY folder_id")
+        var sum = Checksum()
+        while try step(select) {
+            sum.related += 1
+            sum.count += Int(sqlite3_column_int64(select, 1))
+            sum.ratings &+= sqlite3_column_int64(select, 2)
+            sum.prices += sqlite3_column_double(select, 3).rounded()
+        }
+        return sum
+    }
+
     func find(titles: [String], _ stopwatch: Stopwatch) throws -> Checksum {
         stopwatch.start()
         defer { stopwatch.stop() }

@@ -88,6 +88,29 @@ final class QuireEngine: Engine {
         }
     }
 
+    func summarizeFolders(_ stopwatch: Stopwatch) throws -> Checksum {
+        stopwatch.start()
+        defer { stopwatch.stop() }
+        return try PrivateQueueContext(coordinator: coordinator).performAndWait { context in
+            var request = FetchRequest("Note")
+            request.propertiesToGroupBy = ["folder"]
+            request.propertiesToFetch = [
+                "folder", ExpressionDescription("notes", .function(.count, [.evaluatedObject])),
+                ExpressionDescription("ratings", .function(.sum, [.key("rating")])),
+                ExpressionDescription(
+                    "price", .function(.average, [.key("price")]), resultType: .double),
+            ]
+            var sum = Checksum()
+            for row in try context.fetchDictionaries(request) {
+                sum.related += 1
+                if case .integer(let count) = row["notes"] { sum.count += Int(count) }
+                if case .integer(let ratings) = row["ratings"] { sum.ratings &+= ratings }
+                if case .double(let price) = row["price"] { sum.prices += price.rounded() }
+            }
+            return sum
+        }
+    }
+
     func find(titles: [String], _ stopwatch: Stopwatch) throws -> Checksum {
         stopwatch.start()
         defer { stopwatch.stop() }

@@ -19,6 +19,10 @@ extension Workload {
             try site.openDocument().find(titles: site.dataset.titles(1_000), stopwatch)
         },
         Workload(
+            id: "W11", title: "count, sum, average by group",
+            targets: Targets(mustOfPlain: 1.3, aimOfPlain: 1.1), rounds: { _ in 31 }
+        ) { site, stopwatch in try site.openDocument().summarizeFolders(stopwatch) },
+        Workload(
             id: "W4", title: "first 50 by an indexed key",
             targets: Targets(mustOfPlain: 4, aimOfPlain: 2, mustMilliseconds: 3),
             rounds: { _ in 101 }

@@ -7,17 +7,39 @@ extension ManagedObjectContext {
     public func fetch(_ request: FetchRequest) throws -> FetchedObjects {
         checkQueue()
         let keyPaths = try prefetchPaths(of: request)
-        guard request.fetchBatchSize > 0 || (!request.includesPropertyValues && keyPaths.isEmpty)
-        else {
-            let rows = try rows(matching: request)
-            return FetchedObjects(
-                results: try FetchResults(
-                    rows: rows, keyPaths: keyPaths,
-                    newObjects: newObjects(rows.indices.lazy.map(rows.identifierBits), request),
-                    context: self))
+        if readsIdentifiers(request, keyPaths) {
+            let identifiers = try objectIDs(matching: request).bits
+            if request.shouldRefreshRefetchedObjects { refreshRefetched(identifiers) }
+            return fetched(identifiers, request, keyPaths)
         }
-        let identifiers = try objectIDs(matching: request).bits
-        return FetchedObjects(
+        var rows = try rows(matching: request)
+        if request.shouldRefreshRefetchedObjects, refreshRefetched(rows) {
+            rows = try self.rows(matching: request)
+        }
+        return try fetched(rows, request, keyPaths)
+    }
+
+    /// Whether a fetch reads only identifiers at first.
+    func readsIdentifiers(_ request: FetchRequest, _ keyPaths: [QueryKeyPath]) -> Bool {
+        request.fetchBatchSize > 0 || (!request.includesPropertyValues && keyPaths.isEmpty)
+    }
+
+    /// The objects of rows that were found for a request.
+    func fetched(
+        _ rows: RowSet, _ request: FetchRequest, _ keyPaths: [QueryKeyPath]
+    ) throws -> FetchedObjects {
+        FetchedObjects(
+            results: try FetchResults(
+                rows: rows, keyPaths: keyPaths,
+                newObjects: newObjects(rows.indices.lazy.map(rows.identifierBits), request),
+                context: self))
+    }
+
+    /// The objects of identifiers that were found for a request.
+    func fetched(
+        _ identifiers: ContiguousArray<UInt64>, _ request: FetchRequest, _ keyPaths: [QueryKeyPath]
+    ) -> FetchedObjects {
+        FetchedObjects(
             results: FetchResults(
                 identifiers: identifiers, batchSize: max(request.fetchBatchSize, 0),
                 keyPaths: keyPaths, newObjects: newObjects(identifiers, request), context: self))

@@ -77,6 +77,36 @@ extension ManagedObjectContext {
         return refreshed
     }
 
+    /// Has objects that are in rows which were just found take over what these have, unsaved changes kept.
+    ///
+    /// - Returns: Whether objects with unsaved changes were among them, so that others may be found now.
+    func refreshRefetched(_ rows: RowSet) -> Bool {
+        let objects = rows.indices.compactMap { position -> ManagedObject? in
+            guard let object = identityMap.find(rows.identifierBits(at: position)),
+                object.chunk != nil,
+                object.hasChanges || object.version != rows[position].version
+            else { return nil }
+            return object
+        }
+        let haveChanges = objects.contains(where: \.hasChanges)
+        refreshRefetched(objects)
+        return haveChanges
+    }
+
+    /// Has objects that were just found by their identifiers take over what the source has by now.
+    func refreshRefetched(_ identifiers: ContiguousArray<UInt64>) {
+        refreshRefetched(identifiers.compactMap { identityMap.find($0) })
+    }
+
+    private func refreshRefetched(_ objects: [ManagedObject]) {
+        if objects.isEmpty { return }
+        processPendingChanges()
+        undoNeedsRepair = undoManager != nil
+        var event = EventChanges()
+        event.refreshed = refresh(objects, readsObserved: true)
+        if !event.isEmpty { didEndEvent(event) }
+    }
+
     private func rebase(_ objects: [ManagedObject]) {
         var rebased: [ManagedObject] = []
         for (_, group) in Dictionary(grouping: objects, by: \.entity.rootNumber) {

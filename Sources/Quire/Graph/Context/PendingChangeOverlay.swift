@@ -29,7 +29,16 @@ struct PendingChangeOverlay {
         return !object.isInaccessible
     }
 
-    func rows() throws -> RowSet {
+    /// What to ask the source, and what to do with it.
+    struct Plan {
+        let resolved: ResolvedQuery
+        /// The request for the source.
+        let source: FetchRequest
+        /// Whether what the source finds is all.
+        let isComplete: Bool
+    }
+
+    func plan() throws -> Plan {
         let resolved = try ResolvedQuery(
             request, in: context.layout, store: context.storeIdentity)
         var wide = request
@@ -37,7 +46,7 @@ struct PendingChangeOverlay {
         wide.fetchOffset = 0
         let looksFurther = looksAtOtherChangedObjects(resolved)
         if !looksFurther && !changed.contains(where: isOfEntity) {
-            return try context.source.rows(matching: request)
+            return Plan(resolved: resolved, source: request, isComplete: true)
         }
         if looksFurther {
             wide.predicate = nil
@@ -46,9 +55,19 @@ struct PendingChangeOverlay {
             // However many of the changed objects the source finds, enough others are left.
             wide.fetchLimit = request.fetchLimit + request.fetchOffset + changed.count
         }
-        let testsAll = wide.predicate == nil && request.predicate != nil
-        let found = try context.source.rows(matching: wide)
+        return Plan(resolved: resolved, source: wide, isComplete: false)
+    }
 
+    func rows() throws -> RowSet {
+        let plan = try plan()
+        return try rows(plan, found: context.source.rows(matching: plan.source))
+    }
+
+    /// Lays the changes over what the source has found.
+    func rows(_ plan: Plan, found: RowSet) throws -> RowSet {
+        if plan.isComplete { return found }
+        let (resolved, wide) = (plan.resolved, plan.source)
+        let testsAll = wide.predicate == nil && request.predicate != nil
         var changedBits = Set<UInt64>(minimumCapacity: changed.count)
         for object in changed { changedBits.insert(object.objectID.bits) }
         var kept: [Candidate] = []

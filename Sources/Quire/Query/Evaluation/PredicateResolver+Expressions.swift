@@ -84,6 +84,7 @@ extension PredicateResolver {
             )
         }
         if function == .now { return .constant(.date(now)) }
+        if let distinct = try distinctOfGroup(function, arguments) { return distinct }
         let sides = try arguments.map { try side($0) }
         for side in sides {
             if let type = side.type, type.isExternalCapable, let path = type.origin {
@@ -100,6 +101,7 @@ extension PredicateResolver {
         switch function {
         case _ where function.isAggregate:
             type.isGrouped = try checkAggregate(expression, sides[0])
+            if type.isGrouped { groupAggregates.insert(resolved) }
             if [.minimum, .maximum, .mode].contains(function) {
                 type.origin = sides[0].type?.origin
             }
@@ -134,6 +136,24 @@ extension PredicateResolver {
             return .value(resolved, type)
         }
         return .constant(try PredicateEvaluator(subject: nil).value(of: resolved))
+    }
+
+    /// What `count(distinct(name))` is where it is computed of the objects of a group; `nil` if it is not.
+    private mutating func distinctOfGroup(
+        _ function: QueryFunction, _ arguments: [QueryExpression]
+    ) throws -> Side? {
+        guard allowsGrouping, function.isAggregate,
+            case .function(.distinct, let inner)? = arguments.first, inner.count == 1
+        else { return nil }
+        let single = try side(inner[0])
+        if single.isSeveral { return nil }
+        let known = groupAggregates
+        guard let type = try side(.function(function, inner)).type else { return nil }
+        groupAggregates = known
+        let resolved = QueryExpression.function(
+            function, [.function(.distinct, [single.expression])])
+        groupAggregates.insert(resolved)
+        return .value(resolved, type)
     }
 
     /// Whether a function of several values is computed of the objects of a group; an error if it has no values.

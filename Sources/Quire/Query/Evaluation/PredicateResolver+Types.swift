@@ -74,23 +74,29 @@ extension PredicateResolver {
 
     // MARK: - Order
 
-    /// Checks an ordering.
-    mutating func resolve(_ ordering: SortOrdering) throws -> SortOrdering {
-        var ordering = ordering
-        guard let path = try side(ordering.expression).type?.origin else { return ordering }
+    /// Checks an ordering, in which names of columns stand for what they hold.
+    mutating func resolve(
+        _ ordering: SortOrdering, columns: [String: QueryExpression] = [:]
+    ) throws -> SortOrdering {
         func invalid(_ problem: String) -> QuireError {
             QuireError(
                 .invalidQuery, "Objects cannot be sorted by “\(ordering.keyPath)”: \(problem).",
                 subject: .init(entity: entity.name, property: ordering.keyPath))
         }
-        if path.isToMany { throw invalid("it leads to any number of values") }
-        if case .object = path.end, !path.steps.isEmpty {
-            throw invalid("it leads to an object; name one of its attributes")
+        let side = try side(ordering.expression.replacingColumns(columns))
+        var options = ordering.options
+        if let type = side.type {
+            if type.kind == .object, side.expression != .evaluatedObject {
+                throw invalid(
+                    type.isMany
+                        ? "it leads to any number of values"
+                        : "it leads to an object; name one of its attributes")
+            }
+            if type.isExternalCapable, let path = type.origin { throw unsupportedExternal(path) }
+            if type.kind != .text { options = [] }
         }
-        if path.isExternalCapable { throw unsupportedExternal(path) }
-        ordering.keyPath = path.text
-        if path.kind != .text { ordering.options = [] }
-        return ordering
+        if side.isSeveral { throw invalid("it leads to any number of values") }
+        return SortOrdering(side.expression, ascending: ordering.ascending, options: options)
     }
 
     // MARK: - Constants
@@ -131,11 +137,6 @@ extension PredicateResolver {
         }
         return try ManagedObjectID(parsing: text, in: layout, store: store)
     }
-}
-
-extension QueryKeyPath {
-    /// Whether its values may be kept in files outside the store.
-    fileprivate var isExternalCapable: Bool { slot?.isExternalCapable ?? false }
 }
 
 extension ValueKind {

@@ -7,11 +7,13 @@ struct PredicateResolver {
     let store: StoreIdentity?
     let allowsTransient: Bool
     /// Whether values of the objects of a group may be computed, as in the columns of a request for dictionaries.
-    let allowsGrouping: Bool
+    var allowsGrouping: Bool
     /// What `now()` gives.
     let now = Date()
     /// The key paths met so far, all from the object tested.
     private(set) var keyPaths: [QueryKeyPath] = []
+    /// The functions met so far that are computed of the objects of a group.
+    var groupAggregates: Set<QueryExpression> = []
     /// The variables of the subqueries around, and where their objects come from.
     var variables: [String: QueryKeyPath] = [:]
 

@@ -29,9 +29,21 @@ struct ResolvedQuery: Sendable {
         var resolver = PredicateResolver(
             entity: entity, layout: layout, store: store, allowsTransient: allowsTransient)
         request.predicate = try request.predicate.map { try resolver.resolve($0) }
+        if request.excludes(store) { request.predicate = .constant(false) }
         request.sortOrderings = try request.sortOrderings.map { try resolver.resolve($0) }
         self.request = request
         keyPaths = resolver.keyPaths
+    }
+
+    /// A request that has been checked.
+    init(
+        resolved request: FetchRequest, of entity: EntityLayout, in layout: ModelLayout,
+        keyPaths: [QueryKeyPath]
+    ) {
+        self.layout = layout
+        self.entity = entity
+        self.request = request
+        self.keyPaths = keyPaths
     }
 
     /// Whether an object of the entity satisfies the condition.
@@ -59,5 +71,13 @@ extension ResolvedQuery {
             }
         }
         return found
+    }
+}
+
+extension FetchRequest {
+    /// Whether a store is none of those to look into.
+    func excludes(_ store: StoreIdentity?) -> Bool {
+        guard let affectedStores, let store else { return false }
+        return !affectedStores.contains { $0.uppercased() == store.uuid }
     }
 }

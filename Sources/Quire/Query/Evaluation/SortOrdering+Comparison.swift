@@ -11,11 +11,6 @@ extension SortOrdering {
         return .string(TextFolding.fold(text, options))
     }
 
-    /// What is compared: `SELF` and `objectID` are the object itself.
-    var expression: QueryExpression {
-        keyPath.uppercased() == "SELF" ? .evaluatedObject : .key(keyPath)
-    }
-
     /// Negative, zero or positive as an object with the left value comes before, beside or behind one with the
     /// right value. Missing values are the smallest.
     public func compare(_ left: AttributeValue, _ right: AttributeValue) -> Int {

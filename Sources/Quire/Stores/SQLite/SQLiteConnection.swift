@@ -171,6 +171,21 @@ final class SQLiteConnection: @unchecked Sendable {
         )
     }
 
+    /// Runs a closure whose statements fail soon after a monitor is cancelled.
+    func watched<Result>(by monitor: FetchMonitor, _ body: () throws -> Result) rethrows -> Result {
+        // SQLite asks every so many steps, so a cancellation between two statements is not lost.
+        sqlite3_progress_handler(
+            handle, 1000,
+            { monitor in
+                guard let monitor else { return 0 }
+                let isCancelled = Unmanaged<FetchMonitor>.fromOpaque(monitor).takeUnretainedValue()
+                    .isCancelled
+                return isCancelled ? 1 : 0
+            }, Unmanaged.passUnretained(monitor).toOpaque())
+        defer { sqlite3_progress_handler(handle, 0, nil, nil) }
+        return try withExtendedLifetime(monitor) { try body() }
+    }
+
     /// Gives back memory that is not needed any more.
     func releaseMemory() { sqlite3_db_release_memory(handle) }
 

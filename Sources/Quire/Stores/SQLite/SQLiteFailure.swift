@@ -72,6 +72,8 @@ extension SQLiteFailure {
             )
         case SQLITE_PERM, SQLITE_AUTH:
             return make(.storeUnavailable, "“\(path)” may not be used in this way: \(message).")
+        case SQLITE_INTERRUPT:
+            return FetchMonitor.cancelledError
         case SQLITE_TOOBIG:
             return make(.invalidValue, "A value is too large for “\(path)”: \(message).")
         case SQLITE_NOMEM:

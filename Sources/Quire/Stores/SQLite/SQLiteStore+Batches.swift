@@ -7,19 +7,21 @@ extension SQLiteStore {
         let query = try ResolvedQuery(request, in: layout, store: identity)
         let fetch = try FetchStatement(
             query, selecting: .identifiers, schema: schema, store: identity)
-        if fetch.remainder != nil {
+        if !fetch.isComplete {
             let rows = try rows(matching: request)
             return ObjectIDList(
                 bits: ContiguousArray(rows.indices.map(rows.identifierBits)), store: identity)
         }
         var bits: ContiguousArray<UInt64> = []
-        try read { connection in
+        let monitor = request.watch.monitor
+        try read(watchedBy: monitor) { connection in
             try connection.withStatement(fetch.sql) { statement in
                 try statement.bind(fetch.bindings)
                 var numbers = EntityNumbers(schema: schema, entity: query.entity)
                 while try statement.step() {
                     bits.append(
                         try numbers.bits(statement.integer(0), storeNumber: statement.integer(1)))
+                    monitor?.didRead(rows: bits.count)
                 }
             }
         }

@@ -5,9 +5,11 @@ extension SQLiteStore {
         let selection = selection(of: query.entity)
         let statement = try FetchStatement(
             query, selecting: .columns(selection.list), schema: schema, store: identity)
-        let rows = try rows(selection, statement.sql, statement.bindings)
-        guard let remainder = statement.remainder else { return rows }
-        return try StoredObjects(store: self).filter(rows, remainder, query.request)
+        let rows = try rows(
+            selection, statement.sql, statement.bindings, monitor: request.watch.monitor)
+        if statement.isComplete { return rows }
+        return try StoredObjects(store: self).filter(
+            rows, statement.remainder, query.request, sorts: statement.sortsInMemory)
     }
 
     /// The number of rows that a request finds.
@@ -15,7 +17,7 @@ extension SQLiteStore {
         let query = try ResolvedQuery(request, in: layout, store: identity)
         let fetch = try FetchStatement(query, selecting: .count, schema: schema, store: identity)
         if fetch.remainder != nil { return try rows(matching: request).count }
-        return try read { connection in
+        return try read(watchedBy: request.watch.monitor) { connection in
             try connection.withStatement(fetch.sql) { statement in
                 try statement.bind(fetch.bindings)
                 return try statement.step() ? Int(statement.integer(0)) : 0
@@ -118,16 +120,21 @@ extension SQLiteStore {
 
     private func rows(
         _ selection: SQLRowSelection, _ sql: String, _ bindings: [AttributeValue],
-        expectedRows: Int = .max
+        expectedRows: Int = .max, monitor: FetchMonitor? = nil
     ) throws -> RowSet {
         var builder = RowSetBuilder(
             layout: layout, store: identity, externalData: externalData, expectedRows: expectedRows)
-        try read { connection in
+        try read(watchedBy: monitor) { connection in
             let reader = SQLiteRowReader(
                 connection: connection, selection: selection, schema: schema)
             try connection.withStatement(sql) { statement in
                 try statement.bind(bindings)
-                try reader.readAll(statement, into: &builder)
+                guard let monitor else { return try reader.readAll(statement, into: &builder) }
+                var count = 0
+                try reader.readAll(statement, into: &builder) { _ in
+                    count += 1
+                    monitor.didRead(rows: count)
+                }
             }
         }
         return builder.finish()

@@ -117,6 +117,17 @@ public final class SQLiteStore: PersistentStore {
         throw closedError()
     }
 
+    /// Reads for a request that may be watched, and interrupted, from another thread.
+    func read<Result>(
+        watchedBy monitor: FetchMonitor?, _ body: (SQLiteConnection) throws -> Result
+    ) throws -> Result {
+        guard let monitor else { return try read(body) }
+        return try read { connection in
+            try monitor.check()
+            return try connection.watched(by: monitor) { try body(connection) }
+        }
+    }
+
     /// Runs a closure with the writer.
     private func write<Result>(_ body: (SQLiteWriter) throws -> Result) throws -> Result {
         do {

@@ -28,6 +28,19 @@ final class FetchContext {
         }
     }
 
+    /// Whether SQL can say the request's order.
+    func canSort() throws -> Bool {
+        let isPlain = try query.request.sortOrderings.allSatisfy { try $0.expression.isPlain }
+        if isPlain { return true }
+        do {
+            let trial = FetchContext(query: query, schema: schema, store: store)
+            _ = try FetchScope(entity: query.entity, in: trial).order(query.request.sortOrderings)
+            return true
+        } catch is UntranslatableExpression {
+            return false
+        }
+    }
+
     /// What follows `LIMIT`; `nil` if the request has no bounds.
     static func limit(of request: FetchRequest) -> SQLFragment? {
         let limit = max(request.fetchLimit, 0)

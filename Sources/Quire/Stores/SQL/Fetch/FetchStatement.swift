@@ -16,6 +16,10 @@ struct FetchStatement: Sendable, Hashable {
     let bindings: [AttributeValue]
     /// What the objects must satisfy besides, which SQL cannot say. Then the statement has no limit and no offset.
     let remainder: QueryPredicate?
+    /// Whether SQL cannot say the order, so that memory must put the objects in it. No limit and no offset then, either.
+    var sortsInMemory = false
+    /// Whether nothing is left for memory.
+    var isComplete: Bool { remainder == nil && !sortsInMemory }
 
     /// SQLite's own bound on question marks in a statement.
     static let greatestBindingCount = 32_766
@@ -35,9 +39,13 @@ extension FetchStatement {
         let scope = FetchScope(entity: query.entity, in: context)
         let condition = try scope.entityTest.and(scope.boxCondition(split.translatable))
             .and(scope.condition(split.translatable))
-        let order = selection.isCount ? nil : try scope.order(query.request.sortOrderings)
+        sortsInMemory = try !selection.isCount && !context.canSort()
+        let order =
+            selection.isCount
+            ? nil : try scope.order(sortsInMemory ? [] : query.request.sortOrderings)
         remainder = split.remainder
-        let limit = remainder == nil ? FetchContext.limit(of: query.request) : nil
+        let isComplete = remainder == nil && !sortsInMemory
+        let limit = isComplete ? FetchContext.limit(of: query.request) : nil
 
         var text: SQLFragment = "SELECT "
         text.sql.reserveCapacity(256)
@@ -57,13 +65,7 @@ extension FetchStatement {
             text.append(limit)
             if selection.isCount { text = "SELECT count(*) FROM (\(text))" }
         }
-        guard text.bindings.count <= Self.greatestBindingCount else {
-            throw QuireError(
-                .unsupported,
-                "The request has \(text.bindings.count) values, more than the "
-                    + "\(Self.greatestBindingCount) that SQLite takes; split it.",
-                subject: .init(entity: query.entity.name))
-        }
+        try text.checkBindingCount(of: query.entity)
         sql = text.sql
         bindings = text.bindings
     }
@@ -82,5 +84,17 @@ extension FetchStatement.Selection {
         // With bounds, the rows within them are counted, whatever they hold.
         case .count: isBounded ? "1" : "count(*)"
         }
+    }
+}
+
+extension SQLFragment {
+    /// Throws if SQLite would not take so many values.
+    func checkBindingCount(of entity: EntityLayout) throws {
+        guard bindings.count > FetchStatement.greatestBindingCount else { return }
+        throw QuireError(
+            .unsupported,
+            "The request has \(bindings.count) values, more than the "
+                + "\(FetchStatement.greatestBindingCount) that SQLite takes; split it.",
+            subject: .init(entity: entity.name))
     }
 }

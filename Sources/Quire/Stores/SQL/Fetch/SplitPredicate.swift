@@ -36,6 +36,9 @@ extension QueryPredicate {
 }
 
 extension QueryExpression {
+    /// Whether it is a constant or stands at a key path, which SQL can always say.
+    var isPlain: Bool { !isComputed }
+
     fileprivate var isComputed: Bool {
         switch self {
         case .constant, .keyPath, .evaluatedObject, .variable: false

@@ -1,0 +1,138 @@
+internal import Dispatch
+public import Foundation
+
+extension ManagedObjectContext {
+    /// Carries out a request on another thread and calls its completion on the context's queue.
+    ///
+    /// What the request finds is as of then: unsaved changes that are made in the meantime count. A request that makes
+    /// no sense fails like one that cannot be read: by its completion.
+    ///
+    /// Call it on the context's queue. The context lives on until the completion has been called.
+    ///
+    /// - Complexity: O(*n*) on the context's queue only in unsaved changes; relationships that are read ahead are read
+    ///   there, too.
+    @discardableResult
+    public func execute(_ request: AsynchronousFetchRequest) -> AsynchronousFetchResult {
+        checkQueue()
+        let progress = Progress(totalUnitCount: Int64(request.estimatedResultCount))
+        let result = AsynchronousFetchResult(progress: progress)
+        let end = OnQueue((context: self, result: result, request: request))
+        let queue = queueMarker.queue
+        do {
+            let fetch = try BackgroundFetch(request.fetchRequest, context: self) { rows in
+                queue.async { end.value.result.progress.completedUnitCount = Int64(rows) }
+            }
+            let monitor = fetch.monitor
+            progress.cancellationHandler = { monitor.cancel() }
+            let (reading, box) = (fetch.reading, OnQueue(fetch))
+            DispatchQueue.global(qos: .userInitiated).async {
+                let payload = Result { try reading() }
+                queue.async {
+                    let (context, result, request) = end.value
+                    result.end(Result { try box.value.finish(try payload.get()) })
+                    request.completion(result)
+                    context.processPendingChanges()
+                }
+            }
+        } catch {
+            let failure = OnQueue(error)
+            queue.async {
+                end.value.result.end(.failure(failure.value))
+                end.value.request.completion(end.value.result)
+                end.value.context.processPendingChanges()
+            }
+        }
+        return result
+    }
+
+    /// The objects that a request finds, read on another thread while the caller waits without blocking.
+    ///
+    /// What the request finds is as of the end: unsaved changes that are made in the meantime count. Cancelling the
+    /// task, or the progress if one is given, interrupts the database.
+    ///
+    /// ```swift
+    /// let books = try await container.viewContext.fetchAsynchronously(FetchRequest("Book"))
+    /// ```
+    ///
+    /// Call it on the main actor, of a main-queue context.
+    ///
+    /// - Throws: As ``fetch(_:)-(FetchRequest)``, and with code `cancelled`.
+    @MainActor
+    public func fetchAsynchronously(
+        _ request: FetchRequest, progress: Progress? = nil
+    ) async throws -> FetchedObjects {
+        var request = request
+        request.resultType = .objects
+        guard
+            case .objects(let objects) = try await executeAsynchronously(
+                request, progress: progress)
+        else { preconditionFailure("A request for objects gave something else.") }
+        return objects
+    }
+
+    /// What a request finds, as its ``FetchRequest/resultType`` says; see ``fetchAsynchronously(_:progress:)``.
+    @MainActor
+    public func executeAsynchronously(
+        _ request: FetchRequest, progress: Progress? = nil
+    ) async throws -> FetchResult {
+        let reported = OnQueue(progress)
+        let fetch = try BackgroundFetch(request, context: self) { rows in
+            DispatchQueue.main.async { reported.value?.completedUnitCount = Int64(rows) }
+        }
+        let (reading, monitor) = (fetch.reading, fetch.monitor)
+        progress?.cancellationHandler = { monitor.cancel() }
+        let payload = try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { continuation in
+                DispatchQueue.global(qos: .userInitiated).async {
+                    continuation.resume(with: Result { try reading() })
+                }
+            }
+        } onCancel: {
+            monitor.cancel()
+        }
+        let result = try fetch.finish(payload)
+        progress?.end(count: result.count)
+        return result
+    }
+
+    /// Takes something to another thread that only the context's queue touches.
+    private struct OnQueue<Value>: @unchecked Sendable {
+        let value: Value
+
+        init(_ value: Value) { self.value = value }
+    }
+}
+
+extension AsynchronousFetchResult {
+    fileprivate func end(_ result: Result<FetchResult, any Error>) {
+        switch result {
+        case .success(let found):
+            finalResult = found
+            progress.end(count: found.count)
+        case .failure(let error):
+            operationError =
+                error as? QuireError
+                ?? QuireError(.storeUnavailable, "The request failed: \(error).", underlying: error)
+        }
+    }
+}
+
+extension Progress {
+    fileprivate func end(count: Int) {
+        // A progress of nothing would never be finished.
+        totalUnitCount = Int64(max(count, 1))
+        completedUnitCount = totalUnitCount
+    }
+}
+
+extension FetchResult {
+    /// How many rows there are.
+    fileprivate var count: Int {
+        switch self {
+        case .objects(let objects): objects.count
+        case .objectIDs(let ids): ids.count
+        case .dictionaries(let dictionaries): dictionaries.count
+        case .count: 1
+        }
+    }
+}

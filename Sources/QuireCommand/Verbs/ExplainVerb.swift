@@ -1,0 +1,106 @@
+import ArgumentParser
+import Quire
+
+/// `quire explain PATH ENTITY …`
+struct ExplainVerb: DocumentVerb {
+    static let name = "explain"
+    static let abstract =
+        "Prints how fetch finds its answer: the SQL, its values and SQLite's plan."
+    static let discussion = """
+        Takes the options of fetch. What SQL cannot say is tested in memory, and said so.
+
+        EXAMPLES:
+          quire explain Library.quire Book --where 'author.name == "Jane Austen"' --sort year
+          quire explain Library.quire Book --columns 'count(*) AS n' --group-by year --json
+        """
+    static let access = DocumentSession.Access.read
+
+    @Argument(help: ArgumentHelp("The entity.", valueName: "ENTITY"))
+    var entity: String
+
+    @OptionGroup var filter: FilterOption
+    @OptionGroup var listing: ListingOptions
+    @OptionGroup var grouping: GroupingOptions
+
+    @MainActor
+    func run(on document: DocumentSession) async throws -> Reply {
+        let entity = try document.layout.requireEntity(named: entity)
+        let request = FetchRequest(entity.name, predicate: try filter.predicate)
+        let listed = try ListingRequest(request, listing, grouping, in: document.layout)
+        let explanation = try document.context.explain(listed.request)
+        return Reply { output in
+            if output.json {
+                try output.print(Self.json(explanation), levels: 2)
+            } else {
+                try Self.print(explanation, output)
+            }
+        }
+    }
+
+    // MARK: - JSON
+
+    private static func json(_ explanation: FetchExplanation) -> JSONValue {
+        .object([
+            "sql": .string(explanation.sql),
+            "values": .array(explanation.bindings.map { PropertyValue($0).json }),
+            "inMemory": JSONValue(explanation.inMemory?.format),
+            "sortsInMemory": .boolean(explanation.sortsInMemory),
+            "computesInMemory": .boolean(explanation.computesInMemory),
+            "plan": .array(explanation.plan.map(json)),
+        ])
+    }
+
+    private static func json(_ step: FetchExplanation.Step) -> JSONValue {
+        .object(["detail": .string(step.detail), "steps": .array(step.children.map(json))])
+    }
+
+    // MARK: - Text
+
+    private static func print(_ explanation: FetchExplanation, _ output: Output) throws {
+        try output.print("SQL")
+        try output.print("  \(explanation.sql)")
+        if !explanation.bindings.isEmpty {
+            try output.print("Values")
+            for (index, value) in explanation.bindings.enumerated() {
+                try output.print("  \(index + 1): \(text(value))")
+            }
+        }
+        if let condition = explanation.inMemory {
+            try output.print("Tested in memory")
+            try output.print("  \(TextTable.line(condition.format))")
+        }
+        if explanation.sortsInMemory { try output.print("Sorted in memory") }
+        if explanation.computesInMemory { try output.print("Computed in memory") }
+        try output.print("Plan")
+        try print(explanation.plan, indentation: "  ", output)
+    }
+
+    private static func print(
+        _ steps: [FetchExplanation.Step], indentation: String, _ output: Output
+    ) throws {
+        for step in steps {
+            try output.print(indentation + TextTable.line(step.detail))
+            try print(step.children, indentation: indentation + "  ", output)
+        }
+    }
+
+    /// A value, so that a text differs from a number.
+    private static func text(_ value: AttributeValue) -> String {
+        switch value {
+        case .null: "NULL"
+        case .string(let text): JSONValue.string(text).text()
+        default: PropertyValue(value).text
+        }
+    }
+}
+
+extension TextTable {
+    /// A text on one line; a terminal must not obey what a document holds.
+    fileprivate static func line(_ text: String) -> String {
+        String(
+            text.map { character in
+                character.unicodeScalars.contains { $0.properties.generalCategory == .control }
+                    ? " " : character
+            })
+    }
+}

@@ -1,0 +1,58 @@
+import Foundation
+import QuireTestSupport
+import Testing
+
+@testable import Quire
+
+/// Requests that models carry under a name.
+@MainActor @Suite struct FetchTemplateTests {
+    private static let model: ManagedObjectModel = {
+        var model = FixtureModels.library
+        var template = FetchRequestTemplate(name: "booksBy", entityName: "Book")
+        template.predicateFormat = "author.name == $NAME AND year IN $YEARS"
+        template.fetchLimit = 5
+        var all = FetchRequestTemplate(name: "everyTitle", entityName: "Book")
+        all.resultType = "2"
+        all.predicateFormat = "SUBQUERY(tags, $t, $t.name == $TAG).@count > 0"
+        model.fetchRequestTemplates = [template, all]
+        return model
+    }()
+
+    @Test func valuesTakeThePlaceOfVariables() throws {
+        let request = try Self.model.fetchRequestFromTemplate(
+            withName: "booksBy", substitutionVariables: ["NAME": "a1", "YEARS": [7, 28]])
+        #expect(request.fetchLimit == 5)
+        #expect(request.sortOrderings.isEmpty)
+        let stack = try TestStack(Self.model)
+        try stack.fill(books: 10, authors: 3)
+        #expect(try stack.mainContext().fetch(request).map { $0.string("title") } == ["b1", "b4"])
+    }
+
+    @Test func variablesOfSubqueriesAreNotTheTemplates() throws {
+        let template = Self.model.fetchRequestTemplates[1]
+        #expect(try template.variables == ["TAG"])
+        #expect(try Self.model.fetchRequestTemplates[0].variables == ["NAME", "YEARS"])
+        #expect(
+            try template.request(substitutionVariables: ["TAG": "t"]).resultType == .dictionaries)
+    }
+
+    @Test func templatesComeWithTheirVariables() throws {
+        let request = try #require(try Self.model.fetchRequestTemplate(forName: "booksBy"))
+        #expect(request.predicate?.format == "author.name == $NAME AND year IN $YEARS")
+        #expect(try Self.model.fetchRequestTemplate(forName: "none") == nil)
+    }
+
+    @Test(arguments: [
+        ("booksBy", ["NAME"], "needs a value for $YEARS"),
+        ("booksBy", ["NAME", "YEARS", "NMAE"], "has no variable $NMAE; it has $NAME, $YEARS"),
+        ("bookBy", ["NAME"], "did you mean “booksBy”?"),
+    ])
+    func mistakesAreNamed(_ name: String, _ variables: [String], _ part: String) throws {
+        let values = Dictionary(uniqueKeysWithValues: variables.map { ($0, "x") })
+        #expect {
+            try Self.model.fetchRequestFromTemplate(withName: name, substitutionVariables: values)
+        } throws: {
+            ($0 as? QuireError)?.message.contains(part) == true
+        }
+    }
+}

@@ -1,0 +1,128 @@
+import Foundation
+import QuireTestSupport
+import Testing
+
+@testable import Quire
+
+/// What a context with unsaved changes finds is what is found once they are saved.
+@MainActor @Suite struct PendingChangesInRequestsTests {
+    @Test(arguments: ContextArrangement.allCases)
+    func membersThatCameWithoutTheirOwnerCount(_ arrangement: ContextArrangement) throws {
+        let stack = try TestStack()
+        try stack.fill(books: 4, authors: 2)
+        let context = stack.context(arrangement)
+        let request = FetchRequest(
+            "Author", predicate: try QueryPredicate(format: "books.@count > 2"))
+        #expect(try context.count(for: request) == 0)
+        let author = try #require(try context.fetch(FetchRequest("Author")).first)
+        let book = try context.insertObject(entityName: "Book")
+        book["title"] = "x"
+        book.setObject(author, forKey: "author")
+        #expect(try context.fetch(request).map(\.objectID) == [author.objectID])
+        context.delete(book)
+        #expect(try context.count(for: request) == 0)
+    }
+
+    @Test(arguments: 0..<4)
+    func randomRequestsFindTheSameBeforeAndAfterSaving(_ round: Int) throws {
+        let seed = SeededRandom.baseSeed &+ UInt64(round)
+        var random = SeededRandom(seed: seed)
+        let world = try QueryWorld(&random)
+        let coordinator = PersistentStoreCoordinator(store: world.store)
+        defer { try? coordinator.close() }
+        var queries = RandomQueries(random: random, world: world)
+        for edit in 0..<10 {
+            let context =
+                edit % 2 == 0
+                ? ManagedObjectContext.mainQueue(coordinator: coordinator)
+                : .mainQueue(parent: PrivateQueueContext(coordinator: coordinator))
+            var edits = RandomEdits(random: random, context: context)
+            try edits.run()
+            random = edits.random
+            let requests = (0..<25).map { _ in queries.request() }
+            var found: [[ManagedObject]] = []
+            var identifiers: [[ManagedObjectID]] = []
+            for request in requests {
+                found.append(Array(try context.fetch(request)))
+                identifiers.append(try context.fetchObjectIDs(request))
+            }
+            for (index, request) in requests.enumerated() {
+                let place: Comment = "seed \(seed), edit \(edit): \(Self.describe(request))"
+                try #require(identifiers[index] == found[index].map(\.objectID), place)
+                try #require(try context.count(for: request) == found[index].count, place)
+            }
+            try context.save()
+            try context.parent?.performAndWait { try $0.save() }
+            for (index, request) in requests.enumerated() {
+                let place: Comment = "seed \(seed), edit \(edit): \(Self.describe(request))"
+                let saved = try world.store.objectIDs(matching: request)
+                try #require(found[index].map(\.objectID) == saved.map(\.self), place)
+            }
+        }
+    }
+
+    private static func describe(_ request: FetchRequest) -> String {
+        "\(request.entityName) WHERE \(request.predicate?.format ?? "-") BY "
+            + request.sortOrderings.map { "\($0.keyPath) \($0.ascending)" }.joined(separator: ", ")
+            + " LIMIT \(request.fetchLimit) OFFSET \(request.fetchOffset)"
+    }
+}
+
+/// Changes objects of the world at random, without saving.
+@MainActor private struct RandomEdits {
+    var random: SeededRandom
+    let context: ManagedObjectContext
+
+    mutating func run() throws {
+        for _ in 0..<12 { try edit() }
+    }
+
+    private mutating func edit() throws {
+        let names = ["Work", "Novel", "Author", "Publisher", "Tag", "Note"]
+        let name = names[Int.random(in: 0..<names.count, using: &random)]
+        switch Int.random(in: 0..<6, using: &random) {
+        case 0:
+            let object = try context.insertObject(entityName: name)
+            for slot in object.entity.slots { try set(object, slot) }
+        case 1:
+            if let object = try any(name) { context.delete(object) }
+        case 2, 3:
+            if let object = try any(name),
+                let slot = object.entity.slots.randomElement(using: &random)
+            {
+                try set(object, slot)
+            }
+        default: try relate(name)
+        }
+    }
+
+    private mutating func set(_ object: ManagedObject, _ slot: EntityLayout.Slot) throws {
+        guard let attribute = slot.attribute, slot.isStored, attribute.type != .composite else {
+            return
+        }
+        let value = QueryWorld.pool(attribute, at: slot.name).randomElement(using: &random) ?? .null
+        // “Not a number” is no value that can be set.
+        try object.setValue(ValueOrder.isMissing(value) ? .null : value, forKey: slot.name)
+    }
+
+    private mutating func relate(_ name: String) throws {
+        guard let object = try any(name),
+            let relationship = object.entity.relationships.randomElement(using: &random)
+        else { return }
+        let other = try any(context.layout.destination(of: relationship).name)
+        if !relationship.isToMany {
+            try object.setObject(Bool.random(using: &random) ? other : nil, through: relationship)
+        } else if let other {
+            if object.objects(through: relationship).contains(other) {
+                object.remove(other, from: relationship.name)
+            } else {
+                object.add(other, to: relationship.name)
+            }
+        }
+    }
+
+    private mutating func any(_ name: String) throws -> ManagedObject? {
+        let objects = try context.fetch(FetchRequest(name))
+        return objects.isEmpty ? nil : objects[Int.random(in: 0..<objects.count, using: &random)]
+    }
+}
