@@ -39,6 +39,12 @@ struct ResultQuery {
                 "The request for \(request.entityName) has no sort ordering, and the results of a controller need one.",
                 subject: .init(entity: request.entityName))
         }
+        guard request.resultType == .objects else {
+            throw QuireError(
+                .invalidQuery,
+                "The results of a controller are objects, but the request for \(request.entityName) asks for something else.",
+                subject: .init(entity: request.entityName))
+        }
         guard request.includesPendingChanges else {
             throw QuireError(
                 .invalidQuery,

@@ -43,11 +43,12 @@ import Testing
         #expect(Set(result.changes.updated) == Set(authors))
         try DerivedWorld.check(stack.mainContext())
         var other = BatchUpdateRequest(entityName: "Author")
-        other.propertiesToUpdate = ["name": "zoë"]
+        other.propertiesToUpdate = ["name": .constant("zoë")]
         other.resultType = .objectIDs
         let changes = try context.execute(other).changes
         #expect(changes.refreshed.count == books.count)
-        ManagedObjectContext.mergeChanges(fromRemoteContextSave: changes, into: [context])
+        ManagedObjectContext.mergeChanges(
+            fromRemoteContextSave: changes, into: [MainQueueContext(context)])
         #expect(Set(books.map { $0.string("authorUpper") }) == ["ZOË"])
         try DerivedWorld.check(context)
     }
@@ -63,7 +64,8 @@ import Testing
         request.resultType = .objectIDs
         let changes = try context.execute(request).changes
         #expect(changes.deleted.count == 3)
-        ManagedObjectContext.mergeChanges(fromRemoteContextSave: changes, into: [context])
+        ManagedObjectContext.mergeChanges(
+            fromRemoteContextSave: changes, into: [MainQueueContext(context)])
         #expect(author.integer("bookCount") == 1)
         #expect(author["income"] == .decimal(Decimal(4) / 10))
         try DerivedWorld.check(stack.mainContext())

@@ -82,6 +82,7 @@ import Testing
     }
 
     @Test func unsavedChangesDoNotCount() throws {
+        defer { withExtendedLifetime(stack) {} }
         try context.insertObject(entityName: "Book")["title"] = "new"
         var request = FetchRequest("Book")
         request.propertiesToFetch = [try ExpressionDescription("n", format: "count(SELF)")]
@@ -89,6 +90,7 @@ import Testing
     }
 
     @Test func toOneRelationshipsGiveIdentifiers() throws {
+        defer { withExtendedLifetime(stack) {} }
         var request = FetchRequest("Book")
         request.predicate = try QueryPredicate(format: "title == 'b0'")
         request.propertiesToFetch = ["objectID", "author"]
@@ -100,6 +102,7 @@ import Testing
     }
 
     @Test func whatSQLCannotSayIsFoundFirst() throws {
+        defer { withExtendedLifetime(stack) {} }
         var request = FetchRequest("Book")
         request.predicate = try QueryPredicate(
             format: "tags[FIRST].name == 't0' AND year >= 0")
@@ -114,6 +117,7 @@ import Testing
     }
 
     @Test func columnsThatSQLCannotSayAreComputedInMemory() throws {
+        defer { withExtendedLifetime(stack) {} }
         var request = FetchRequest("Book", sortOrderings: [SortOrdering("title")])
         request.fetchLimit = 2
         request.resultType = .dictionaries
@@ -125,6 +129,7 @@ import Testing
     }
 
     @Test func typedRequestsGiveDictionaries() throws {
+        defer { withExtendedLifetime(stack) {} }
         var request = FetchRequest("Book")
         request.resultType = .dictionaries
         request.propertiesToFetch = ["title"]

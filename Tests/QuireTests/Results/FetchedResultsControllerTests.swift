@@ -294,6 +294,7 @@ import Testing
         try book("c", year: 1)
         #expect(try refusal { $0.sortOrderings = [] }?.code == .invalidQuery)
         #expect(try refusal { $0.includesPendingChanges = false }?.code == .invalidQuery)
+        #expect(try refusal { $0.resultType = .count }?.code == .invalidQuery)
         #expect(try refusal { $0.entityName = "Bok" }?.code == .unknownEntity)
         #expect(try refusal { $0.sortOrderings = [SortOrdering("tytle")] }?.code == .unknownKey)
         #expect(try refusal(section: "yaer") { _ in }?.code == .unknownKey)
