@@ -41,4 +41,10 @@ let early = try Book.fetchRequest(
     where: #Predicate<Book> { era.contains($0.year) && $0.author?.name == "Jane Austen" },
     sortBy: [SortDescriptor(\.year)])
 print(try context.fetch(early).map(\.title))
+
+var update = BatchUpdateRequest(entityName: "Book")
+update.propertiesToUpdate = ["year": try QueryExpression(format: "year + 100")]
+update.resultType = .objectIDs
+context.mergeChanges(from: try context.execute(update).changes)
+print(try context.fetch(request).map(\.year))
 try container.close()

@@ -235,7 +235,7 @@ struct PredicateResolver {
 
 extension QueryComparison.Operator {
     /// The operator that says the same with the sides exchanged.
-    fileprivate var flipped: QueryComparison.Operator? {
+    var flipped: QueryComparison.Operator? {
         switch self {
         case .equal, .notEqual: self
         case .less: .greater

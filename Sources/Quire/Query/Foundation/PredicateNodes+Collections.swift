@@ -135,7 +135,7 @@ extension PredicateTranslation {
     ) -> QueryPredicate? {
         guard case .comparison(var comparison) = condition,
             comparison.modifier == .direct || comparison.modifier == modifier,
-            case .variable(let name) = comparison.left, comparison.right.isFixed,
+            case .variable(let name) = comparison.left, comparison.right.isConstant,
             name == variable || name.hasPrefix(variable + ".")
         else { return nil }
         let keys = name.split(separator: ".").dropFirst().map(String.init)

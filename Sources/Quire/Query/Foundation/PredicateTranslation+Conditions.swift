@@ -53,11 +53,11 @@ extension PredicateTranslation {
         _ left: QueryExpression, _ comparisonOperator: QueryComparison.Operator,
         _ right: QueryExpression, _ options: QueryComparison.Options = []
     ) throws -> QueryPredicate {
-        if left.isFixed, !right.isFixed, let flipped = comparisonOperator.flippedSides {
+        if left.isConstant, !right.isConstant, let flipped = comparisonOperator.flipped {
             return try compare(right, flipped, left, options)
         }
         // One comparison for each outcome, so that an index on what is compared can be used.
-        if case .conditional(let test, let first, let second) = left, right.isFixed {
+        if case .conditional(let test, let first, let second) = left, right.isConstant {
             return any([
                 demanding(test, for: try compare(first, comparisonOperator, right, options)),
                 all([not(test), try compare(second, comparisonOperator, right, options)]),
@@ -65,7 +65,7 @@ extension PredicateTranslation {
         }
         let comparison = QueryPredicate.comparison(
             QueryComparison(left, comparisonOperator, right, options: options))
-        guard left.isFixed, right.isFixed, !left.isList else { return comparison }
+        guard left.isConstant, right.isConstant, !left.isList else { return comparison }
         return .constant(try PredicateEvaluator(subject: nil).holds(comparison))
     }
 
@@ -143,15 +143,6 @@ extension PredicateTranslation {
 }
 
 extension QueryExpression {
-    /// Whether it is the same for every object.
-    var isFixed: Bool {
-        switch self {
-        case .constant: true
-        case .collection(let elements): elements.allSatisfy(\.isFixed)
-        default: false
-        }
-    }
-
     /// Whether it is a list.
     fileprivate var isList: Bool { if case .collection = self { true } else { false } }
 
@@ -161,20 +152,6 @@ extension QueryExpression {
         case .constant(let value): !ValueOrder.isMissing(value)
         case .collection(let elements): elements.allSatisfy(\.isPresent)
         default: false
-        }
-    }
-}
-
-extension QueryComparison.Operator {
-    /// The operator that says the same with the sides exchanged.
-    fileprivate var flippedSides: QueryComparison.Operator? {
-        switch self {
-        case .equal, .notEqual: self
-        case .less: .greater
-        case .lessOrEqual: .greaterOrEqual
-        case .greater: .less
-        case .greaterOrEqual: .lessOrEqual
-        default: nil
         }
     }
 }

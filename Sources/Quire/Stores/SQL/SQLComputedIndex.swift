@@ -64,9 +64,8 @@ extension SQLSchema {
     private func computedIndexes(
         _ kind: SQLComputedIndex.Kind, of entity: EntityLayout
     ) -> [SQLComputedIndex] {
-        if computedTables.isEmpty { return [] }
-        return allComputedIndexes.filter {
-            $0.kind == kind && computedTables.contains($0.name)
+        computedIndexes.filter {
+            $0.kind == kind
                 && layout.entity(number: $0.entityNumber).subtree.contains(entity.number)
         }
     }

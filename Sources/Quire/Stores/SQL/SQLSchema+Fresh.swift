@@ -14,7 +14,7 @@ extension SQLSchema {
         }
         assembly.joinTables = Self.freshJoinTables(of: layout)
         self = assembly.schema()
-        computedTables = Set(allComputedIndexes.map(\.name))
+        computedIndexes = allComputedIndexes
     }
 
     /// The columns every table of objects begins with.

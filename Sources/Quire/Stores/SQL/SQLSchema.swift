@@ -17,8 +17,8 @@ struct SQLSchema: Sendable {
     let hasStrays: Bool
     /// The to-many relationships that the store keeps nothing of.
     let missing: [SQLRelationshipKey]
-    /// The R-trees and full-text indexes that the store has, by the names of their tables.
-    var computedTables: Set<String> = []
+    /// The R-trees and full-text indexes of the model that the store has.
+    var computedIndexes: [SQLComputedIndex] = []
     /// Model numbers by store numbers; 0 where the store number means nothing.
     private let modelNumbers: [Int]
 

@@ -90,8 +90,7 @@ private struct SQLiteStoreOpening {
         let hasLog = try synchronize(
             schema, carriesModel: carriesModel, hasLog: prepareForWriting())
         let present = Set(try reader.tableNames())
-        schema.computedTables = Set(
-            schema.allComputedIndexes.map(\.name).filter(present.contains))
+        schema.computedIndexes = schema.allComputedIndexes.filter { present.contains($0.name) }
         return SQLiteStore(
             source: source,
             identity: StoreIdentity(

@@ -90,7 +90,7 @@ public final class SQLiteStore: PersistentStore {
         if options.isReadOnly {
             connection.close()
         } else {
-            if !schema.computedTables.isEmpty { connection.trustSchema() }
+            if !schema.computedIndexes.isEmpty { connection.trustSchema() }
             writer = SQLiteWriter(connection: connection, schema: schema)
         }
     }
