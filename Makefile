@@ -1,6 +1,6 @@
 # Quire. `make demo` shows what it does; `make test` runs all tests.
 
-BUILD_PACKAGES := libsqlite3-dev libxml2-dev libarchive-dev pkg-config
+BUILD_PACKAGES := libsqlite3-dev libxml2-dev libarchive-dev zlib1g-dev pkg-config
 TEST_PACKAGES := sqlite3 strace unzip zstd
 SOURCES := Sources Tests Benchmarks/Sources Package.swift
 

@@ -62,6 +62,7 @@ let package = Package(
         .library(name: "Quire", targets: ["Quire"]),
         .library(name: "QuireDocuments", targets: ["QuireDocuments"]),
         .library(name: "QuireMacros", targets: ["QuireMacros"]),
+        .library(name: "QuireStoreConformance", targets: ["QuireStoreConformance"]),
         .executable(name: "quire", targets: ["QuireCommand"]),
     ],
     dependencies: [
@@ -80,11 +81,12 @@ let package = Package(
             name: "CLibXML2", pkgConfig: "libxml-2.0", providers: [.apt(["libxml2-dev"])]),
         .systemLibrary(
             name: "CArchive", pkgConfig: "libarchive", providers: [.apt(["libarchive-dev"])]),
+        .systemLibrary(name: "CZLib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .target(name: "CLinux"),
         .target(
             name: "Quire",
             dependencies: [
-                "CSQLite", "CLibXML2", "CLinux",
+                "CSQLite", "CLibXML2", "CZLib", "CLinux",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "OrderedCollections", package: "swift-collections"),
@@ -143,9 +145,24 @@ let package = Package(
             dependencies: ["QuireMacros", "Quire"],
             path: "Tests/TypedReadmeExample",
             swiftSettings: settings),
+        // What every store must do, for those who write one of their own.
+        .target(name: "QuireStoreConformance", dependencies: ["Quire"], swiftSettings: settings),
         .target(name: "QuireTestSupport", dependencies: ["Quire"], swiftSettings: settings),
         .testTarget(
             name: "QuireTests", dependencies: ["Quire", "QuireTestSupport"],
+            swiftSettings: settings),
+        .testTarget(
+            name: "QuireModelFileTests", dependencies: ["Quire", "QuireTestSupport"],
+            swiftSettings: settings),
+        .testTarget(
+            name: "QuireStoreTests",
+            dependencies: ["Quire", "QuireStoreConformance", "QuireTestSupport"],
+            swiftSettings: settings),
+        .testTarget(
+            name: "QuireMigrationTests", dependencies: ["Quire", "QuireTestSupport"],
+            swiftSettings: settings),
+        .testTarget(
+            name: "QuireRescueTests", dependencies: ["Quire", "QuireTestSupport"],
             swiftSettings: settings),
         .testTarget(
             name: "QuireDocumentsTests",

@@ -17,7 +17,14 @@ import Testing
 
     @Test(arguments: [
         ("CSQLite", ["Quire/Stores/SQLite/"]),
-        ("CLibXML2", ["Quire/ModelFiles/ModelXMLReader", "Quire/ModelFiles/ModelXMLWriter"]),
+        (
+            "CLibXML2",
+            [
+                "Quire/ModelFiles/ModelXMLReader", "Quire/ModelFiles/ModelXMLWriter",
+                "Quire/Stores/XML/",
+            ]
+        ),
+        ("CZLib", ["Quire/ModelFiles/RawDeflate"]),
         ("CArchive", ["QuireDocuments/Archive/"]),
         ("CLinux", ["Quire/Support/"]),
     ])
@@ -36,6 +43,8 @@ import Testing
         ("Query/", ["QueryPredicate", "FetchRequest"]),
         ("StoreAPI/", ["RowSet", "ChangeSet", "PersistentStore"]),
         ("Stores/", ["SQLSchema", "SQLiteStore"]),
+        ("Migration/", ["MappingModel", "MigrationManager"]),
+        ("Rescue/", ["StoreRecovery", "StoreRepair"]),
         ("Coordinator/", ["PersistentStoreCoordinator", "ObjectSource"]),
         ("Graph/", ["ManagedObjectContext", "ManagedObject", "ConfinedContext", "MergePolicy"]),
         ("Results/", ["FetchedResultsController", "FetchedResultsSnapshot"]),
