@@ -40,6 +40,20 @@ extension PersistentStoreCoordinator {
         return store
     }
 
+    /// Makes a coordinator and adds stores; if one cannot be added the others are closed again.
+    convenience init(
+        managedObjectModel model: ManagedObjectModel,
+        persistentStoreDescriptions descriptions: [PersistentStoreDescription]
+    ) throws {
+        try self.init(managedObjectModel: model)
+        do {
+            for description in descriptions { try addPersistentStore(description) }
+        } catch {
+            try? close()
+            throw error
+        }
+    }
+
     /// Adds a store that is open. Nothing has been read from it yet, and it belongs to no other coordinator.
     ///
     /// - Throws: ``QuireError`` with code `incompatibleModel` if its model is another one, `alreadyExists` if the
@@ -59,8 +73,8 @@ extension PersistentStoreCoordinator {
                 throw QuireError(
                     .alreadyExists,
                     "The coordinator has a store with the UUID \(store.identity.uuid) already"
-                        + "\(other.store.path.map { ": “\($0)”" } ?? ""). One of them is a copy; give it a UUID of its "
-                        + "own by migrating it to another place.",
+                        + "\(other.store.path.map { ": “\($0)”" } ?? ""). One of them is a copy; use a coordinator of its "
+                        + "own for it.",
                     subject: .init(file: store.path))
             }
             try store.identity.join(storeIdentity)
@@ -80,6 +94,54 @@ extension PersistentStoreCoordinator {
         }
         rowCache.removeAll()
         try store.close()
+    }
+
+    /// Goes on with a store at another place, where its file has been moved or copied to. Objects keep their
+    /// identifiers; nothing is read or written here but what opening does.
+    ///
+    /// The store object is replaced by another one; the old one is closed.
+    ///
+    /// - Parameters:
+    ///   - path: Where the file is now.
+    ///   - description: How to open it; its path is not looked at.
+    /// - Returns: The store as it is open now.
+    /// - Throws: ``QuireError`` with code `notFound` if the coordinator has no such store or there is no file,
+    ///   `incompatibleModel` if the file is another store, or what opening it throws. Then the coordinator goes on with
+    ///   the store that it had.
+    @discardableResult
+    public func setPath(
+        _ path: String, for store: any PersistentStore,
+        description given: PersistentStoreDescription? = nil
+    ) throws -> any PersistentStore {
+        guard persistentStores.contains(where: { $0 === store }) else {
+            throw QuireError(
+                .notFound, "The store does not belong to the coordinator.",
+                subject: .init(file: store.path))
+        }
+        guard FileSystem.exists(path) else {
+            throw QuireError(
+                .notFound, "There is no “\(path)” to go on with.", subject: .init(file: path))
+        }
+        var description = given ?? PersistentStoreDescription(type: store.type)
+        if let store = store as? SQLiteStore, given == nil {
+            description.sqliteOptions = store.options
+        }
+        description.path = path
+        description.configuration = store.configurationName
+        description.isReadOnly = store.isReadOnly
+        let other = try StoreTypes.open(description, layout: layout)
+        guard other.identity.uuid == store.identity.uuid else {
+            try? other.close()
+            throw QuireError(
+                .incompatibleModel,
+                "“\(path)” is another store: its UUID is \(other.identity.uuid), not \(store.identity.uuid).",
+                subject: .init(file: path))
+        }
+        try other.identity.join(storeIdentity)
+        stores.withLock { $0.replace(store, with: other) }
+        rowCache.removeAll()
+        try? store.close()
+        return other
     }
 
     /// The store of an identity that was assigned to a new object.

@@ -41,6 +41,13 @@ extension PersistentStoreCoordinator {
             return members.count < count
         }
 
+        mutating func replace(_ store: any PersistentStore, with other: any PersistentStore) {
+            guard let index = members.firstIndex(where: { $0.store === store }) else { return }
+            members[index] = StoreCombination.Member(
+                store: other, entityNumbers: members[index].entityNumbers)
+            combine()
+        }
+
         private mutating func combine() {
             combined = StoreCombination(members: members, layout: layout, identity: identity)
         }

@@ -99,6 +99,10 @@ private struct SQLiteStoreOpening {
         noteMissing(in: schema)
         let hasLog = try synchronize(
             schema, carriesModel: carriesModel, hasLog: prepareForWriting())
+        if !options.isReadOnly {
+            if options.analyzesWhenOpened { try connection.execute("ANALYZE") }
+            if options.vacuumsWhenOpened { try connection.execute("VACUUM") }
+        }
         let present = Set(try reader.tableNames())
         schema.computedIndexes = schema.allComputedIndexes.filter { present.contains($0.name) }
         return SQLiteStore(
