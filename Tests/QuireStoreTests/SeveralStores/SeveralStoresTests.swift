@@ -20,7 +20,14 @@ import Testing
                 "Note", FixtureModels.attribute("text", .string),
                 FixtureModels.attribute("rank", .integer64)),
             FixtureModels.entity("Remark", parent: "Note", FixtureModels.attribute("of", .string)),
-            FixtureModels.entity("Setting", FixtureModels.attribute("key", .string)),
+            FixtureModels.entity(
+                "Setting", FixtureModels.attribute("key", .string),
+                {
+                    var request = FetchRequestTemplate(name: "books", entityName: "Book")
+                    request.predicateFormat = "title == $FETCH_SOURCE.key"
+                    return .fetched(
+                        FetchedPropertyDescription(name: "books", fetchRequest: request))
+                }()),
         ])
         model.configurations = [
             .init(name: "Library", entityNames: ["Author", "Book", "Note"]),
@@ -344,6 +351,18 @@ import Testing
         #expect(try context.execute(BatchDeleteRequest(fetchRequest: least)).count == 4)
         context.reset()
         #expect(try context.count(for: FetchRequest("Note")) == 16)
+    }
+
+    @Test func fetchedPropertiesLeadToOtherStores() throws {
+        try add("Library", "Library")
+        let user = try add("User", "User")
+        let context = context()
+        let book = try insert("Book", ["title": "Emma"], context)
+        let setting = try insert("Setting", ["key": "Emma"], context)
+        try context.save()
+        #expect(setting.objectID.storeUUID == user.identity.uuid)
+        #expect(try setting.fetchedObjects("books") == [book])
+        #expect(book.objectID.storeUUID != setting.objectID.storeUUID)
     }
 
     // MARK: - Stores come and go
