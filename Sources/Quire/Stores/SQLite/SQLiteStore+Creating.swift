@@ -85,7 +85,7 @@ extension SQLiteStore {
             }
         }
         let metadata = try SQLiteStoreMetadata(
-            storeUUID: uuid, model: model, hashes: model.entityVersionHashes())
+            storeUUID: uuid, model: model, hashes: model.versionHashesForNewStores)
         try connection.withStatement("INSERT INTO Z_METADATA VALUES (1, ?, ?)") {
             try $0.bind(uuid, at: 1)
             try $0.bind(metadata.propertyList, at: 2)
