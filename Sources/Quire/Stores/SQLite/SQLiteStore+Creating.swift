@@ -101,7 +101,7 @@ extension SQLiteStore {
         let kept = Set(schema.keptEntities.map(\.name))
         let metadata = try SQLiteStoreMetadata(
             storeUUID: uuid, model: model,
-            hashes: model.entityVersionHashes().filter { kept.contains($0.key) })
+            hashes: model.versionHashesForNewStores.filter { kept.contains($0.key) })
         try connection.withStatement("INSERT INTO Z_METADATA VALUES (1, ?, ?)") {
             try $0.bind(uuid, at: 1)
             try $0.bind(metadata.propertyList, at: 2)

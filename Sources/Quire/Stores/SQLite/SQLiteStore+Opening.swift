@@ -90,10 +90,7 @@ private struct SQLiteStoreOpening {
         }
         let metadata = try SQLiteMetadataReader(connection: connection, path: path).metadata()
         let carriesModel = tables.contains(SQLiteTables.model)
-        let layout =
-            try known
-            ?? model(given, isCarried: carriesModel, tables: tables)
-            .binding(classes: options.objectClasses).layout()
+        let layout = try known ?? layout(given, isCarried: carriesModel, tables: tables, metadata)
         let catalog = try reader.catalog()
         var schema = try schema(of: layout, catalog: catalog, hasStrays: !carriesModel)
         noteMissing(in: schema)
@@ -113,24 +110,49 @@ private struct SQLiteStoreOpening {
             options: options, connection: connection, hasLog: hasLog)
     }
 
+    private func layout(
+        _ given: ManagedObjectModel?, isCarried: Bool, tables: Set<String>,
+        _ metadata: SQLiteStoreMetadata
+    ) throws -> ModelLayout {
+        var model = try model(given, isCarried: isCarried, tables: tables)
+        if given == nil { model.take(versionHashes: metadata.entityVersionHashes) }
+        return try model.binding(classes: options.objectClasses).layout()
+    }
+
     private func model(
         _ given: ManagedObjectModel?, isCarried: Bool, tables: Set<String>
     ) throws -> ManagedObjectModel {
         if let given { return given }
-        guard isCarried else {
-            let reason =
-                tables.contains("Z_MODELCACHE")
-                ? "carries its model in Core Data's own form only" : "does not carry its model"
-            throw QuireError(
-                .incompatibleModel, "“\(path)” \(reason); say which model it was made with.",
-                subject: .init(file: path))
-        }
+        if !isCarried { return try modelOfCoreData(tables: tables) }
         let xml = try connection.withStatement("SELECT Z_CONTENT FROM \(SQLiteTables.model)") {
             try $0.step() ? $0.data(0) : Data()
         }
-        do {
-            return try ManagedObjectModel(modelXML: xml, name: SQLiteTables.model)
-        } catch let error as QuireError {
+        return try carried { try ManagedObjectModel(modelXML: xml, name: SQLiteTables.model) }
+    }
+
+    /// The model that Core Data has put into the store.
+    private func modelOfCoreData(tables: Set<String>) throws -> ManagedObjectModel {
+        var archive = Data()
+        if tables.contains(SQLiteTables.modelCache) {
+            archive = try connection.withStatement(
+                "SELECT Z_CONTENT FROM \(SQLiteTables.modelCache)"
+            ) { try $0.step() ? $0.data(0) : Data() }
+        }
+        if archive.isEmpty {
+            throw QuireError(
+                .incompatibleModel,
+                "“\(path)” does not carry its model; say which model it was made with.",
+                subject: .init(file: path))
+        }
+        return try carried {
+            try ManagedObjectModel(modelCache: archive, name: SQLiteTables.modelCache)
+        }
+    }
+
+    private func carried(
+        _ read: () throws -> ManagedObjectModel
+    ) throws -> ManagedObjectModel {
+        do { return try read() } catch let error as QuireError {
             throw QuireError(
                 .invalidFormat, "The model that “\(path)” carries cannot be read: \(error.message)",
                 subject: .init(file: path), underlying: error)
