@@ -23,6 +23,9 @@ public final class MigrationManager {
     /// How far the migration is, counted in objects. Cancelling it makes the migration fail with code `cancelled`.
     public let progress = Progress(totalUnitCount: -1)
 
+    /// What makes the policies that the mapping names, by these names.
+    public var policies: [String: () -> EntityMigrationPolicy] = [:]
+
     /// Makes a manager.
     ///
     /// - Parameter mappingModel: How objects of the old model become objects of the new one; `nil` to infer it.
@@ -62,7 +65,7 @@ public final class MigrationManager {
             try transfer(loading)
             try loading.finish()
         }
-        progress.completedUnitCount = progress.totalUnitCount
+        finish()
     }
 
     private func requireEmpty(_ store: any PersistentStore) throws {
@@ -87,7 +90,7 @@ public final class MigrationManager {
         return ids.lazy.map(\.primaryKey).max() ?? 0
     }
 
-    private func countUnits(of plan: TransferPlan, in source: any PersistentStore) throws {
+    func countUnits(of plan: TransferPlan, in source: any PersistentStore) throws {
         var total: Int64 = 0
         for transfer in plan.transfers where !transfer.source.isAbstract {
             var request = FetchRequest(transfer.source.name)
@@ -98,6 +101,13 @@ public final class MigrationManager {
         progress.totalUnitCount = max(total, 1)
     }
 
+    /// Says that everything is done.
+    func finish() {
+        if progress.totalUnitCount < 1 { progress.totalUnitCount = 1 }
+        progress.completedUnitCount = progress.totalUnitCount
+    }
+
+    /// Counts objects that are done, and gives up if it was cancelled.
     func advance(_ count: Int) throws {
         if progress.isCancelled {
             throw QuireError(.cancelled, "The migration was cancelled; the old store is as it was.")

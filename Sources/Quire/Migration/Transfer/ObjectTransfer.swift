@@ -45,11 +45,7 @@ struct ObjectTransfer {
         if transfer.source.isAbstract { return }
         let found = try objects(of: transfer)
         if transfer.destination.isAbstract, !found.isEmpty {
-            throw QuireError(
-                .validation,
-                "“\(transfer.destination.name)” is abstract in the new model, and there are \(found.count) objects of "
-                    + "“\(transfer.source.name)” that would be some; map them to a sub-entity.",
-                subject: .init(entity: transfer.destination.name))
+            throw transfer.abstractError(count: found.count)
         }
         var values = ContiguousArray<AttributeValue>(
             repeating: .null, count: transfer.destination.slots.count)
@@ -104,7 +100,11 @@ struct ObjectTransfer {
                 values[slot] = old.isNull ? fallback : conversion.apply(to: old)
             case .reference(let from, let isRequired):
                 values[slot] = try reference(row, from, slot, transfer)
-                if isRequired && values[slot].isNull { throw missing(row, slot, transfer) }
+                if isRequired && values[slot].isNull {
+                    throw transfer.missingError(
+                        slot, object: row.objectID.shortDescription,
+                        uri: row.objectID.uriRepresentation)
+                }
             case .expression(let expression):
                 throw QuireError(
                     .unsupported,
@@ -128,19 +128,6 @@ struct ObjectTransfer {
             let new = newID(of: id, through: transfer.destination.relationships[index])
         else { return .null }
         return .objectID(new)
-    }
-
-    private func missing(
-        _ row: ObjectSnapshot, _ slot: Int, _ transfer: EntityTransfer
-    ) -> QuireError {
-        let name = transfer.destination.slots[slot].name
-        return QuireError(
-            .validation,
-            "“\(transfer.destination.name).\(name)” is required, and \(row.objectID.shortDescription) has no object for "
-                + "it; give it one before, or make it optional.",
-            subject: .init(
-                entity: transfer.destination.name, property: name,
-                object: row.objectID.uriRepresentation, rule: .required))
     }
 
     // MARK: - Identifiers
@@ -207,5 +194,27 @@ struct ObjectTransfer {
                     object: owner.uriRepresentation))
         }
         try loading.relate(newID(of: owner, transfer), through: edge.relationship, to: new)
+    }
+}
+
+extension EntityTransfer {
+    /// The error of objects that would be of an abstract entity.
+    func abstractError(count: Int) -> QuireError {
+        QuireError(
+            .validation,
+            "“\(destination.name)” is abstract in the new model, and there are \(count) objects of “\(source.name)” that "
+                + "would be some; map them to a sub-entity.",
+            subject: .init(entity: destination.name))
+    }
+
+    /// The error of an object that has nothing in a required relationship.
+    func missingError(_ slot: Int, object: String, uri: String?) -> QuireError {
+        let name = destination.slots[slot].name
+        return QuireError(
+            .validation,
+            "“\(destination.name).\(name)” is required, and \(object) has no object for it; give it one before, or make "
+                + "it optional.",
+            subject: .init(
+                entity: destination.name, property: name, object: uri, rule: .required))
     }
 }

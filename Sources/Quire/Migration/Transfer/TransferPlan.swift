@@ -152,7 +152,8 @@ struct EntityTransfer {
         case constant(AttributeValue)
         /// A slot of the old object; where that has no value, another.
         case copy(slot: Int, AttributeConversion, fallback: AttributeValue)
-        /// The new object of the one that a slot of the old object leads to.
+        /// The new object of the one that a slot of the old object leads to; it is an error if it becomes required and
+        /// there is none.
         case reference(slot: Int, required: Bool)
         /// What an expression gives.
         case expression(MappingExpression)
@@ -207,8 +208,7 @@ struct EntityTransfer {
             guard slot.isStored else { return .nothing }
             if let index = slot.relationshipIndex {
                 return Self.reference(
-                    relationships[index], of: source,
-                    isRequired: !destination.relationships[index].description.isOptional)
+                    relationships[index], of: source, to: destination.relationships[index])
             }
             return try Self.value(of: slot, mapping, source, destination)
         }
@@ -224,12 +224,15 @@ struct EntityTransfer {
     }
 
     private static func reference(
-        _ expression: MappingExpression?, of source: EntityLayout, isRequired: Bool
+        _ expression: MappingExpression?, of source: EntityLayout,
+        to relationship: EntityLayout.Relationship
     ) -> Value {
         guard case .relatedObjects(let name)? = expression,
-            let slot = source.relationship(named: name)?.slot
+            let before = source.relationship(named: name), let slot = before.slot
         else { return .nothing }
-        return .reference(slot: slot, required: isRequired)
+        return .reference(
+            slot: slot,
+            required: !relationship.description.isOptional && before.description.isOptional)
     }
 
     private static func value(
