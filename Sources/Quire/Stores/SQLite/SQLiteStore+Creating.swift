@@ -84,8 +84,7 @@ extension SQLiteStore {
                 try $0.run()
             }
         }
-        let metadata = try SQLiteStoreMetadata(
-            storeUUID: uuid, model: model, hashes: model.entityVersionHashes())
+        let metadata = StoreMetadata(storeUUID: uuid, type: .sqlite, model: model)
         try connection.withStatement("INSERT INTO Z_METADATA VALUES (1, ?, ?)") {
             try $0.bind(uuid, at: 1)
             try $0.bind(metadata.propertyList, at: 2)
