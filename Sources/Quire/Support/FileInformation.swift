@@ -30,6 +30,8 @@ package struct FileInformation: Sendable {
     package var modificationTime: Int64
     /// When its bytes, names or permissions last changed, in seconds since 1970.
     package var statusChangeTime: Int64
+    /// The nanoseconds that belong to ``modificationTime``, as far as the file system keeps them.
+    private var modificationNanoseconds: Int64
 
     init(_ status: stat) {
         switch Int32(status.st_mode) & S_IFMT {
@@ -45,10 +47,17 @@ package struct FileInformation: Sendable {
         inode = UInt64(status.st_ino)
         modificationTime = Int64(status.st_mtim.tv_sec)
         statusChangeTime = Int64(status.st_ctim.tv_sec)
+        modificationNanoseconds = Int64(status.st_mtim.tv_nsec)
     }
 
     /// Whether both describe the same file.
     package func isSameFile(as other: FileInformation) -> Bool {
         device == other.device && inode == other.inode
+    }
+
+    /// Whether nobody has written to the file between both, as far as its size and time tell.
+    package func hasSameContent(as other: FileInformation) -> Bool {
+        size == other.size && modificationTime == other.modificationTime
+            && modificationNanoseconds == other.modificationNanoseconds
     }
 }

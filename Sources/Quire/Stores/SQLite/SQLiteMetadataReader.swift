@@ -3,7 +3,7 @@ struct SQLiteMetadataReader {
     let connection: SQLiteConnection
     let path: String
 
-    func metadata() throws -> SQLiteStoreMetadata {
+    func metadata() throws -> StoreMetadata {
         try connection.withStatement(
             "SELECT Z_UUID, Z_PLIST FROM Z_METADATA ORDER BY Z_VERSION LIMIT 1"
         ) { statement in
@@ -19,7 +19,7 @@ struct SQLiteMetadataReader {
                     .invalidFormat, "“\(path)” has no UUID; the store is damaged.",
                     subject: .init(file: path))
             }
-            return try SQLiteStoreMetadata(
+            return try StoreMetadata(
                 storeUUID: uuid, propertyList: statement.data(1), path: path)
         }
     }

@@ -112,7 +112,7 @@ private struct SQLiteStoreOpening {
 
     private func layout(
         _ given: ManagedObjectModel?, isCarried: Bool, tables: Set<String>,
-        _ metadata: SQLiteStoreMetadata
+        _ metadata: StoreMetadata
     ) throws -> ModelLayout {
         var model = try model(given, isCarried: isCarried, tables: tables)
         if given == nil { model.take(versionHashes: metadata.entityVersionHashes) }
