@@ -82,10 +82,10 @@ private struct SQLiteStoreOpening {
         }
         let metadata = try SQLiteMetadataReader(connection: connection, path: path).metadata()
         let carriesModel = tables.contains(SQLiteTables.model)
-        let layout = try model(given, isCarried: carriesModel, tables: tables)
-            .binding(classes: options.objectClasses).layout()
         let catalog = try reader.catalog()
-        var schema = try schema(of: layout, catalog: catalog, hasStrays: !carriesModel)
+        var (schema, isInferred) = try schemaOrInferred(
+            given, isCarried: carriesModel, tables: tables, catalog: catalog)
+        let layout = schema.layout
         noteMissing(in: schema)
         let hasLog = try synchronize(
             schema, carriesModel: carriesModel, hasLog: prepareForWriting())
@@ -95,8 +95,29 @@ private struct SQLiteStoreOpening {
             source: source,
             identity: StoreIdentity(
                 uuid: metadata.storeUUID, entityNames: layout.entities.map(\.name)),
-            schema: schema, carriesModel: carriesModel,
+            schema: schema, carriesModel: carriesModel, hasInferredModel: isInferred,
             options: options, connection: connection, hasLog: hasLog)
+    }
+
+    /// Where things are by the model that is given or carried, or else by what the tables tell, if that is wanted.
+    private func schemaOrInferred(
+        _ given: ManagedObjectModel?, isCarried: Bool, tables: Set<String>, catalog: SQLCatalog
+    ) throws -> (SQLSchema, isInferred: Bool) {
+        do {
+            let layout = try model(given, isCarried: isCarried, tables: tables)
+                .binding(classes: options.objectClasses).layout()
+            return (try schema(of: layout, catalog: catalog, hasStrays: !isCarried), false)
+        } catch let error as QuireError
+            where given == nil && options.infersModel && options.isReadOnly
+        {
+            Logger(label: "quire.sql").debug("\(path) is read without its model: \(error.message)")
+            let inferred = try SQLModelInference.run(
+                catalog: catalog, source: SQLiteModelInference(connection: connection))
+            let layout = try inferred.model.layout()
+            return (
+                try schema(of: layout, catalog: inferred.catalog, hasStrays: true), true
+            )
+        }
     }
 
     private func model(

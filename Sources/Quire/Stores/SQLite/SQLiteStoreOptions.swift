@@ -31,6 +31,9 @@ public struct SQLiteStoreOptions: Sendable {
     /// Classes to bind to the entities of the model, whether it is given or the store carries it; see
     /// ``ManagedObjectModel/bind(classes:)``.
     public var objectClasses: [any EntityClass.Type] = []
+    /// Whether a store that carries no model which can be read, and is opened for reading only without being given one,
+    /// gets a model inferred from its tables; see ``SQLiteStore/inferModel(ofStoreAt:)``.
+    public var infersModel = false
     /// Whether a lock outside the store sees to it that no other process writes. Identifiers need not be recorded then
     /// before they are used, so that nothing is written but by saves.
     package var isOnlyWriter = false
