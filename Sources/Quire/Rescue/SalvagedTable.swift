@@ -38,7 +38,7 @@ struct SalvagedTable {
             "CREATE TABLE Z_METADATA (Z_VERSION INTEGER PRIMARY KEY, Z_UUID VARCHAR(255), Z_PLIST BLOB)"
     )
     static let model = SalvagedTable(sql: SQLiteTables.createModel)
-    static let modelCache = SalvagedTable(sql: "CREATE TABLE Z_MODELCACHE (Z_CONTENT BLOB)")
+    static let modelCache = SalvagedTable(sql: SQLiteTables.createModelCache)
 
     /// The statement that makes such a table in another database.
     var statement: String {

@@ -23,7 +23,7 @@ extension StoreCheck {
                 isRepairable: true)
         }
         if store.carriesModel, !store.hasInferredModel {
-            let missing = schema.layout.entities.map(\.name).filter { hashes[$0] == nil }
+            let missing = schema.keptEntities.map(\.name).filter { hashes[$0] == nil }
             for name in missing {
                 add(
                     .metadata, "There is no version hash of the entity “\(name)” in Z_METADATA.",
@@ -34,6 +34,7 @@ extension StoreCheck {
 
     /// The models that the store carries.
     mutating func checkModel() throws {
+        try checkModelCache()
         if try connection.hasTable(SQLiteTables.model) {
             let texts = try connection.withStatement(
                 "SELECT Z_CONTENT FROM \(SQLiteTables.model)"
@@ -53,10 +54,26 @@ extension StoreCheck {
         }
     }
 
+    private mutating func checkModelCache() throws {
+        guard try connection.hasTable(SQLiteTables.modelCache) else { return }
+        // A row without a model is as good as none.
+        try each("SELECT Z_CONTENT FROM \(SQLiteTables.modelCache) WHERE Z_CONTENT IS NOT NULL") {
+            do {
+                _ = try ManagedObjectModel(modelCache: $1.data(0), name: SQLiteTables.modelCache)
+            } catch let error as QuireError {
+                // What there is no way to represent is no damage.
+                $0.add(
+                    .model,
+                    "The model that Core Data has put into the store cannot be read: \(error.message)",
+                    isNote: error.code == .unsupported)
+            }
+        }
+    }
+
     /// Whether derived attributes are what they are derived from. Times of saves are not derived from anything that is
     /// still there.
     mutating func checkDerived() throws {
-        for entity in schema.layout.entities {
+        for entity in schema.keptEntities {
             for derivation in schema.layout.derivations[entity]
             where entity.slots[derivation.slot].ownerNumber == entity.number {
                 guard let expression = DerivedExpression(derivation, entity, schema) else {

@@ -63,7 +63,7 @@ extension StoreCheck {
     ) throws -> RowSet {
         var builder = RowSetBuilder(
             layout: schema.layout, store: store.identity, externalData: store.externalData)
-        let reader = SQLiteRowReader(connection: connection, selection: selection, schema: schema)
+        let reader = SQLiteRowReader(connection: connection, selection: selection, store: store)
         try connection.withStatement(sql) { statement in
             try statement.bind(first, at: 1)
             try statement.bind(second, at: 2)
@@ -150,7 +150,7 @@ extension StoreCheck {
 
     /// Counting goes by an index where there is one, listing by the table.
     private mutating func checkCounts() throws {
-        for entity in schema.layout.entities where !entity.isAbstract {
+        for entity in schema.keptEntities where !entity.isAbstract {
             let place = schema.entity(entity)
             let table = SQLName.quoted(place.tableName)
             let counted = try connection.integer(

@@ -204,7 +204,7 @@ extension StoreCheck {
 
     /// Whether what must be unique is.
     mutating func checkUniqueness() throws {
-        for entity in schema.layout.entities {
+        for entity in schema.keptEntities {
             let place = schema.entity(entity)
             for constraint in entity.uniquenessConstraints
             where constraint.ownerNumber == entity.number {

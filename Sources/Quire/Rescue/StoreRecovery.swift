@@ -222,7 +222,7 @@ private struct StoreRecoveryRun {
             try $0.bind(
                 StoreHashes.merged(
                     old, into: new, keepsHashes: !isInferred,
-                    names: target.layout.entities.map(\.name)),
+                    names: target.keptEntities.map(\.name)),
                 at: 2)
             try $0.run()
         }
@@ -253,7 +253,7 @@ private struct StoreRecoveryRun {
             // A damaged number must not use up the keys.
             try connection.execute(
                 "UPDATE main.Z_PRIMARYKEY SET Z_MAX = coalesce((SELECT Z_MAX FROM \(attached).Z_PRIMARYKEY WHERE "
-                    + "Z_ENT = \(numbers.0) AND typeof(Z_MAX) = 'integer' AND Z_MAX BETWEEN 0 AND \(Int64(1) << 40)), 0) "
+                    + "Z_ENT = \(numbers.0) AND typeof(Z_MAX) = 'integer' AND Z_MAX BETWEEN 0 AND \(ManagedObjectID.greatestPrimaryKey / 2)), 0) "
                     + "WHERE Z_ENT = \(numbers.1)")
         }
     }
@@ -304,7 +304,7 @@ private struct StoreRecoveryRun {
         let store = try SQLiteStore.open(at: building, model: model, options: options)
         defer { try? store.close() }
         report.problems = try StoreCheck.run(store).problems
-        for entity in store.layout.entities where !entity.isAbstract {
+        for entity in store.schema.keptEntities where !entity.isAbstract {
             var request = FetchRequest(entity.name)
             request.includesSubentities = false
             report.objects[entity.name] = try store.count(matching: request)

@@ -268,7 +268,7 @@ private struct StoreRepairRun {
         _ schema: SQLSchema, carriesModel: Bool, _ connection: SQLiteConnection
     ) throws {
         let metadata = try SQLiteMetadataReader(connection: connection, path: path).metadata()
-        let names = schema.layout.entities.map(\.name)
+        let names = schema.keptEntities.map(\.name)
         let hashes = metadata.entityVersionHashes
         let isIncomplete =
             carriesModel

@@ -27,7 +27,7 @@ struct StoreTransfer {
     /// Copies objects and pairs.
     func run() throws -> Losses {
         var losses = Losses()
-        for entity in target.layout.entities where !entity.isAbstract {
+        for entity in target.keptEntities where !entity.isAbstract {
             try copyObjects(of: entity, &losses)
         }
         for table in source.tables {

@@ -70,13 +70,18 @@ struct RelationshipPlaces {
         SQLName.quoted(schema.entity(entity).tableName)
     }
 
+    /// Whether the store keeps objects of an entity: its configuration may leave it out.
+    private func isKept(_ entity: EntityLayout) -> Bool {
+        schema.entity(entity).storeNumber > 0
+    }
+
     private func numbers(of entity: EntityLayout) -> String {
         StoredForm.list(schema.entity(entity).subtreeStoreNumbers)
     }
 
     /// All to-one relationships that are stored, each once.
     var references: [Reference] {
-        schema.layout.entities.flatMap { entity in
+        schema.keptEntities.flatMap { entity in
             entity.slots.compactMap { slot -> Reference? in
                 guard slot.ownerNumber == entity.number, slot.isStored,
                     let index = slot.relationshipIndex,
@@ -84,6 +89,7 @@ struct RelationshipPlaces {
                 else { return nil }
                 let relationship = entity.relationships[index]
                 let destination = schema.layout.destination(of: relationship)
+                guard isKept(destination) else { return nil }
                 return Reference(
                     entity: entity, relationship: relationship, table: name(of: entity),
                     column: SQLName.quoted(column.name),
@@ -145,9 +151,10 @@ struct RelationshipPlaces {
 
     /// The to-many relationships that entities themselves declare, with their places.
     var ownToMany: [(EntityLayout, EntityLayout.Relationship, SQLToMany)] {
-        schema.layout.entities.flatMap { entity in
+        schema.keptEntities.flatMap { entity in
             entity.relationships.compactMap { relationship in
                 guard relationship.ownerNumber == entity.number,
+                    isKept(schema.layout.destination(of: relationship)),
                     let place = schema.entity(entity).toMany[relationship.index]
                 else { return nil }
                 return (entity, relationship, place)
@@ -167,7 +174,7 @@ struct RelationshipPlaces {
 
     /// The stored attributes that entities themselves declare, with their columns.
     var attributes: [(entity: EntityLayout, slot: EntityLayout.Slot, column: String)] {
-        schema.layout.entities.flatMap { entity in
+        schema.keptEntities.flatMap { entity in
             entity.slots.compactMap { slot in
                 guard slot.ownerNumber == entity.number, slot.isStored, slot.attribute != nil,
                     let column = schema.entity(entity).columns[slot.index]

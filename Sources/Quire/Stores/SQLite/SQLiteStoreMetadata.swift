@@ -43,6 +43,20 @@ public struct SQLiteStoreMetadata: Sendable {
                 fromPropertyList: plist, format: .binary, options: 0), path: "")
     }
 
+    /// The property list with another model in the place of the one that the store was made with.
+    func replacingModel(_ model: ManagedObjectModel) throws -> Data {
+        let hashes = model.entityVersionHashes()
+        let plist = try? PropertyListSerialization.propertyList(from: propertyList, format: nil)
+        var dictionary = plist as? [String: Any] ?? [:]
+        dictionary[Key.hashes] = hashes
+        dictionary[Key.hashesVersion] = 3
+        dictionary[Key.identifiers] = model.versionIdentifiers
+        dictionary[Key.digest] = ManagedObjectModel.versionHashesDigest(of: hashes)
+        dictionary[Key.checksum] = ManagedObjectModel.versionChecksum(of: hashes)
+        return try PropertyListSerialization.data(
+            fromPropertyList: dictionary, format: .binary, options: 0)
+    }
+
     /// Reads the metadata of a store.
     init(storeUUID: String, propertyList: Data, path: String) throws {
         let plist = try? PropertyListSerialization.propertyList(from: propertyList, format: nil)
