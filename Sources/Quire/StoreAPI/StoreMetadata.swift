@@ -39,8 +39,11 @@ public struct StoreMetadata: Sendable, Hashable {
     }
 
     /// The metadata of a new store.
-    init(storeUUID: String, type: StoreType, model: ManagedObjectModel) {
-        let hashes = model.entityVersionHashes()
+    ///
+    /// - Parameter hashes: The hashes of the entities whose objects it keeps.
+    init(
+        storeUUID: String, type: StoreType, model: ManagedObjectModel, hashes: [String: Data]
+    ) {
         self.storeUUID = storeUUID
         values = [
             Key.storeType: .string(type.rawValue),

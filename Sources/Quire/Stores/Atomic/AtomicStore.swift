@@ -38,6 +38,8 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
     public let path: String?
     /// Whether it was opened for reading only.
     public let isReadOnly: Bool
+    /// The configuration of the model whose entities' objects it keeps; `nil` if it keeps those of all entities.
+    public let configurationName: String?
     private let file: AtomicStoreFile?
     private let contents: Mutex<AtomicContents?>
     /// Unsafe because it is used only while ``saving`` is held.
@@ -93,7 +95,8 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
         layout = opening.contents.layout
         identity = opening.contents.identity
         path = opening.file?.path
-        isReadOnly = opening.isReadOnly
+        isReadOnly = opening.options.isReadOnly
+        configurationName = opening.options.configuration
         file = opening.file
         lastKey = Mutex(Swift.max(opening.contents.greatestKey, Self.firstPrimaryKey - 1))
         contents = Mutex(opening.contents)
@@ -120,7 +123,11 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
     }
 
     func currentContents() throws -> AtomicContents {
-        guard let contents = contents.withLock({ $0 }) else {
+        let contents = contents.withLock { contents in
+            if let renumbered = contents?.renumbered() { contents = renumbered }
+            return contents
+        }
+        guard let contents else {
             throw QuireError(
                 .storeUnavailable, "“\(name)” has been closed.", subject: .init(file: path))
         }
@@ -185,9 +192,18 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
     public func save(_ changes: ChangeSet) throws -> [ManagedObjectID] {
         if isReadOnly { throw readOnlyError() }
         if changes.isEmpty { return [] }
-        return try transaction { transaction in
+        return try save(changes) {}
+    }
+
+    /// Writes a change set, after a closure that is called when it has been worked out.
+    public func save(
+        _ changes: ChangeSet, beforeCommit: () throws -> Void
+    ) throws -> [ManagedObjectID] {
+        try transaction { transaction in
             for (key, value) in changes.records { transaction.contents.records[key] = value }
             return try transaction.apply(changes)
+        } beforeCommit: {
+            try beforeCommit()
         }
     }
 
@@ -225,7 +241,9 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
 
     /// Runs a closure that changes the contents, writes the file and takes the contents over; or, if anything throws,
     /// leaves all as it was.
-    func transaction<Result>(_ body: (inout Transaction) throws -> Result) throws -> Result {
+    func transaction<Result>(
+        _ body: (inout Transaction) throws -> Result, beforeCommit: () throws -> Void = {}
+    ) throws -> Result {
         if isReadOnly { throw readOnlyError() }
         checkNotInBatch()
         saving.lock()
@@ -235,7 +253,11 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
         index = known
         var transaction = Transaction(contents: before, index: known, path: path)
         let result = try body(&transaction)
-        if let file { try file.replace(with: bytes(of: transaction.contents)) }
+        if let file {
+            try file.replace(with: bytes(of: transaction.contents), beforeCommit: beforeCommit)
+        } else {
+            try beforeCommit()
+        }
         try known.apply(transaction.edits)
         contents.withLock { if $0 != nil { $0 = transaction.contents } }
         saveCount.wrappingAdd(1, ordering: .acquiringAndReleasing)

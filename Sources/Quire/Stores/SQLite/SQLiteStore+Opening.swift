@@ -15,6 +15,14 @@ extension SQLiteStore {
         at path: String, model: ManagedObjectModel? = nil,
         options: SQLiteStoreOptions = SQLiteStoreOptions()
     ) throws -> SQLiteStore {
+        try open(at: path, model: model, layout: nil, options: options)
+    }
+
+    /// As ``open(at:model:options:)``, with a model that other stores have too.
+    static func open(
+        at path: String, model: ManagedObjectModel?, layout: ModelLayout?,
+        options: SQLiteStoreOptions
+    ) throws -> SQLiteStore {
         let path = FileSystem.absolute(path)
         guard let information = try FileSystem.information(at: path) else {
             throw QuireError(.notFound, "There is no “\(path)”.", subject: .init(file: path))
@@ -31,7 +39,7 @@ extension SQLiteStore {
             do {
                 return try SQLiteStoreOpening(
                     source: source, connection: connection, options: options
-                ).open(model: model)
+                ).open(model: model, layout: layout)
             } catch {
                 connection.close()
                 throw error
@@ -71,7 +79,7 @@ private struct SQLiteStoreOpening {
         self.options = options
     }
 
-    func open(model given: ManagedObjectModel?) throws -> SQLiteStore {
+    func open(model given: ManagedObjectModel?, layout known: ModelLayout?) throws -> SQLiteStore {
         let reader = SQLiteCatalogReader(connection: connection)
         let tables = Set(try reader.tableNames())
         for table in ["Z_METADATA", "Z_PRIMARYKEY"] where !tables.contains(table) {
@@ -82,13 +90,19 @@ private struct SQLiteStoreOpening {
         }
         let metadata = try SQLiteMetadataReader(connection: connection, path: path).metadata()
         let carriesModel = tables.contains(SQLiteTables.model)
-        let layout = try model(given, isCarried: carriesModel, tables: tables)
+        let layout =
+            try known
+            ?? model(given, isCarried: carriesModel, tables: tables)
             .binding(classes: options.objectClasses).layout()
         let catalog = try reader.catalog()
         var schema = try schema(of: layout, catalog: catalog, hasStrays: !carriesModel)
         noteMissing(in: schema)
         let hasLog = try synchronize(
             schema, carriesModel: carriesModel, hasLog: prepareForWriting())
+        if !options.isReadOnly {
+            if options.analyzesWhenOpened { try connection.execute("ANALYZE") }
+            if options.vacuumsWhenOpened { try connection.execute("VACUUM") }
+        }
         let present = Set(try reader.tableNames())
         schema.computedIndexes = schema.allComputedIndexes.filter { present.contains($0.name) }
         return SQLiteStore(
@@ -136,7 +150,9 @@ private struct SQLiteStoreOpening {
         of layout: ModelLayout, catalog: SQLCatalog, hasStrays: Bool
     ) throws -> SQLSchema {
         do {
-            return try SQLSchema(layout, catalog: catalog, hasStrays: hasStrays)
+            let entities = try layout.entityNumbers(ofConfiguration: options.configuration)
+            return try SQLSchema(
+                layout, catalog: catalog, entities: entities, hasStrays: hasStrays)
         } catch let error as QuireError {
             throw QuireError(
                 error.code, "The model does not fit “\(path)”: \(error.message)",
