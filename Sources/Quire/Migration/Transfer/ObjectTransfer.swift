@@ -125,7 +125,7 @@ struct ObjectTransfer {
     ) throws -> AttributeValue {
         guard case .objectID(let id) = try row.value(at: from),
             let index = transfer.destination.slots[slot].relationshipIndex,
-            let new = newID(of: id, through: transfer.destination.relationships[index])
+            let new = try newID(of: id, through: transfer.destination.relationships[index])
         else { return .null }
         return .objectID(new)
     }
@@ -142,10 +142,19 @@ struct ObjectTransfer {
     /// The new object that a relationship may lead to for an old one; `nil` if it is not taken over.
     private func newID(
         of id: ManagedObjectID, through relationship: EntityLayout.Relationship
-    ) -> ManagedObjectID? {
-        plan.transfer(
-            ofEntity: id.entityNumber, within: plan.destination.destination(of: relationship)
-        ).map { newID(of: id, $0) }
+    ) throws -> ManagedObjectID? {
+        let destination = plan.destination.destination(of: relationship)
+        if let transfer = plan.transfer(ofEntity: id.entityNumber, within: destination) {
+            return newID(of: id, transfer)
+        }
+        guard let other = plan.transfers(ofEntity: id.entityNumber).first else { return nil }
+        let owner = plan.destination.entity(number: relationship.ownerNumber).name
+        throw QuireError(
+            .validation,
+            "“\(owner).\(relationship.name)” leads to “\(destination.name)” in the new model, and \(id.shortDescription), "
+                + "to which it led, becomes “\(other.destination.name)”; remove it from the relationship before, or map it.",
+            subject: .init(
+                entity: owner, property: relationship.name, object: id.uriRepresentation))
     }
 
     // MARK: - Relationships
@@ -181,7 +190,7 @@ struct ObjectTransfer {
         _ owner: ManagedObjectID, _ members: [ManagedObjectID], _ edge: EntityTransfer.Edge,
         _ transfer: EntityTransfer
     ) throws {
-        let new = members.compactMap { newID(of: $0, through: edge.relationship) }
+        let new = try members.compactMap { try newID(of: $0, through: edge.relationship) }
         if new.isEmpty { return }
         if new.count > 1 && !edge.relationship.isToMany {
             throw QuireError(

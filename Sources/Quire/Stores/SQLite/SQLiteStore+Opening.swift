@@ -84,6 +84,7 @@ private struct SQLiteStoreOpening {
         let carriesModel = tables.contains(SQLiteTables.model)
         let layout = try model(given, isCarried: carriesModel, tables: tables)
             .binding(classes: options.objectClasses).layout()
+        if carriesModel, given != nil { try checkHashes(of: layout.model, metadata) }
         let catalog = try reader.catalog()
         var schema = try schema(of: layout, catalog: catalog, hasStrays: !carriesModel)
         noteMissing(in: schema)
@@ -121,6 +122,22 @@ private struct SQLiteStoreOpening {
                 .invalidFormat, "The model that “\(path)” carries cannot be read: \(error.message)",
                 subject: .init(file: path), underlying: error)
         }
+    }
+
+    /// A store that was made here says by what model, so that one with other properties is not taken for it, whose
+    /// columns happen to be there.
+    private func checkHashes(
+        of model: ManagedObjectModel, _ metadata: SQLiteStoreMetadata
+    ) throws {
+        let hashes = model.entityVersionHashes()
+        let changed = metadata.entityVersionHashes.filter { name, hash in
+            hashes[name].map { $0 != hash } ?? false
+        }.keys.sorted()
+        guard let first = changed.first else { return }
+        throw QuireError(
+            .incompatibleModel,
+            "“\(path)” was made with another version of the model (other are: \(changed.joined(separator: ", "))); migrate "
+                + "it before it is opened.", subject: .init(entity: first, file: path))
     }
 
     private func noteMissing(in schema: SQLSchema) {

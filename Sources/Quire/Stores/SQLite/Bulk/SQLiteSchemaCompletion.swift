@@ -24,7 +24,8 @@ struct SQLiteSchemaCompletion {
     /// Drops the tables of objects and of many-to-many relationships of another schema, and what else has a name that
     /// this one's tables need.
     func removeTables(of old: SQLSchema) throws {
-        let gone = Set((old.tables.map(\.name) + old.joinTables.map(\.name)).map { $0.uppercased() })
+        let gone = Set(
+            (old.tables.map(\.name) + old.joinTables.map(\.name)).map { $0.uppercased() })
         let needed = Set(
             (schema.tables.map(\.name) + schema.joinTables.map(\.name)).map { $0.uppercased() })
         try drop("table", "name LIKE 'Z%'") { name, _ in
@@ -41,7 +42,9 @@ struct SQLiteSchemaCompletion {
         ) { statement in
             var names: [String] = []
             while try statement.step() {
-                if isDropped(statement.text(0), statement.text(1)) { names.append(statement.text(0)) }
+                if isDropped(statement.text(0), statement.text(1)) {
+                    names.append(statement.text(0))
+                }
             }
             return names
         }
