@@ -54,7 +54,8 @@ public final class MigrationManager {
         let records = try source.records()
         func transfer(_ loading: any StoreLoading) throws {
             try ObjectTransfer(
-                plan, from: source, identity: destination.identity, into: loading, step: advance
+                plan, from: source, identity: destination.identity, into: loading,
+                policies: policies, step: advance
             ).run()
             try loading.setRecords(records)
         }

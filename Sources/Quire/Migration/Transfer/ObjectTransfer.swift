@@ -11,31 +11,105 @@ struct ObjectTransfer {
     /// Called with the number of objects that are done; throws to give up.
     let step: (Int) throws -> Void
     private let digests: [String: Data]
+    private let session: MigrationSession
 
     /// How many rows are read at a time.
     static let batchSize = 1000
 
     init(
         _ plan: TransferPlan, from source: any PersistentStore, identity: StoreIdentity,
-        into loading: any StoreLoading, step: @escaping (Int) throws -> Void
+        into loading: any StoreLoading, policies: [String: () -> EntityMigrationPolicy] = [:],
+        step: @escaping (Int) throws -> Void
     ) throws {
         self.plan = plan
         self.source = source
         self.identity = identity
         self.loading = loading
         self.step = step
+        session = try MigrationSession(plan, from: source, identity: identity, policies: policies)
         digests = try (source as? SQLiteStore)?.externalDigests() ?? [:]
     }
 
     /// Moves everything.
     func run() throws {
-        for (root, key) in plan.greatestKeys {
+        // What policies make is made first, so that others can refer to it.
+        for transfer in plan.transfers { try makeObjects(transfer) }
+        for mapping in plan.policyMappings {
+            try session.policy(of: mapping)?.begin(mapping, session: session)
+            try session.policy(of: mapping)?.endInstanceCreation(mapping, session: session)
+        }
+        for transfer in plan.transfers where session.policy(of: transfer.mapping) == nil {
+            try moveObjects(transfer)
+        }
+        try connectMadeObjects()
+        for transfer in plan.transfers
+        where !transfer.edges.isEmpty && session.policy(of: transfer.mapping) == nil {
+            try moveRelationships(transfer)
+        }
+        try relateMadeObjects()
+        for (root, key) in session.greatestKeys {
             try loading.reservePrimaryKeys(
                 through: key, root: plan.destination.entity(number: root))
         }
-        for transfer in plan.transfers { try moveObjects(transfer) }
-        for transfer in plan.transfers where !transfer.edges.isEmpty {
-            try moveRelationships(transfer)
+    }
+
+    // MARK: - Policies
+
+    private func makeObjects(_ transfer: EntityTransfer) throws {
+        guard let policy = session.policy(of: transfer.mapping) else { return }
+        try policy.begin(transfer.mapping, session: session)
+        if !transfer.source.isAbstract {
+            try forEachBatch(of: objects(of: transfer)) { ids in
+                for row in try source.rows(for: ids) {
+                    try policy.createDestinationObjects(
+                        for: MigrationSource(snapshot: row, store: source),
+                        mapping: transfer.mapping, session: session)
+                }
+            }
+        }
+        try policy.endInstanceCreation(transfer.mapping, session: session)
+    }
+
+    private func connectMadeObjects() throws {
+        // Policies may make objects on the way, whose relationships they set themselves.
+        for object in session.made {
+            guard let mapping = object.mapping else { continue }
+            try session.policy(of: mapping)?.createRelationships(
+                for: object, mapping: mapping, session: session)
+        }
+        let mappings = plan.transfers.map(\.mapping) + plan.policyMappings
+        for mapping in mappings {
+            try session.policy(of: mapping)?.endRelationshipCreation(mapping, session: session)
+        }
+        for mapping in mappings {
+            try session.policy(of: mapping)?.performCustomValidation(mapping, session: session)
+        }
+        for mapping in mappings {
+            try session.policy(of: mapping)?.end(mapping, session: session)
+        }
+        for object in session.made {
+            try loading.insert(
+                LoadedObject(
+                    objectID: object.objectID, entity: object.entity, version: object.version,
+                    values: object.values))
+        }
+    }
+
+    private func relateMadeObjects() throws {
+        for object in session.made {
+            for relationship in object.entity.relationships
+            where object.isConnected(relationship.index) && !relationship.description.isTransient {
+                var members = object.members[relationship.index] ?? []
+                if let slot = relationship.slot {
+                    // Where the other side keeps nothing of it, the object's own row says it all.
+                    guard let inverse = plan.destination.inverse(of: relationship),
+                        !inverse.isToMany, case .objectID(let id) = object.values[slot]
+                    else { continue }
+                    members = [id]
+                }
+                if members.isEmpty { continue }
+                try loading.relate(object.objectID, through: relationship, to: members)
+            }
         }
     }
 
@@ -106,13 +180,11 @@ struct ObjectTransfer {
                         uri: row.objectID.uriRepresentation)
                 }
             case .expression(let expression):
-                throw QuireError(
-                    .unsupported,
-                    "The mapping “\(transfer.mapping.name)” has an expression for "
-                        + "“\(transfer.destination.slots[slot].name)” that only a policy can compute: \(expression).",
-                    subject: .init(
-                        entity: transfer.destination.name,
-                        property: transfer.destination.slots[slot].name))
+                let computed = try session.value(
+                    of: expression, for: MigrationSource(snapshot: row, store: source),
+                    mapping: transfer.mapping)
+                values[slot] = try transfer.destination.slots[slot].coerce(
+                    computed, in: transfer.destination)
             }
         }
         return LoadedObject(
@@ -145,6 +217,9 @@ struct ObjectTransfer {
     ) throws -> ManagedObjectID? {
         let destination = plan.destination.destination(of: relationship)
         if let transfer = plan.transfer(ofEntity: id.entityNumber, within: destination) {
+            if session.policy(of: transfer.mapping) != nil {
+                return session.object(of: id, transfer)
+            }
             return newID(of: id, transfer)
         }
         guard let other = plan.transfers(ofEntity: id.entityNumber).first else { return nil }
