@@ -70,7 +70,8 @@ public final class MigrationManager {
     }
 
     private func requireEmpty(_ store: any PersistentStore) throws {
-        for entity in store.layout.entities where entity.number == entity.rootNumber {
+        for entity in store.layout.entities
+        where entity.number == entity.rootNumber && store.keeps(entity) {
             var request = FetchRequest(entity.name)
             request.fetchLimit = 1
             if try store.count(matching: request) > 0 {
@@ -86,6 +87,7 @@ public final class MigrationManager {
     static func greatestKey(
         of root: EntityLayout, in store: any PersistentStore
     ) throws -> Int64 {
+        guard store.keeps(root) else { return 0 }
         if let store = store as? SQLiteStore { return try store.greatestPrimaryKey(of: root) }
         let ids = try store.objectIDs(matching: FetchRequest(root.name))
         return ids.lazy.map(\.primaryKey).max() ?? 0
@@ -93,7 +95,8 @@ public final class MigrationManager {
 
     func countUnits(of plan: TransferPlan, in source: any PersistentStore) throws {
         var total: Int64 = 0
-        for transfer in plan.transfers where !transfer.source.isAbstract {
+        for transfer in plan.transfers
+        where !transfer.source.isAbstract && source.keeps(transfer.source) {
             var request = FetchRequest(transfer.source.name)
             request.includesSubentities = false
             let count = try source.count(matching: request)

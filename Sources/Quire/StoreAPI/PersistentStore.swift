@@ -22,6 +22,8 @@ public protocol PersistentStore: AnyObject, Sendable {
     var type: StoreType { get }
     /// The path of its file, or `nil` if it has none.
     var path: String? { get }
+    /// The configuration of the model whose entities' objects it keeps; `nil` if it keeps those of all entities.
+    var configurationName: String? { get }
     /// Whether it refuses to save.
     var isReadOnly: Bool { get }
     /// The model of its objects.
@@ -96,6 +98,14 @@ public protocol PersistentStore: AnyObject, Sendable {
     ///   `storeUnavailable`.
     @discardableResult
     func save(_ changes: ChangeSet) throws -> [ManagedObjectID]
+
+    /// Writes a change set as ``save(_:)`` does, and calls a closure when everything that can fail but the commit has
+    /// been done. If that throws, nothing is written.
+    ///
+    /// A coordinator saves to several stores so: each is ready to commit before the first one does.
+    func save(
+        _ changes: ChangeSet, beforeCommit: () throws -> Void
+    ) throws -> [ManagedObjectID]
 
     /// Inserts the rows of a request, all of them or none.
     ///
@@ -177,6 +187,17 @@ extension PersistentStore {
             .unsupported,
             "A store of type \(type.rawValue) has no batch requests; change objects in a context instead.",
             subject: .init(entity: entity, file: path))
+    }
+
+    /// Keeps the objects of all entities.
+    public var configurationName: String? { nil }
+
+    /// Calls the closure first, and saves then: all that a store can do which commits in one step.
+    public func save(
+        _ changes: ChangeSet, beforeCommit: () throws -> Void
+    ) throws -> [ManagedObjectID] {
+        try beforeCommit()
+        return try save(changes)
     }
 
     /// Cannot tell.

@@ -132,6 +132,7 @@ struct ObjectTransfer {
 
     /// The identifiers of the old objects of a transfer.
     private func objects(of transfer: EntityTransfer) throws -> ObjectIDList {
+        guard source.keeps(transfer.source) else { return ObjectIDList([], store: source.identity) }
         var request = FetchRequest(transfer.source.name)
         request.includesSubentities = false
         request.predicate = try transfer.mapping.sourcePredicateFormat.map {
@@ -278,6 +279,14 @@ struct ObjectTransfer {
                     object: owner.uriRepresentation))
         }
         try loading.relate(newID(of: owner, transfer), through: edge.relationship, to: new)
+    }
+}
+
+extension PersistentStore {
+    /// Whether objects of an entity are in the store: not if it is one of several that share a model.
+    func keeps(_ entity: EntityLayout) -> Bool {
+        guard let store = self as? SQLiteStore else { return true }
+        return store.schema.entity(entity).storeNumber > 0
     }
 }
 

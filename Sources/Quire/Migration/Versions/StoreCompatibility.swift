@@ -77,7 +77,9 @@ struct StoreFit: Comparable {
 struct StoreExamination {
     let metadata: SQLiteStoreMetadata
     let catalog: SQLCatalog
-    /// The model that the store carries.
+    /// Whether the store was made, or migrated, here.
+    let isOurs: Bool
+    /// The model that the store carries, in our form or in Core Data's.
     let carriedModel: ManagedObjectModel?
 
     init(_ path: String) throws {
@@ -100,14 +102,8 @@ struct StoreExamination {
             }
             metadata = try SQLiteMetadataReader(connection: connection, path: path).metadata()
             catalog = try reader.catalog()
-            if tables.contains(SQLiteTables.model) {
-                let xml = try connection.withStatement(
-                    "SELECT Z_CONTENT FROM \(SQLiteTables.model)"
-                ) { try $0.step() ? $0.data(0) : Data() }
-                carriedModel = try ManagedObjectModel(modelXML: xml, name: SQLiteTables.model)
-            } else {
-                carriedModel = nil
-            }
+            isOurs = tables.contains(SQLiteTables.model)
+            carriedModel = try connection.carriedModel(path: path)
         } catch let failure as SQLiteFailure {
             throw failure.openingError(path: path)
         }
@@ -115,19 +111,22 @@ struct StoreExamination {
 
     /// Whether the store opens with a model as it is.
     func isCompatible(with model: ManagedObjectModel) -> Bool {
-        if carriedModel != nil {
-            return metadata.entityVersionHashes == model.entityVersionHashes()
+        if let known = model.knownVersionHashes, known == metadata.entityVersionHashes {
+            return true
         }
+        if isOurs { return metadata.entityVersionHashes == model.entityVersionHashes() }
+        // The model is known to be another one.
+        if model.knownVersionHashes != nil { return false }
         return StoreFit(model, catalog: catalog, metadata: metadata)?.isExact ?? false
     }
 
     /// The names of the models that the store may have been made with, the likeliest first.
     func versions(among models: [String: ManagedObjectModel]) -> [String] {
-        if carriedModel != nil {
-            return models.filter {
-                $0.value.entityVersionHashes() == metadata.entityVersionHashes
-            }.keys.sorted()
+        let same = models.filter {
+            $0.value.knownVersionHashes == metadata.entityVersionHashes
+                || isOurs && $0.value.entityVersionHashes() == metadata.entityVersionHashes
         }
+        if isOurs || !same.isEmpty { return same.keys.sorted() }
         let fits = models.compactMap { name, model in
             StoreFit(model, catalog: catalog, metadata: metadata).map { (name, $0) }
         }
@@ -136,11 +135,37 @@ struct StoreExamination {
     }
 }
 
+extension SQLiteConnection {
+    /// The model that a store carries, in our form or in Core Data's; `nil` if it carries none.
+    func carriedModel(path: String) throws -> ManagedObjectModel? {
+        func content(of table: String) throws -> Data {
+            guard try hasTable(table) else { return Data() }
+            return try withStatement("SELECT Z_CONTENT FROM \(table)") {
+                try $0.step() ? $0.data(0) : Data()
+            }
+        }
+        do {
+            let xml = try content(of: SQLiteTables.model)
+            if !xml.isEmpty {
+                return try ManagedObjectModel(modelXML: xml, name: SQLiteTables.model)
+            }
+            let archive = try content(of: SQLiteTables.modelCache)
+            if archive.isEmpty { return nil }
+            return try ManagedObjectModel(modelCache: archive, name: SQLiteTables.modelCache)
+        } catch let error as QuireError {
+            throw QuireError(
+                .invalidFormat, "The model that “\(path)” carries cannot be read: \(error.message)",
+                subject: .init(file: path), underlying: error)
+        }
+    }
+}
+
 extension SQLiteStore {
     /// Whether a store that is not open opens with a model as it is, or has to be migrated first.
     ///
     /// A store that was made here, or migrated, has hashes that are compared with the model's. Those of Core Data's stores
-    /// cannot be computed; their tables must be what the model asks for.
+    /// cannot be computed: they are compared if the model came with its hashes, else the tables must be what the model
+    /// asks for.
     ///
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` or `storeUnavailable`.
     public static func isStore(

@@ -65,14 +65,12 @@ extension SQLiteStore {
         guard migration.migratesAutomatically else { throw fail("migrate it before it is opened") }
         var versions = migration.versions
         let source: ManagedObjectModel
-        if let carried = examination.carriedModel {
+        if let name = examination.versions(among: versions).last, let found = versions[name] {
+            source = found
+        } else if let carried = examination.carriedModel {
             source = carried
         } else {
-            let names = examination.versions(among: versions)
-            guard let name = names.last, let found = versions[name] else {
-                throw fail("which one is not known: give the versions that there are")
-            }
-            source = found
+            throw fail("which one is not known: give the versions that there are")
         }
         let name =
             versions.first { $0.value == model }?.key ?? "the model"

@@ -15,6 +15,14 @@ extension SQLiteStore {
         at path: String, model: ManagedObjectModel? = nil,
         options: SQLiteStoreOptions = SQLiteStoreOptions()
     ) throws -> SQLiteStore {
+        try open(at: path, model: model, layout: nil, options: options)
+    }
+
+    /// As ``open(at:model:options:)``, with a model that other stores have too.
+    static func open(
+        at path: String, model: ManagedObjectModel?, layout: ModelLayout?,
+        options: SQLiteStoreOptions
+    ) throws -> SQLiteStore {
         let path = FileSystem.absolute(path)
         guard let information = try FileSystem.information(at: path) else {
             throw QuireError(.notFound, "There is no “\(path)”.", subject: .init(file: path))
@@ -31,7 +39,7 @@ extension SQLiteStore {
             do {
                 return try SQLiteStoreOpening(
                     source: source, connection: connection, options: options
-                ).open(model: model)
+                ).open(model: model, layout: layout)
             } catch {
                 connection.close()
                 throw error
@@ -71,7 +79,7 @@ private struct SQLiteStoreOpening {
         self.options = options
     }
 
-    func open(model given: ManagedObjectModel?) throws -> SQLiteStore {
+    func open(model given: ManagedObjectModel?, layout known: ModelLayout?) throws -> SQLiteStore {
         let reader = SQLiteCatalogReader(connection: connection)
         let tables = Set(try reader.tableNames())
         for table in ["Z_METADATA", "Z_PRIMARYKEY"] where !tables.contains(table) {
@@ -82,14 +90,17 @@ private struct SQLiteStoreOpening {
         }
         let metadata = try SQLiteMetadataReader(connection: connection, path: path).metadata()
         let carriesModel = tables.contains(SQLiteTables.model)
-        let layout = try model(given, isCarried: carriesModel, tables: tables)
-            .binding(classes: options.objectClasses).layout()
+        let layout = try known ?? layout(given, isCarried: carriesModel, tables: tables, metadata)
         if carriesModel, given != nil { try checkHashes(of: layout.model, metadata) }
         let catalog = try reader.catalog()
         var schema = try schema(of: layout, catalog: catalog, hasStrays: !carriesModel)
         noteMissing(in: schema)
         let hasLog = try synchronize(
             schema, carriesModel: carriesModel, hasLog: prepareForWriting())
+        if !options.isReadOnly {
+            if options.analyzesWhenOpened { try connection.execute("ANALYZE") }
+            if options.vacuumsWhenOpened { try connection.execute("VACUUM") }
+        }
         let present = Set(try reader.tableNames())
         schema.computedIndexes = schema.allComputedIndexes.filter { present.contains($0.name) }
         return SQLiteStore(
@@ -100,24 +111,49 @@ private struct SQLiteStoreOpening {
             options: options, connection: connection, hasLog: hasLog)
     }
 
+    private func layout(
+        _ given: ManagedObjectModel?, isCarried: Bool, tables: Set<String>,
+        _ metadata: SQLiteStoreMetadata
+    ) throws -> ModelLayout {
+        var model = try model(given, isCarried: isCarried, tables: tables)
+        if given == nil { model.take(versionHashes: metadata.entityVersionHashes) }
+        return try model.binding(classes: options.objectClasses).layout()
+    }
+
     private func model(
         _ given: ManagedObjectModel?, isCarried: Bool, tables: Set<String>
     ) throws -> ManagedObjectModel {
         if let given { return given }
-        guard isCarried else {
-            let reason =
-                tables.contains("Z_MODELCACHE")
-                ? "carries its model in Core Data's own form only" : "does not carry its model"
-            throw QuireError(
-                .incompatibleModel, "“\(path)” \(reason); say which model it was made with.",
-                subject: .init(file: path))
-        }
+        if !isCarried { return try modelOfCoreData(tables: tables) }
         let xml = try connection.withStatement("SELECT Z_CONTENT FROM \(SQLiteTables.model)") {
             try $0.step() ? $0.data(0) : Data()
         }
-        do {
-            return try ManagedObjectModel(modelXML: xml, name: SQLiteTables.model)
-        } catch let error as QuireError {
+        return try carried { try ManagedObjectModel(modelXML: xml, name: SQLiteTables.model) }
+    }
+
+    /// The model that Core Data has put into the store.
+    private func modelOfCoreData(tables: Set<String>) throws -> ManagedObjectModel {
+        var archive = Data()
+        if tables.contains(SQLiteTables.modelCache) {
+            archive = try connection.withStatement(
+                "SELECT Z_CONTENT FROM \(SQLiteTables.modelCache)"
+            ) { try $0.step() ? $0.data(0) : Data() }
+        }
+        if archive.isEmpty {
+            throw QuireError(
+                .incompatibleModel,
+                "“\(path)” does not carry its model; say which model it was made with.",
+                subject: .init(file: path))
+        }
+        return try carried {
+            try ManagedObjectModel(modelCache: archive, name: SQLiteTables.modelCache)
+        }
+    }
+
+    private func carried(
+        _ read: () throws -> ManagedObjectModel
+    ) throws -> ManagedObjectModel {
+        do { return try read() } catch let error as QuireError {
             throw QuireError(
                 .invalidFormat, "The model that “\(path)” carries cannot be read: \(error.message)",
                 subject: .init(file: path), underlying: error)
@@ -129,6 +165,8 @@ private struct SQLiteStoreOpening {
     private func checkHashes(
         of model: ManagedObjectModel, _ metadata: SQLiteStoreMetadata
     ) throws {
+        // A store that was made for a model which came with Core Data's hashes has these.
+        if let known = model.knownVersionHashes, known == metadata.entityVersionHashes { return }
         let hashes = model.entityVersionHashes()
         let changed = metadata.entityVersionHashes.filter { name, hash in
             hashes[name].map { $0 != hash } ?? false
@@ -153,7 +191,9 @@ private struct SQLiteStoreOpening {
         of layout: ModelLayout, catalog: SQLCatalog, hasStrays: Bool
     ) throws -> SQLSchema {
         do {
-            return try SQLSchema(layout, catalog: catalog, hasStrays: hasStrays)
+            let entities = try layout.entityNumbers(ofConfiguration: options.configuration)
+            return try SQLSchema(
+                layout, catalog: catalog, entities: entities, hasStrays: hasStrays)
         } catch let error as QuireError {
             throw QuireError(
                 error.code, "The model does not fit “\(path)”: \(error.message)",

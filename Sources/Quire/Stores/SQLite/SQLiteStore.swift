@@ -63,6 +63,8 @@ public final class SQLiteStore: PersistentStore {
     public var type: StoreType { .sqlite }
     /// The path of its file.
     public var path: String? { storePath }
+    /// The configuration of the model whose entities' objects it keeps; `nil` for all.
+    public var configurationName: String? { options.configuration }
 
     init(
         source: SQLiteStoreSource, identity: StoreIdentity, schema: SQLSchema, carriesModel: Bool,
@@ -281,10 +283,22 @@ public final class SQLiteStore: PersistentStore {
     /// Derived attributes are right afterwards; see ``PersistentStore/save(_:)``.
     @discardableResult
     public func save(_ changes: ChangeSet) throws -> [ManagedObjectID] {
+        try save(changes) {}
+    }
+
+    /// Writes a change set in one transaction, and calls a closure before that is committed; see
+    /// ``PersistentStore/save(_:beforeCommit:)``.
+    public func save(
+        _ changes: ChangeSet, beforeCommit: () throws -> Void
+    ) throws -> [ManagedObjectID] {
         if isReadOnly { throw readOnlyError() }
-        if changes.isEmpty { return [] }
+        if changes.isEmpty {
+            try beforeCommit()
+            return []
+        }
         return try withWriter {
-            try SQLiteSave(store: self, writer: $0, changes: changes).run()
+            try SQLiteSave(store: self, writer: $0, changes: changes).run(
+                beforeCommit: beforeCommit)
         }
     }
 

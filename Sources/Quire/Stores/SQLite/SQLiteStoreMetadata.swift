@@ -45,7 +45,7 @@ public struct SQLiteStoreMetadata: Sendable {
 
     /// The property list with another model in the place of the one that the store was made with.
     func replacingModel(_ model: ManagedObjectModel) throws -> Data {
-        let hashes = model.entityVersionHashes()
+        let hashes = model.versionHashesForNewStores
         let plist = try? PropertyListSerialization.propertyList(from: propertyList, format: nil)
         var dictionary = plist as? [String: Any] ?? [:]
         dictionary[Key.hashes] = hashes

@@ -144,6 +144,9 @@ final class SQLiteStoreSource: Sendable {
                 PRAGMA cell_size_check = ON;
                 PRAGMA synchronous = \(options.synchronization == .normal ? "NORMAL" : "FULL");
                 """)
+            for pragma in try SQLitePragmas(options.pragmas, path: storePath).statements {
+                try connection.execute(pragma)
+            }
             if purpose == .reading { try connection.execute("PRAGMA query_only = ON") }
             // Without shared memory the log can be used by one connection alone.
             if isOnNetwork && (purpose == .creating || purpose == .writing) {
