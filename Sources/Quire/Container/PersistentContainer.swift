@@ -1,14 +1,15 @@
-/// A store with its coordinator and contexts, ready for use: the place to start.
+/// One or more stores with their coordinator and contexts, ready for use: the place to start.
 ///
 /// ```swift
-/// let store = try SQLiteStore.create(at: "library.sqlite", model: model)
-/// let container = PersistentContainer(store: store)
+/// let container = try PersistentContainer(
+///     managedObjectModel: model,
+///     persistentStoreDescriptions: [PersistentStoreDescription(path: "library.sqlite")])
 /// let book = try container.viewContext.insertObject(entityName: "Book")
 /// book["title"] = "Emma"
 /// try container.viewContext.save()
 /// ```
 public final class PersistentContainer: Sendable {
-    /// The coordinator of the container's store.
+    /// The coordinator of the container's stores.
     public let persistentStoreCoordinator: PersistentStoreCoordinator
     /// The context for the main queue. It saves to the store, and Swift's Observation follows its objects; see
     /// ``ManagedObjectContext/isObservable``.
@@ -16,13 +17,49 @@ public final class PersistentContainer: Sendable {
 
     /// Makes a container around an open store.
     @MainActor
-    public init(store: any PersistentStore) {
-        persistentStoreCoordinator = PersistentStoreCoordinator(store: store)
-        viewContext = .mainQueue(coordinator: persistentStoreCoordinator)
+    public convenience init(store: any PersistentStore) {
+        self.init(PersistentStoreCoordinator(store: store))
+    }
+
+    /// Makes a container and opens its stores, or makes those that do not exist.
+    ///
+    /// Opening reads little of a SQLite store, and all of a store that is kept in memory. If one cannot be opened the
+    /// others are closed again.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidModel`, and what
+    ///   ``PersistentStoreCoordinator/addPersistentStore(_:)`` throws for a store.
+    @MainActor
+    public convenience init(
+        managedObjectModel model: ManagedObjectModel,
+        persistentStoreDescriptions descriptions: [PersistentStoreDescription]
+    ) throws {
+        try self.init(
+            PersistentStoreCoordinator(
+                managedObjectModel: model, persistentStoreDescriptions: descriptions))
+    }
+
+    /// Makes a container and opens its stores on another thread, so that the main queue does not wait for large ones.
+    ///
+    /// - Throws: As ``init(managedObjectModel:persistentStoreDescriptions:)``.
+    public static func loading(
+        managedObjectModel model: ManagedObjectModel,
+        persistentStoreDescriptions descriptions: [PersistentStoreDescription]
+    ) async throws -> PersistentContainer {
+        let coordinator = try await Task.detached {
+            try PersistentStoreCoordinator(
+                managedObjectModel: model, persistentStoreDescriptions: descriptions)
+        }.value
+        return await PersistentContainer(coordinator)
+    }
+
+    @MainActor
+    private init(_ coordinator: PersistentStoreCoordinator) {
+        persistentStoreCoordinator = coordinator
+        viewContext = .mainQueue(coordinator: coordinator)
         viewContext.isObservable = true
     }
 
-    /// What contexts save to the store; see ``PersistentStoreCoordinator/saves``.
+    /// What contexts save to the stores; see ``PersistentStoreCoordinator/saves``.
     public var saves: AsyncStream<ObjectIDChanges> { persistentStoreCoordinator.saves }
 
     /// Makes a context on a queue of its own that saves to the store.
@@ -40,6 +77,6 @@ public final class PersistentContainer: Sendable {
         try await newBackgroundContext().perform(body)
     }
 
-    /// Closes the store. The container's contexts must not be used afterwards.
+    /// Closes the stores. The container's contexts must not be used afterwards.
     public func close() throws { try persistentStoreCoordinator.close() }
 }

@@ -26,8 +26,10 @@ protocol ObjectSource: AnyObject, Sendable {
     ) throws -> RelatedObjects
     /// Has the coordinator forget the rows it has kept of some objects; of all for `nil`.
     func forgetRows(of objectIDs: [ManagedObjectID]?)
+    /// Sets aside identifiers for new objects; in the store that is named, or else in the first that keeps objects of
+    /// the entity.
     func reserveObjectIDs(
-        for entity: EntityLayout, count: Int, durably: Bool
+        for entity: EntityLayout, count: Int, durably: Bool, in store: StoreIdentity?
     ) throws -> [ManagedObjectID]
     /// The permanent identifier of an object that this source, or one above it, knows by a temporary one.
     func permanentID(for temporary: ManagedObjectID) -> ManagedObjectID?

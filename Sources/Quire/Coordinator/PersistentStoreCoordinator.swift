@@ -1,7 +1,25 @@
-/// Stands between contexts and a store.
+internal import Synchronization
+
+/// Stands between contexts and stores.
 ///
-/// Contexts of one coordinator share its store, its model, and the rows that it has read for their faults. It may
+/// Contexts of one coordinator share its stores, its model, and the rows that it has read for their faults. It may
 /// be used from any thread.
+///
+/// ```swift
+/// let coordinator = try PersistentStoreCoordinator(managedObjectModel: model)
+/// try coordinator.addPersistentStore(PersistentStoreDescription(path: "library.sqlite"))
+/// let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
+/// ```
+///
+/// ## Several stores
+///
+/// Each store keeps the objects of the entities of its configuration, or of all. New objects go to the first store that
+/// keeps their entity and can be written, unless they are assigned to another one; see
+/// ``ManagedObjectContext/assign(_:to:)``. A fetch asks all stores that a request may find something in, and merges what
+/// they give in the request's order. An object and what it refers to are in one store; fetched properties lead anywhere.
+///
+/// A save to several stores is a transaction in each; every one is ready before the first commits, so that what fails
+/// earlier is saved nowhere. A power loss between the commits can leave one store with its part and another without.
 ///
 /// ## Rows that are kept
 ///
@@ -13,13 +31,15 @@
 /// changed. To see what others save at once, set the context's staleness interval to 0, or refresh objects before
 /// use.
 public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDReading {
-    /// The store.
-    public let store: any PersistentStore
+    /// The store; if there are several, what stands for all of them.
+    public var store: any PersistentStore { stores.withLock(\.combined) }
     /// The model, with inheritance and inverses resolved.
-    public var layout: ModelLayout { store.layout }
+    public let layout: ModelLayout
+    let stores: Mutex<Stores>
     let temporaryIdentity: StoreIdentity
     let saveListeners = SaveListeners()
-    var storeIdentity: StoreIdentity { store.identity }
+    /// What identifiers of all stores have in common.
+    let storeIdentity: StoreIdentity
     let rowCache: RowCache
     private let saveBroadcast = Broadcast<ObjectIDChanges>()
 
@@ -27,22 +47,46 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
     ///
     /// - Parameter rowCacheSize: How many bytes of rows are kept; see above. 0 keeps none.
     public init(store: any PersistentStore, rowCacheSize: Int = 8 << 20) {
-        self.store = store
+        layout = store.layout
+        storeIdentity = store.identity
+        stores = Mutex(Stores(store))
         temporaryIdentity = StoreIdentity(uuid: "", entityNames: store.layout.entities.map(\.name))
+        rowCache = RowCache(greatestSize: rowCacheSize)
+    }
+
+    /// Makes a coordinator without stores; add some before anything is fetched or saved.
+    ///
+    /// - Parameter rowCacheSize: How many bytes of rows are kept; see above. 0 keeps none.
+    /// - Throws: ``QuireError`` with code `invalidModel`.
+    public init(
+        managedObjectModel model: ManagedObjectModel, rowCacheSize: Int = 8 << 20
+    ) throws {
+        layout = try model.layout()
+        let names = layout.entities.map(\.name)
+        storeIdentity = StoreIdentity(uuid: "", entityNames: names)
+        stores = Mutex(Stores(layout: layout, identity: storeIdentity))
+        temporaryIdentity = StoreIdentity(uuid: "", entityNames: names)
         rowCache = RowCache(greatestSize: rowCacheSize)
     }
 
     /// The identifier that a text stands for: a URI, `x-coredata://STORE-UUID/Entity/p12`, or `Entity/p12`.
     ///
-    /// The object need not exist.
+    /// The object need not exist. A text without a store is of the first store that keeps objects of the entity.
     ///
     /// - Throws: ``QuireError`` with code `invalidValue` if it is neither, `unknownEntity` if the model has no
-    ///   such entity, or `notFound` if the URI is of another store.
+    ///   such entity, or `notFound` if the URI is of none of the stores.
     public func objectID(for text: String) throws -> ManagedObjectID {
-        try ManagedObjectID(parsing: text, in: layout, store: store.identity)
+        let id = try ManagedObjectID(parsing: text, in: layout, store: storeIdentity)
+        if text.hasPrefix(ManagedObjectID.scheme) { return id }
+        let store = stores.withLock { stores in
+            stores.members.first { $0.entityNumbers.contains(id.entityNumber) }?.store.identity
+        }
+        let number = (store ?? storeIdentity).numberBits
+        return ManagedObjectID(
+            bits: id.bits & ~ManagedObjectID.storeNumberMask | number, store: storeIdentity)
     }
 
-    /// Ends all use of the store. Contexts must not be used afterwards; what they ask throws.
+    /// Ends all use of the stores. Contexts must not be used afterwards; what they ask throws.
     public func close() throws { try store.close() }
 
     func rows(matching request: FetchRequest) throws -> RowSet {
@@ -78,9 +122,10 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
     }
 
     func reserveObjectIDs(
-        for entity: EntityLayout, count: Int, durably: Bool
+        for entity: EntityLayout, count: Int, durably: Bool, in store: StoreIdentity?
     ) throws -> [ManagedObjectID] {
-        try store.reserveObjectIDs(for: entity, count: count, durably: durably)
+        let place = try store.map(persistentStore) ?? self.store
+        return try place.reserveObjectIDs(for: entity, count: count, durably: durably)
     }
 
     // MARK: Rows of faults
@@ -118,6 +163,7 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
     // MARK: Saving
 
     func save(_ changes: ChangeSet) throws -> [ManagedObjectID] {
+        let store = self.store
         let others = store.foreignSaveCount
         let derived: [ManagedObjectID]
         do {

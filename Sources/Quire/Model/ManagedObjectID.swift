@@ -7,7 +7,8 @@ import Foundation
 /// given to another object of the store. ``uriRepresentation`` has Core Data's form,
 /// `x-coredata://STORE-UUID/Entity/p12`.
 public struct ManagedObjectID: Sendable {
-    /// Bit 63: temporary. Bits 48–62: the entity's number. Bits 0–47: the primary key.
+    /// Bit 63: temporary. Bits 48–62: the entity's number. Bits 40–47: the number of the store among those of its
+    /// coordinator. Bits 0–39: the primary key.
     @usableFromInline let bits: UInt64
     /// Where the object lives.
     @usableFromInline let store: StoreIdentity
@@ -18,7 +19,11 @@ public struct ManagedObjectID: Sendable {
     }
 
     /// The largest primary key an identifier holds.
-    static let greatestPrimaryKey: Int64 = (1 << 48) - 1
+    static let greatestPrimaryKey: Int64 = (1 << 40) - 1
+    /// The largest number of a store.
+    static let greatestStoreNumber = (1 << 8) - 1
+    static let storeNumberShift: UInt64 = 40
+    static let storeNumberMask: UInt64 = 0xFF << storeNumberShift
     /// The largest entity number an identifier holds.
     static let greatestEntityNumber = (1 << 15) - 1
 
@@ -32,7 +37,7 @@ public struct ManagedObjectID: Sendable {
                 && primaryKey >= 0 && primaryKey <= Self.greatestPrimaryKey,
             "ManagedObjectID: entity number \(entityNumber) or primary key \(primaryKey) out of range."
         )
-        self.bits = UInt64(entityNumber) << 48 | UInt64(primaryKey)
+        self.bits = UInt64(entityNumber) << 48 | store.numberBits | UInt64(primaryKey)
         self.store = store
     }
 
@@ -49,13 +54,19 @@ public struct ManagedObjectID: Sendable {
     @inlinable var entityNumber: Int { Int(bits >> 48 & 0x7FFF) }
 
     /// The object's primary key in its table.
-    @inlinable var primaryKey: Int64 { Int64(bits & 0xFFFF_FFFF_FFFF) }
+    @inlinable var primaryKey: Int64 { Int64(bits & 0xFF_FFFF_FFFF) }
+
+    /// The number of the store that bits say they are of.
+    @inline(__always)
+    static func storeNumber(of bits: UInt64) -> Int {
+        Int((bits & storeNumberMask) >> storeNumberShift)
+    }
 
     /// The name of the object's entity.
     public var entityName: String { store.entityName(of: entityNumber) }
 
     /// The UUID of the store that holds the object; `nil` for a temporary identifier.
-    public var storeUUID: String? { isTemporary ? nil : store.uuid }
+    public var storeUUID: String? { isTemporary ? nil : store.uuid(of: bits) }
 
     /// `Entity/p12`, which names the object within its store, or `Entity/t12` for a temporary identifier.
     public var shortDescription: String { "\(entityName)/\(isTemporary ? "t" : "p")\(primaryKey)" }
@@ -63,7 +74,7 @@ public struct ManagedObjectID: Sendable {
     /// Core Data's form: `x-coredata://STORE-UUID/Entity/p12`, or `x-coredata:///Entity/t12` for a temporary
     /// identifier.
     public var uriRepresentation: String {
-        "x-coredata://\(isTemporary ? "" : store.uuid)/\(shortDescription)"
+        "x-coredata://\(storeUUID ?? "")/\(shortDescription)"
     }
 }
 
@@ -71,31 +82,23 @@ extension ManagedObjectID: Hashable, CustomStringConvertible {
     /// Whether both identify the same object. Identifiers read from the same store opened twice are equal.
     /// Temporary ones are unique in the process.
     @inlinable public static func == (left: ManagedObjectID, right: ManagedObjectID) -> Bool {
-        left.bits == right.bits
-            && (left.store === right.store || left.isTemporary
-                || left.store.uuid == right.store.uuid)
+        if left.store === right.store || left.isTemporary { return left.bits == right.bits }
+        return left.isSameElsewhere(right)
+    }
+
+    /// Compares with an identifier that another store's identity, or another coordinator, has made.
+    @usableFromInline
+    func isSameElsewhere(_ other: ManagedObjectID) -> Bool {
+        (bits ^ other.bits) & ~Self.storeNumberMask == 0
+            && store.uuid(of: bits) == other.store.uuid(of: other.bits)
     }
 
     /// Feeds the identifier into a hasher.
-    @inlinable public func hash(into hasher: inout Hasher) { hasher.combine(bits) }
+    @inlinable public func hash(into hasher: inout Hasher) {
+        // The same store may have another number in another coordinator.
+        hasher.combine(bits & ~0xFF00_0000_0000)
+    }
 
     /// The URI.
     public var description: String { uriRepresentation }
-}
-
-/// What the identifiers of a store's objects share: the store's UUID and the names of its entities.
-public final class StoreIdentity: Sendable {
-    /// The store's UUID in upper case.
-    public let uuid: String
-    /// The names of the model's entities by their numbers less one.
-    let entityNames: [String]
-
-    init(uuid: String, entityNames: [String]) {
-        self.uuid = uuid
-        self.entityNames = entityNames
-    }
-
-    func entityName(of number: Int) -> String {
-        number >= 1 && number <= entityNames.count ? entityNames[number - 1] : "?"
-    }
 }

@@ -79,7 +79,7 @@ struct BatchRow {
                     name, "leads to one object and from it to one: save objects instead")
             }
             let destination = layout.destination(of: relationship)
-            guard !id.isTemporary, id.store === store || id.store.uuid == store.uuid,
+            guard store.owns(id),
                 destination.subtree.contains(id.entityNumber)
             else {
                 throw QuireError(

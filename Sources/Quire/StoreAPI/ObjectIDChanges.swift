@@ -27,6 +27,14 @@ public struct ObjectIDChanges: Sendable, Hashable {
         self.invalidated = invalidated
     }
 
+    /// The same changes of other identifiers.
+    func map(_ transform: (ManagedObjectID) -> ManagedObjectID) -> ObjectIDChanges {
+        ObjectIDChanges(
+            inserted: inserted.map(transform), updated: updated.map(transform),
+            deleted: deleted.map(transform), refreshed: refreshed.map(transform),
+            invalidated: invalidated.map(transform))
+    }
+
     /// Whether nothing happened to any object.
     public var isEmpty: Bool {
         inserted.isEmpty && updated.isEmpty && deleted.isEmpty && refreshed.isEmpty

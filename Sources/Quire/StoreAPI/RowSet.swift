@@ -70,9 +70,9 @@ public final class RowSet: RandomAccessCollection, Sendable {
         picking(indices.filter { isIncluded(identifierBits(at: $0)) })
     }
 
-    /// The rows at positions.
+    /// The rows at positions, in their order.
     func picking(_ positions: [Int]) -> RowSet {
-        if positions.count == count { return self }
+        if positions.elementsEqual(indices) { return self }
         return RowSet(
             chunks: chunks, locations: ContiguousArray(positions.map { locations[$0] }),
             layout: layout, store: store)

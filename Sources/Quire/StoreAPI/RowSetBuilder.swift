@@ -118,6 +118,19 @@ struct RowSetBuilder: ~Copyable {
                 offset: UInt32(truncatingIfNeeded: rowStart)))
     }
 
+    /// Adds a finished row of the same model as it is.
+    mutating func copyRow(_ source: PackedRow) {
+        let size = source.size
+        rowStart = end
+        if end + size > capacity { grow(toHold: size, rowSize: 0) }
+        (base + rowStart).copyMemory(from: source.start, byteCount: size)
+        end = rowStart + size
+        locations.append(
+            RowSet.Location(
+                chunk: UInt32(truncatingIfNeeded: chunks.count - 1),
+                offset: UInt32(truncatingIfNeeded: rowStart)))
+    }
+
     /// Sets a slot to a value of any type. The value must be of the slot's storage form.
     ///
     /// - Throws: ``QuireError`` with code `invalidValue` if it is not.

@@ -28,8 +28,12 @@ package struct FileInformation: Sendable {
     package var inode: UInt64
     /// When its bytes last changed, in seconds since 1970.
     package var modificationTime: Int64
+    /// When its bytes last changed, in nanoseconds since 1970, as finely as the file system keeps it.
+    package var modificationNanoseconds: Int64
     /// When its bytes, names or permissions last changed, in seconds since 1970.
     package var statusChangeTime: Int64
+    /// The nanoseconds that belong to ``modificationTime``, as far as the file system keeps them.
+    private var modificationNanoseconds: Int64
 
     init(_ status: stat) {
         switch Int32(status.st_mode) & S_IFMT {
@@ -44,11 +48,20 @@ package struct FileInformation: Sendable {
         device = UInt64(status.st_dev)
         inode = UInt64(status.st_ino)
         modificationTime = Int64(status.st_mtim.tv_sec)
+        modificationNanoseconds =
+            Int64(status.st_mtim.tv_sec) &* 1_000_000_000 &+ Int64(status.st_mtim.tv_nsec)
         statusChangeTime = Int64(status.st_ctim.tv_sec)
+        modificationNanoseconds = Int64(status.st_mtim.tv_nsec)
     }
 
     /// Whether both describe the same file.
     package func isSameFile(as other: FileInformation) -> Bool {
         device == other.device && inode == other.inode
+    }
+
+    /// Whether nobody has written to the file between both, as far as its size and time tell.
+    package func hasSameContent(as other: FileInformation) -> Bool {
+        size == other.size && modificationTime == other.modificationTime
+            && modificationNanoseconds == other.modificationNanoseconds
     }
 }

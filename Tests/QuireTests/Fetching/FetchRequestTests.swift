@@ -85,6 +85,10 @@ import Testing
         #expect(try context.explain(request).sortsInMemory)
         #expect(try context.fetch(request).map { $0.string("title") } == ["b4", "b5", "b9"])
         #expect(try context.fetchObjectIDs(request) == context.fetch(request).map(\.objectID))
+        request.fetchOffset = 0
+        request.fetchLimit = 0
+        let all = try context.fetch(request).map { $0.string("title") }
+        #expect(all.count == 10 && all[1...3] == ["b4", "b5", "b9"])
     }
 
     @Test(arguments: ["books", "author.", "books.@count +", "books.@sum"])

@@ -237,9 +237,10 @@ extension ConfinedContext: ObjectSource {
     }
 
     func reserveObjectIDs(
-        for entity: EntityLayout, count: Int, durably: Bool
+        for entity: EntityLayout, count: Int, durably: Bool, in store: StoreIdentity?
     ) throws -> [ManagedObjectID] {
-        try coordinator.reserveObjectIDs(for: entity, count: count, durably: durably)
+        try coordinator.reserveObjectIDs(
+            for: entity, count: count, durably: durably, in: store)
     }
 
     func permanentID(for temporary: ManagedObjectID) -> ManagedObjectID? {

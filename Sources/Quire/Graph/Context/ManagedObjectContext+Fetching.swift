@@ -88,18 +88,18 @@ extension ManagedObjectContext {
     /// The object of an identifier, without asking whether it exists: a fault, unless the context has it
     /// already.
     ///
-    /// - Precondition: The identifier is of the context's store.
+    /// - Precondition: The identifier is of one of the context's stores.
     public func object(with objectID: ManagedObjectID) -> ManagedObject {
         checkQueue()
+        let objectID = storeIdentity.adopting(objectID) ?? objectID
         if let object = identityMap.find(objectID.bits) { return object }
         if objectID.isTemporary, let permanent = permanentID(for: objectID) {
             return object(with: permanent)
         }
         precondition(
             objectID.entityNumber >= 1 && objectID.entityNumber <= layout.entities.count
-                && (objectID.isTemporary || objectID.store === storeIdentity
-                    || objectID.store.uuid == storeIdentity.uuid),
-            "\(objectID) is not an object of this context's store.")
+                && (objectID.isTemporary || objectID.store === storeIdentity),
+            "\(objectID) is not an object of this context's stores.")
         let object = makeObject(objectID, layout.entity(number: objectID.entityNumber))
         if !prefetches.isEmpty, let row = prefetchedRow(objectID.bits) { object.adopt(row) }
         return object
@@ -113,6 +113,7 @@ extension ManagedObjectContext {
     ///   `storeUnavailable`.
     public func existingObject(with objectID: ManagedObjectID) throws -> ManagedObject {
         checkQueue()
+        let objectID = storeIdentity.adopting(objectID) ?? objectID
         if objectID.isTemporary, let permanent = permanentID(for: objectID) {
             return try existingObject(with: permanent)
         }
@@ -122,7 +123,7 @@ extension ManagedObjectContext {
             }
             return object
         }
-        guard objectID.isTemporary || objectID.store.uuid == storeIdentity.uuid,
+        guard objectID.isTemporary || objectID.store === storeIdentity,
             let snapshot = try source.row(for: objectID)
         else { throw notFound(objectID) }
         let object = object(for: snapshot)
@@ -133,7 +134,7 @@ extension ManagedObjectContext {
     /// The object of an identifier if the context has it, without reading anything.
     public func registeredObject(for objectID: ManagedObjectID) -> ManagedObject? {
         checkQueue()
-        return identityMap.find(objectID.bits)
+        return identityMap.find((storeIdentity.adopting(objectID) ?? objectID).bits)
     }
 
     func notFound(_ objectID: ManagedObjectID) -> QuireError {

@@ -18,6 +18,7 @@ extension ManagedObjectContext {
 
     /// Merges; `isByRows` as for ``mergeChanges(fromRemoteContextSave:into:)``.
     private func merge(_ changes: ObjectIDChanges, isByRows: Bool) {
+        let changes = changes.map { storeIdentity.adopting($0) ?? $0 }
         processPendingChanges()
         forgetRows(concernedBy: changes)
         undoNeedsRepair = undoManager != nil
@@ -87,7 +88,7 @@ extension ManagedObjectContext {
     private func isSaved(_ object: ManagedObject) -> Bool { object.state.contains(.persisted) }
 
     func isKnownStore(_ id: ManagedObjectID) -> Bool {
-        !id.isTemporary && id.store.uuid == storeIdentity.uuid
+        storeIdentity.adopting(id) != nil && !id.isTemporary
             && (1...layout.entities.count).contains(id.entityNumber)
     }
 

@@ -66,20 +66,23 @@ extension ManagedObjectContext {
     }
 
     func assignPermanentIDs(to objects: [ManagedObject], durably: Bool) throws {
-        var groups: [(entity: EntityLayout, objects: [ManagedObject])] = []
+        var groups: [(entity: EntityLayout, store: StoreIdentity?, objects: [ManagedObject])] = []
         for object in objects where object.objectID.isTemporary && object.context === self {
             // Most often the last group's entity again: programs insert objects kind by kind, or a few kinds.
-            if let index = groups.lastIndex(where: { $0.entity === object.entity }) {
+            let store = assignedStores.isEmpty ? nil : assignedStores[object.objectID.bits]
+            if let index = groups.lastIndex(where: {
+                $0.entity === object.entity && $0.store === store
+            }) {
                 groups[index].objects.append(object)
             } else {
-                groups.append((object.entity, [object]))
+                groups.append((object.entity, store, [object]))
             }
         }
         if groups.isEmpty { return }
         // All identifiers are at hand before any object changes.
         let reserved = try groups.map {
             try source.reserveObjectIDs(
-                for: $0.entity, count: $0.objects.count, durably: durably)
+                for: $0.entity, count: $0.objects.count, durably: durably, in: $0.store)
         }
         var replaced: ContiguousArray<(temporary: UInt64, permanent: ManagedObjectID)> = []
         replaced.reserveCapacity(objects.count)

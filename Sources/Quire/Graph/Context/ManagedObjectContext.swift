@@ -162,6 +162,8 @@ public final class ManagedObjectContext {
     /// Whether the present user event is logged for undo.
     private var eventIsLogged = false
     var hasUnfinishedLog: Bool { !eventLog.isEmpty }
+    /// The stores that new objects were assigned to, by their temporary identifiers.
+    var assignedStores: [UInt64: StoreIdentity] = [:]
     /// What the next save records beside the objects.
     var pendingRecords: [String: String?] = [:]
     private static let temporarySerial = Atomic<UInt64>(0)

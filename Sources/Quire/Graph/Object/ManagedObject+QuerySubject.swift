@@ -2,6 +2,11 @@ extension ManagedObject: QuerySubject {
     /// The model of the object's context.
     public final var queryLayout: ModelLayout { requireContext().layout }
 
+    /// The UUID of the store that the object is in, or goes to when it is saved.
+    public final var storeUUID: String? {
+        objectID.storeUUID ?? requireContext().storeForNewObject(self)?.uuid
+    }
+
     /// The value of a property, for predicates tested in memory.
     ///
     /// - Throws: ``QuireError`` with code `unknownKey`, or what reading the store throws.

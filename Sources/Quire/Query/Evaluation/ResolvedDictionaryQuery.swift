@@ -35,7 +35,7 @@ struct ResolvedDictionaryQuery: Sendable {
         var resolver = PredicateResolver(
             entity: entity, layout: layout, store: store, allowsTransient: false)
         checked.predicate = try request.predicate.map { try resolver.resolve($0) }
-        if request.excludes(store) { checked.predicate = .constant(false) }
+        if request.excludesOnly(store) { checked.predicate = .constant(false) }
         checked.sortOrderings = []
 
         let written = try Self.columns(of: request, entity)

@@ -29,7 +29,7 @@ struct ResolvedQuery: Sendable {
         var resolver = PredicateResolver(
             entity: entity, layout: layout, store: store, allowsTransient: allowsTransient)
         request.predicate = try request.predicate.map { try resolver.resolve($0) }
-        if request.excludes(store) { request.predicate = .constant(false) }
+        if request.excludesOnly(store) { request.predicate = .constant(false) }
         request.sortOrderings = try request.sortOrderings.map { try resolver.resolve($0) }
         self.request = request
         keyPaths = resolver.keyPaths
@@ -48,7 +48,12 @@ struct ResolvedQuery: Sendable {
 
     /// Whether an object of the entity satisfies the condition.
     func matches(_ subject: some QuerySubject) throws -> Bool {
-        try PredicateEvaluator(subject: subject).holds(predicate)
+        if let stores = request.affectedStores {
+            guard let store = subject.storeUUID,
+                stores.contains(where: { $0.uppercased() == store })
+            else { return false }
+        }
+        return try PredicateEvaluator(subject: subject).holds(predicate)
     }
 }
 
@@ -76,8 +81,15 @@ extension ResolvedQuery {
 
 extension FetchRequest {
     /// Whether a store is none of those to look into.
-    func excludes(_ store: StoreIdentity?) -> Bool {
-        guard let affectedStores, let store else { return false }
+    func excludes(_ store: StoreIdentity) -> Bool {
+        guard let affectedStores else { return false }
         return !affectedStores.contains { $0.uppercased() == store.uuid }
+    }
+
+    /// Whether a store that is the only one of its coordinator is none of those to look into. Of several, only those
+    /// that are to be looked into are asked.
+    func excludesOnly(_ store: StoreIdentity?) -> Bool {
+        guard let store, affectedStores != nil else { return false }
+        return store.isAlone && excludes(store)
     }
 }

@@ -98,7 +98,7 @@ enum ValueOrder {
         if left.isTemporary != right.isTemporary { return left.isTemporary ? 1 : -1 }
         if left.primaryKey != right.primaryKey { return compare(left.primaryKey, right.primaryKey) }
         let order = compare(left.entityNumber, right.entityNumber)
-        return order != 0 ? order : compareBytes(left.store.uuid, right.store.uuid)
+        return order != 0 ? order : compareBytes(left.storeUUID ?? "", right.storeUUID ?? "")
     }
 
     // MARK: - Bytes

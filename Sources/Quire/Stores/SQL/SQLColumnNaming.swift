@@ -36,7 +36,7 @@ struct SQLColumnNaming {
     }
 
     let layout: ModelLayout
-    /// Store numbers by model numbers less one; they are part of some columns' names.
+    /// Store numbers by model numbers less one, 0 for entities that the store does not keep; they are part of some columns' names.
     let storeNumbers: [Int]
     private var taken: Set<String> = [SQLName.primaryKey, SQLName.entity, SQLName.version]
     private(set) var columns: [Column] = []
@@ -97,7 +97,7 @@ struct SQLColumnNaming {
 
     /// Columns for to-many relationships without inverse that lead to an entity.
     private mutating func addLoneColumns(leadingTo entity: EntityLayout) {
-        for source in layout.entities {
+        for source in layout.entities where storeNumbers[source.number - 1] > 0 {
             let lone = source.relationships.filter {
                 $0.ownerNumber == source.number && $0.isToMany && $0.inverseIndex == nil
                     && !$0.description.isTransient && $0.destinationNumber == entity.number

@@ -20,7 +20,7 @@ struct SQLDerivedTriggers {
 
     /// The triggers of each derived attribute, with what their names have in common: `_Entity_attribute_`.
     var partsByAttribute: [(name: String, parts: [SQLSchemaPart])] {
-        schema.layout.entities.flatMap { entity in
+        schema.keptEntities.flatMap { entity in
             schema.layout.derivations[entity]
                 .filter { entity.slots[$0.slot].ownerNumber == entity.number }
                 .map {

@@ -6,10 +6,15 @@ extension SQLSchema {
     ///
     /// To-many relationships that have no place in the store are no error: they are empty; see ``missing``.
     ///
-    /// - Parameter hasStrays: Whether tables may hold rows of entities that do not belong there.
+    /// - Parameters:
+    ///   - entities: The numbers of the entities that the store keeps; `nil` for all.
+    ///   - hasStrays: Whether tables may hold rows of entities that do not belong there.
     /// - Throws: ``QuireError`` with code `incompatibleModel`, naming everything else that the store lacks.
-    init(_ layout: ModelLayout, catalog: SQLCatalog, hasStrays: Bool = false) throws {
-        var reader = SQLSchemaReader(layout: layout, catalog: catalog)
+    init(
+        _ layout: ModelLayout, catalog: SQLCatalog, entities: Set<Int>? = nil,
+        hasStrays: Bool = false
+    ) throws {
+        var reader = SQLSchemaReader(layout: layout, catalog: catalog, entities: entities)
         self = try reader.read(hasStrays: hasStrays)
     }
 }
@@ -22,16 +27,20 @@ private struct SQLSchemaReader {
     /// To-many relationships without inverse whose column the store lacks.
     private var placeless: [SQLRelationshipKey] = []
 
-    init(layout: ModelLayout, catalog: SQLCatalog) {
+    /// The entities that the store keeps.
+    private let kept: [EntityLayout]
+
+    init(layout: ModelLayout, catalog: SQLCatalog, entities: Set<Int>?) {
         self.layout = layout
         self.catalog = catalog
+        kept = layout.entities.filter { entities?.contains($0.number) ?? true }
     }
 
     mutating func read(hasStrays: Bool) throws -> SQLSchema {
         let numbers = try storeNumbers()
         var assembly = SQLSchemaAssembly(layout: layout, storeNumbers: numbers)
         assembly.hasStrays = hasStrays
-        for root in layout.entities where root.number == root.rootNumber {
+        for root in kept where root.number == root.rootNumber {
             let name = SQLSchema.tableName(ofRoot: root)
             guard let table = catalog.table(name) else {
                 miss(
@@ -43,7 +52,7 @@ private struct SQLSchemaReader {
                 name: table.name, rootNumber: root.number, columns: table.columns)
             assembly.names[root.number] = columnNames(of: root, in: table, storeNumbers: numbers)
         }
-        for pair in SQLManyToMany.all(of: layout) {
+        for pair in SQLManyToMany.all(of: layout, storeNumbers: numbers) {
             if let table = joinTable(for: pair, storeNumbers: numbers) {
                 assembly.joinTables.append(table)
             } else {
@@ -57,15 +66,15 @@ private struct SQLSchemaReader {
 
     // MARK: - Entities
 
-    /// The store's numbers of the model's entities.
+    /// The store's numbers of the model's entities; 0 for those it does not keep.
     private func storeNumbers() throws -> [Int] {
         let byName = Dictionary(
             catalog.entities.map { ($0.name, $0.number) }, uniquingKeysWith: { first, _ in first })
-        let known = Set(layout.entities.map(\.name))
-        let absent = layout.entities.filter { byName[$0.name] == nil }
+        let known = Set(kept.map(\.name))
+        let absent = kept.filter { byName[$0.name] == nil }
         let unknown = catalog.entities.filter { !known.contains($0.name) }
         if absent.isEmpty && unknown.isEmpty {
-            return layout.entities.map { byName[$0.name] ?? 0 }
+            return layout.entities.map { known.contains($0.name) ? byName[$0.name] ?? 0 : 0 }
         }
         // A renamed entity keeps its place in the hierarchy, while its old name stays in Z_PRIMARYKEY.
         let parents = layout.entities.map { $0.superentityNumber ?? 0 }

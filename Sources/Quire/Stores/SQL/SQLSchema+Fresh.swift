@@ -1,9 +1,14 @@
 extension SQLSchema {
-    /// The schema that Core Data gives to a new store of a model.
-    init(fresh layout: ModelLayout) {
-        let numbers = layout.entities.map(\.number)
+    /// The schema that Core Data gives to a new store of a model, or of some entities of it.
+    init(fresh layout: ModelLayout, entities: Set<Int>? = nil) {
+        var count = 0
+        let numbers = layout.entities.map { entity in
+            guard entities?.contains(entity.number) ?? true else { return 0 }
+            count += 1
+            return count
+        }
         var assembly = SQLSchemaAssembly(layout: layout, storeNumbers: numbers)
-        for root in layout.entities where root.number == root.rootNumber {
+        for root in assembly.roots {
             let naming = SQLColumnNaming(root: root, layout: layout, storeNumbers: numbers)
             assembly.tables[root.number] = SQLTable(
                 name: Self.tableName(ofRoot: root), rootNumber: root.number,
@@ -12,7 +17,8 @@ extension SQLSchema {
             assembly.names[root.number] = Dictionary(
                 uniqueKeysWithValues: naming.columns.map { ($0.purpose, $0.name) })
         }
-        assembly.joinTables = Self.freshJoinTables(of: layout)
+        assembly.joinTables = Self.freshJoinTables(
+            of: SQLManyToMany.all(of: layout, storeNumbers: numbers), storeNumbers: numbers)
         self = assembly.schema()
         computedIndexes = allComputedIndexes
     }
@@ -27,7 +33,9 @@ extension SQLSchema {
     /// The name of the table that holds the objects of a root entity and its sub-entities.
     static func tableName(ofRoot root: EntityLayout) -> String { "Z" + root.name.uppercased() }
 
-    private static func freshJoinTables(of layout: ModelLayout) -> [SQLJoinTable] {
+    private static func freshJoinTables(
+        of pairs: [SQLManyToMany], storeNumbers: [Int]
+    ) -> [SQLJoinTable] {
         // Names of columns are unique among all join tables.
         var taken: Set<String> = []
         func unique(_ base: String) -> String {
@@ -39,9 +47,9 @@ extension SQLSchema {
             }
             return name
         }
-        return SQLManyToMany.all(of: layout).map { pair in
-            let number = pair.namingSide.entityNumber
-            let otherNumber = pair.otherSide.entityNumber
+        return pairs.map { pair in
+            let number = storeNumbers[pair.namingSide.entityNumber - 1]
+            let otherNumber = storeNumbers[pair.otherSide.entityNumber - 1]
             // A column is called after the relationship that leads to the object in it.
             let isReflexive = pair.namingSide == pair.otherSide
             let first = unique("Z_\(number)\(pair.inverse.name.uppercased())")

@@ -37,6 +37,11 @@ struct SQLSchema: Sendable {
         modelNumbers = numbers
     }
 
+    /// The entities whose objects the store keeps.
+    var keptEntities: [EntityLayout] {
+        layout.entities.filter { entities[$0.number - 1].storeNumber > 0 }
+    }
+
     /// The entity of a model number.
     ///
     /// - Precondition: There is one.
@@ -72,7 +77,7 @@ struct SQLSchema: Sendable {
 struct SQLEntity: Sendable {
     /// The entity's number in the model, from 1.
     let number: Int
-    /// The entity's number in the store: `Z_ENT` of its rows.
+    /// The entity's number in the store: `Z_ENT` of its rows; 0 if the store does not keep its objects.
     let storeNumber: Int
     /// The position of its root's table in ``SQLSchema/tables``.
     let tableIndex: Int

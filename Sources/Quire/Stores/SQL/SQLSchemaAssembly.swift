@@ -4,7 +4,7 @@
 /// come from.
 struct SQLSchemaAssembly {
     let layout: ModelLayout
-    /// Store numbers by model numbers less one.
+    /// Store numbers by model numbers less one; 0 for entities that the store does not keep.
     let storeNumbers: [Int]
     /// Tables by the model number of their root.
     var tables: [Int: SQLTable] = [:]
@@ -17,8 +17,13 @@ struct SQLSchemaAssembly {
     /// Relationships that the store keeps nothing of.
     var missing: [SQLRelationshipKey] = []
 
+    /// The root entities that the store keeps.
+    var roots: [EntityLayout] {
+        layout.entities.filter { $0.number == $0.rootNumber && storeNumbers[$0.number - 1] > 0 }
+    }
+
     func schema() -> SQLSchema {
-        let roots = layout.entities.filter { $0.number == $0.rootNumber }
+        let roots = roots
         let indexes = Dictionary(
             uniqueKeysWithValues: roots.enumerated().map { ($0.element.number, $0.offset) })
         var joins: [SQLRelationshipKey: SQLJoin] = [:]
@@ -103,11 +108,11 @@ struct SQLManyToMany {
     /// The relationship of the other side's entity.
     let inverse: EntityLayout.Relationship
 
-    /// All of a model. A table is named after the side whose entity has the lower number.
-    static func all(of layout: ModelLayout) -> [SQLManyToMany] {
+    /// All of a store. A table is named after the side whose entity has the lower number.
+    static func all(of layout: ModelLayout, storeNumbers: [Int]) -> [SQLManyToMany] {
         var result: [SQLManyToMany] = []
         var done: Set<SQLRelationshipKey> = []
-        for entity in layout.entities {
+        for entity in layout.entities where storeNumbers[entity.number - 1] > 0 {
             let own = entity.relationships.filter { $0.ownerNumber == entity.number }
             for relationship in own.sorted(by: { $0.name < $1.name }) {
                 guard relationship.isToMany, !relationship.description.isTransient,

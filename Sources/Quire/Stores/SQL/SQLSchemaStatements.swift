@@ -58,7 +58,7 @@ struct SQLSchemaStatements {
                 "\(join.name)_\(join.secondColumn)_INDEX", on: join.name,
                 columns: [join.secondColumn, join.firstColumn].map(SQLName.quoted))
         }
-        for entity in schema.layout.entities {
+        for entity in schema.keptEntities {
             addIndexes(of: entity, to: &indexes)
             addUniquenessConstraints(of: entity, to: &indexes)
         }
@@ -80,7 +80,7 @@ struct SQLSchemaStatements {
                 }
             }
         }
-        for entity in schema.layout.entities {
+        for entity in schema.keptEntities {
             for relationship in entity.relationships where relationship.ownerNumber == entity.number
             {
                 if case .foreignKey(let key)? = schema.entity(entity).toMany[relationship.index],

@@ -11,7 +11,7 @@ struct SQLiteConflictReader {
         var builder = RowSetBuilder(
             layout: store.layout, store: store.identity, externalData: store.externalData)
         let reader = SQLiteRowReader(
-            connection: connection, selection: selection, schema: store.schema)
+            connection: connection, selection: selection, store: store)
         let table = SQLName.quoted(store.schema.entity(root).tableName)
         try connection.withStatement("SELECT \(selection.list) FROM \(table) t0 WHERE t0.Z_PK = ?")
         {

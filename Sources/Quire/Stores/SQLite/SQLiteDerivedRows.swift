@@ -37,7 +37,7 @@ final class SQLiteDerivedRows {
         of schema: SQLSchema, includingOwnTexts: Bool
     ) -> [(entity: EntityLayout, derivation: EntityLayout.Derivation)] {
         if schema.layout.derivations.isEmpty { return [] }
-        return schema.layout.entities.flatMap { entity in
+        return schema.keptEntities.flatMap { entity in
             schema.layout.derivations[entity].filter { derivation in
                 let slot = entity.slots[derivation.slot]
                 guard slot.ownerNumber == entity.number else { return false }

@@ -60,8 +60,7 @@ struct SQLiteReferenceCheck {
     }
 
     private func exists(_ id: ManagedObjectID) throws -> Bool {
-        guard !id.isTemporary, id.store === store.identity || id.store.uuid == store.identity.uuid
-        else {
+        guard store.identity.owns(id) else {
             throw QuireError(
                 .invalidValue,
                 "\(id.shortDescription) is to be referred to, but is no object of “\(store.storePath)”.",

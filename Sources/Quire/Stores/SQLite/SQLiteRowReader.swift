@@ -6,6 +6,15 @@ struct SQLiteRowReader {
     let connection: SQLiteConnection
     let selection: SQLRowSelection
     let schema: SQLSchema
+    /// What the bits of the store's identifiers have besides entity and primary key.
+    let storeBits: UInt64
+
+    init(connection: SQLiteConnection, selection: SQLRowSelection, store: SQLiteStore) {
+        self.connection = connection
+        self.selection = selection
+        schema = store.schema
+        storeBits = store.identity.numberBits
+    }
 
     /// Steps to the end of a statement that selects ``SQLRowSelection/list``.
     func readAll(_ statement: SQLiteStatement, into builder: inout RowSetBuilder) throws {
@@ -49,7 +58,7 @@ struct SQLiteRowReader {
             throw invalid(plan.entity, key, "its version is out of range")
         }
         builder.beginRow(
-            UInt64(plan.entity.number) << 48 | UInt64(key), entity: plan.entity,
+            UInt64(plan.entity.number) << 48 | storeBits | UInt64(key), entity: plan.entity,
             version: UInt32(truncatingIfNeeded: version))
         try plan.cells.withUnsafeBufferPointer { cells in
             for index in cells.indices {
@@ -126,7 +135,7 @@ struct SQLiteRowReader {
         into builder: inout RowSetBuilder
     ) -> Bool {
         guard let target = targetKey(value, type) else { return false }
-        builder.setReference(entityBits | UInt64(target), at: slot)
+        builder.setReference(entityBits | storeBits | UInt64(target), at: slot)
         return true
     }
 
@@ -151,11 +160,11 @@ struct SQLiteRowReader {
             let found =
                 try number.flatMap { subtree.contains($0) ? $0 : nil }
                 ?? lookedUp(target, destination: destination)
-            builder.setReference(UInt64(found) << 48 | UInt64(target), at: cell.slot)
+            builder.setReference(UInt64(found) << 48 | storeBits | UInt64(target), at: cell.slot)
         case .lookedUpReference(let destination):
             guard let target = targetKey(value, type) else { return false }
             let found = try lookedUp(target, destination: destination)
-            builder.setReference(UInt64(found) << 48 | UInt64(target), at: cell.slot)
+            builder.setReference(UInt64(found) << 48 | storeBits | UInt64(target), at: cell.slot)
         case .binary:
             guard type == SQLITE_BLOB || type == SQLITE_TEXT else { return false }
             builder.setBytes(blob(value), at: cell.slot)

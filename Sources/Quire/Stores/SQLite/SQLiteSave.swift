@@ -13,7 +13,7 @@ struct SQLiteSave {
     private var connection: SQLiteConnection { writer.connection }
 
     /// - Returns: The objects not in the change set whose derived values the save has set.
-    func run() throws -> [ManagedObjectID] {
+    func run(beforeCommit: () throws -> Void) throws -> [ManagedObjectID] {
         let hasExternalData = store.hasExternalData
         let files =
             hasExternalData
@@ -41,6 +41,7 @@ struct SQLiteSave {
                 try files.writeDigests(removing: rows.droppedFiles, connection)
             }
             try writeGreatestPrimaryKeys(greatest)
+            try beforeCommit()
             try connection.execute("COMMIT")
             store.didRecordPrimaryKeys(greatest)
             writer.unreferencedFiles.formUnion(rows.droppedFiles)

@@ -109,7 +109,7 @@ struct SQLiteSchemaSynchronization {
     /// entities.
     private func isOurs(_ part: Present, _ triggers: SQLDerivedTriggers) -> Bool {
         let isOfEntity = { (prefix: String) in
-            schema.layout.entities.contains { part.name.hasPrefix("\(prefix)_\($0.name)_") }
+            schema.keptEntities.contains { part.name.hasPrefix("\(prefix)_\($0.name)_") }
         }
         switch part.kind {
         case .index:
@@ -123,14 +123,14 @@ struct SQLiteSchemaSynchronization {
             if isOfEntity("Z_RT") || isOfEntity(SQLName.fullTextPrefix) { return true }
             guard part.name.hasPrefix("Z_DA_") else { return false }
             // Of an entity of the model, but none of its derived attributes.
-            return schema.layout.entities.contains { part.name.contains("_\($0.name)_") }
+            return schema.keptEntities.contains { part.name.contains("_\($0.name)_") }
                 && !triggers.partsByAttribute.contains { part.name.contains($0.name) }
         }
     }
 
     /// Whether an index is one that Core Data gave to an attribute for a model of old, which its migrations keep.
     private func isNamedAfterAttribute(_ name: String) -> Bool {
-        schema.layout.entities.contains { entity in
+        schema.keptEntities.contains { entity in
             entity.slots.contains { "Z_\(entity.name)_\($0.name)" == name }
         }
     }

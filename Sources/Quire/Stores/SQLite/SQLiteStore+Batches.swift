@@ -17,7 +17,7 @@ extension SQLiteStore {
         try read(watchedBy: monitor) { connection in
             try connection.withStatement(fetch.sql) { statement in
                 try statement.bind(fetch.bindings)
-                var numbers = EntityNumbers(schema: schema, entity: query.entity)
+                var numbers = EntityNumbers(store: self, entity: query.entity)
                 while try statement.step() {
                     bits.append(
                         try numbers.bits(statement.integer(0), storeNumber: statement.integer(1)))
@@ -43,7 +43,7 @@ extension SQLiteStore {
                 let entity = layout.entity(number: root)
                 let selection = selection(of: entity)
                 let reader = SQLiteRowReader(
-                    connection: connection, selection: selection, schema: schema)
+                    connection: connection, selection: selection, store: self)
                 let keys = SQLiteKeys(keys)
                 try keys.forEachStatement(
                     "SELECT \(selection.list) FROM \(table(of: entity)) t0 WHERE t0.Z_PK ", "",
@@ -93,7 +93,7 @@ extension SQLiteStore {
         var found: ContiguousArray<UInt64> = []
         try read { connection in
             let reader = SQLiteRowReader(
-                connection: connection, selection: selection, schema: schema)
+                connection: connection, selection: selection, store: self)
             try keys.forEachStatement(
                 "SELECT \(selection.list), \(column) FROM \(table(of: destination)) t0 WHERE \(column) ",
                 " ORDER BY \(column), \(order)t0.Z_PK", slack: 2, connection
@@ -133,7 +133,7 @@ extension SQLiteStore {
                 + "\(table(of: destination)) t0 WHERE t0.Z_PK = \(target) AND \(source) "
         var result = RelatedObjects()
         try read { connection in
-            var numbers = EntityNumbers(schema: schema, entity: destination)
+            var numbers = EntityNumbers(store: self, entity: destination)
             let leaf = Int64(schema.entity(destination).storeNumber)
             try keys.forEachStatement(
                 head, " ORDER BY \(source), \(order)\(target)", slack: 4, connection
@@ -155,11 +155,13 @@ extension SQLiteStore {
     private struct EntityNumbers {
         let schema: SQLSchema
         let entity: EntityLayout
+        private let storeBits: UInt64
         private var last: Int64 = -1
         private var lastBits: UInt64 = 0
 
-        init(schema: SQLSchema, entity: EntityLayout) {
-            self.schema = schema
+        init(store: SQLiteStore, entity: EntityLayout) {
+            schema = store.schema
+            storeBits = store.identity.numberBits
             self.entity = entity
         }
 
@@ -169,7 +171,7 @@ extension SQLiteStore {
                     entity.subtree.contains(number)
                 else { throw damaged(key, "its entity number is \(storeNumber)") }
                 last = storeNumber
-                lastBits = UInt64(number) << 48
+                lastBits = UInt64(number) << 48 | storeBits
             }
             guard key > 0, key <= ManagedObjectID.greatestPrimaryKey else {
                 throw damaged(key, "its primary key is out of range")

@@ -33,6 +33,7 @@ extension SQLiteStore {
             file.close()
             var options = SQLiteStoreOptions()
             options.isReadOnly = true
+            options.configuration = configurationName
             // What the copy refers to, not what this store refers to by now.
             let copy = try SQLiteStore.open(at: path, model: layout.model, options: options)
             defer { try? copy.close() }

@@ -13,8 +13,17 @@ extension SQLiteStore {
         at path: String, model: ManagedObjectModel,
         options: SQLiteStoreOptions = SQLiteStoreOptions()
     ) throws -> SQLiteStore {
+        try create(
+            at: path, layout: model.binding(classes: options.objectClasses).layout(),
+            options: options)
+    }
+
+    /// As ``create(at:model:options:)``, with a model that other stores have too.
+    static func create(
+        at path: String, layout: ModelLayout, options: SQLiteStoreOptions
+    ) throws -> SQLiteStore {
         let path = FileSystem.absolute(path)
-        let layout = try model.binding(classes: options.objectClasses).layout()
+        let entities = try layout.entityNumbers(ofConfiguration: options.configuration)
         if options.isReadOnly {
             throw QuireError(
                 .readOnly, "“\(path)” cannot be made for reading only.", subject: .init(file: path))
@@ -31,7 +40,8 @@ extension SQLiteStore {
         }
         let source = try SQLiteStoreSource(path: path, isReadOnly: false)
         do {
-            return try create(source: source, layout: layout, options: options)
+            return try create(
+                source: source, layout: layout, entities: entities, options: options)
         } catch {
             source.release()
             for suffix in ["", "-wal", "-shm", "-journal"] {
@@ -42,7 +52,8 @@ extension SQLiteStore {
     }
 
     private static func create(
-        source: SQLiteStoreSource, layout: ModelLayout, options: SQLiteStoreOptions
+        source: SQLiteStoreSource, layout: ModelLayout, entities: Set<Int>,
+        options: SQLiteStoreOptions
     ) throws -> SQLiteStore {
         let connection = try source.connect(.creating, options: options)
         do {
@@ -51,7 +62,7 @@ extension SQLiteStore {
                 "PRAGMA page_size = 4096; PRAGMA encoding = 'UTF-8'; PRAGMA auto_vacuum = INCREMENTAL"
             )
             let hasLog = try source.chooseJournal(connection, options: options)
-            let schema = SQLSchema(fresh: layout)
+            let schema = SQLSchema(fresh: layout, entities: entities)
             let uuid = UUID().uuidString
             try connection.execute("BEGIN IMMEDIATE")
             try writeTables(of: schema, uuid: uuid, connection)
@@ -76,16 +87,21 @@ extension SQLiteStore {
             try connection.execute(sql)
         }
         let model = schema.layout.model
-        for entity in schema.layout.entities {
+        for entity in schema.keptEntities {
             try connection.withStatement("INSERT INTO Z_PRIMARYKEY VALUES (?, ?, ?, 0)") {
-                try $0.bind(Int64(entity.number), at: 1)
+                try $0.bind(Int64(schema.entity(entity).storeNumber), at: 1)
                 try $0.bind(entity.name, at: 2)
-                try $0.bind(Int64(entity.superentityNumber ?? 0), at: 3)
+                try $0.bind(
+                    Int64(
+                        entity.superentityNumber.map { schema.entity(number: $0).storeNumber } ?? 0),
+                    at: 3)
                 try $0.run()
             }
         }
-        let metadata = try SQLiteStoreMetadata(
-            storeUUID: uuid, model: model, hashes: model.versionHashesForNewStores)
+        let kept = Set(schema.keptEntities.map(\.name))
+        let metadata = StoreMetadata(
+            storeUUID: uuid, type: .sqlite, model: model,
+            hashes: model.versionHashesForNewStores.filter { kept.contains($0.key) })
         try connection.withStatement("INSERT INTO Z_METADATA VALUES (1, ?, ?)") {
             try $0.bind(uuid, at: 1)
             try $0.bind(metadata.propertyList, at: 2)

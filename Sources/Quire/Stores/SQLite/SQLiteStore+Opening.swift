@@ -15,6 +15,14 @@ extension SQLiteStore {
         at path: String, model: ManagedObjectModel? = nil,
         options: SQLiteStoreOptions = SQLiteStoreOptions()
     ) throws -> SQLiteStore {
+        try open(at: path, model: model, layout: nil, options: options)
+    }
+
+    /// As ``open(at:model:options:)``, with a model that other stores have too.
+    static func open(
+        at path: String, model: ManagedObjectModel?, layout: ModelLayout?,
+        options: SQLiteStoreOptions
+    ) throws -> SQLiteStore {
         let path = FileSystem.absolute(path)
         guard let information = try FileSystem.information(at: path) else {
             throw QuireError(.notFound, "There is no “\(path)”.", subject: .init(file: path))
@@ -31,7 +39,7 @@ extension SQLiteStore {
             do {
                 return try SQLiteStoreOpening(
                     source: source, connection: connection, options: options
-                ).open(model: model)
+                ).open(model: model, layout: layout)
             } catch {
                 connection.close()
                 throw error
@@ -71,7 +79,7 @@ private struct SQLiteStoreOpening {
         self.options = options
     }
 
-    func open(model given: ManagedObjectModel?) throws -> SQLiteStore {
+    func open(model given: ManagedObjectModel?, layout known: ModelLayout?) throws -> SQLiteStore {
         let reader = SQLiteCatalogReader(connection: connection)
         let tables = Set(try reader.tableNames())
         for table in ["Z_METADATA", "Z_PRIMARYKEY"] where !tables.contains(table) {
@@ -82,22 +90,56 @@ private struct SQLiteStoreOpening {
         }
         let metadata = try SQLiteMetadataReader(connection: connection, path: path).metadata()
         let carriesModel = tables.contains(SQLiteTables.model)
-        var model = try model(given, isCarried: carriesModel, tables: tables)
-        if given == nil { model.take(versionHashes: metadata.entityVersionHashes) }
-        let layout = try model.binding(classes: options.objectClasses).layout()
         let catalog = try reader.catalog()
-        var schema = try schema(of: layout, catalog: catalog, hasStrays: !carriesModel)
+        var (schema, isInferred) = try schemaOrInferred(
+            catalog, mayInfer: known == nil && given == nil, hasStrays: !carriesModel
+        ) { try known ?? layout(given, isCarried: carriesModel, tables: tables, metadata) }
         noteMissing(in: schema)
         let hasLog = try synchronize(
             schema, carriesModel: carriesModel, hasLog: prepareForWriting())
+        if !options.isReadOnly {
+            if options.analyzesWhenOpened { try connection.execute("ANALYZE") }
+            if options.vacuumsWhenOpened { try connection.execute("VACUUM") }
+        }
         let present = Set(try reader.tableNames())
         schema.computedIndexes = schema.allComputedIndexes.filter { present.contains($0.name) }
         return SQLiteStore(
             source: source,
             identity: StoreIdentity(
-                uuid: metadata.storeUUID, entityNames: layout.entities.map(\.name)),
-            schema: schema, carriesModel: carriesModel,
+                uuid: metadata.storeUUID, entityNames: schema.layout.entities.map(\.name)),
+            schema: schema, carriesModel: carriesModel, hasInferredModel: isInferred,
             options: options, connection: connection, hasLog: hasLog)
+    }
+
+    /// Where things are by the model that is given or carried, or else by what the tables tell, if that is wanted.
+    private func schemaOrInferred(
+        _ catalog: SQLCatalog, mayInfer: Bool, hasStrays: Bool, layout: () throws -> ModelLayout
+    ) throws -> (SQLSchema, isInferred: Bool) {
+        do {
+            return (
+                try schema(of: layout(), catalog: catalog, hasStrays: hasStrays), false
+            )
+        } catch let error as QuireError
+            where mayInfer && options.infersModel && options.isReadOnly
+        {
+            Logger(label: "quire.sql").debug("\(path) is read without its model: \(error.message)")
+            let inferred = try SQLModelInference.run(
+                catalog: catalog, source: SQLiteModelInference(connection: connection))
+            return (
+                try schema(
+                    of: inferred.model.layout(), catalog: inferred.catalog, hasStrays: true),
+                true
+            )
+        }
+    }
+
+    private func layout(
+        _ given: ManagedObjectModel?, isCarried: Bool, tables: Set<String>,
+        _ metadata: StoreMetadata
+    ) throws -> ModelLayout {
+        var model = try model(given, isCarried: isCarried, tables: tables)
+        if given == nil { model.take(versionHashes: metadata.entityVersionHashes) }
+        return try model.binding(classes: options.objectClasses).layout()
     }
 
     private func model(
@@ -153,7 +195,9 @@ private struct SQLiteStoreOpening {
         of layout: ModelLayout, catalog: SQLCatalog, hasStrays: Bool
     ) throws -> SQLSchema {
         do {
-            return try SQLSchema(layout, catalog: catalog, hasStrays: hasStrays)
+            let entities = try layout.entityNumbers(ofConfiguration: options.configuration)
+            return try SQLSchema(
+                layout, catalog: catalog, entities: entities, hasStrays: hasStrays)
         } catch let error as QuireError {
             throw QuireError(
                 error.code, "The model does not fit “\(path)”: \(error.message)",

@@ -93,17 +93,11 @@ extension SQLiteStore {
         }
     }
 
-    /// What the store says of itself and of the model it was made with.
-    public func metadata() throws -> SQLiteStoreMetadata {
-        try read { try SQLiteMetadataReader(connection: $0, path: storePath).metadata() }
-    }
-
     // MARK: - Parts of statements
 
     func isMine(_ objectID: ManagedObjectID) -> Bool {
-        !objectID.isTemporary && objectID.entityNumber >= 1
-            && objectID.entityNumber <= layout.entities.count
-            && (objectID.store === identity || objectID.store.uuid == identity.uuid)
+        objectID.entityNumber >= 1 && objectID.entityNumber <= layout.entities.count
+            && identity.owns(objectID)
     }
 
     func table(of entity: EntityLayout) -> String {
@@ -126,7 +120,7 @@ extension SQLiteStore {
             layout: layout, store: identity, externalData: externalData, expectedRows: expectedRows)
         try read(watchedBy: monitor) { connection in
             let reader = SQLiteRowReader(
-                connection: connection, selection: selection, schema: schema)
+                connection: connection, selection: selection, store: self)
             try connection.withStatement(sql) { statement in
                 try statement.bind(bindings)
                 guard let monitor else { return try reader.readAll(statement, into: &builder) }

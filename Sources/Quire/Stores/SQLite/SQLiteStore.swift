@@ -36,6 +36,8 @@ public final class SQLiteStore: PersistentStore {
     let externalData: SQLiteExternalData
     /// Whether the store carries its model the way this framework writes it.
     let carriesModel: Bool
+    /// Whether its model was made of its tables alone; see ``SQLiteStoreOptions/infersModel``.
+    public let hasInferredModel: Bool
     /// Whether any attribute may be kept in files.
     let hasExternalData: Bool
     /// The database that is really open, which for a copy is not the store's path.
@@ -63,16 +65,20 @@ public final class SQLiteStore: PersistentStore {
     public var type: StoreType { .sqlite }
     /// The path of its file.
     public var path: String? { storePath }
+    /// The configuration of the model whose entities' objects it keeps; `nil` for all.
+    public var configurationName: String? { options.configuration }
 
     init(
         source: SQLiteStoreSource, identity: StoreIdentity, schema: SQLSchema, carriesModel: Bool,
-        options: SQLiteStoreOptions, connection: SQLiteConnection, hasLog: Bool
+        hasInferredModel: Bool = false, options: SQLiteStoreOptions, connection: SQLiteConnection,
+        hasLog: Bool
     ) {
         self.source = source
         self.identity = identity
         self.schema = schema
         self.options = options
         self.carriesModel = carriesModel
+        self.hasInferredModel = hasInferredModel
         layout = schema.layout
         storePath = source.storePath
         isReadOnly = options.isReadOnly
@@ -281,10 +287,22 @@ public final class SQLiteStore: PersistentStore {
     /// Derived attributes are right afterwards; see ``PersistentStore/save(_:)``.
     @discardableResult
     public func save(_ changes: ChangeSet) throws -> [ManagedObjectID] {
+        try save(changes) {}
+    }
+
+    /// Writes a change set in one transaction, and calls a closure before that is committed; see
+    /// ``PersistentStore/save(_:beforeCommit:)``.
+    public func save(
+        _ changes: ChangeSet, beforeCommit: () throws -> Void
+    ) throws -> [ManagedObjectID] {
         if isReadOnly { throw readOnlyError() }
-        if changes.isEmpty { return [] }
+        if changes.isEmpty {
+            try beforeCommit()
+            return []
+        }
         return try withWriter {
-            try SQLiteSave(store: self, writer: $0, changes: changes).run()
+            try SQLiteSave(store: self, writer: $0, changes: changes).run(
+                beforeCommit: beforeCommit)
         }
     }
 

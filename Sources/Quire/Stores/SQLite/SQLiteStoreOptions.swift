@@ -28,9 +28,23 @@ public struct SQLiteStoreOptions: Sendable {
     public var cacheSize = 16 << 20
     /// How long to wait for another process that is writing.
     public var busyTimeout = Duration.seconds(5)
+    /// The configuration of the model whose entities' objects the store keeps; `nil` for all entities.
+    public var configuration: String?
     /// Classes to bind to the entities of the model, whether it is given or the store carries it; see
     /// ``ManagedObjectModel/bind(classes:)``.
     public var objectClasses: [any EntityClass.Type] = []
+    /// Whether a store that carries no model which can be read, and is opened for reading only without being given one,
+    /// gets a model inferred from its tables; see ``SQLiteStore/inferModel(ofStoreAt:)``.
+    public var infersModel = false
+    /// Further pragmas by name, for every connection: `["mmap_size": "268435456"]`. Names and values are words and numbers.
+    /// Those by which a store could be damaged, or that the other options set, are refused when the store is opened.
+    public var pragmas: [String: String] = [:]
+    /// Whether SQLite gathers statistics of all indexes when the store is opened for writing, by which it chooses among
+    /// them. O(*n*) in the store.
+    public var analyzesWhenOpened = false
+    /// Whether the file is built anew, as small as it can be, when the store is opened for writing. It takes as much space
+    /// again meanwhile.
+    public var vacuumsWhenOpened = false
     /// Whether a lock outside the store sees to it that no other process writes. Identifiers need not be recorded then
     /// before they are used, so that nothing is written but by saves.
     package var isOnlyWriter = false

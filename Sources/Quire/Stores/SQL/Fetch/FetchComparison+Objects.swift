@@ -35,8 +35,7 @@ extension FetchComparison {
 
     /// Whether an object of this store and of a fitting entity is identified.
     private func isPossible(_ id: ManagedObjectID, at place: FetchScope.ObjectPlace) -> Bool {
-        !id.isTemporary && id.storeUUID == scope.context.store.uuid
-            && place.entity.subtree.contains(id.entityNumber)
+        scope.context.store.owns(id) && place.entity.subtree.contains(id.entityNumber)
     }
 
     /// Whether an object is among constant ones.

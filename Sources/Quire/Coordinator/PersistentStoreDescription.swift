@@ -1,0 +1,57 @@
+/// What is to be known of a store to add it to a coordinator: where it is, of which type, and how it is used.
+///
+/// ```swift
+/// var description = PersistentStoreDescription(path: "archive.xml", type: .xml)
+/// description.configuration = "Archive"
+/// description.isReadOnly = true
+/// try coordinator.addPersistentStore(description)
+/// ```
+public struct PersistentStoreDescription: Sendable {
+    /// The path of the store's file; `nil` for a store in memory.
+    public var path: String?
+    /// The kind of store.
+    public var type: StoreType
+    /// The configuration of the model whose entities' objects the store keeps; `nil` for all entities.
+    public var configuration: String?
+    /// Whether the store is opened for reading only. It must exist then.
+    public var isReadOnly = false
+    /// How long a SQLite store waits for another process that is writing.
+    public var timeout = Duration.seconds(5)
+    /// How a SQLite store uses its file. ``configuration``, ``isReadOnly`` and ``timeout`` win over what it has of them.
+    public var sqliteOptions = SQLiteStoreOptions()
+    /// Options for stores of types that others have registered.
+    public var options: [String: String] = [:]
+
+    /// Describes a store.
+    public init(path: String? = nil, type: StoreType = .sqlite) {
+        self.path = path
+        self.type = type
+    }
+
+    /// The options of a SQLite store, with all that is said here.
+    var effectiveSQLiteOptions: SQLiteStoreOptions {
+        var options = sqliteOptions
+        options.configuration = configuration
+        options.isReadOnly = isReadOnly
+        options.busyTimeout = timeout
+        return options
+    }
+
+    /// The options of a store that is written as a whole.
+    var effectiveAtomicOptions: AtomicStoreOptions {
+        var options = AtomicStoreOptions()
+        options.configuration = configuration
+        options.isReadOnly = isReadOnly
+        return options
+    }
+
+    /// The path of the file.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidValue` if there is none.
+    func requirePath() throws -> String {
+        if let path { return path }
+        throw QuireError(
+            .invalidValue,
+            "A store of type \(type.rawValue) needs a file; give the description a path.")
+    }
+}

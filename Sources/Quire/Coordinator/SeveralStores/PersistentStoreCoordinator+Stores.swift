@@ -1,0 +1,185 @@
+internal import Synchronization
+
+extension PersistentStoreCoordinator {
+    /// The stores, in the order in which they were added.
+    public var persistentStores: [any PersistentStore] {
+        stores.withLock { $0.members.map(\.store) }
+    }
+
+    /// The store whose file is at a path; `nil` if none is.
+    public func persistentStore(at path: String) -> (any PersistentStore)? {
+        let path = FileSystem.absolute(path)
+        return persistentStores.first { $0.path.map(FileSystem.absolute) == path }
+    }
+
+    /// Opens a store and adds it, or makes a new one if there is none at the path.
+    ///
+    /// If anything fails the coordinator has the stores it had. May be called from any thread; it opens files, so not
+    /// from the main queue if they are large.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidModel` if the model has no such configuration, or a relationship leads out
+    ///   of it; `incompatibleModel`, `invalidFormat`, `notFound`, `readOnly`, `locked` or `storeUnavailable`; `unsupported`
+    ///   if nobody has registered the type, `alreadyExists` if the coordinator has the store.
+    @discardableResult
+    public func addPersistentStore(
+        _ description: PersistentStoreDescription
+    ) throws -> any PersistentStore {
+        _ = try layout.entityNumbers(ofConfiguration: description.configuration)
+        if let path = description.path, persistentStore(at: path) != nil {
+            throw QuireError(
+                .alreadyExists, "The coordinator has “\(path)” already.",
+                subject: .init(file: path))
+        }
+        let store = try StoreTypes.open(description, layout: layout)
+        do {
+            try add(store)
+        } catch {
+            try? store.close()
+            throw error
+        }
+        return store
+    }
+
+    /// Makes a coordinator and adds stores; if one cannot be added the others are closed again.
+    convenience init(
+        managedObjectModel model: ManagedObjectModel,
+        persistentStoreDescriptions descriptions: [PersistentStoreDescription]
+    ) throws {
+        try self.init(managedObjectModel: model)
+        do {
+            for description in descriptions { try addPersistentStore(description) }
+        } catch {
+            try? close()
+            throw error
+        }
+    }
+
+    /// Adds a store that is open. Nothing has been read from it yet, and it belongs to no other coordinator.
+    ///
+    /// - Throws: ``QuireError`` with code `incompatibleModel` if its model is another one, `alreadyExists` if the
+    ///   coordinator has a store of the same UUID: identifiers could not tell their objects apart.
+    public func add(_ store: any PersistentStore) throws {
+        if store.layout !== layout, store.layout.model != layout.model {
+            throw QuireError(
+                .incompatibleModel,
+                "The store\(store.path.map { " “\($0)”" } ?? "") was opened with another model than the coordinator's.",
+                subject: .init(file: store.path))
+        }
+        let numbers = try layout.entityNumbers(ofConfiguration: store.configurationName)
+        try stores.withLock { stores in
+            if let other = stores.members.first(where: {
+                $0.store.identity.uuid == store.identity.uuid
+            }) {
+                throw QuireError(
+                    .alreadyExists,
+                    "The coordinator has a store with the UUID \(store.identity.uuid) already"
+                        + "\(other.store.path.map { ": “\($0)”" } ?? ""). One of them is a copy; use a coordinator of its "
+                        + "own for it.",
+                    subject: .init(file: store.path))
+            }
+            try store.identity.join(storeIdentity)
+            stores.add(StoreCombination.Member(store: store, entityNumbers: numbers))
+        }
+    }
+
+    /// Takes a store away and closes it. What contexts have of its objects stays as it was read; what they still want to
+    /// read or save of it throws.
+    ///
+    /// - Throws: ``QuireError`` with code `notFound` if the coordinator has no such store, or what closing it throws.
+    public func remove(_ store: any PersistentStore) throws {
+        guard stores.withLock({ $0.remove(store) }) else {
+            throw QuireError(
+                .notFound, "The store does not belong to the coordinator.",
+                subject: .init(file: store.path))
+        }
+        rowCache.removeAll()
+        try store.close()
+    }
+
+    /// Goes on with a store at another place, where its file has been moved or copied to. Objects keep their
+    /// identifiers; nothing is read or written here but what opening does.
+    ///
+    /// The store object is replaced by another one; the old one is closed.
+    ///
+    /// - Parameters:
+    ///   - path: Where the file is now.
+    ///   - description: How to open it; its path is not looked at.
+    /// - Returns: The store as it is open now.
+    /// - Throws: ``QuireError`` with code `notFound` if the coordinator has no such store or there is no file,
+    ///   `incompatibleModel` if the file is another store, or what opening it throws. Then the coordinator goes on with
+    ///   the store that it had.
+    @discardableResult
+    public func setPath(
+        _ path: String, for store: any PersistentStore,
+        description given: PersistentStoreDescription? = nil
+    ) throws -> any PersistentStore {
+        guard persistentStores.contains(where: { $0 === store }) else {
+            throw QuireError(
+                .notFound, "The store does not belong to the coordinator.",
+                subject: .init(file: store.path))
+        }
+        guard FileSystem.exists(path) else {
+            throw QuireError(
+                .notFound, "There is no “\(path)” to go on with.", subject: .init(file: path))
+        }
+        var description = given ?? PersistentStoreDescription(type: store.type)
+        if let store = store as? SQLiteStore, given == nil {
+            description.sqliteOptions = store.options
+        }
+        description.path = path
+        description.configuration = store.configurationName
+        description.isReadOnly = store.isReadOnly
+        let other = try StoreTypes.open(description, layout: layout)
+        guard other.identity.uuid == store.identity.uuid else {
+            try? other.close()
+            throw QuireError(
+                .incompatibleModel,
+                "“\(path)” is another store: its UUID is \(other.identity.uuid), not \(store.identity.uuid).",
+                subject: .init(file: path))
+        }
+        try other.identity.join(storeIdentity)
+        stores.withLock { $0.replace(store, with: other) }
+        rowCache.removeAll()
+        try? store.close()
+        return other
+    }
+
+    /// The store of an identity that was assigned to a new object.
+    func persistentStore(_ identity: StoreIdentity) throws -> any PersistentStore {
+        if let store = persistentStores.first(where: { $0.identity === identity }) { return store }
+        throw QuireError(
+            .storeUnavailable,
+            "The store \(identity.uuid), which an object was assigned to, does not belong to the coordinator any more."
+        )
+    }
+
+    /// The store that new objects of an entity go to unless they are assigned to one.
+    func storeForNewObjects(of entity: EntityLayout) -> StoreIdentity? {
+        stores.withLock { stores in
+            stores.members.first {
+                $0.entityNumbers.contains(entity.number) && !$0.store.isReadOnly
+            }?.store.identity
+        }
+    }
+
+    /// Checks that new objects of an entity can go to a store.
+    func checkIsPlace(_ store: any PersistentStore, forNew entity: EntityLayout) throws {
+        guard let member = stores.withLock({ $0.members.first { $0.store === store } }) else {
+            throw QuireError(
+                .storeUnavailable, "The store does not belong to the coordinator.",
+                subject: .init(entity: entity.name, file: store.path))
+        }
+        guard member.entityNumbers.contains(entity.number) else {
+            throw QuireError(
+                .storeUnavailable,
+                "The store keeps no \(entity.name): its configuration is “\(store.configurationName ?? "")”.",
+                subject: .init(entity: entity.name, file: store.path))
+        }
+        if store.isReadOnly {
+            throw QuireError(
+                .readOnly,
+                "The store was opened for reading only; a new \(entity.name) cannot go there.",
+                subject: .init(entity: entity.name, file: store.path))
+        }
+    }
+}

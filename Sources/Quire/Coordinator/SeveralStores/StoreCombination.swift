@@ -1,0 +1,286 @@
+internal import Foundation
+
+/// Several stores behind the interface of one, for a coordinator that has them.
+///
+/// A store keeps the objects of the entities of its configuration; several may keep those of the same entity. An
+/// object and what it refers to are in one store. What is asked goes to the stores that can have something of it, and
+/// what they find is put in one order; where only one can, it answers alone.
+///
+/// Immutable: a coordinator makes another one when it gets or loses a store.
+final class StoreCombination: PersistentStore {
+    /// One of the stores.
+    struct Member: Sendable {
+        let store: any PersistentStore
+        /// The numbers of the entities whose objects it keeps.
+        let entityNumbers: Set<Int>
+
+        /// The number that its identifiers have.
+        var number: Int { ManagedObjectID.storeNumber(of: store.identity.numberBits) }
+    }
+
+    let members: [Member]
+    let layout: ModelLayout
+    /// What identifiers of all members have in common: the identity of any store of the coordinator.
+    let identity: StoreIdentity
+
+    init(members: [Member], layout: ModelLayout, identity: StoreIdentity) {
+        self.members = members
+        self.layout = layout
+        self.identity = identity
+    }
+
+    var type: StoreType { members.count == 1 ? members[0].store.type : .combination }
+    var path: String? { members.count == 1 ? members[0].store.path : nil }
+    var isReadOnly: Bool { members.allSatisfy(\.store.isReadOnly) }
+    /// What all of the stores can do.
+    var capabilities: StoreCapabilities {
+        guard let first = members.first else { return [] }
+        return members.reduce(first.store.capabilities) { $0.intersection($1.store.capabilities) }
+    }
+    var foreignSaveCount: Int { members.reduce(0) { $0 &+ $1.store.foreignSaveCount } }
+    var contentVersion: ContentVersion? {
+        members.count == 1 ? members[0].store.contentVersion : nil
+    }
+
+    // MARK: - Members
+
+    /// The store of an object.
+    ///
+    /// - Throws: ``QuireError`` with code `storeUnavailable` if the coordinator has it no more.
+    func member(of id: ManagedObjectID) throws -> Member {
+        if let member = members.first(where: { $0.store.identity.owns(id) }) { return member }
+        throw QuireError(
+            .storeUnavailable,
+            "The store of \(id.shortDescription), \(id.storeUUID ?? "?"), does not belong to the coordinator (any "
+                + "more).", subject: .init(object: id.uriRepresentation))
+    }
+
+    /// The stores that may have something of a request.
+    ///
+    /// - Throws: ``QuireError`` with code `unknownEntity`.
+    func members(for request: FetchRequest) throws -> [Member] {
+        let entity = try layout.requireEntity(named: request.entityName)
+        return members.filter {
+            $0.entityNumbers.contains(entity.number) && !request.excludes($0.store.identity)
+        }
+    }
+
+    /// The store that new objects of an entity go to unless they are assigned to another one.
+    func memberForNewObjects(of entity: EntityLayout) -> Member? {
+        members.first { $0.entityNumbers.contains(entity.number) && !$0.store.isReadOnly }
+    }
+
+    /// Rows of one store as rows of the coordinator.
+    func adopting(_ rows: RowSet) -> RowSet {
+        RowSet(chunks: rows.chunks, locations: rows.locations, layout: layout, store: identity)
+    }
+
+    private var empty: RowSet { RowSet([], layout: layout, store: identity) }
+
+    /// Checks a request that no store can have anything of.
+    private func check(_ request: FetchRequest) throws {
+        _ = try ResolvedQuery(request, in: layout, store: identity)
+    }
+
+    // MARK: - Fetching
+
+    func rows(matching request: FetchRequest) throws -> RowSet {
+        let members = try members(for: request)
+        switch members.count {
+        case 0:
+            try check(request)
+            return empty
+        case 1: return adopting(try members[0].store.rows(matching: request))
+        default: return try MergedFetch(request, of: members, in: self).rows()
+        }
+    }
+
+    func count(matching request: FetchRequest) throws -> Int {
+        let members = try members(for: request)
+        if members.isEmpty { try check(request) }
+        if members.count == 1 { return try members[0].store.count(matching: request) }
+        var all = request
+        all.fetchLimit = 0
+        all.fetchOffset = 0
+        let count = try members.reduce(0) { try $0 + $1.store.count(matching: all) }
+        let rest = max(count - max(request.fetchOffset, 0), 0)
+        return request.fetchLimit > 0 ? min(rest, request.fetchLimit) : rest
+    }
+
+    func objectIDs(matching request: FetchRequest) throws -> ObjectIDList {
+        let members = try members(for: request)
+        if members.count == 1 {
+            let list = try members[0].store.objectIDs(matching: request)
+            return ObjectIDList(bits: list.bits, store: identity)
+        }
+        let rows = try rows(matching: request)
+        return ObjectIDList(
+            bits: ContiguousArray(rows.indices.map(rows.identifierBits)), store: identity)
+    }
+
+    func dictionaries(matching request: FetchRequest) throws -> FetchedDictionaries {
+        let members = try members(for: request)
+        if members.count == 1 { return try members[0].store.dictionaries(matching: request) }
+        let query = try ResolvedDictionaryQuery(request, in: layout, store: identity)
+        let subjects = try members.flatMap { member in
+            let objects = StoredObjects(store: member.store)
+            return try member.store.rows(matching: request.forObjects).map {
+                StoredObject(snapshot: $0, objects: objects)
+            }
+        }
+        return try DictionaryEvaluation(query: query, subjects: subjects).dictionaries()
+    }
+
+    func explain(_ request: FetchRequest) throws -> FetchExplanation {
+        let members = try members(for: request)
+        guard members.count == 1 else {
+            throw QuireError(
+                .unsupported,
+                "\(members.count) stores are asked for \(request.entityName); name one in affectedStores to have it "
+                    + "explained.", subject: .init(entity: request.entityName))
+        }
+        return try members[0].store.explain(request)
+    }
+
+    // MARK: - Rows
+
+    func row(for objectID: ManagedObjectID) throws -> ObjectSnapshot? {
+        guard let row = try member(of: objectID).store.row(for: objectID) else { return nil }
+        return ObjectSnapshot(
+            chunk: row.chunk, offset: row.offset, entity: layout.entity(number: row.entity.number),
+            store: identity)
+    }
+
+    func rows(for objectIDs: [ManagedObjectID]) throws -> RowSet {
+        try groups(of: objectIDs).reduce(empty) { rows, group in
+            let more = try group.member.store.rows(for: group.objectIDs)
+            return rows.isEmpty ? adopting(more) : rows.appending(more)
+        }
+    }
+
+    func relatedRows(
+        of objectID: ManagedObjectID, through relationship: EntityLayout.Relationship
+    ) throws -> RowSet {
+        adopting(try member(of: objectID).store.relatedRows(of: objectID, through: relationship))
+    }
+
+    func relatedObjects(
+        of objectIDs: [ManagedObjectID], through relationship: EntityLayout.Relationship
+    ) throws -> RelatedObjects {
+        var result = RelatedObjects()
+        for group in try groups(of: objectIDs) {
+            result.append(
+                try group.member.store.relatedObjects(of: group.objectIDs, through: relationship))
+        }
+        result.rows = result.rows.map(adopting)
+        return result
+    }
+
+    /// Objects by their stores.
+    func groups(
+        of objectIDs: [ManagedObjectID]
+    ) throws -> [(member: Member, objectIDs: [ManagedObjectID])] {
+        var groups: [(member: Member, objectIDs: [ManagedObjectID])] = []
+        for id in objectIDs {
+            if let index = groups.firstIndex(where: { $0.member.store.identity.owns(id) }) {
+                groups[index].objectIDs.append(id)
+            } else {
+                groups.append((try member(of: id), [id]))
+            }
+        }
+        return groups
+    }
+
+    // MARK: - Changing
+
+    func reserveObjectIDs(
+        for entity: EntityLayout, count: Int, durably: Bool
+    ) throws -> [ManagedObjectID] {
+        guard let member = memberForNewObjects(of: entity) else { throw noStore(for: entity) }
+        return try member.store.reserveObjectIDs(for: entity, count: count, durably: durably)
+    }
+
+    private func noStore(for entity: EntityLayout) -> QuireError {
+        let keeping = members.filter { $0.entityNumbers.contains(entity.number) }
+        let reason =
+            members.isEmpty
+            ? "the coordinator has no stores; add one"
+            : keeping.isEmpty
+                ? "no store keeps objects of this entity; add one with a configuration that has it"
+                : "the store that keeps them was opened for reading only"
+        return QuireError(
+            members.isEmpty || keeping.isEmpty ? .storeUnavailable : .readOnly,
+            "A new \(entity.name) cannot be saved: \(reason).", subject: .init(entity: entity.name))
+    }
+
+    func save(_ changes: ChangeSet) throws -> [ManagedObjectID] {
+        try CombinedSave(changes, in: self).run()
+    }
+
+    func insert(
+        _ request: BatchInsertRequest, onConflict rule: UpsertRule
+    ) throws -> BatchResult {
+        let entity = try layout.requireEntity(named: request.entityName)
+        guard let member = memberForNewObjects(of: entity) else { throw noStore(for: entity) }
+        return try member.store.insert(request, onConflict: rule)
+    }
+
+    /// Updates store by store: each in a transaction of its own.
+    func update(_ request: BatchUpdateRequest) throws -> BatchResult {
+        let members = try members(for: FetchRequest(request.entityName))
+        return try combined(members.map { try $0.store.update(request) })
+    }
+
+    /// Deletes store by store: each in a transaction of its own.
+    func delete(_ request: BatchDeleteRequest) throws -> BatchResult {
+        let objectIDs: [ManagedObjectID]
+        switch request.selection {
+        case .objectIDs(let given): objectIDs = given
+        case .request(let fetchRequest):
+            let members = try members(for: fetchRequest)
+            if members.count == 1 { return try members[0].store.delete(request) }
+            objectIDs = Array(try self.objectIDs(matching: fetchRequest))
+        }
+        return try combined(
+            groups(of: objectIDs).map { group in
+                var part = BatchDeleteRequest(objectIDs: group.objectIDs)
+                part.resultType = request.resultType
+                return try group.member.store.delete(part)
+            })
+    }
+
+    private func combined(_ results: [BatchResult]) -> BatchResult {
+        var count = 0
+        var changes = ObjectIDChanges()
+        for result in results {
+            count += result.count
+            changes.inserted += result.changes.inserted
+            changes.updated += result.changes.updated
+            changes.deleted += result.changes.deleted
+            changes.refreshed += result.changes.refreshed
+            changes.invalidated += result.changes.invalidated
+        }
+        return BatchResult(count: count, changes: changes)
+    }
+
+    func records() throws -> [String: String] { try members.first?.store.records() ?? [:] }
+
+    /// What the first store says of itself.
+    func metadata() throws -> StoreMetadata {
+        try members.first?.store.metadata()
+            ?? StoreMetadata(storeUUID: identity.uuid, values: [:])
+    }
+
+    func close() throws {
+        var failures: [any Error] = []
+        for member in members {
+            do { try member.store.close() } catch { failures.append(error) }
+        }
+        if let first = failures.first { throw first }
+    }
+}
+
+extension StoreType {
+    /// Several stores of one coordinator.
+    static let combination = StoreType(rawValue: "Combination")
+}
