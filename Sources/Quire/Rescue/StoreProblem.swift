@@ -34,6 +34,8 @@ public struct StoreProblem: Sendable, Hashable {
         case model
         /// A derived attribute is not what it is derived from.
         case derived
+        /// The package around the store is not whole.
+        case package
     }
 
     /// What sort of thing.
@@ -46,6 +48,17 @@ public struct StoreProblem: Sendable, Hashable {
     public var message: String
     /// Whether ``StoreRepair`` can mend it without guessing.
     public var isRepairable: Bool
+
+    /// Describes a problem.
+    public init(
+        kind: Kind, object: String?, table: String?, message: String, isRepairable: Bool
+    ) {
+        self.kind = kind
+        self.object = object
+        self.table = table
+        self.message = message
+        self.isRepairable = isRepairable
+    }
 }
 
 /// What a check has found.

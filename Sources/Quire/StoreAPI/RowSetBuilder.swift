@@ -118,13 +118,25 @@ struct RowSetBuilder: ~Copyable {
                 offset: UInt32(truncatingIfNeeded: rowStart)))
     }
 
-    /// Adds a finished row of the same model as it is.
-    mutating func copyRow(_ source: PackedRow) {
+    /// Adds a finished row of the same model.
+    ///
+    /// - Parameter storeBits: What identifiers in it are to have besides entity and primary key.
+    mutating func copyRow(_ source: PackedRow, of entity: EntityLayout, storeBits: UInt64) {
         let size = source.size
         rowStart = end
         if end + size > capacity { grow(toHold: size, rowSize: 0) }
-        (base + rowStart).copyMemory(from: source.start, byteCount: size)
+        row = base + rowStart
+        row.copyMemory(from: source.start, byteCount: size)
         end = rowStart + size
+        let mask = ~ManagedObjectID.storeNumberMask
+        row.storeBytes(of: source.identifierBits & mask | storeBits, as: UInt64.self)
+        let slotCount = entity.storages.count
+        cells = PackedRow.headerSize + PackedRow.presenceSize(slotCount: slotCount)
+        for slot in entity.identifierSlots
+        where entity.storages[slot] == .reference && source.hasValue(slot) {
+            let bits = UInt64(bitPattern: source.integer(slot, slotCount: slotCount))
+            setReference(bits & mask | storeBits, at: slot)
+        }
         locations.append(
             RowSet.Location(
                 chunk: UInt32(truncatingIfNeeded: chunks.count - 1),

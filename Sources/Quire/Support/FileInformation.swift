@@ -32,8 +32,6 @@ package struct FileInformation: Sendable {
     package var modificationNanoseconds: Int64
     /// When its bytes, names or permissions last changed, in seconds since 1970.
     package var statusChangeTime: Int64
-    /// The nanoseconds that belong to ``modificationTime``, as far as the file system keeps them.
-    private var modificationNanoseconds: Int64
 
     init(_ status: stat) {
         switch Int32(status.st_mode) & S_IFMT {
@@ -51,7 +49,6 @@ package struct FileInformation: Sendable {
         modificationNanoseconds =
             Int64(status.st_mtim.tv_sec) &* 1_000_000_000 &+ Int64(status.st_mtim.tv_nsec)
         statusChangeTime = Int64(status.st_ctim.tv_sec)
-        modificationNanoseconds = Int64(status.st_mtim.tv_nsec)
     }
 
     /// Whether both describe the same file.
@@ -61,7 +58,6 @@ package struct FileInformation: Sendable {
 
     /// Whether nobody has written to the file between both, as far as its size and time tell.
     package func hasSameContent(as other: FileInformation) -> Bool {
-        size == other.size && modificationTime == other.modificationTime
-            && modificationNanoseconds == other.modificationNanoseconds
+        size == other.size && modificationNanoseconds == other.modificationNanoseconds
     }
 }

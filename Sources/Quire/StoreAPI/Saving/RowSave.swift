@@ -128,7 +128,7 @@ struct RowSave<Rows: SavedRows> {
                 underlying: TakenIdentifiers())
         }
         let row = Row(
-            bits: id.bits, entity: change.entity, version: 1,
+            bits: rows.identity.bits(of: id), entity: change.entity, version: 1,
             values: ContiguousArray(repeating: .null, count: change.entity.slots.count),
             isNew: true)
         try write(row, change)
@@ -140,20 +140,23 @@ struct RowSave<Rows: SavedRows> {
         where slot.isStored && !slot.isDerived && change.changedSlots.contains(slot.index)
             && slot.index < change.values.count
         {
-            row.values[slot.index] = try Self.kept(change.values[slot.index], slot, row, path)
+            row.values[slot.index] = try kept(change.values[slot.index], slot, row)
         }
         let key = layout.rowKey(row.bits)
         if written.updateValue(row, forKey: key) == nil { order.append(key) }
     }
 
     /// A value in the form that a row holds.
-    private static func kept(
-        _ value: AttributeValue, _ slot: EntityLayout.Slot, _ row: Row, _ path: String?
+    private func kept(
+        _ value: AttributeValue, _ slot: EntityLayout.Slot, _ row: Row
     ) throws -> AttributeValue {
         switch (slot.storage, value) {
         case (_, .null), (.integer, .integer), (.boolean, .boolean), (.string, .string),
-            (.uuid, .uuid), (.uri, .uri), (.binary, .binary), (.reference, .objectID):
+            (.uuid, .uuid), (.uri, .uri), (.binary, .binary):
             return value
+        case (.reference, .objectID(let id)):
+            return .objectID(
+                ManagedObjectID(bits: rows.identity.bits(of: id), store: rows.identity))
         // What is not a number is no value, as in a database.
         case (.double, .double(let number)): return number.isNaN ? .null : value
         case (.date, .date(let date)):
@@ -162,7 +165,7 @@ struct RowSave<Rows: SavedRows> {
         default:
             throw QuireError(
                 .invalidValue,
-                "“\(row.entity.name).\(slot.name)” of \(row.entity.name)/p\(row.bits & 0xFFFF_FFFF_FFFF) cannot hold \(value).",
+                "“\(row.entity.name).\(slot.name)” of \(row.entity.name)/p\(row.bits.primaryKeyBits) cannot hold \(value).",
                 subject: .init(entity: row.entity.name, property: slot.name, file: path))
         }
     }
@@ -285,22 +288,27 @@ struct RowSave<Rows: SavedRows> {
     }
 
     private mutating func note(_ change: ObjectChange) {
-        let owner = change.objectID.bits
+        let identity = rows.identity
+        let owner = identity.bits(of: change.objectID)
         for toMany in change.toManyChanges {
             let relationship = change.entity.relationships[toMany.relationshipIndex]
             if relationship.description.isTransient || !relationship.isToMany { continue }
             let inverse = layout.inverse(of: relationship)
             edit(owner, relationship) { edit in
                 if inverse?.slot == nil {
-                    edit.added += toMany.added.map(\.bits)
-                    for id in toMany.removed { edit.removed.insert(id.bits) }
+                    edit.added += toMany.added.map(identity.bits)
+                    for id in toMany.removed { edit.removed.insert(identity.bits(of: id)) }
                 }
-                edit.hint += toMany.added.map(\.bits)
-                if let order = toMany.order { edit.order = order.map(\.bits) }
+                edit.hint += toMany.added.map(identity.bits)
+                if let order = toMany.order { edit.order = order.map(identity.bits) }
             }
             guard let inverse, inverse.isToMany else { continue }
-            for id in toMany.added { edit(id.bits, inverse) { $0.added.append(owner) } }
-            for id in toMany.removed { edit(id.bits, inverse) { $0.removed.insert(owner) } }
+            for id in toMany.added {
+                edit(identity.bits(of: id), inverse) { $0.added.append(owner) }
+            }
+            for id in toMany.removed {
+                edit(identity.bits(of: id), inverse) { $0.removed.insert(owner) }
+            }
         }
     }
 
@@ -317,10 +325,12 @@ struct RowSave<Rows: SavedRows> {
         added.remove(members)
         if !relationship.isOrdered {
             let needsSorting =
-                members.last.map { last in added.bits.contains { $0.primaryKey < last.primaryKey } }
+                members.last.map { last in
+                    added.bits.contains { $0.primaryKeyBits < last.primaryKeyBits }
+                }
                 ?? true
             members += added.bits
-            if needsSorting { members.sort { $0.primaryKey < $1.primaryKey } }
+            if needsSorting { members.sort { $0.primaryKeyBits < $1.primaryKeyBits } }
         } else {
             if !edit.hint.isEmpty { added.sort(asIn: edit.hint) }
             members += added.bits
@@ -352,11 +362,14 @@ struct RowSave<Rows: SavedRows> {
     private mutating func missingTargets() throws
         -> [(id: ManagedObjectID, change: ObjectConflict.Change)]
     {
-        var seen = Set(changes.inserted.map(\.objectID.bits))
+        let identity = rows.identity
+        var seen = Set(changes.inserted.map { identity.bits(of: $0.objectID) })
         // What the change set itself leaves leading nowhere, by a rule of the model, it may.
-        seen.formUnion(changes.deleted.map(\.objectID.bits))
+        seen.formUnion(changes.deleted.map { identity.bits(of: $0.objectID) })
         var targets: [ManagedObjectID] = []
-        func add(_ id: ManagedObjectID) { if seen.insert(id.bits).inserted { targets.append(id) } }
+        func add(_ id: ManagedObjectID) {
+            if seen.insert(identity.bits(of: id)).inserted { targets.append(id) }
+        }
         for change in changes.inserted + changes.updated {
             for slot in change.entity.identifierSlots where change.changedSlots.contains(slot) {
                 if change.entity.storages[slot] == .reference, change.entity.slots[slot].isStored,
@@ -371,9 +384,7 @@ struct RowSave<Rows: SavedRows> {
         let updated = Set(changes.updated.map(\.objectID))
         var missing: [(id: ManagedObjectID, change: ObjectConflict.Change)] = []
         for id in targets {
-            guard !id.isTemporary,
-                id.store === rows.identity || id.store.uuid == rows.identity.uuid
-            else {
+            guard rows.identity.owns(id) else {
                 throw QuireError(
                     .invalidValue,
                     "\(id.shortDescription) is to be referred to, but is no object of \(path.map { "“\($0)”" } ?? "the store").",
@@ -487,11 +498,6 @@ extension SavedRows {
         else { return nil }
         return row
     }
-}
-
-extension UInt64 {
-    /// The primary key of identifier bits.
-    fileprivate var primaryKey: UInt64 { self & 0xFFFF_FFFF_FFFF }
 }
 
 /// Identifier bits in an order, each once.

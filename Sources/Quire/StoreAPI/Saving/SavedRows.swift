@@ -43,12 +43,27 @@ extension ModelLayout {
     @inline(__always)
     func rowKey(_ bits: UInt64) -> UInt64 {
         let number = Int(bits >> 48 & 0x7FFF)
-        return UInt64(entities[number - 1].rootNumber) << 48 | bits & 0xFFFF_FFFF_FFFF
+        return UInt64(entities[number - 1].rootNumber) << 48 | bits.primaryKeyBits
     }
 
     /// Whether identifier bits are those of a stored object of an entity of the model.
     func isStored(_ bits: UInt64) -> Bool {
         let number = Int(bits >> 48 & 0x7FFF)
         return bits >> 63 == 0 && number >= 1 && number <= entities.count
+    }
+}
+
+extension UInt64 {
+    /// The primary key of identifier bits.
+    @inline(__always)
+    var primaryKeyBits: UInt64 { self & 0xFF_FFFF_FFFF }
+}
+
+extension StoreIdentity {
+    /// The bits of an identifier of the store as its own identifiers have them, however another coordinator counts
+    /// stores.
+    @inline(__always)
+    func bits(of id: ManagedObjectID) -> UInt64 {
+        id.bits & ~ManagedObjectID.storeNumberMask | numberBits
     }
 }

@@ -62,7 +62,7 @@ struct AtomicBatchDelete {
             for row in try contents.query(fetch, { try $0.rows($1) }) { add(row) }
         case .objectIDs(let ids):
             for id in ids {
-                guard layout.isStored(id.bits), id.store.uuid == contents.identity.uuid else {
+                guard layout.isStored(id.bits), contents.identity.owns(id) else {
                     throw QuireError(
                         .invalidValue,
                         "\(id) is to be deleted, but is no saved object of \(path.map { "“\($0)”" } ?? "the store").",

@@ -22,6 +22,7 @@ struct AtomicContents: Sendable {
         self.identity = identity
         self.metadata = metadata
         tables = ContiguousArray(repeating: AtomicTable(), count: layout.entities.count)
+        storeBits = identity.numberBits
     }
 
     /// The number of objects.
@@ -35,7 +36,7 @@ struct AtomicContents: Sendable {
     func row(_ bits: UInt64) -> AtomicRow? {
         let number = Int(bits >> 48 & 0x7FFF)
         guard number >= 1, number <= layout.entities.count, bits >> 63 == 0 else { return nil }
-        return tables[table(ofEntity: number)][Int64(bits & 0xFFFF_FFFF_FFFF)]
+        return tables[table(ofEntity: number)][Int64(bits.primaryKeyBits)]
     }
 
     func snapshot(_ row: AtomicRow) -> ObjectSnapshot {
@@ -95,7 +96,7 @@ struct AtomicContents: Sendable {
     mutating func set(_ rows: RowSet) {
         for location in rows.locations {
             var row = AtomicRow(chunk: rows.chunks[Int(location.chunk)], offset: location.offset)
-            let key = Int64(row.identifierBits & 0xFFFF_FFFF_FFFF)
+            let key = Int64(row.identifierBits.primaryKeyBits)
             let table = table(ofEntity: row.entityNumber)
             liveBytes += row.size
             if let old = tables[table][key] {
@@ -114,7 +115,7 @@ struct AtomicContents: Sendable {
         guard let index = relationship.toManyIndex else { return }
         let table = table(ofEntity: Int(bits >> 48 & 0x7FFF))
         let layout = layout
-        tables[table].update(Int64(bits & 0xFFFF_FFFF_FFFF)) { row in
+        tables[table].update(Int64(bits.primaryKeyBits)) { row in
             let count = layout.entities[row.entityNumber - 1].toManyRelationships.count
             if index < count { row.setMembers(list, at: index, of: count) }
         }
@@ -123,12 +124,42 @@ struct AtomicContents: Sendable {
     /// Takes the row of an object out.
     mutating func remove(_ bits: UInt64) {
         let table = table(ofEntity: Int(bits >> 48 & 0x7FFF))
-        if let old = tables[table].remove(Int64(bits & 0xFFFF_FFFF_FFFF)) { discard(old) }
+        if let old = tables[table].remove(Int64(bits.primaryKeyBits)) { discard(old) }
     }
 
     private mutating func discard(_ row: AtomicRow) {
         liveBytes -= row.size
         deadBytes += row.size
+    }
+
+    /// What the identifiers in the rows have besides entity and primary key. A coordinator may give the store another
+    /// number before its objects are read.
+    private var storeBits: UInt64
+
+    /// The contents with identifiers as the store makes them by now.
+    func renumbered() -> AtomicContents? {
+        let bits = identity.numberBits
+        if bits == storeBits { return nil }
+        var result = self
+        result.storeBits = bits
+        result.tables = ContiguousArray(repeating: AtomicTable(), count: tables.count)
+        var builder = RowSetBuilder(layout: layout, store: identity)
+        forEachRow {
+            builder.copyRow($0.packed, of: layout.entities[$0.entityNumber - 1], storeBits: bits)
+        }
+        result.liveBytes = 0
+        result.deadBytes = 0
+        result.set(builder.finish())
+        let mask = ~ManagedObjectID.storeNumberMask
+        forEachRow { row in
+            let entity = layout.entities[row.entityNumber - 1]
+            for (index, list) in row.members.enumerated() where !list.isEmpty {
+                result.setMembers(
+                    ContiguousArray(list.map { $0 & mask | bits }), of: row.identifierBits,
+                    entity.relationships[entity.toManyRelationships[index]])
+            }
+        }
+        return result
     }
 
     /// Less than this is not worth the work of packing rows anew.
@@ -138,7 +169,10 @@ struct AtomicContents: Sendable {
     mutating func compactIfNeeded() {
         guard deadBytes > Self.leastDeadBytes, deadBytes > liveBytes else { return }
         var builder = RowSetBuilder(layout: layout, store: identity)
-        forEachRow { builder.copyRow($0.packed) }
+        forEachRow {
+            builder.copyRow(
+                $0.packed, of: layout.entities[$0.entityNumber - 1], storeBits: storeBits)
+        }
         set(builder.finish())
         deadBytes = 0
     }

@@ -18,8 +18,7 @@ public struct AtomicStoreOptions: Sendable {
 public struct AtomicStoreOpening {
     let contents: AtomicContents
     let file: AtomicStoreFile?
-    let isReadOnly: Bool
-    let configuration: String?
+    let options: AtomicStoreOptions
 }
 
 extension AtomicStore {
@@ -34,6 +33,15 @@ extension AtomicStore {
     public static func create(
         at path: String, model: ManagedObjectModel,
         options: AtomicStoreOptions = AtomicStoreOptions()
+    ) throws -> Self {
+        try create(
+            at: path, layout: model.binding(classes: options.objectClasses).layout(),
+            options: options)
+    }
+
+    /// As ``create(at:model:options:)``, with a model that other stores have too.
+    static func create(
+        at path: String, layout: ModelLayout, options: AtomicStoreOptions
     ) throws -> Self {
         let path = FileSystem.absolute(path)
         if options.isReadOnly {
@@ -50,28 +58,30 @@ extension AtomicStore {
                 .notFound, "There is no folder “\(FileSystem.folder(of: path))” for the store.",
                 subject: .init(file: path))
         }
-        let store = try new(model: model, file: AtomicStoreFile(path: path), options: options)
+        let store = Self(
+            try opening(layout, file: AtomicStoreFile(path: path), options: options))
         try store.writeFirst()
         return store
     }
 
-    /// A store that is empty.
-    static func new(
-        model: ManagedObjectModel, file: AtomicStoreFile?, options: AtomicStoreOptions,
-        uuid: String = UUID().uuidString
-    ) throws -> Self {
-        let layout = try model.binding(classes: options.objectClasses).layout()
+    /// What a store begins with that is empty.
+    static func opening(
+        _ layout: ModelLayout, file: AtomicStoreFile?, options: AtomicStoreOptions
+    ) throws -> AtomicStoreOpening {
         try check(layout)
+        let uuid = UUID().uuidString
+        let kept = Set(
+            try layout.entityNumbers(ofConfiguration: options.configuration)
+                .map { layout.entity(number: $0).name })
         var contents = AtomicContents(
             layout: layout,
-            metadata: StoreMetadata(storeUUID: uuid, type: storeType, model: layout.model),
+            metadata: StoreMetadata(
+                storeUUID: uuid, type: storeType, model: layout.model,
+                hashes: layout.model.entityVersionHashes().filter { kept.contains($0.key) }),
             identity: StoreIdentity(uuid: uuid, entityNames: layout.entities.map(\.name)))
         contents.carriesModel = true
         contents.greatestKey = firstPrimaryKey - 1
-        return Self(
-            AtomicStoreOpening(
-                contents: contents, file: file, isReadOnly: false,
-                configuration: options.configuration))
+        return AtomicStoreOpening(contents: contents, file: file, options: options)
     }
 
     /// Opens a store, and reads all of its objects.
@@ -87,19 +97,28 @@ extension AtomicStore {
         at path: String, model: ManagedObjectModel? = nil,
         options: AtomicStoreOptions = AtomicStoreOptions()
     ) throws -> Self {
+        try open(at: path, model: model, layout: nil, options: options)
+    }
+
+    /// As ``open(at:model:options:)``, with a model that other stores have too, if it is given.
+    static func open(
+        at path: String, model: ManagedObjectModel?, layout known: ModelLayout?,
+        options: AtomicStoreOptions
+    ) throws -> Self {
         let (file, data) = try read(path)
         let path = file.path
         let metadata = try loadMetadata(from: data, path: path)
         let carried = try metadata.carriedModel(path: path)
-        guard let model = model ?? carried else {
+        guard let model = known?.model ?? model ?? carried else {
             throw QuireError(
                 .incompatibleModel,
                 "“\(path)” does not carry its model; say which model it was made with.",
                 subject: .init(file: path))
         }
         if let carried { try requireSame(model, as: carried, path: path) }
-        let layout = try model.binding(classes: options.objectClasses).layout()
+        let layout = try known ?? model.binding(classes: options.objectClasses).layout()
         try check(layout)
+        _ = try layout.entityNumbers(ofConfiguration: options.configuration)
         var contents = AtomicContents(
             layout: layout, metadata: metadata.withoutCarried,
             identity: StoreIdentity(
@@ -108,9 +127,7 @@ extension AtomicStore {
         contents.records = metadata.carriedRecords
         contents.greatestKey = firstPrimaryKey - 1
         let store = Self(
-            AtomicStoreOpening(
-                contents: contents, file: file, isReadOnly: options.isReadOnly,
-                configuration: options.configuration))
+            AtomicStoreOpening(contents: contents, file: file, options: options))
         try store.loadFile(data)
         return store
     }

@@ -70,8 +70,7 @@ extension AtomicStore {
     }
 
     func isMine(_ objectID: ManagedObjectID) -> Bool {
-        layout.isStored(objectID.bits)
-            && (objectID.store === identity || objectID.store.uuid == identity.uuid)
+        layout.isStored(objectID.bits) && identity.owns(objectID)
     }
 }
 

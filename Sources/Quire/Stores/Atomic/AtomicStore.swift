@@ -38,7 +38,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
     public let path: String?
     /// Whether it was opened for reading only.
     public let isReadOnly: Bool
-    /// The configuration of the model whose entities' objects it keeps; `nil` for all.
+    /// The configuration of the model whose entities' objects it keeps; `nil` if it keeps those of all entities.
     public let configurationName: String?
     private let file: AtomicStoreFile?
     private let contents: Mutex<AtomicContents?>
@@ -95,8 +95,8 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
         layout = opening.contents.layout
         identity = opening.contents.identity
         path = opening.file?.path
-        isReadOnly = opening.isReadOnly
-        configurationName = opening.configuration
+        isReadOnly = opening.options.isReadOnly
+        configurationName = opening.options.configuration
         file = opening.file
         lastKey = Mutex(Swift.max(opening.contents.greatestKey, Self.firstPrimaryKey - 1))
         contents = Mutex(opening.contents)
@@ -124,7 +124,11 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
     }
 
     func currentContents() throws -> AtomicContents {
-        guard let contents = contents.withLock({ $0 }) else {
+        let contents = contents.withLock { contents in
+            if let renumbered = contents?.renumbered() { contents = renumbered }
+            return contents
+        }
+        guard let contents else {
             throw QuireError(
                 .storeUnavailable, "“\(name)” has been closed.", subject: .init(file: path))
         }
@@ -187,22 +191,20 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
     /// Writes a change set: works out what it makes of the contents, writes the file, and takes both over.
     @discardableResult
     public func save(_ changes: ChangeSet) throws -> [ManagedObjectID] {
-        try save(changes) {}
+        if isReadOnly { throw readOnlyError() }
+        if changes.isEmpty { return [] }
+        return try save(changes) {}
     }
 
-    /// Writes a change set, and calls a closure before the file is replaced; see
-    /// ``PersistentStore/save(_:beforeCommit:)``.
+    /// Writes a change set, after a closure that is called when it has been worked out.
     public func save(
         _ changes: ChangeSet, beforeCommit: () throws -> Void
     ) throws -> [ManagedObjectID] {
-        if isReadOnly { throw readOnlyError() }
-        if changes.isEmpty {
-            try beforeCommit()
-            return []
-        }
-        return try transaction(beforeCommit: beforeCommit) { transaction in
+        try transaction { transaction in
             for (key, value) in changes.records { transaction.contents.records[key] = value }
             return try transaction.apply(changes)
+        } beforeCommit: {
+            try beforeCommit()
         }
     }
 
@@ -241,7 +243,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
     /// Runs a closure that changes the contents, writes the file and takes the contents over; or, if anything throws,
     /// leaves all as it was.
     func transaction<Result>(
-        beforeCommit: () throws -> Void = {}, _ body: (inout Transaction) throws -> Result
+        _ body: (inout Transaction) throws -> Result, beforeCommit: () throws -> Void = {}
     ) throws -> Result {
         if isReadOnly { throw readOnlyError() }
         checkNotInBatch()
@@ -252,9 +254,11 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
         index = known
         var transaction = Transaction(contents: before, index: known, path: path)
         let result = try body(&transaction)
-        let replacement = try self.file.map { ($0, try bytes(of: transaction.contents)) }
-        try beforeCommit()
-        if let (file, data) = replacement { try file.replace(with: data) }
+        if let file {
+            try file.replace(with: bytes(of: transaction.contents), beforeCommit: beforeCommit)
+        } else {
+            try beforeCommit()
+        }
         try known.apply(transaction.edits)
         contents.withLock { if $0 != nil { $0 = transaction.contents } }
         saveCount.wrappingAdd(1, ordering: .acquiringAndReleasing)

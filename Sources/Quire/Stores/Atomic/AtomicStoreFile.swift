@@ -53,13 +53,16 @@ final class AtomicStoreFile: Sendable {
     }
 
     /// Replaces the file, if it is still the one that was read or written last.
-    func replace(with data: Data) throws {
+    ///
+    /// - Parameter beforeCommit: Called when that has been found out, and may stop it by throwing.
+    func replace(with data: Data, beforeCommit: () throws -> Void) throws {
         let lock = try lock()
         defer { lock.close() }
         guard let known = state.withLock({ $0?.information }),
             let present = try FileSystem.information(at: path), present.isSameFile(as: known),
             present.hasSameContent(as: known)
         else { throw replacedError() }
+        try beforeCommit()
         let file = try AtomicFileReplace.replaceKeepingOpen(path, with: data)
         let information = try file.information()
         state.withLock { $0 = State(file: file, information: information) }

@@ -126,7 +126,8 @@ public struct AtomicStoreLoader {
     }
 
     private func bits(_ position: Int) -> UInt64 {
-        UInt64(nodes[position].entity.number) << 48 | UInt64(nodes[position].primaryKey)
+        UInt64(nodes[position].entity.number) << 48 | contents.identity.numberBits
+            | UInt64(nodes[position].primaryKey)
     }
 
     private func objectID(_ position: Int) -> ManagedObjectID {

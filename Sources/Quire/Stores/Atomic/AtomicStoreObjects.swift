@@ -28,7 +28,7 @@ public struct AtomicStoreObjects: Sendable {
         rows.reserveCapacity(count)
         contents.forEachRow { rows.append($0) }
         rows.sort {
-            $0.identifierBits & 0xFFFF_FFFF_FFFF < $1.identifierBits & 0xFFFF_FFFF_FFFF
+            $0.identifierBits.primaryKeyBits < $1.identifierBits.primaryKeyBits
         }
         for row in rows {
             try body(

@@ -18,16 +18,13 @@ public final class InMemoryStore: AtomicStore, @unchecked Sendable {
     public convenience init(
         model: ManagedObjectModel, options: AtomicStoreOptions = AtomicStoreOptions()
     ) throws {
-        let layout = try model.binding(classes: options.objectClasses).layout()
-        let uuid = UUID().uuidString
-        self.init(
-            AtomicStoreOpening(
-                contents: AtomicContents(
-                    layout: layout,
-                    metadata: StoreMetadata(storeUUID: uuid, type: .inMemory, model: layout.model),
-                    identity: StoreIdentity(uuid: uuid, entityNames: layout.entities.map(\.name))),
-                file: nil, isReadOnly: options.isReadOnly,
-                configuration: options.configuration))
+        try self.init(
+            layout: model.binding(classes: options.objectClasses).layout(), options: options)
+    }
+
+    /// As ``init(model:options:)``, with a model that other stores have too.
+    convenience init(layout: ModelLayout, options: AtomicStoreOptions) throws {
+        self.init(try Self.opening(layout, file: nil, options: options))
     }
 
     /// Makes the store of an opening.
