@@ -207,6 +207,9 @@ extension PersistentStore {
             subject: .init(entity: entity, file: path))
     }
 
+    /// Saves, and promises no more.
+    public var capabilities: StoreCapabilities { [.saving] }
+
     /// Keeps none.
     public func metadata() throws -> StoreMetadata {
         StoreMetadata(storeUUID: identity.uuid, values: [:])
