@@ -39,8 +39,8 @@ import Testing
     private static let order: [(folder: String, types: [String])] = [
         ("Support/", []),
         ("Model/", ["ModelLayout", "EntityLayout"]),
-        ("ModelFiles/", ["ModelXMLReader", "ModelXMLWriter"]),
         ("Query/", ["QueryPredicate", "FetchRequest"]),
+        ("ModelFiles/", ["ModelXMLReader", "ModelXMLWriter", "CompiledModelDecoder"]),
         ("StoreAPI/", ["RowSet", "ChangeSet", "PersistentStore"]),
         ("Stores/", ["SQLSchema", "SQLiteStore"]),
         ("Migration/", ["MappingModel", "MigrationManager"]),

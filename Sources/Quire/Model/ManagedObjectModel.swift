@@ -18,6 +18,8 @@ public struct ManagedObjectModel: Sendable, Hashable {
     public var usedWithCloudKit = false
     /// Whether the model is SwiftData's too on Apple's systems.
     public var usedWithSwiftData = false
+    /// Behind ``knownVersionHashes``.
+    var knownHashes = KnownVersionHashes()
 
     /// A named subset of a model's entities, for a store that keeps only these.
     public struct Configuration: Sendable, Hashable {

@@ -3,22 +3,32 @@ public import Foundation
 extension ManagedObjectModel {
     /// Reads a model that Xcode made.
     ///
-    /// - Parameter path: A `.xcdatamodeld` folder, of which the current version is read (see ``ModelVersions``
-    ///   for the others), a `.xcdatamodel` folder, or the file `contents` in it.
-    /// - Throws: ``QuireError`` with code `notFound`; `invalidFormat`, naming file and line; `unsupported` for
-    ///   compiled models and for those of Xcode 3.
+    /// - Parameter path: A `.xcdatamodeld` or `.momd` folder, of which the current version is read (see
+    ///   ``ModelVersions`` for the others), a `.xcdatamodel` folder, the file `contents` or `elements` in it, or a
+    ///   `.mom` file.
+    /// - Throws: ``QuireError`` with code `notFound`, or `invalidFormat`, naming the file and, if it is one of XML,
+    ///   the line.
     ///
-    /// The model is not checked; ``validate()`` does.
+    /// The model is not checked; ``validate()`` does. ``reading(contentsOf:)`` says too what was left out.
     public init(contentsOf path: String) throws {
+        self = try Self.reading(contentsOf: path).model
+    }
+
+    /// Reads a model that Xcode made, and says what its file has that models here have no place for.
+    ///
+    /// - Parameter path: As for ``init(contentsOf:)``.
+    /// - Returns: The model, and a sentence for each thing that was left out.
+    /// - Throws: As ``init(contentsOf:)``.
+    public static func reading(
+        contentsOf path: String
+    ) throws -> (model: ManagedObjectModel, remarks: [String]) {
         guard let information = try FileSystem.information(at: path) else {
             throw QuireError(
                 .notFound, "There is no model at “\(path)”.", subject: .init(file: path))
         }
-        if information.kind == .folder {
-            self = try ModelVersions(contentsOf: path).currentModel()
-        } else {
-            self = try ModelFile.model(atFile: path)
-        }
+        if information.kind != .folder { return try ModelFile.read(file: path) }
+        let versions = try ModelVersions(contentsOf: path)
+        return try versions.reading(named: versions.currentName)
     }
 
     /// Reads a model from the XML that ``modelXML()`` or Xcode wrote.
@@ -71,62 +81,5 @@ extension ManagedObjectModel {
         }
         try AtomicFileReplace.replace(
             FileSystem.path(path, ModelFile.contentsName), with: data)
-    }
-}
-
-/// The files of models, and what is said of those that cannot be read.
-enum ModelFile {
-    /// The file in a `.xcdatamodel` folder.
-    static let contentsName = "contents"
-    /// The file that Xcode 3 had in its place.
-    static let legacyName = "elements"
-    static let versionExtension = ".xcdatamodel"
-    static let versionsExtension = ".xcdatamodeld"
-
-    /// The model in a `.xcdatamodel` folder.
-    static func model(inFolder path: String) throws -> ManagedObjectModel {
-        let contents = FileSystem.path(path, contentsName)
-        if try FileSystem.information(at: contents) != nil { return try model(atFile: contents) }
-        if try FileSystem.information(at: FileSystem.path(path, legacyName)) != nil {
-            throw unsupportedLegacy(path)
-        }
-        if path.hasSuffix(".momd") { throw unsupportedCompiled(path) }
-        throw QuireError(
-            .invalidFormat,
-            "“\(path)” is no Core Data model: there is no file “\(contentsName)” in it.",
-            subject: .init(file: path))
-    }
-
-    /// The model in a file `contents`, whatever its name.
-    static func model(atFile path: String) throws -> ManagedObjectModel {
-        if let size = try FileSystem.information(at: path)?.size,
-            size > ModelXMLReader.greatestSize
-        {
-            throw QuireError(
-                .invalidFormat,
-                "“\(path)” has \(size) bytes; a model has at most \(ModelXMLReader.greatestSize).",
-                subject: .init(file: path))
-        }
-        let data = try FileSystem.contents(of: path)
-        if data.starts(with: Data("bplist".utf8)) {
-            throw FileSystem.name(of: path) == legacyName
-                ? unsupportedLegacy(path) : unsupportedCompiled(path)
-        }
-        return try ManagedObjectModel(modelXML: data, name: path)
-    }
-
-    private static func unsupportedLegacy(_ path: String) -> QuireError {
-        QuireError(
-            .unsupported,
-            "“\(path)” is in the binary format of Xcode 3, which is not supported; "
-                + "open it with a later Xcode and save it, to make it XML.",
-            subject: .init(file: path))
-    }
-
-    private static func unsupportedCompiled(_ path: String) -> QuireError {
-        QuireError(
-            .unsupported,
-            "“\(path)” is a compiled model, which is not supported; give the .xcdatamodeld it was made of.",
-            subject: .init(file: path))
     }
 }

@@ -1,6 +1,6 @@
-import Foundation
+public import Foundation
 
-/// The versions of a model in a `.xcdatamodeld` folder.
+/// The versions of a model in a `.xcdatamodeld` folder, or compiled in a `.momd` folder.
 ///
 /// ```swift
 /// let versions = try ModelVersions(contentsOf: "Library.xcdatamodeld")
@@ -16,12 +16,22 @@ public struct ModelVersions: Sendable, Hashable {
     public let names: [String]
     /// The name of the version that new documents are made with.
     public let currentName: String
-    /// Whether the path is that of a single `.xcdatamodel` folder.
-    private let isSingle: Bool
+    private let form: Form
+    /// The hashes of the entities of compiled versions.
+    private let hashes: [String: [String: Data]]
+
+    private enum Form {
+        /// The path is that of a single `.xcdatamodel` folder.
+        case single
+        /// The versions are `.xcdatamodel` folders.
+        case sources
+        /// The versions are `.mom` files.
+        case compiled
+    }
 
     /// Finds the versions. None is read yet.
     ///
-    /// - Parameter path: A `.xcdatamodeld` folder, or a `.xcdatamodel` folder, which is its only version.
+    /// - Parameter path: A `.xcdatamodeld` or `.momd` folder, or a `.xcdatamodel` folder, which is its only version.
     /// - Throws: ``QuireError`` with code `notFound` or `invalidFormat`.
     public init(contentsOf path: String) throws {
         self.path = path
@@ -30,46 +40,58 @@ public struct ModelVersions: Sendable, Hashable {
                 .notFound, "There is no model folder at “\(path)”.", subject: .init(file: path))
         }
         let files = try FileSystem.names(in: path)
-        let names = files.filter { $0.hasSuffix(ModelFile.versionExtension) }
-            .map(Self.withoutExtension)
-        let isVersioned = !names.isEmpty || path.hasSuffix(ModelFile.versionsExtension)
+        let isCompiled = path.hasSuffix(ModelFile.compiledVersionsExtension)
+        let ending = isCompiled ? ModelFile.compiledExtension : ModelFile.versionExtension
+        let names = files.filter { $0.hasSuffix(ending) }
+            .map { ModelFile.withoutExtension($0, ending) }.sorted()
+        let isVersioned =
+            isCompiled || !names.isEmpty || path.hasSuffix(ModelFile.versionsExtension)
         guard isVersioned else {
-            isSingle = true
-            currentName = Self.withoutExtension(FileSystem.name(of: path))
+            form = .single
+            hashes = [:]
+            currentName = ModelFile.withoutExtension(
+                FileSystem.name(of: path), ModelFile.versionExtension)
             self.names = [currentName]
             return
         }
-        isSingle = false
+        form = isCompiled ? .compiled : .sources
         self.names = names
         if names.isEmpty {
             throw QuireError(
                 .invalidFormat, "There is no version of the model in “\(path)”.",
                 subject: .init(file: path))
         }
-        let named = files.contains(Self.currentFileName) ? try Self.currentName(in: path) : nil
+        let list = isCompiled ? try CompiledVersionList(inFolder: path) : nil
+        hashes = list?.hashes ?? [:]
+        var named = list?.currentName
+        if files.contains(Self.currentFileName) { named = try Self.currentName(in: path) }
+        currentName = try Self.currentName(named, among: names, in: path)
+    }
+
+    /// The name of the current version: the one that is named, or the only one, or the one called like the folder.
+    private static func currentName(
+        _ named: String?, among names: [String], in path: String
+    ) throws -> String {
         if let named {
-            if !names.contains(named) {
-                throw QuireError(
-                    .notFound,
-                    "The current version of “\(path)” is “\(named)”, which is not there; "
-                        + "there are: \(names.joined(separator: ", ")).",
-                    subject: .init(file: path))
-            }
-            currentName = named
-        } else if let only = names.first, names.count == 1 {
-            currentName = only
-        } else {
-            let folder = FileSystem.name(of: path)
-            let base = String(folder.dropLast(ModelFile.versionsExtension.count))
-            guard names.contains(base) else {
-                throw QuireError(
-                    .invalidFormat,
-                    "“\(path)” does not say which version is current (in \(Self.currentFileName)); "
-                        + "give one of its versions instead: \(names.joined(separator: ", ")).",
-                    subject: .init(file: path))
-            }
-            currentName = base
+            if names.contains(named) { return named }
+            throw QuireError(
+                .notFound,
+                "The current version of “\(path)” is “\(named)”, which is not there; "
+                    + "there are: \(names.joined(separator: ", ")).",
+                subject: .init(file: path))
         }
+        if names.count == 1 { return names[0] }
+        let folder = FileSystem.name(of: path)
+        let base = folder.lastIndex(of: ".").map { String(folder[..<$0]) } ?? folder
+        if names.contains(base) { return base }
+        let place =
+            path.hasSuffix(ModelFile.compiledVersionsExtension)
+            ? CompiledVersionList.fileName : currentFileName
+        throw QuireError(
+            .invalidFormat,
+            "“\(path)” does not say which version is current (in \(place)); "
+                + "give one of its versions instead: \(names.joined(separator: ", ")).",
+            subject: .init(file: path))
     }
 
     /// Reads the current version.
@@ -82,15 +104,36 @@ public struct ModelVersions: Sendable, Hashable {
     /// - Throws: ``QuireError`` with code `notFound` if there is none of that name; else as
     ///   ``ManagedObjectModel/init(contentsOf:)``.
     public func model(named name: String) throws -> ManagedObjectModel {
+        try reading(named: name).model
+    }
+
+    /// Reads a version, and says what its file has that models here have no place for.
+    ///
+    /// - Returns: The model, and a sentence for each thing that was left out.
+    /// - Throws: As ``model(named:)``.
+    public func reading(
+        named name: String
+    ) throws -> (model: ManagedObjectModel, remarks: [String]) {
         guard names.contains(name) else {
             throw QuireError(
                 .notFound,
                 "“\(path)” has no version “\(name)”; there are: \(names.joined(separator: ", ")).",
                 subject: .init(file: path))
         }
-        return try ModelFile.model(
-            inFolder: isSingle ? path : FileSystem.path(path, name + ModelFile.versionExtension))
+        switch form {
+        case .single: return try ModelFile.read(folder: path)
+        case .sources:
+            return try ModelFile.read(
+                folder: FileSystem.path(path, name + ModelFile.versionExtension))
+        case .compiled:
+            return try ModelFile.read(
+                file: FileSystem.path(path, name + ModelFile.compiledExtension))
+        }
     }
+
+    /// The hashes by which stores of Core Data's know the entities of a version, if the folder has them: see
+    /// ``ManagedObjectModel/knownVersionHashes``.
+    public func knownVersionHashes(named name: String) -> [String: Data]? { hashes[name] }
 
     /// Reads every version.
     ///
@@ -123,11 +166,6 @@ public struct ModelVersions: Sendable, Hashable {
         guard let name = entry as? String, name.hasSuffix(ModelFile.versionExtension) else {
             throw damaged(nil)
         }
-        return withoutExtension(name)
-    }
-
-    private static func withoutExtension(_ name: String) -> String {
-        name.hasSuffix(ModelFile.versionExtension)
-            ? String(name.dropLast(ModelFile.versionExtension.count)) : name
+        return ModelFile.withoutExtension(name, ModelFile.versionExtension)
     }
 }

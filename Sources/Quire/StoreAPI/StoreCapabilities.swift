@@ -42,6 +42,8 @@ public struct StoreCapabilities: OptionSet, Sendable, Hashable {
     public static let explaining = Self(rawValue: 1 << 15)
     /// Identifiers of deleted objects are not given out again after the store has been opened anew.
     public static let lastingIdentifiers = Self(rawValue: 1 << 16)
+    /// A save can be made ready and then wait before it is committed; see ``PersistentStore/save(_:beforeCommit:)``.
+    public static let preparedSaves = Self(rawValue: 1 << 18)
     /// Objects keep their versions when the store is opened anew. Without it all have version 1 then.
     public static let lastingVersions = Self(rawValue: 1 << 17)
 }

@@ -40,20 +40,33 @@ public struct StoreMetadata: Sendable, Hashable {
 
     /// The metadata of a new store.
     ///
-    /// - Parameter hashes: The hashes of the entities whose objects it keeps.
+    /// - Parameter hashes: The hashes of the entities whose objects it keeps; `nil` for all of the model.
     init(
-        storeUUID: String, type: StoreType, model: ManagedObjectModel, hashes: [String: Data]
+        storeUUID: String, type: StoreType, model: ManagedObjectModel,
+        hashes: [String: Data]? = nil
     ) {
         self.storeUUID = storeUUID
         values = [
             Key.storeType: .string(type.rawValue),
             Key.frameworkVersion: .integer(Self.writtenFrameworkVersion),
-            Key.hashes: .dictionary(hashes.mapValues { .data($0) }), Key.hashesVersion: 3,
-            Key.identifiers: .array(model.versionIdentifiers.map { .string($0) }),
-            Key.digest: .string(ManagedObjectModel.versionHashesDigest(of: hashes)),
-            Key.checksum: .string(ManagedObjectModel.versionChecksum(of: hashes)),
         ]
         if type == .sqlite { values[Key.autoVacuum] = "2" }
+        setModel(model, hashes: hashes ?? model.versionHashesForNewStores)
+    }
+
+    /// The same with another model in the place of the one that the store was made with.
+    func replacingModel(_ model: ManagedObjectModel) -> StoreMetadata {
+        var metadata = self
+        metadata.setModel(model, hashes: model.versionHashesForNewStores)
+        return metadata
+    }
+
+    private mutating func setModel(_ model: ManagedObjectModel, hashes: [String: Data]) {
+        values[Key.hashes] = .dictionary(hashes.mapValues { .data($0) })
+        values[Key.hashesVersion] = 3
+        values[Key.identifiers] = .array(model.versionIdentifiers.map { .string($0) })
+        values[Key.digest] = .string(ManagedObjectModel.versionHashesDigest(of: hashes))
+        values[Key.checksum] = .string(ManagedObjectModel.versionChecksum(of: hashes))
     }
 
     /// Reads the metadata of a store.

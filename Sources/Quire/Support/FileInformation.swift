@@ -28,6 +28,8 @@ package struct FileInformation: Sendable {
     package var inode: UInt64
     /// When its bytes last changed, in seconds since 1970.
     package var modificationTime: Int64
+    /// When its bytes last changed, in nanoseconds since 1970, as finely as the file system keeps it.
+    package var modificationNanoseconds: Int64
     /// When its bytes, names or permissions last changed, in seconds since 1970.
     package var statusChangeTime: Int64
     /// The nanoseconds that belong to ``modificationTime``, as far as the file system keeps them.
@@ -46,6 +48,8 @@ package struct FileInformation: Sendable {
         device = UInt64(status.st_dev)
         inode = UInt64(status.st_ino)
         modificationTime = Int64(status.st_mtim.tv_sec)
+        modificationNanoseconds =
+            Int64(status.st_mtim.tv_sec) &* 1_000_000_000 &+ Int64(status.st_mtim.tv_nsec)
         statusChangeTime = Int64(status.st_ctim.tv_sec)
         modificationNanoseconds = Int64(status.st_mtim.tv_nsec)
     }

@@ -25,6 +25,8 @@ import Testing
 
     @Test func xmlStoresConform() throws { try check(XMLStore.self) }
 
+    @Test func binaryStoresConform() throws { try check(BinaryStore.self) }
+
     private func check<Store: AtomicStore>(_ type: Store.Type) throws {
         let folder = try TemporaryFolder()
         let conformance = StoreConformance(

@@ -73,7 +73,6 @@ import Testing
             return Corpus.reportSkipped("everyVersionedModelHasACurrentVersion")
         }
         var loaded = 0
-        var legacy: [String] = []
         var empty: [String] = []
         for folder in folders {
             do {
@@ -82,56 +81,18 @@ import Testing
                 let current = try versions.currentModel()
                 #expect(try ManagedObjectModel(contentsOf: folder.path) == current)
                 for name in versions.names {
-                    do { _ = try versions.model(named: name) } catch let error as QuireError
-                        where error.code == .unsupported
-                    {
-                        Issue.record("\(folder.path), \(name): \(error)")
-                    }
+                    _ = try versions.model(named: name)
                 }
                 loaded += 1
-            } catch let error as QuireError where error.code == .unsupported {
-                #expect(error.message.contains("Xcode 3"))
-                legacy.append(folder.lastPathComponent)
             } catch let error as QuireError where error.message.contains("no version") {
                 empty.append(folder.lastPathComponent)
             } catch {
                 Issue.record("\(folder.path): \(error)")
             }
         }
-        // The binary format of Xcode 3.
-        #expect(
-            legacy.sorted() == [
-                "MyModel.xcdatamodeld", "MyModel.xcdatamodeld", "OrganisingCoreData.xcdatamodeld",
-                "Recipes.xcdatamodeld", "XMPPvCard.xcdatamodeld", "weather.xcdatamodeld",
-            ])
         // Of this one, only the list of versions is in the corpus.
         #expect(empty == ["RestKitCoreData.xcdatamodeld"])
-        #expect(loaded == folders.count - 1 - legacy.count)
-    }
-
-    @Test func legacyModelsAreCalledUnsupported() {
-        let files = Corpus.files { $0.hasSuffix(".xcdatamodel/elements") }
-        if files.isEmpty { return Corpus.reportSkipped("legacyModelsAreCalledUnsupported") }
-        for file in files {
-            for path in [file.path, file.deletingLastPathComponent().path] {
-                let error = #expect(throws: QuireError.self) {
-                    try ManagedObjectModel(contentsOf: path)
-                }
-                #expect(error?.code == .unsupported)
-                #expect(error?.message.contains("Xcode 3") == true)
-            }
-        }
-    }
-
-    @Test func compiledModelsAreCalledUnsupported() {
-        let files = Corpus.files { $0.hasSuffix(".mom") || $0.hasSuffix(".momd") }
-        if files.isEmpty { return Corpus.reportSkipped("compiledModelsAreCalledUnsupported") }
-        for file in files {
-            let error = #expect(throws: QuireError.self) {
-                try ManagedObjectModel(contentsOf: file.path)
-            }
-            #expect(error?.code == .unsupported, "\(file.path)")
-        }
+        #expect(loaded == folders.count - 1)
     }
 
     /// Details of a few models, checked by eye.

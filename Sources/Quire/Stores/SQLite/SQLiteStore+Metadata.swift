@@ -7,7 +7,7 @@ extension SQLiteStore {
             .saving, .atomicSaves, .durableSaves, .reopening, .versions, .constraints,
             .derivedAttributes, .orderedRelationships, .batchRequests, .records, .metadata,
             .predicates, .externalData, .sharing, .explaining, .lastingIdentifiers,
-            .lastingVersions,
+            .lastingVersions, .preparedSaves,
         ]
     }
 

@@ -90,12 +90,10 @@ private struct SQLiteStoreOpening {
         }
         let metadata = try SQLiteMetadataReader(connection: connection, path: path).metadata()
         let carriesModel = tables.contains(SQLiteTables.model)
-        let layout =
-            try known
-            ?? model(given, isCarried: carriesModel, tables: tables)
-            .binding(classes: options.objectClasses).layout()
         let catalog = try reader.catalog()
-        var schema = try schema(of: layout, catalog: catalog, hasStrays: !carriesModel)
+        var (schema, isInferred) = try schemaOrInferred(
+            catalog, mayInfer: known == nil && given == nil, hasStrays: !carriesModel
+        ) { try known ?? layout(given, isCarried: carriesModel, tables: tables, metadata) }
         noteMissing(in: schema)
         let hasLog = try synchronize(
             schema, carriesModel: carriesModel, hasLog: prepareForWriting())
@@ -108,29 +106,76 @@ private struct SQLiteStoreOpening {
         return SQLiteStore(
             source: source,
             identity: StoreIdentity(
-                uuid: metadata.storeUUID, entityNames: layout.entities.map(\.name)),
-            schema: schema, carriesModel: carriesModel,
+                uuid: metadata.storeUUID, entityNames: schema.layout.entities.map(\.name)),
+            schema: schema, carriesModel: carriesModel, hasInferredModel: isInferred,
             options: options, connection: connection, hasLog: hasLog)
+    }
+
+    /// Where things are by the model that is given or carried, or else by what the tables tell, if that is wanted.
+    private func schemaOrInferred(
+        _ catalog: SQLCatalog, mayInfer: Bool, hasStrays: Bool, layout: () throws -> ModelLayout
+    ) throws -> (SQLSchema, isInferred: Bool) {
+        do {
+            return (
+                try schema(of: layout(), catalog: catalog, hasStrays: hasStrays), false
+            )
+        } catch let error as QuireError
+            where mayInfer && options.infersModel && options.isReadOnly
+        {
+            Logger(label: "quire.sql").debug("\(path) is read without its model: \(error.message)")
+            let inferred = try SQLModelInference.run(
+                catalog: catalog, source: SQLiteModelInference(connection: connection))
+            return (
+                try schema(
+                    of: inferred.model.layout(), catalog: inferred.catalog, hasStrays: true),
+                true
+            )
+        }
+    }
+
+    private func layout(
+        _ given: ManagedObjectModel?, isCarried: Bool, tables: Set<String>,
+        _ metadata: StoreMetadata
+    ) throws -> ModelLayout {
+        var model = try model(given, isCarried: isCarried, tables: tables)
+        if given == nil { model.take(versionHashes: metadata.entityVersionHashes) }
+        return try model.binding(classes: options.objectClasses).layout()
     }
 
     private func model(
         _ given: ManagedObjectModel?, isCarried: Bool, tables: Set<String>
     ) throws -> ManagedObjectModel {
         if let given { return given }
-        guard isCarried else {
-            let reason =
-                tables.contains("Z_MODELCACHE")
-                ? "carries its model in Core Data's own form only" : "does not carry its model"
-            throw QuireError(
-                .incompatibleModel, "“\(path)” \(reason); say which model it was made with.",
-                subject: .init(file: path))
-        }
+        if !isCarried { return try modelOfCoreData(tables: tables) }
         let xml = try connection.withStatement("SELECT Z_CONTENT FROM \(SQLiteTables.model)") {
             try $0.step() ? $0.data(0) : Data()
         }
-        do {
-            return try ManagedObjectModel(modelXML: xml, name: SQLiteTables.model)
-        } catch let error as QuireError {
+        return try carried { try ManagedObjectModel(modelXML: xml, name: SQLiteTables.model) }
+    }
+
+    /// The model that Core Data has put into the store.
+    private func modelOfCoreData(tables: Set<String>) throws -> ManagedObjectModel {
+        var archive = Data()
+        if tables.contains(SQLiteTables.modelCache) {
+            archive = try connection.withStatement(
+                "SELECT Z_CONTENT FROM \(SQLiteTables.modelCache)"
+            ) { try $0.step() ? $0.data(0) : Data() }
+        }
+        if archive.isEmpty {
+            throw QuireError(
+                .incompatibleModel,
+                "“\(path)” does not carry its model; say which model it was made with.",
+                subject: .init(file: path))
+        }
+        return try carried {
+            try ManagedObjectModel(modelCache: archive, name: SQLiteTables.modelCache)
+        }
+    }
+
+    private func carried(
+        _ read: () throws -> ManagedObjectModel
+    ) throws -> ManagedObjectModel {
+        do { return try read() } catch let error as QuireError {
             throw QuireError(
                 .invalidFormat, "The model that “\(path)” carries cannot be read: \(error.message)",
                 subject: .init(file: path), underlying: error)

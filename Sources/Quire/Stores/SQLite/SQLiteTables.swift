@@ -7,7 +7,11 @@ enum SQLiteTables {
     /// Sizes and digests of the files with external data, for stores made here.
     static let externalData = "QUIRE_EXTERNAL_DATA"
 
+    /// The model as Core Data keeps it.
+    static let modelCache = "Z_MODELCACHE"
+
     static let createModel = "CREATE TABLE QUIRE_MODEL (Z_CONTENT VARCHAR)"
+    static let createModelCache = "CREATE TABLE Z_MODELCACHE (Z_CONTENT BLOB)"
     static let createRecords =
         "CREATE TABLE IF NOT EXISTS QUIRE_DOCUMENT (Z_KEY VARCHAR PRIMARY KEY, Z_VALUE VARCHAR)"
     static let createExternalData =

@@ -1,0 +1,117 @@
+public import Foundation
+
+/// Moves the objects of a store to another, which may have another model and be of another type.
+///
+/// ```swift
+/// let manager = MigrationManager()                        // The mapping is inferred.
+/// try manager.migrateStore(from: old, to: new)
+/// ```
+///
+/// What is kept: primary keys, where objects of several tables do not come together in one; versions; the order of ordered
+/// relationships; large values, whose files are copied and compared with the digests that the old store has of them;
+/// and the records that documents keep in their stores. Stores that take objects in bulk, as ``SQLiteStore`` does, take
+/// them in one transaction with little memory; others are given them in one save, where versions begin at 1.
+///
+/// References to objects that the mapping does not take over, or that are not there, lead nowhere in the new store.
+/// Objects are not validated, except that a migration fails if a required to-one relationship would lead nowhere, or
+/// a relationship that takes one object would lead to several.
+///
+/// A manager migrates once, on the thread that calls it. Its ``progress`` may be looked at, and cancelled, on any.
+public final class MigrationManager {
+    /// The mapping; `nil` for the inferred one.
+    public let mappingModel: MappingModel?
+    /// How far the migration is, counted in objects. Cancelling it makes the migration fail with code `cancelled`.
+    public let progress = Progress(totalUnitCount: -1)
+
+    /// What makes the policies that the mapping names, by these names.
+    public var policies: [String: () -> EntityMigrationPolicy] = [:]
+
+    /// Makes a manager.
+    ///
+    /// - Parameter mappingModel: How objects of the old model become objects of the new one; `nil` to infer it.
+    public init(mappingModel: MappingModel? = nil) { self.mappingModel = mappingModel }
+
+    /// Moves all objects of a store to another one, which is empty.
+    ///
+    /// Everything is moved, or nothing.
+    ///
+    /// - Parameters:
+    ///   - source: The old store. Nobody may save to it meanwhile.
+    ///   - destination: The new store.
+    /// - Complexity: O(*n*) in objects and what their relationships lead to.
+    /// - Throws: ``QuireError`` with code `incompatibleModel` if the mapping cannot be inferred or does not fit the
+    ///   models, `validation`, `constraintConflict`, `cancelled`, `outOfSpace`, `readOnly`, `invalidFormat` if large
+    ///   values are not what was saved, `alreadyExists` if the new store is not empty, or `storeUnavailable`.
+    public func migrateStore(
+        from source: any PersistentStore, to destination: any PersistentStore
+    ) throws {
+        try requireEmpty(destination)
+        let mapping =
+            try mappingModel ?? .inferred(from: source.layout, to: destination.layout)
+        var plan = try TransferPlan(mapping, from: source.layout, to: destination.layout)
+        try plan.assignKeys { try Self.greatestKey(of: $0, in: source) }
+        try countUnits(of: plan, in: source)
+        let records = try source.records()
+        func transfer(_ loading: any StoreLoading) throws {
+            try ObjectTransfer(
+                plan, from: source, identity: destination.identity, into: loading, step: advance
+            ).run()
+            try loading.setRecords(records)
+        }
+        if let store = destination as? any BulkLoadableStore {
+            try store.load(transfer)
+        } else {
+            let loading = ChangeSetLoading(destination)
+            try transfer(loading)
+            try loading.finish()
+        }
+        finish()
+    }
+
+    private func requireEmpty(_ store: any PersistentStore) throws {
+        for entity in store.layout.entities where entity.number == entity.rootNumber {
+            var request = FetchRequest(entity.name)
+            request.fetchLimit = 1
+            if try store.count(matching: request) > 0 {
+                throw QuireError(
+                    .alreadyExists,
+                    "“\(store.path ?? store.identity.uuid)” has objects already; migrate to a new store.",
+                    subject: .init(entity: entity.name, file: store.path))
+            }
+        }
+    }
+
+    /// The greatest key that an object of a hierarchy has had, as far as the store tells.
+    static func greatestKey(
+        of root: EntityLayout, in store: any PersistentStore
+    ) throws -> Int64 {
+        if let store = store as? SQLiteStore { return try store.greatestPrimaryKey(of: root) }
+        let ids = try store.objectIDs(matching: FetchRequest(root.name))
+        return ids.lazy.map(\.primaryKey).max() ?? 0
+    }
+
+    func countUnits(of plan: TransferPlan, in source: any PersistentStore) throws {
+        var total: Int64 = 0
+        for transfer in plan.transfers where !transfer.source.isAbstract {
+            var request = FetchRequest(transfer.source.name)
+            request.includesSubentities = false
+            let count = try source.count(matching: request)
+            total += Int64(transfer.edges.isEmpty ? count : count * 2)
+        }
+        progress.totalUnitCount = max(total, 1)
+    }
+
+    /// Says that everything is done.
+    func finish() {
+        if progress.totalUnitCount < 1 { progress.totalUnitCount = 1 }
+        progress.completedUnitCount = progress.totalUnitCount
+    }
+
+    /// Counts objects that are done, and gives up if it was cancelled.
+    func advance(_ count: Int) throws {
+        if progress.isCancelled {
+            throw QuireError(.cancelled, "The migration was cancelled; the old store is as it was.")
+        }
+        progress.completedUnitCount += Int64(count)
+    }
+}

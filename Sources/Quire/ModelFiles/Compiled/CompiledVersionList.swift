@@ -1,0 +1,91 @@
+import Foundation
+
+/// The list of versions in a `.momd` folder.
+struct CompiledVersionList: Sendable, Hashable {
+    static let fileName = "VersionInfo.plist"
+
+    /// The name of the version that new stores are made with.
+    var currentName: String?
+    /// The hashes of the entities of each version.
+    var hashes: [String: [String: Data]] = [:]
+
+    private enum Key {
+        static let current = "NSManagedObjectModel_CurrentVersionName"
+        static let hashes = "NSManagedObjectModel_VersionHashes"
+        static let checksums = "NSManagedObjectModel_VersionChecksums"
+    }
+
+    init(currentName: String?, hashes: [String: [String: Data]]) {
+        self.currentName = currentName
+        self.hashes = hashes
+    }
+
+    /// Reads the list in a folder; it is empty if there is none.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidFormat` if it is damaged.
+    init(inFolder path: String) throws {
+        let file = FileSystem.path(path, Self.fileName)
+        guard let size = try FileSystem.information(at: file)?.size else {
+            self.init(currentName: nil, hashes: [:])
+            return
+        }
+        guard size <= ModelXMLReader.greatestSize else {
+            throw BinaryPropertyListReader.damaged(file, "it is far too large")
+        }
+        try self.init(FileSystem.contents(of: file), name: file)
+    }
+
+    /// Reads a list.
+    init(_ data: Data, name: String) throws {
+        self.init(currentName: nil, hashes: [:])
+        if data.starts(with: Data("bplist".utf8)) {
+            var reader = try BinaryPropertyListReader(data, name: name)
+            let list = try reader.value()
+            guard case .dictionary = list else {
+                throw BinaryPropertyListReader.damaged(name, "it is no list of versions")
+            }
+            if case .string(let text)? = list[Key.current] { currentName = text }
+            guard case .dictionary(let versions)? = list[Key.hashes] else { return }
+            for version in versions {
+                guard case .dictionary(let entities) = version.value else { continue }
+                for entity in entities {
+                    if case .data(let hash) = entity.value {
+                        hashes[version.key, default: [:]][entity.key] = hash
+                    }
+                }
+            }
+            return
+        }
+        guard
+            let list = try? PropertyListSerialization.propertyList(from: data, format: nil)
+                as? [String: Any]
+        else { throw BinaryPropertyListReader.damaged(name, "it is no list of versions") }
+        currentName = list[Key.current] as? String
+        hashes = list[Key.hashes] as? [String: [String: Data]] ?? [:]
+    }
+
+    /// The content of the file.
+    var data: Data {
+        var entries: [ArchiveValue.Entry] = [
+            .init(
+                Key.hashes,
+                .dictionary(
+                    hashes.sorted { $0.key < $1.key }.map { version in
+                        .init(
+                            version.key,
+                            .dictionary(
+                                version.value.sorted { $0.key < $1.key }.map {
+                                    .init($0.key, .data($0.value))
+                                }))
+                    })),
+            .init(
+                Key.checksums,
+                .dictionary(
+                    hashes.sorted { $0.key < $1.key }.map {
+                        .init($0.key, .string(ManagedObjectModel.versionChecksum(of: $0.value)))
+                    })),
+        ]
+        if let currentName { entries.append(.init(Key.current, .string(currentName))) }
+        return BinaryPropertyListWriter.data(of: .dictionary(entries))
+    }
+}

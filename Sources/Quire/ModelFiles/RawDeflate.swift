@@ -1,0 +1,63 @@
+import CZLib
+import Foundation
+
+/// Data compressed by DEFLATE without a header, as the model in `Z_MODELCACHE` is.
+enum RawDeflate {
+    /// The greatest size of what is decompressed.
+    static let greatestSize = 64 << 20
+
+    private static let windowBits: Int32 = -15
+    private static let chunkSize = 64 << 10
+
+    /// Decompresses; `nil` if the data is damaged or incomplete, or becomes more than a number of bytes.
+    static func decompressed(_ data: Data, limit: Int = greatestSize) -> Data? {
+        var stream = z_stream()
+        guard
+            inflateInit2_(
+                &stream, windowBits, ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size)) == Z_OK
+        else { return nil }
+        defer { inflateEnd(&stream) }
+        return run(&stream, on: data, limit: limit) { inflate(&$0, Z_NO_FLUSH) }
+    }
+
+    /// Compresses.
+    static func compressed(_ data: Data) -> Data? {
+        var stream = z_stream()
+        guard
+            deflateInit2_(
+                &stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, windowBits, 8, Z_DEFAULT_STRATEGY,
+                ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size)) == Z_OK
+        else { return nil }
+        defer { deflateEnd(&stream) }
+        return run(&stream, on: data, limit: 2 * greatestSize) { deflate(&$0, Z_FINISH) }
+    }
+
+    /// Passes data through a stream, chunk by chunk.
+    private static func run(
+        _ stream: inout z_stream, on data: Data, limit: Int, step: (inout z_stream) -> Int32
+    ) -> Data? {
+        guard data.count <= greatestSize else { return nil }
+        var input = [UInt8](data)
+        var chunk = [UInt8](repeating: 0, count: chunkSize)
+        var result = Data()
+        return input.withUnsafeMutableBufferPointer { input -> Data? in
+            stream.next_in = input.baseAddress
+            stream.avail_in = uInt(input.count)
+            while true {
+                let status = chunk.withUnsafeMutableBufferPointer { output -> Int32 in
+                    stream.next_out = output.baseAddress
+                    stream.avail_out = uInt(output.count)
+                    let status = step(&stream)
+                    result.append(
+                        UnsafeBufferPointer(
+                            rebasing: output[..<(output.count - Int(stream.avail_out))]))
+                    return status
+                }
+                if result.count > limit { return nil }
+                if status == Z_STREAM_END { return result }
+                // Z_BUF_ERROR: there is no more input.
+                if status != Z_OK { return nil }
+            }
+        }
+    }
+}

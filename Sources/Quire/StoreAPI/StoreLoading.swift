@@ -1,0 +1,47 @@
+import Foundation
+
+/// A file that holds a value of a stored object.
+struct ExternalFile: Sendable, Hashable {
+    /// The file's path.
+    var path: String
+    /// The number and digest of its bytes, if its store has recorded them.
+    var sha256: Data?
+}
+
+/// An object as it is to be in a store that takes objects in bulk.
+struct LoadedObject {
+    /// Its identifier, chosen by whoever loads.
+    var objectID: ManagedObjectID
+    /// Its entity.
+    var entity: EntityLayout
+    /// Its version.
+    var version: UInt32
+    /// Its values by slot, references included. What is derived is computed by the store, but for times of saves.
+    var values: ContiguousArray<AttributeValue>
+    /// The values that are in files, by slot; they are not in ``values``.
+    var files: [Int: ExternalFile] = [:]
+}
+
+/// Takes whole objects into a store, in bulk. Nothing of it is there before the loading has come to its end.
+protocol StoreLoading: AnyObject {
+    /// Adds an object. Objects to which it refers may come later.
+    func insert(_ object: LoadedObject) throws
+
+    /// Makes a relationship of an object lead to others, in this order if it has one, and their inverse back.
+    func relate(
+        _ owner: ManagedObjectID, through relationship: EntityLayout.Relationship,
+        to members: [ManagedObjectID]
+    ) throws
+
+    /// Records texts, as ``ChangeSet/records``.
+    func setRecords(_ records: [String: String]) throws
+
+    /// Sees to it that objects of a root entity get primary keys beyond this one.
+    func reservePrimaryKeys(through greatest: Int64, root: EntityLayout) throws
+}
+
+/// A store that takes objects in bulk in its own way.
+protocol BulkLoadableStore: PersistentStore {
+    /// Runs a closure that loads objects; all of them are in the store when it returns, or none if it throws.
+    func load(_ body: (any StoreLoading) throws -> Void) throws
+}

@@ -1,0 +1,45 @@
+extension SQLiteStore: BulkLoadableStore {
+    /// Loads objects in one transaction.
+    ///
+    /// - Throws: What the closure throws, or ``QuireError`` with code `constraintConflict`, `outOfSpace`, `readOnly` or
+    ///   `storeUnavailable`. Then nothing has changed.
+    func load(_ body: (any StoreLoading) throws -> Void) throws {
+        try withWriter { writer in
+            let connection = writer.connection
+            let loading = SQLiteBulkLoad(
+                connection: connection, schema: schema, externalData: externalData)
+            let completion = SQLiteSchemaCompletion(connection: connection, schema: schema)
+            try connection.execute("BEGIN IMMEDIATE")
+            do {
+                if !schema.allComputedIndexes.isEmpty { connection.trustSchema() }
+                try completion.removeParts()
+                try body(loading)
+                try loading.completeOrders()
+                try completion.makeParts()
+                let greatest = try loading.writeGreatestKeys()
+                try loading.synchronizeFiles()
+                willRecordPrimaryKeys(greatest)
+                try connection.execute("COMMIT")
+                didRecordPrimaryKeys(greatest)
+            } catch {
+                SQLiteSave.undo(after: error as? SQLiteFailure, store: self, writer: writer)
+                if writer.poison == nil { loading.removeFiles() }
+                throw error
+            }
+        }
+    }
+}
+
+extension SQLiteStore {
+    /// The greatest primary key that an object of a hierarchy has had.
+    func greatestPrimaryKey(of root: EntityLayout) throws -> Int64 {
+        try read { connection in
+            let place = schema.entity(root)
+            let recorded = try connection.greatestPrimaryKey(of: place.storeNumber)
+            // Some stores' books are behind their tables.
+            let used = try connection.integer(
+                "SELECT max(Z_PK) FROM \(SQLName.quoted(place.tableName))")
+            return max(recorded, used ?? 0)
+        }
+    }
+}
