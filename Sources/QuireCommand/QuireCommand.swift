@@ -38,6 +38,8 @@ struct QuireCommand: AsyncParsableCommand {
                     OnDocument<SetVerb>.self, OnDocument<DeleteVerb>.self,
                     OnDocument<ImportVerb>.self, OnDocument<DumpVerb>.self,
                 ]),
+            CommandGroup(
+                name: "Rescue", subcommands: [RepairCommand.self, RecoverCommand.self]),
             CommandGroup(name: "Archives", subcommands: [ExportCommand.self, ExtractCommand.self]),
         ])
 

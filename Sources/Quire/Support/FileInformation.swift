@@ -28,6 +28,8 @@ package struct FileInformation: Sendable {
     package var inode: UInt64
     /// When its bytes last changed, in seconds since 1970.
     package var modificationTime: Int64
+    /// When its bytes last changed, in nanoseconds since 1970, as finely as the file system keeps it.
+    package var modificationNanoseconds: Int64
     /// When its bytes, names or permissions last changed, in seconds since 1970.
     package var statusChangeTime: Int64
 
@@ -44,11 +46,18 @@ package struct FileInformation: Sendable {
         device = UInt64(status.st_dev)
         inode = UInt64(status.st_ino)
         modificationTime = Int64(status.st_mtim.tv_sec)
+        modificationNanoseconds =
+            Int64(status.st_mtim.tv_sec) &* 1_000_000_000 &+ Int64(status.st_mtim.tv_nsec)
         statusChangeTime = Int64(status.st_ctim.tv_sec)
     }
 
     /// Whether both describe the same file.
     package func isSameFile(as other: FileInformation) -> Bool {
         device == other.device && inode == other.inode
+    }
+
+    /// Whether nobody has written to the file between both, as far as its size and time tell.
+    package func hasSameContent(as other: FileInformation) -> Bool {
+        size == other.size && modificationNanoseconds == other.modificationNanoseconds
     }
 }

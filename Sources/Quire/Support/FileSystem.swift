@@ -121,6 +121,11 @@ package enum FileSystem {
         if linkat(AT_FDCWD, path, AT_FDCWD, newPath, 0) != 0 { throw failure("link", newPath) }
     }
 
+    /// Makes a symbolic link at a path, which must be free.
+    package static func makeSymbolicLink(_ path: String, to target: String) throws {
+        if symlink(target, path) != 0 { throw failure("create", path) }
+    }
+
     /// Makes the names in a folder durable.
     package static func synchronizeFolder(_ path: String) throws {
         try OpenFile.open(path, for: .folder).synchronize()

@@ -270,6 +270,13 @@ extension OpenFile {
         return answer == 1
     }
 
+    /// Whether anybody else has locked any of the file, shared or exclusively. Takes no lock.
+    package func hasLocks() throws -> Bool {
+        let answer = quire_would_block(descriptor, Int32(F_WRLCK))
+        if answer < 0 { throw FileSystem.failure("examine the locks of", path) }
+        return answer == 1
+    }
+
     /// Tries to mark a file or folder as being worked on, until it is closed. Unlike ``lockExclusively()`` this is for
     /// folders as well; the two kinds of lock do not see each other.
     ///

@@ -103,12 +103,15 @@ final class DocumentSession {
                     path: path, kind: .package, backing: .document(document),
                     coordinator: document.persistentStoreCoordinator)
             }
+            var options = SQLiteStoreOptions()
+            options.infersModel = true
             return reading(
-                try DocumentPackage.open(at: path, model: model, readOnly: true), path: path,
-                kind: .package)
+                try DocumentPackage.open(at: path, model: model, readOnly: true, options: options),
+                path: path, kind: .package)
         case .store:
             var options = SQLiteStoreOptions()
             options.isReadOnly = access == .read
+            options.infersModel = access == .read
             let store = try SQLiteStore.open(at: path, model: model, options: options)
             let coordinator = PersistentStoreCoordinator(store: store)
             let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
@@ -237,13 +240,19 @@ final class DocumentSession {
         try DocumentPath.externalData(ofStoreAt: store.storePath)
     }
 
-    /// What is wrong with the package or the file, a sentence each, and whether it matters.
-    func fileProblems() throws -> [String] {
+    /// What is wrong with the package beside its store.
+    func packageProblems() throws -> [DocumentProblem] {
         switch backing {
-        case .document(let document): try document.package.check().map(\.message)
-        case .package(let package, _): try package.check().map(\.message)
-        case .store(let store, _):
-            try store.integrityProblems().map { "The database is damaged: \($0)." }
+        case .document(let document): try document.package.packageProblems()
+        case .package(let package, _): try package.packageProblems()
+        case .store: []
         }
+    }
+
+    /// A sentence about where the names come from, if not from a model.
+    var modelNote: String? {
+        store.hasInferredModel
+            ? "“\(path)” carries no model that fits it: names are those of its tables, and what these do not tell is missing."
+            : nil
     }
 }

@@ -60,6 +60,7 @@ struct OnDocument<Verb: DocumentVerb>: AsyncParsableCommand {
         let output = Output(json: options.json)
         let document = try await DocumentSession.open(
             path, modelPath: options.model, access: Verb.access)
+        if let note = document.modelNote { Output.report(note) }
         do {
             let reply = try await verb.run(on: document)
             if Verb.access == .write { try await document.save() }

@@ -5,59 +5,76 @@ import Quire
 struct CheckVerb: DocumentVerb {
     static let name = "check"
     static let abstract =
-        "Checks that a document is whole: file, counts, values, references, inverses."
+        "Checks that a document is whole: file, tables, values, references, orders, files, books."
     static let discussion = """
-        Exit code 4 if anything is wrong. What is checked is the document as it was last saved.
+        Exit code 4 if anything is wrong. What is checked is the document as it was last saved. A line that \
+        begins with Note is about something unusual that does no harm.
 
         EXAMPLES:
           quire check Library.quire
+          quire check Library.quire --json
         """
     static let access = DocumentSession.Access.read
 
     @MainActor
     func run(on document: DocumentSession) async throws -> Reply {
-        let check = try DocumentCheck(document).run()
+        let report = try DocumentCheck(document: document).run()
         return Reply { output in
-            try check.print(output)
+            try report.print(output)
             try output.flush()
-            if !check.problems.isEmpty {
+            if !report.isWhole {
                 throw Failure(
                     sentence:
-                        "“\(document.path)” has \(Count.of(check.problems.count, "problem")).",
+                        "“\(document.path)” has \(Count.of(report.problemCount, "problem")).",
                     status: .invalidData)
             }
         }
     }
 }
 
-extension DocumentCheck.Report {
+extension StoreProblem {
+    /// The problem as JSON.
+    var json: JSONValue {
+        var members: [String: JSONValue] = [
+            "kind": .string(kind.rawValue), "object": JSONValue(object),
+            "message": .string(message), "repairable": .boolean(isRepairable),
+        ]
+        if let table { members["table"] = .string(table) }
+        return .object(members)
+    }
+}
+
+extension StoreCheckReport {
+    /// The number of problems, whether they are listed or not.
+    var problemCount: Int { problems.count + unlistedProblems }
+
     /// Prints the report.
     @MainActor
     func print(_ output: Output) throws {
         if output.json {
             try output.print(
                 .object([
-                    "ok": .boolean(problems.isEmpty),
+                    "ok": .boolean(isWhole),
                     "objects": .integer(Int64(objects)),
                     "values": .integer(Int64(values)),
                     "references": .integer(Int64(references)),
                     "externalFiles": .integer(Int64(externalFiles)),
-                    "problems": .array(
-                        problems.map {
-                            .object([
-                                "kind": .string($0.kind.rawValue), "object": JSONValue($0.object),
-                                "message": .string($0.message),
-                            ])
-                        }),
+                    "problems": .array(problems.map(\.json)),
+                    "notes": .array(notes.map(\.json)),
+                    "unlisted": .integer(Int64(unlistedProblems)),
                 ]), levels: 2)
             return
         }
         for problem in problems { try output.print(problem.message) }
+        if unlistedProblems > 0 {
+            try output.print("There are \(unlistedProblems) more problems of these kinds.")
+        }
+        for note in notes { try output.print("Note: \(note.message)") }
         let files = externalFiles > 0 ? ", \(Count.of(externalFiles, "external file"))" : ""
         try output.print(
             "Checked \(Count.of(objects, "object")), \(Count.of(values, "value")), "
                 + "\(Count.of(references, "reference"))\(files): "
-                + (problems.isEmpty ? "all is well." : "\(Count.of(problems.count, "problem")).")
+                + (isWhole ? "all is well." : "\(Count.of(problemCount, "problem")).")
         )
     }
 }

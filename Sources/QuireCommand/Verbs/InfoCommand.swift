@@ -18,6 +18,7 @@ struct InfoCommand: AsyncParsableCommand {
             try DocumentPath.kind(of: path) == .archive
             ? DocumentSession.open(archive: path)
             : await DocumentSession.open(path, modelPath: options.model, access: .read)
+        if let note = document.modelNote { Output.report(note) }
         do {
             try await InfoVerb().run(on: document).print(output)
             try output.flush()

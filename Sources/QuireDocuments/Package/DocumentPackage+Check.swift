@@ -37,10 +37,17 @@ extension DocumentPackage {
                     message: "The database of “\(layout.path)” is damaged: \(problem)."))
         }
         problems += try externalDataProblems()
-        problems += try additionalContentProblems()
-        problems += try strayFileProblems()
+        problems += try packageProblems()
         return problems.filter { $0.severity == .error }
             + problems.filter { $0.severity == .warning }
+    }
+}
+
+extension DocumentPackage {
+    /// What is wrong with the package beside its store: the additional content, the metadata, and what should not be
+    /// there.
+    package func packageProblems() throws -> [DocumentProblem] {
+        try additionalContentProblems() + strayFileProblems()
     }
 }
 

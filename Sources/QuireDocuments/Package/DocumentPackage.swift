@@ -111,7 +111,7 @@ public final class DocumentPackage: Sendable {
         try store.close()
     }
 
-    private static func checkIsPackage(_ layout: DocumentPackageLayout) throws {
+    static func checkIsPackage(_ layout: DocumentPackageLayout) throws {
         guard let information = try FileSystem.information(at: layout.path) else {
             throw FileSystem.failure("open", layout.path, errno: ENOENT)
         }

@@ -3,7 +3,7 @@ import Foundation
 /// What a store says of itself, before a migration and after it.
 struct SQLiteMigrationBooks {
     let path: String
-    let metadata: SQLiteStoreMetadata
+    let metadata: StoreMetadata
     let schema: SQLSchema
     private let tables: Set<String>
     /// Whether the store carries its model the way this framework writes it.
@@ -125,7 +125,7 @@ struct SQLiteMigrationBooks {
     private func writeMetadata(
         _ model: ManagedObjectModel, _ connection: SQLiteConnection
     ) throws {
-        let new = try metadata.replacingModel(model)
+        let new = try metadata.replacingModel(model).propertyList
         try connection.withStatement("UPDATE Z_METADATA SET Z_PLIST = ?") {
             try $0.bind(new, at: 1)
             try $0.run()

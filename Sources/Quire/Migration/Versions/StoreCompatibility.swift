@@ -18,7 +18,7 @@ struct StoreFit: Comparable {
     }
 
     /// Compares a model with a store; `nil` if the store lacks something of it, or it something of the store.
-    init?(_ model: ManagedObjectModel, catalog: SQLCatalog, metadata: SQLiteStoreMetadata) {
+    init?(_ model: ManagedObjectModel, catalog: SQLCatalog, metadata: StoreMetadata) {
         guard let layout = try? model.layout(),
             let schema = try? SQLSchema(layout, catalog: catalog, hasStrays: true)
         else { return nil }
@@ -75,7 +75,7 @@ struct StoreFit: Comparable {
 
 /// A store that is not open, looked at.
 struct StoreExamination {
-    let metadata: SQLiteStoreMetadata
+    let metadata: StoreMetadata
     let catalog: SQLCatalog
     /// Whether the store was made, or migrated, here.
     let isOurs: Bool

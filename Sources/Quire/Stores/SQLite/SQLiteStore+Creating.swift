@@ -99,8 +99,8 @@ extension SQLiteStore {
             }
         }
         let kept = Set(schema.keptEntities.map(\.name))
-        let metadata = try SQLiteStoreMetadata(
-            storeUUID: uuid, model: model,
+        let metadata = StoreMetadata(
+            storeUUID: uuid, type: .sqlite, model: model,
             hashes: model.versionHashesForNewStores.filter { kept.contains($0.key) })
         try connection.withStatement("INSERT INTO Z_METADATA VALUES (1, ?, ?)") {
             try $0.bind(uuid, at: 1)

@@ -90,10 +90,15 @@ private struct SQLiteStoreOpening {
         }
         let metadata = try SQLiteMetadataReader(connection: connection, path: path).metadata()
         let carriesModel = tables.contains(SQLiteTables.model)
-        let layout = try known ?? layout(given, isCarried: carriesModel, tables: tables, metadata)
-        if carriesModel, given != nil { try checkHashes(of: layout.model, metadata) }
         let catalog = try reader.catalog()
-        var schema = try schema(of: layout, catalog: catalog, hasStrays: !carriesModel)
+        var (schema, isInferred) = try schemaOrInferred(
+            catalog, mayInfer: known == nil && given == nil, hasStrays: !carriesModel
+        ) {
+            let layout =
+                try known ?? layout(given, isCarried: carriesModel, tables: tables, metadata)
+            if carriesModel, given != nil { try checkHashes(of: layout.model, metadata) }
+            return layout
+        }
         noteMissing(in: schema)
         let hasLog = try synchronize(
             schema, carriesModel: carriesModel, hasLog: prepareForWriting())
@@ -106,14 +111,36 @@ private struct SQLiteStoreOpening {
         return SQLiteStore(
             source: source,
             identity: StoreIdentity(
-                uuid: metadata.storeUUID, entityNames: layout.entities.map(\.name)),
-            schema: schema, carriesModel: carriesModel,
+                uuid: metadata.storeUUID, entityNames: schema.layout.entities.map(\.name)),
+            schema: schema, carriesModel: carriesModel, hasInferredModel: isInferred,
             options: options, connection: connection, hasLog: hasLog)
+    }
+
+    /// Where things are by the model that is given or carried, or else by what the tables tell, if that is wanted.
+    private func schemaOrInferred(
+        _ catalog: SQLCatalog, mayInfer: Bool, hasStrays: Bool, layout: () throws -> ModelLayout
+    ) throws -> (SQLSchema, isInferred: Bool) {
+        do {
+            return (
+                try schema(of: layout(), catalog: catalog, hasStrays: hasStrays), false
+            )
+        } catch let error as QuireError
+            where mayInfer && options.infersModel && options.isReadOnly
+        {
+            Logger(label: "quire.sql").debug("\(path) is read without its model: \(error.message)")
+            let inferred = try SQLModelInference.run(
+                catalog: catalog, source: SQLiteModelInference(connection: connection))
+            return (
+                try schema(
+                    of: inferred.model.layout(), catalog: inferred.catalog, hasStrays: true),
+                true
+            )
+        }
     }
 
     private func layout(
         _ given: ManagedObjectModel?, isCarried: Bool, tables: Set<String>,
-        _ metadata: SQLiteStoreMetadata
+        _ metadata: StoreMetadata
     ) throws -> ModelLayout {
         var model = try model(given, isCarried: isCarried, tables: tables)
         if given == nil { model.take(versionHashes: metadata.entityVersionHashes) }
@@ -163,7 +190,7 @@ private struct SQLiteStoreOpening {
     /// A store that was made here says by what model, so that one with other properties is not taken for it, whose
     /// columns happen to be there.
     private func checkHashes(
-        of model: ManagedObjectModel, _ metadata: SQLiteStoreMetadata
+        of model: ManagedObjectModel, _ metadata: StoreMetadata
     ) throws {
         // A store that was made for a model which came with Core Data's hashes has these.
         if let known = model.knownVersionHashes, known == metadata.entityVersionHashes { return }

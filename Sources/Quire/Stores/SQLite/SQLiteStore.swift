@@ -36,6 +36,8 @@ public final class SQLiteStore: PersistentStore {
     let externalData: SQLiteExternalData
     /// Whether the store carries its model the way this framework writes it.
     let carriesModel: Bool
+    /// Whether its model was made of its tables alone; see ``SQLiteStoreOptions/infersModel``.
+    public let hasInferredModel: Bool
     /// Whether any attribute may be kept in files.
     let hasExternalData: Bool
     /// The database that is really open, which for a copy is not the store's path.
@@ -68,13 +70,15 @@ public final class SQLiteStore: PersistentStore {
 
     init(
         source: SQLiteStoreSource, identity: StoreIdentity, schema: SQLSchema, carriesModel: Bool,
-        options: SQLiteStoreOptions, connection: SQLiteConnection, hasLog: Bool
+        hasInferredModel: Bool = false, options: SQLiteStoreOptions, connection: SQLiteConnection,
+        hasLog: Bool
     ) {
         self.source = source
         self.identity = identity
         self.schema = schema
         self.options = options
         self.carriesModel = carriesModel
+        self.hasInferredModel = hasInferredModel
         layout = schema.layout
         storePath = source.storePath
         isReadOnly = options.isReadOnly

@@ -33,6 +33,9 @@ public struct SQLiteStoreOptions: Sendable {
     /// Classes to bind to the entities of the model, whether it is given or the store carries it; see
     /// ``ManagedObjectModel/bind(classes:)``.
     public var objectClasses: [any EntityClass.Type] = []
+    /// Whether a store that carries no model which can be read, and is opened for reading only without being given one,
+    /// gets a model inferred from its tables; see ``SQLiteStore/inferModel(ofStoreAt:)``.
+    public var infersModel = false
     /// Further pragmas by name, for every connection: `["mmap_size": "268435456"]`. Names and values are words and numbers.
     /// Those by which a store could be damaged, or that the other options set, are refused when the store is opened.
     public var pragmas: [String: String] = [:]

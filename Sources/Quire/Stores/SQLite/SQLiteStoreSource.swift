@@ -12,6 +12,8 @@ final class SQLiteStoreSource: Sendable {
         case immutable
         /// Reading a file that this process has open for writing as well, whose log is in use.
         case besideWriter
+        /// Reading a file that another process has open, whose log is in use.
+        case besideOthers
         /// Reading a private copy, because the file has a log that is not merged into it.
         case copy(folder: String)
     }
@@ -45,6 +47,10 @@ final class SQLiteStoreSource: Sendable {
         if SQLiteOpenFiles.contains(storePath) {
             databasePath = storePath
             access = .besideWriter
+        } else if Self.isInUse(storePath) {
+            databasePath = storePath
+            access = .besideOthers
+            SQLiteOpenFiles.add(storePath)
         } else if Self.hasUnmergedLog(storePath) {
             let folder = try Self.copy(storePath)
             databasePath = FileSystem.path(folder, Self.copyName)
@@ -61,13 +67,27 @@ final class SQLiteStoreSource: Sendable {
     func release() {
         guard !isReleased.exchange(true, ordering: .acquiringAndReleasing) else { return }
         switch access {
-        case .writing: SQLiteOpenFiles.remove(storePath)
+        case .writing, .besideOthers: SQLiteOpenFiles.remove(storePath)
         case .copy(let folder): try? FileSystem.removeTree(folder)
         case .immutable, .besideWriter: break
         }
     }
 
-    // MARK: - Copies
+    // MARK: - Files that others use
+
+    /// Whether another process has a store open, and its log can be read along with it.
+    private static func isInUse(_ path: String) -> Bool {
+        guard let memory = try? OpenFile.open(path + "-shm", for: .reading),
+            (try? memory.hasLocks()) == true
+        else { return false }
+        memory.close()
+        // Who may not write beside the file may not be able to.
+        guard let connection = try? SQLiteConnection(path: path, mode: .reading) else {
+            return false
+        }
+        defer { connection.close() }
+        return (try? connection.integer("SELECT count(*) FROM sqlite_schema")) != nil
+    }
 
     private static let copyName = "store"
     private static let logSuffixes = ["-wal", "-journal"]
@@ -84,38 +104,62 @@ final class SQLiteStoreSource: Sendable {
             FileManager.default.temporaryDirectory.path, "quire-\(UUID().uuidString)")
         try FileSystem.makeFolder(folder)
         do {
-            // Somebody may write meanwhile; then the parts would not belong together.
-            for _ in 0..<5 {
-                let before = try state(of: path)
-                let target = FileSystem.path(folder, copyName)
-                for suffix in [""] + logSuffixes {
-                    try FileSystem.removeFileIfPresent(target + suffix)
-                    if FileSystem.exists(path + suffix) {
-                        try FileSystem.copyFile(path + suffix, to: target + suffix)
-                    }
-                }
-                if try state(of: path) == before { return folder }
-            }
-            throw QuireError(
-                .locked,
-                "“\(path)” is being written by another process; try again when it has finished.",
-                subject: .init(file: path))
+            try copy(path, to: FileSystem.path(folder, copyName))
+            return folder
         } catch {
             try? FileSystem.removeTree(folder)
             throw error
         }
     }
 
-    private static func state(of path: String) throws -> [Int64] {
-        try ([""] + logSuffixes).flatMap { suffix -> [Int64] in
-            guard let information = try FileSystem.information(at: path + suffix) else {
-                return [-1]
+    /// Copies a store and its log, as of one moment, to a name that must be free.
+    static func copy(_ path: String, to target: String) throws {
+        // Somebody may write meanwhile; then the parts would not belong together.
+        for _ in 0..<20 {
+            let before = try state(of: path)
+            for suffix in [""] + logSuffixes {
+                try FileSystem.removeFileIfPresent(target + suffix)
+                do {
+                    try FileSystem.copyFile(path + suffix, to: target + suffix)
+                } catch let error as QuireError where error.code == .notFound && !suffix.isEmpty {
+                    continue
+                }
             }
-            return [
-                information.size, information.modificationTime, information.statusChangeTime,
+            guard try state(of: path) == before else { continue }
+            // One may have no permission to write what one may read.
+            for suffix in [""] + logSuffixes where FileSystem.exists(target + suffix) {
+                try OpenFile.open(target + suffix, for: .reading).setPermissions(0o600)
+            }
+            return
+        }
+        throw QuireError(
+            .locked,
+            "“\(path)” is being written by another process; try again when it has finished.",
+            subject: .init(file: path))
+    }
+
+    /// What must stay as it is while the parts are copied, so that they belong together. A write-ahead log may grow: what
+    /// is added is whole transactions, or is ignored. It begins with other numbers when it is used anew.
+    static func state(of path: String) throws -> [Int64] {
+        var state: [Int64] = []
+        for suffix in ["", "-journal"] {
+            guard let information = try FileSystem.information(at: path + suffix) else {
+                state.append(-1)
+                continue
+            }
+            state += [
+                information.size, information.modificationNanoseconds,
                 Int64(bitPattern: information.inode),
             ]
         }
+        do {
+            let log = try OpenFile.open(path + "-wal", for: .reading)
+            state.append(Int64(bitPattern: try log.information().inode))
+            state += (try? log.read(32, at: 0))?.map(Int64.init) ?? []
+        } catch let error as QuireError where error.code == .notFound {
+            state.append(-1)
+        }
+        return state
     }
 
     // MARK: - Connections
@@ -127,7 +171,7 @@ final class SQLiteStoreSource: Sendable {
         case (_, .creating): mode = .creating
         case (.immutable, _): mode = .immutable
         case (.copy, _), (_, .writing): mode = .writing
-        case (.besideWriter, _), (.writing, _): mode = .reading
+        case (.besideWriter, _), (.besideOthers, _), (.writing, _): mode = .reading
         }
         let connection = try SQLiteConnection(path: databasePath, mode: mode)
         do {

@@ -1,0 +1,325 @@
+import Foundation
+
+/// Brings objects back from a store that is damaged, page by page, into a new one.
+///
+/// The damaged file is read as it is, not through SQLite, and nothing about it is changed; see ``StoreSalvage`` for how rows
+/// are found. Every row on a page that is intact comes back. References to what is lost are cleared, so that the new store
+/// is sound.
+///
+/// ```swift
+/// let report = try StoreRecovery.recover("damaged.sqlite", to: "recovered.sqlite")
+/// print("\(report.objectCount) objects; lost: \(report.losses)")
+/// ```
+public enum StoreRecovery {
+    /// How to recover.
+    public struct Options: Sendable {
+        /// Whether to look at pages that had been freed as well: objects that were deleted, or older copies of others, may
+        /// come back.
+        public var includesDeletedObjects = false
+
+        /// The usual options.
+        public init() {}
+    }
+
+    /// Recovers a store.
+    ///
+    /// The new store has the UUID of the damaged one, and its objects have the identifiers that they had.
+    ///
+    /// - Parameters:
+    ///   - path: The damaged store. A log beside it is part of it, as far as its checksums are right.
+    ///   - newPath: The store to make; there must be nothing yet.
+    ///   - model: The model; `nil` for the one that the store carries, or, if that is lost, one made of its tables.
+    ///   - options: How to recover.
+    /// - Complexity: O(*n*) in the size of the file; memory is bounded.
+    /// - Throws: ``QuireError`` with code `notFound`, `alreadyExists`, `locked` if the store is open in this process,
+    ///   `incompatibleModel`, `invalidFormat` if nothing is found that is an object, `outOfSpace` or `inputOutput`. Then
+    ///   there is no new store.
+    public static func recover(
+        _ path: String, to newPath: String, model: ManagedObjectModel? = nil,
+        options: Options = Options()
+    ) throws -> StoreRecoveryReport {
+        let path = FileSystem.absolute(path)
+        let newPath = FileSystem.absolute(newPath)
+        if FileSystem.exists(newPath) { throw FileSystem.failure("create", newPath, errno: EEXIST) }
+        guard FileSystem.exists(FileSystem.folder(of: newPath)) else {
+            throw FileSystem.failure("create", newPath, errno: ENOENT)
+        }
+        var salvage = try StoreSalvage(
+            path: path, includesFreedRows: options.includesDeletedObjects)
+        try salvage.survey(model: model)
+        guard salvage.findings.tables.contains(where: \.holdsObjects),
+            !salvage.findings.entities.isEmpty
+        else {
+            throw QuireError(
+                .invalidFormat,
+                "Nothing in “\(path)” tells what its rows are; say which model it was made with.",
+                subject: .init(file: path))
+        }
+        let folder = FileSystem.temporarySibling(of: newPath, for: "recovery")
+        try FileSystem.makeFolder(folder)
+        defer { try? FileSystem.removeTree(folder) }
+        do {
+            return try StoreRecoveryRun(
+                path: path, newPath: newPath, folder: folder, model: model, salvage: salvage
+            ).run()
+        } catch let failure as SQLiteFailure {
+            throw failure.error(path: newPath)
+        }
+    }
+}
+
+/// The steps of a recovery.
+private struct StoreRecoveryRun {
+    let path: String
+    let newPath: String
+    let folder: String
+    let model: ManagedObjectModel?
+    var salvage: StoreSalvage
+    private var report = StoreRecoveryReport()
+
+    init(
+        path: String, newPath: String, folder: String, model: ManagedObjectModel?,
+        salvage: StoreSalvage
+    ) {
+        self.path = path
+        self.newPath = newPath
+        self.folder = folder
+        self.model = model
+        self.salvage = salvage
+    }
+
+    consuming func run() throws -> StoreRecoveryReport {
+        var run = self
+        return try run.recover()
+    }
+
+    private mutating func recover() throws -> StoreRecoveryReport {
+        let salvaged = FileSystem.path(folder, "salvaged")
+        try pour(into: salvaged)
+        let source = try open(salvaged)
+        // In a folder of its own, so that files of external data get the right name beside it.
+        let place = FileSystem.path(folder, "new")
+        try FileSystem.makeFolder(place)
+        let building = FileSystem.path(place, FileSystem.name(of: newPath))
+        let schema = source.schema
+        try source.close()
+        let target = try SQLiteStore.create(at: building, model: schema.layout.model)
+        do {
+            try target.withWriter { writer in
+                try fill(target, from: schema, salvaged: salvaged, writer.connection)
+            }
+        } catch {
+            try? target.close()
+            throw error
+        }
+        try target.close()
+        try check(building, model: schema.layout.model)
+        try FileSystem.synchronizeTree(place)
+        try putInPlace(place)
+        return report
+    }
+
+    // MARK: - Salvaging
+
+    private mutating func pour(into salvaged: String) throws {
+        let connection = try SQLiteConnection(path: salvaged, mode: .creating)
+        defer { connection.close() }
+        try connection.execute("PRAGMA page_size = 4096; PRAGMA synchronous = OFF")
+        let statement = try connection.prepare("PRAGMA journal_mode = MEMORY")
+        _ = try statement.step()
+        statement.reset()
+        try salvage.pour(into: connection)
+        let findings = salvage.findings
+        report.lostPages = findings.lostPages.count
+        report.lostRows = findings.lostRows
+        report.lostValues = findings.lostValues
+        report.strayRows = findings.strayRows
+        report.droppedLogFrames = findings.droppedLogFrames
+        report.lacksSchema = findings.lacksSchema
+        try completeBooks(connection)
+    }
+
+    /// What the books lack so that the salvaged tables can be opened as a store.
+    private func completeBooks(_ connection: SQLiteConnection) throws {
+        let findings = salvage.findings
+        for entity in findings.entities {
+            try connection.withStatement("INSERT OR IGNORE INTO Z_PRIMARYKEY VALUES (?, ?, ?, 0)") {
+                try $0.bind(Int64(entity.number), at: 1)
+                try $0.bind(entity.name, at: 2)
+                try $0.bind(Int64(entity.superentityNumber), at: 3)
+                try $0.run()
+            }
+        }
+        // Other rows of Z_METADATA than the first are nobody's.
+        if (try? SQLiteMetadataReader(connection: connection, path: path).metadata()) == nil {
+            let uuid = UUID().uuidString
+            let metadata = StoreMetadata(
+                storeUUID: uuid, type: .sqlite, model: ManagedObjectModel(), hashes: [:])
+            try connection.execute("DELETE FROM Z_METADATA")
+            try connection.withStatement("INSERT INTO Z_METADATA VALUES (1, ?, ?)") {
+                try $0.bind(uuid, at: 1)
+                try $0.bind(metadata.propertyList, at: 2)
+                try $0.run()
+            }
+        }
+        for table in [SQLiteTables.model, "Z_MODELCACHE"]
+        where try connection.integer("SELECT count(*) FROM \(table)") == 0 {
+            try connection.execute("DROP TABLE \(table)")
+        }
+    }
+
+    /// Opens the salvaged tables with the best model there is.
+    private mutating func open(_ salvaged: String) throws -> SQLiteStore {
+        var options = SQLiteStoreOptions()
+        options.isReadOnly = true
+        options.infersModel = true
+        let store = try SQLiteStore.open(at: salvaged, model: model, options: options)
+        report.modelOrigin =
+            model != nil ? .given : store.hasInferredModel ? .inferred : .carried
+        return store
+    }
+
+    // MARK: - Filling
+
+    private mutating func fill(
+        _ target: SQLiteStore, from source: SQLSchema, salvaged: String,
+        _ connection: SQLiteConnection
+    ) throws {
+        try connection.withStatement("ATTACH DATABASE ? AS \(StoreTransfer.attached)") {
+            try $0.bind(salvaged, at: 1)
+            try $0.run()
+        }
+        try connection.execute("BEGIN IMMEDIATE")
+        let losses = try StoreTransfer(
+            source: source, target: target.schema, connection: connection
+        ).run()
+        report.lostValues += losses.values
+        report.strayRows += losses.rows
+        report.duplicates = losses.duplicates
+        try copyBooks(source, target.schema, connection)
+        try copyFiles(target, connection)
+        var mending = StoreMending(
+            schema: target.schema, connection: connection, externalData: target.externalData,
+            isRecovery: true)
+        try mending.run()
+        try mending.deriveAnew()
+        report.actions = mending.actions.map(\.sentence)
+        try connection.execute("COMMIT")
+        try connection.execute("DETACH DATABASE \(StoreTransfer.attached)")
+    }
+
+    /// Identity, what applications keep with the store, and the greatest keys.
+    private func copyBooks(
+        _ source: SQLSchema, _ target: SQLSchema, _ connection: SQLiteConnection
+    ) throws {
+        let isInferred = report.modelOrigin == .inferred
+        let old = try SQLiteMetadataReader(
+            connection: connection, path: path, database: StoreTransfer.attached
+        ).metadata()
+        let new = try SQLiteMetadataReader(connection: connection, path: newPath).metadata()
+        try connection.withStatement("UPDATE main.Z_METADATA SET Z_UUID = ?, Z_PLIST = ?") {
+            try $0.bind(old.storeUUID, at: 1)
+            try $0.bind(
+                StoreHashes.merged(
+                    old, into: new, keepsHashes: !isInferred,
+                    names: target.keptEntities.map(\.name)),
+                at: 2)
+            try $0.run()
+        }
+        let tables = try attachedTables(connection)
+        let attached = StoreTransfer.attached
+        if !isInferred, tables.contains("Z_MODELCACHE") {
+            try connection.execute(
+                "CREATE TABLE Z_MODELCACHE (Z_CONTENT BLOB); INSERT INTO main.Z_MODELCACHE "
+                    + "SELECT Z_CONTENT FROM \(attached).Z_MODELCACHE LIMIT 1")
+        }
+        if tables.contains(SQLiteTables.records) {
+            try connection.execute(
+                "\(SQLiteTables.createRecords); INSERT OR IGNORE INTO main.\(SQLiteTables.records) "
+                    + "SELECT Z_KEY, Z_VALUE FROM \(attached).\(SQLiteTables.records) WHERE Z_KEY IS NOT NULL"
+            )
+        }
+        if tables.contains(SQLiteTables.externalData) {
+            try connection.execute(
+                "\(SQLiteTables.createExternalData); INSERT OR IGNORE INTO main.\(SQLiteTables.externalData) "
+                    + "SELECT Z_UUID, Z_BYTES, Z_SHA256 FROM \(attached).\(SQLiteTables.externalData) "
+                    + "WHERE Z_UUID IS NOT NULL AND Z_SHA256 IS NOT NULL")
+        }
+        for table in target.tables {
+            let numbers = (
+                source.entity(number: table.rootNumber).storeNumber,
+                target.entity(number: table.rootNumber).storeNumber
+            )
+            // A damaged number must not use up the keys.
+            try connection.execute(
+                "UPDATE main.Z_PRIMARYKEY SET Z_MAX = coalesce((SELECT Z_MAX FROM \(attached).Z_PRIMARYKEY WHERE "
+                    + "Z_ENT = \(numbers.0) AND typeof(Z_MAX) = 'integer' AND Z_MAX BETWEEN 0 AND \(ManagedObjectID.greatestPrimaryKey / 2)), 0) "
+                    + "WHERE Z_ENT = \(numbers.1)")
+        }
+    }
+
+    private func attachedTables(_ connection: SQLiteConnection) throws -> Set<String> {
+        try connection.withStatement("SELECT name FROM \(StoreTransfer.attached).sqlite_schema") {
+            var names: Set<String> = []
+            while try $0.step() { names.insert($0.text(0)) }
+            return names
+        }
+    }
+
+    /// Copies the files that objects refer to.
+    private mutating func copyFiles(
+        _ target: SQLiteStore, _ connection: SQLiteConnection
+    ) throws {
+        let old = SQLiteExternalData(storePath: path)
+        var names: Set<String> = []
+        for (entity, slot, column) in RelationshipPlaces(schema: target.schema).attributes
+        where slot.isExternalCapable {
+            let table = SQLName.quoted(target.schema.entity(entity).tableName)
+            try connection.withStatement(
+                "SELECT \(column) FROM main.\(table) WHERE substr(\(column), 1, 1) = x'02'"
+            ) { statement in
+                while try statement.step() {
+                    if let name = statement.data(0).withUnsafeBytes(SQLiteExternalData.fileName) {
+                        names.insert(name)
+                    }
+                }
+            }
+        }
+        for name in names.sorted() {
+            let file = old.path(ofFileNamed: name)
+            guard try FileSystem.information(at: file)?.kind == .regular else {
+                report.missingFiles += 1
+                continue
+            }
+            try FileSystem.makeFolder(target.externalData.folder, withIntermediates: true)
+            try FileSystem.copyFile(file, to: target.externalData.path(ofFileNamed: name))
+        }
+    }
+
+    // MARK: - Ending
+
+    private mutating func check(_ building: String, model: ManagedObjectModel) throws {
+        var options = SQLiteStoreOptions()
+        options.isReadOnly = true
+        let store = try SQLiteStore.open(at: building, model: model, options: options)
+        defer { try? store.close() }
+        report.problems = try StoreCheck.run(store).problems
+        for entity in store.schema.keptEntities where !entity.isAbstract {
+            var request = FetchRequest(entity.name)
+            request.includesSubentities = false
+            report.objects[entity.name] = try store.count(matching: request)
+        }
+    }
+
+    /// Gives the store its name, its files first.
+    private func putInPlace(_ place: String) throws {
+        let name = FileSystem.name(of: newPath)
+        for other in try FileSystem.names(in: place) where other != name {
+            try FileSystem.renameWithoutReplacing(
+                FileSystem.path(place, other),
+                to: FileSystem.path(FileSystem.folder(of: newPath), other))
+        }
+        try FileSystem.renameWithoutReplacing(FileSystem.path(place, name), to: newPath)
+        try FileSystem.synchronizeFolder(containing: newPath)
+    }
+}

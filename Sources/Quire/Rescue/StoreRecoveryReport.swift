@@ -1,0 +1,69 @@
+/// What a recovery has brought back, and what is lost.
+public struct StoreRecoveryReport: Sendable {
+    /// Where the model came from.
+    public enum ModelOrigin: String, Sendable {
+        /// It was given.
+        case given
+        /// The damaged store carried it.
+        case carried
+        /// It was made of the tables that were found.
+        case inferred
+    }
+
+    /// Where the model came from.
+    public var modelOrigin = ModelOrigin.given
+    /// The number of objects of each entity, without those of its sub-entities.
+    public var objects: [String: Int] = [:]
+    /// Pages of tables that cannot be read, or that the file does not have any more.
+    public var lostPages = 0
+    /// Rows on pages that could be read, but not they themselves.
+    public var lostRows = 0
+    /// Values that were on other pages than their row, or have no form in which they can be read.
+    public var lostValues = 0
+    /// Rows of which nothing tells what they belong to.
+    public var strayRows = 0
+    /// Objects that were left out because they have the same values as others where these must be unique.
+    public var duplicates = 0
+    /// Files with external data that are missing.
+    public var missingFiles = 0
+    /// Parts of the write-ahead log behind the last transaction that is whole.
+    public var droppedLogFrames = 0
+    /// Whether the list of tables was damaged.
+    public var lacksSchema = false
+    /// What was done so that nothing leads to what is lost, a sentence each.
+    public var actions: [String] = []
+    /// What is still not as it should be in the new store.
+    public var problems: [StoreProblem] = []
+
+    /// The number of all objects.
+    public var objectCount: Int { objects.values.reduce(0, +) }
+
+    /// What is lost, a sentence each; empty if nothing is.
+    public var losses: [String] {
+        func sentence(_ count: Int, _ one: String, _ many: String) -> String? {
+            count == 0 ? nil : count == 1 ? "1 \(one)" : "\(count) \(many)"
+        }
+        return [
+            lacksSchema ? "The list of tables is damaged; tables were taken from the model." : nil,
+            sentence(
+                lostPages, "page of a table is lost.", "pages of tables are lost."),
+            sentence(lostRows, "row is damaged.", "rows are damaged."),
+            sentence(
+                strayRows, "row belongs to no table that is known.",
+                "rows belong to no table that is known."),
+            sentence(lostValues, "value is lost.", "values are lost."),
+            sentence(
+                duplicates, "object was left out: its values must be unique, and others have them.",
+                "objects were left out: their values must be unique, and others have them."),
+            sentence(
+                missingFiles, "file with a value is missing.", "files with values are missing."),
+            sentence(
+                droppedLogFrames,
+                "page in the log behind the last whole transaction was left out.",
+                "pages in the log behind the last whole transaction were left out."),
+        ].compactMap { $0 } + actions
+    }
+
+    /// An empty report.
+    public init() {}
+}

@@ -1,0 +1,72 @@
+import ArgumentParser
+import Quire
+import QuireDocuments
+
+/// `quire recover DAMAGED NEW`
+struct RecoverCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "recover",
+        abstract: "Brings objects back from a damaged document, page by page, into a new one.",
+        discussion: """
+            The damaged document is only read. What is on pages that are intact comes back; what is lost is told. \
+            A package gives a package; a bare store gives a bare store, or a package if NEW ends in .quire.
+
+            EXAMPLES:
+              quire recover Library.quire Recovered.quire
+              quire recover old.sqlite new.sqlite --model Old.xcdatamodeld
+            """)
+
+    @Argument(help: ArgumentHelp("A damaged document or store.", valueName: "DAMAGED"))
+    var path: String
+
+    @Argument(help: ArgumentHelp("What to make.", valueName: "NEW"))
+    var newPath: String
+
+    @Flag(help: "Look at freed pages too, which may bring deleted objects back.")
+    var deleted = false
+
+    @OptionGroup var options: DocumentOptions
+
+    func run() async throws {
+        let output = Output(json: options.json)
+        let model = try options.model.map { try ManagedObjectModel(contentsOf: $0) }
+        var recovery = StoreRecovery.Options()
+        recovery.includesDeletedObjects = deleted
+        let isPackage = try DocumentPath.kind(of: path) == .package || newPath.hasSuffix(".quire")
+        let report =
+            isPackage
+            ? try DocumentPackage.recover(path, to: newPath, model: model, options: recovery)
+            : try StoreRecovery.recover(path, to: newPath, model: model, options: recovery)
+        try print(report, output)
+        try output.flush()
+    }
+
+    private func print(_ report: StoreRecoveryReport, _ output: Output) throws {
+        if output.json {
+            try output.print(
+                .object([
+                    "model": .string(report.modelOrigin.rawValue),
+                    "objects": .object(report.objects.mapValues { .integer(Int64($0)) }),
+                    "lostPages": .integer(Int64(report.lostPages)),
+                    "lostRows": .integer(Int64(report.lostRows)),
+                    "lostValues": .integer(Int64(report.lostValues)),
+                    "strayRows": .integer(Int64(report.strayRows)),
+                    "duplicates": .integer(Int64(report.duplicates)),
+                    "missingFiles": .integer(Int64(report.missingFiles)),
+                    "losses": .array(report.losses.map { .string($0) }),
+                    "problems": .array(report.problems.map(\.json)),
+                ]), levels: 2)
+            return
+        }
+        for loss in report.losses { try output.print(loss) }
+        for problem in report.problems { try output.print("Not mended: \(problem.message)") }
+        let origin =
+            switch report.modelOrigin {
+            case .given, .carried: ""
+            case .inferred: ", with names as the tables have them"
+            }
+        try output.print(
+            "Recovered \(Count.of(report.objectCount, "object")) of \(path) into \(newPath)\(origin)."
+        )
+    }
+}

@@ -1,0 +1,74 @@
+import ArgumentParser
+import Quire
+import QuireDocuments
+
+/// `quire repair PATH`
+struct RepairCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "repair",
+        abstract: "Mends what check finds, where nothing has to be guessed.",
+        discussion: """
+            It works on a copy, which takes the document's place only if a check finds it better. The document as \
+            it was stays beside it, with before-repair in its name. Nobody may have it open. Exit code 4 if \
+            something is left that cannot be mended.
+
+            EXAMPLES:
+              quire repair Library.quire --dry-run
+              quire repair Library.quire
+            """)
+
+    @Argument(help: ArgumentHelp("A document or a store.", valueName: "PATH"))
+    var path: String
+
+    @Flag(help: "Say what would be done, and do nothing.")
+    var dryRun = false
+
+    @Flag(help: "Do not keep the document as it was.")
+    var noBackup = false
+
+    @OptionGroup var options: DocumentOptions
+
+    func run() async throws {
+        let output = Output(json: options.json)
+        let model = try options.model.map { try ManagedObjectModel(contentsOf: $0) }
+        var repair = StoreRepair.Options()
+        repair.isDryRun = dryRun
+        repair.keepsBackup = !noBackup
+        let report: StoreRepairReport
+        switch try DocumentPath.kind(of: path) {
+        case .package: report = try DocumentPackage.repair(at: path, model: model, options: repair)
+        case .store: report = try StoreRepair.repair(path, model: model, options: repair)
+        case .archive:
+            throw QuireError(
+                .unsupported, "“\(path)” is an archive; extract it before repairing it.",
+                subject: .init(file: path))
+        }
+        try print(report, output)
+        try output.flush()
+        if !report.after.isWhole {
+            throw Failure(
+                sentence:
+                    "\(Count.of(report.after.problemCount, "problem")) of “\(path)” cannot be mended.",
+                status: .invalidData)
+        }
+    }
+
+    private func print(_ report: StoreRepairReport, _ output: Output) throws {
+        if output.json {
+            try output.print(
+                .object([
+                    "dryRun": .boolean(dryRun),
+                    "actions": .array(report.actions.map { .string($0) }),
+                    "problems": .array(report.after.problems.map(\.json)),
+                    "backup": JSONValue(report.backup),
+                    "lostAndFound": JSONValue(report.lostAndFound),
+                ]), levels: 2)
+            return
+        }
+        for action in report.actions { try output.print(dryRun ? "Would do: \(action)" : action) }
+        if report.actions.isEmpty { try output.print("There is nothing to mend.") }
+        for problem in report.after.problems { try output.print("Not mended: \(problem.message)") }
+        if let place = report.lostAndFound { try output.print("Lost and found: \(place)") }
+        if let backup = report.backup { try output.print("As it was: \(backup)") }
+    }
+}

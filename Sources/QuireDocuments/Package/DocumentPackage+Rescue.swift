@@ -1,0 +1,123 @@
+import Foundation
+public import Quire
+
+extension DocumentPackage {
+    /// Mends the store of a package; see ``StoreRepair``.
+    ///
+    /// The package as it was stays beside it, with `before-repair` in its name.
+    ///
+    /// - Throws: ``QuireError`` with code `locked` if somebody has the package open for writing, or what
+    ///   ``StoreRepair/repair(_:model:options:)`` throws. Then the package is as it was.
+    public static func repair(
+        at path: String, model: ManagedObjectModel? = nil,
+        options: StoreRepair.Options = StoreRepair.Options()
+    ) throws -> StoreRepairReport {
+        let layout = DocumentPackageLayout(path: path)
+        try checkIsPackage(layout)
+        try DocumentMetadata.checkFormat(of: layout)
+        let lock = options.isDryRun ? nil : try DocumentLock.acquire(for: layout)
+        defer { lock?.release() }
+        var storeOptions = options
+        storeOptions.isDryRun = true
+        let plan = try StoreRepair.repair(layout.store, model: model, options: storeOptions)
+        if options.isDryRun || plan.actions.isEmpty { return plan }
+        let backup = options.keepsBackup ? try writeBackup(of: layout) : nil
+        storeOptions.isDryRun = false
+        storeOptions.keepsBackup = false
+        do {
+            var report = try StoreRepair.repair(layout.store, model: model, options: storeOptions)
+            report.backup = backup
+            return report
+        } catch {
+            if let backup { try? FileSystem.removeTree(backup) }
+            throw error
+        }
+    }
+
+    /// Copies a package that its lock's owner has to themselves, to a name beside it.
+    private static func writeBackup(of layout: DocumentPackageLayout) throws -> String {
+        let name = FileSystem.name(of: layout.path)
+        let dot = name.lastIndex(of: ".") ?? name.endIndex
+        let stem = dot == name.startIndex ? name[...] : name[..<dot]
+        let ending = dot == name.startIndex ? "" : name[dot...]
+        var backup = ""
+        var number = 1
+        repeat {
+            let mark = number == 1 ? "before-repair" : "before-repair-\(number)"
+            backup = FileSystem.path(
+                FileSystem.folder(of: layout.path), "\(stem).\(mark)\(ending)")
+            number += 1
+        } while FileSystem.exists(backup)
+        do {
+            try FileSystem.copyTree(layout.path, to: backup, by: .copying)
+            try FileSystem.removeFileIfPresent(DocumentPackageLayout(path: backup).lock)
+            try FileSystem.synchronizeTree(backup)
+            try FileSystem.synchronizeFolder(containing: backup)
+        } catch {
+            try? FileSystem.removeTree(backup)
+            throw error
+        }
+        return backup
+    }
+
+    /// Brings objects back from a damaged package, or a damaged store, into a new package; see ``StoreRecovery``.
+    ///
+    /// Additional content comes along as the store names it; if the store does not any more, the newest there is.
+    ///
+    /// - Parameters:
+    ///   - damaged: The package or store. Nothing about it is changed.
+    ///   - path: The package to make; there must be nothing yet.
+    ///   - model: The model; `nil` for the one that the store carries, or, if that is lost, one made of its tables.
+    ///   - options: How to recover.
+    /// - Throws: What ``StoreRecovery/recover(_:to:model:options:)`` throws. Then there is no new package.
+    public static func recover(
+        _ damaged: String, to path: String, model: ManagedObjectModel? = nil,
+        options: StoreRecovery.Options = StoreRecovery.Options()
+    ) throws -> StoreRecoveryReport {
+        let old = DocumentPackageLayout(path: damaged)
+        let isPackage = try FileSystem.information(at: damaged)?.kind == .folder
+        if isPackage { try checkIsPackage(old) }
+        var report = StoreRecoveryReport()
+        try build(at: path) { layout in
+            report = try StoreRecovery.recover(
+                isPackage ? old.store : damaged, to: layout.store, model: model, options: options)
+            let store = try SQLiteStore.open(at: layout.store)
+            defer { try? store.close() }
+            let generation = try bringContent(from: isPackage ? old : nil, to: layout, store)
+            try DocumentMetadata(
+                storeUUID: store.identity.uuid, storeType: store.type.rawValue,
+                additionalContentGeneration: generation
+            ).write(to: layout)
+            try store.close()
+        }
+        return report
+    }
+
+    /// Copies the additional content that belongs to a recovered store.
+    ///
+    /// - Returns: Its generation, which the store names then.
+    private static func bringContent(
+        from old: DocumentPackageLayout?, to layout: DocumentPackageLayout, _ store: SQLiteStore
+    ) throws -> Int? {
+        let content = AdditionalContentStore(layout: layout)
+        let named = try? content.generation(in: store.records())
+        var generation: Int?
+        if let old, FileSystem.exists(old.additionalContent) {
+            let there = try FileSystem.names(in: old.additionalContent)
+                .compactMap(DocumentPackageLayout.generation(ofFolder:))
+            generation = (named ?? nil).flatMap { there.contains($0) ? $0 : nil } ?? there.max()
+            if let generation {
+                try FileSystem.makeFolder(layout.additionalContent)
+                try FileSystem.copyTree(
+                    old.additionalContent(generation: generation),
+                    to: layout.additionalContent(generation: generation), by: .copying)
+            }
+        }
+        if generation != named {
+            var changes = ChangeSet()
+            changes.records = [AdditionalContentStore.recordKey: generation.map(String.init)]
+            try store.save(changes)
+        }
+        return generation
+    }
+}

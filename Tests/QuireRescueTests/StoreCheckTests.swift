@@ -1,0 +1,196 @@
+import Foundation
+import QuireTestSupport
+import Testing
+
+@testable import Quire
+
+/// What a check finds, and what a repair makes of it.
+@Suite struct StoreCheckTests {
+    private func check(_ path: String, model: ManagedObjectModel? = nil) throws -> StoreCheckReport
+    {
+        var options = SQLiteStoreOptions()
+        options.isReadOnly = true
+        options.infersModel = true
+        let store = try SQLiteStore.open(at: path, model: model, options: options)
+        defer { try? store.close() }
+        return try StoreCheck.run(store)
+    }
+
+    @Test @MainActor func soundStoreIsWhole() throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("a.sqlite")
+        try Damage.makeLibrary(at: path)
+        let report = try check(path)
+        #expect(report.isWhole, "\(report.problems.prefix(3))")
+        #expect(report.notes.isEmpty, "\(report.notes.prefix(3))")
+        #expect(report.objects == 400 + 20 + 10 + 1 + 10 + 3 + 5 + 1)
+        #expect(report.externalFiles == 5)
+    }
+
+    @Test(arguments: Damage.corpus)
+    func corpusStoresAreWhole(file: Damage.CorpusFile) throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("a.sqlite")
+        try Damage.copy(file.url, to: path)
+        for model in [
+            try file.modelURL.map { try ManagedObjectModel(contentsOf: $0.path) }, nil,
+        ] {
+            let report = try check(path, model: model)
+            #expect(report.isWhole, "\(report.problems.prefix(3).map(\.message))")
+        }
+    }
+
+    /// A kind of damage, the problem it makes, and whether a repair ends it.
+    struct Case: Sendable, CustomTestStringConvertible {
+        let sql: String
+        let kind: StoreProblem.Kind
+        var isRepairable = true
+        var testDescription: String { sql }
+    }
+
+    static let cases = [
+        Case(sql: "UPDATE ZBOOK SET ZAUTHOR = 999 WHERE Z_PK < 4", kind: .reference),
+        Case(
+            sql: "UPDATE ZBOOK SET ZTITLE = x'00' WHERE Z_PK = 4", kind: .value, isRepairable: false
+        ),
+        Case(sql: "UPDATE ZBOOK SET ZYEAR = 'old' WHERE Z_PK = 4", kind: .value),
+        Case(
+            sql: "UPDATE ZBOOK SET ZTITLE = NULL WHERE Z_PK = 4", kind: .validation,
+            isRepairable: false),
+        Case(
+            sql:
+                "UPDATE ZPERSON SET ZSPOUSE = NULL WHERE Z_ENT = (SELECT Z_ENT FROM Z_PRIMARYKEY WHERE Z_NAME = 'Employee')",
+            kind: .inverse),
+        Case(sql: "UPDATE ZCOVER SET ZBOOK = NULL WHERE Z_PK = 1", kind: .inverse),
+        Case(sql: "UPDATE ZCOVER SET ZBOOK = 2 WHERE Z_PK = 1", kind: .inverse),
+        Case(sql: "UPDATE ZBOOK SET Z_FOK_SHELF = NULL WHERE Z_PK < 20", kind: .order),
+        Case(sql: "UPDATE ZBOOK SET Z_FOK_SHELF = 2048 WHERE ZSHELF IS NOT NULL", kind: .order),
+        Case(sql: "UPDATE Z_PRIMARYKEY SET Z_MAX = 3 WHERE Z_NAME = 'Book'", kind: .primaryKey),
+        Case(sql: "UPDATE ZBOOK SET Z_ENT = 77 WHERE Z_PK = 5", kind: .entity),
+        Case(
+            sql: "INSERT INTO ZPERSON (Z_PK, Z_ENT, Z_OPT) VALUES (50, 77, 1)", kind: .entity,
+            isRepairable: false),
+        Case(sql: "UPDATE ZBOOK SET Z_OPT = NULL WHERE Z_PK = 5", kind: .version),
+        Case(sql: "UPDATE ZBOOK SET Z_OPT = -3 WHERE Z_PK = 5", kind: .version),
+        Case(sql: "UPDATE ZCOVER SET ZIMAGE = x'0099' WHERE Z_PK = 2", kind: .value),
+        Case(
+            sql:
+                "UPDATE ZCOVER SET ZIMAGE = x'02' || CAST('AAAAAAAA-AAAA-AAAA-AAAA-AAAAAAAAAAAA' AS BLOB) || x'00' WHERE Z_PK = 2",
+            kind: .value),
+        Case(
+            sql:
+                "UPDATE ZCOVER SET ZIMAGE = CAST(x'02' || CAST('AAAAAAAA-AAAA-AAAA-AAAA-AAAAAAAAAAAA' AS BLOB) || x'00' AS BLOB) WHERE Z_PK = 2",
+            kind: .externalData),
+        Case(sql: "INSERT INTO Z_SONGS SELECT 77, 1, 5 ", kind: .reference),
+        Case(sql: "DELETE FROM ZTAG WHERE Z_PK = 3", kind: .reference),
+        Case(
+            sql: "UPDATE Z_METADATA SET Z_UUID = 'nonsense'", kind: .metadata, isRepairable: false),
+        Case(sql: "UPDATE ZTAG SET ZNAME = 'same'", kind: .uniqueness, isRepairable: false),
+    ]
+
+    @Test(arguments: cases) @MainActor
+    func damageIsFoundAndMended(damage: Case) throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("a.sqlite")
+        try Damage.makeLibrary(at: path, books: 90)
+        let join = try Damage.query(
+            path,
+            "SELECT name FROM sqlite_schema WHERE name LIKE 'Z\\_%SONGS' ESCAPE '\\' AND type = 'table'"
+        )
+        if damage.kind == .uniqueness { try Damage.query(path, "DROP INDEX Z_Tag_UNIQUE_name") }
+        try Damage.query(path, damage.sql.replacing("Z_SONGS", with: join[0][0]))
+        try Damage.settle(path)
+        let before = try Data(contentsOf: URL(fileURLWithPath: path))
+        let found = try check(path)
+        #expect(found.problems.contains { $0.kind == damage.kind }, "\(found.problems)")
+        #expect(
+            found.problems.contains { $0.kind == damage.kind && $0.isRepairable }
+                == damage.isRepairable, "\(found.problems)")
+
+        var options = StoreRepair.Options()
+        options.isDryRun = true
+        let plan = try StoreRepair.repair(path, options: options)
+        #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == before)
+        options.isDryRun = false
+        let report = try StoreRepair.repair(path, options: options)
+        #expect(report.actions == plan.actions)
+        let after = try check(path)
+        #expect(
+            after.problems.contains { $0.kind == damage.kind } == !damage.isRepairable,
+            "\(after.problems) \(report.actions)")
+        if damage.isRepairable {
+            #expect(after.isWhole, "\(after.problems)")
+            #expect(!report.actions.isEmpty)
+            let backup = try #require(report.backup)
+            #expect(try Data(contentsOf: URL(fileURLWithPath: backup)) == before)
+            let store = try SQLiteStore.open(at: path)
+            try store.close()
+        }
+        #expect(try FileSystem.names(in: folder.path).allSatisfy { !$0.contains("quire-repair") })
+    }
+
+    @Test @MainActor func repairOfASoundStoreDoesNothing() throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("a.sqlite")
+        try Damage.makeLibrary(at: path, books: 90)
+        let before = try Data(contentsOf: URL(fileURLWithPath: path))
+        let report = try StoreRepair.repair(path)
+        #expect(report.actions.isEmpty)
+        #expect(report.backup == nil)
+        #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == before)
+    }
+
+    @Test @MainActor func orphanedFilesAreMovedAside() throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("a.sqlite")
+        try Damage.makeLibrary(at: path, books: 90)
+        let external = SQLiteExternalData(storePath: path)
+        let name = UUID().uuidString
+        try Data("x".utf8).write(to: URL(fileURLWithPath: external.path(ofFileNamed: name)))
+        #expect(try check(path).notes.contains { $0.kind == .externalData })
+        let report = try StoreRepair.repair(path)
+        let place = try #require(report.lostAndFound)
+        #expect(try FileSystem.names(in: place) == [name])
+        #expect(try check(path).notes.isEmpty)
+    }
+
+    @Test @MainActor func brokenIndexIsMadeAnew() throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("a.sqlite")
+        try Damage.makeLibrary(at: path, books: 90)
+        // An index that does not know of a row.
+        let sql = try Damage.query(
+            path, "SELECT sql FROM sqlite_schema WHERE name = 'ZBOOK_ZAUTHOR_INDEX'")[0][0]
+        let shell = Process()
+        shell.executableURL = URL(fileURLWithPath: "/usr/bin/sqlite3")
+        shell.arguments = [
+            path,
+            "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = sql || ' WHERE Z_PK > 5' WHERE name = 'ZBOOK_ZAUTHOR_INDEX'",
+            "PRAGMA writable_schema = RESET; REINDEX ZBOOK_ZAUTHOR_INDEX; PRAGMA writable_schema = ON; "
+                + "UPDATE sqlite_schema SET sql = '\(sql)' WHERE name = 'ZBOOK_ZAUTHOR_INDEX'",
+        ]
+        try shell.run()
+        shell.waitUntilExit()
+        let found = try check(path)
+        #expect(
+            found.problems.contains { $0.kind == .integrity && $0.isRepairable },
+            "\(found.problems)")
+        let report = try StoreRepair.repair(path)
+        #expect(report.after.isWhole, "\(report.after.problems)")
+        #expect(try check(path).isWhole)
+    }
+
+    @Test @MainActor func damagedFileIsNotRepairedButLeftAlone() throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("a.sqlite")
+        try Damage.makeLibrary(at: path, books: 90)
+        let rows = try Damage.placedRows(path).filter { $0.table == "ZBOOK" }
+        var random = SeededRandom(seed: 5)
+        try Damage.overwrite(path, pages: try #require(rows.first).pages, with: &random)
+        let before = try Data(contentsOf: URL(fileURLWithPath: path))
+        let error = #expect(throws: QuireError.self) { try StoreRepair.repair(path) }
+        #expect(error?.code == .invalidFormat)
+        #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == before)
+        #expect(try FileSystem.names(in: folder.path).allSatisfy { !$0.contains("quire-") })
+    }
+}
