@@ -112,6 +112,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
         var capabilities: StoreCapabilities = [
             .versions, .constraints, .derivedAttributes, .orderedRelationships, .batchRequests,
             .records, .metadata, .predicates, .exactDecimals, .saving, .atomicSaves,
+            .preparedSaves,
         ]
         if path != nil { capabilities.formUnion([.durableSaves, .reopening, .lastingIdentifiers]) }
         return capabilities

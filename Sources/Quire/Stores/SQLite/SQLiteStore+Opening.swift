@@ -93,9 +93,13 @@ private struct SQLiteStoreOpening {
         let catalog = try reader.catalog()
         var (schema, isInferred) = try schemaOrInferred(
             catalog, mayInfer: known == nil && given == nil, hasStrays: !carriesModel
-        ) { try known ?? layout(given, isCarried: carriesModel, tables: tables, metadata) }
-        if carriesModel, given != nil || known != nil {
-            try checkHashes(of: schema.layout.model, metadata)
+        ) {
+            let layout =
+                try known ?? layout(given, isCarried: carriesModel, tables: tables, metadata)
+            if carriesModel, given != nil || known != nil {
+                try checkHashes(of: layout.model, metadata)
+            }
+            return layout
         }
         noteMissing(in: schema)
         let hasLog = try synchronize(
