@@ -24,7 +24,8 @@ struct MigrateCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The model to come to, with its versions.", valueName: "M"))
     var model: String
 
-    @Option(help: ArgumentHelp("The version to come to, if it is not the current one.", valueName: "V"))
+    @Option(
+        help: ArgumentHelp("The version to come to, if it is not the current one.", valueName: "V"))
     var version: String?
 
     @Option(
