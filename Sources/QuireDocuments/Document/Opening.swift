@@ -18,7 +18,8 @@ struct Opening: Sendable, Equatable {
             package = try DocumentPackage.create(at: path, model: model, options: options)
         } else {
             package = try DocumentPackage.open(
-                at: path, model: model, readOnly: isReadOnly, options: options, migrating: migration)
+                at: path, model: model, readOnly: isReadOnly, options: options, migrating: migration
+            )
         }
         do {
             return try LoadedPackage(package)

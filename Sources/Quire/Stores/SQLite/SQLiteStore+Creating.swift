@@ -112,5 +112,11 @@ extension SQLiteStore {
             try $0.bind(String(decoding: model.modelXML(), as: UTF8.self), at: 1)
             try $0.run()
         }
+        // Core Data's own copy lacks what only this framework knows.
+        try connection.execute(SQLiteTables.createModelCache)
+        try connection.withStatement("INSERT INTO \(SQLiteTables.modelCache) VALUES (?)") {
+            if let cache = model.modelCache { try $0.bind(cache, at: 1) }
+            try $0.run()
+        }
     }
 }

@@ -96,7 +96,9 @@ private struct SQLiteStoreOpening {
         ) {
             let layout =
                 try known ?? layout(given, isCarried: carriesModel, tables: tables, metadata)
-            if carriesModel, given != nil { try checkHashes(of: layout.model, metadata) }
+            if carriesModel, given != nil || known != nil {
+                try checkHashes(of: layout.model, metadata)
+            }
             return layout
         }
         noteMissing(in: schema)
@@ -201,7 +203,7 @@ private struct SQLiteStoreOpening {
         guard let first = changed.first else { return }
         throw QuireError(
             .incompatibleModel,
-            "“\(path)” was made with another version of the model (other are: \(changed.joined(separator: ", "))); migrate "
+            "“\(path)” was made with another version of the model (it differs in: \(changed.joined(separator: ", "))); migrate "
                 + "it before it is opened.", subject: .init(entity: first, file: path))
     }
 
