@@ -28,7 +28,8 @@ struct QuireCommand: AsyncParsableCommand {
                 name: "Documents",
                 subcommands: [
                     TemplatesCommand.self, NewCommand.self, InfoCommand.self,
-                    ModelCommand.self, OnDocument<CheckVerb>.self, OpenCommand.self,
+                    ModelCommand.self, OnDocument<CheckVerb>.self, MigrateCommand.self,
+                    OpenCommand.self,
                 ]),
             CommandGroup(
                 name: "Objects",
