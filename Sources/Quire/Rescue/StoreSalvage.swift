@@ -324,6 +324,8 @@ struct StoreSalvage {
 
     /// Makes the tables in a sound database and fills them.
     mutating func pour(into connection: SQLiteConnection) throws {
+        // With a budget of its own.
+        reader = RowReader(map.pages)
         let inserter = SalvageInserter(connection: connection)
         for (position, table) in tables.enumerated() where isWanted(table) {
             try connection.execute(table.statement)
