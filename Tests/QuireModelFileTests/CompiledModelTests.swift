@@ -5,31 +5,6 @@ import Testing
 @testable import Quire
 
 @Suite struct CompiledModelTests {
-    /// Where two models differ, each with what the second says.
-    private func differences(_ left: ManagedObjectModel, _ right: ManagedObjectModel) -> [String] {
-        var result: [String] = []
-        if left.entities.map(\.name) != right.entities.map(\.name) {
-            result.append("entities: \(right.entities.map(\.name))")
-        }
-        for entity in left.entities {
-            guard var other = right.entity(named: entity.name) else { continue }
-            if entity.properties.map(\.name) != other.properties.map(\.name) {
-                result.append("\(entity.name): \(other.properties.map(\.name))")
-            }
-            for property in entity.properties {
-                guard let twin = other.property(named: property.name) else { continue }
-                if twin != property { result.append("\(entity.name): \(twin)") }
-            }
-            var bare = entity
-            (bare.properties, other.properties) = ([], [])
-            if bare != other { result.append("\(other)") }
-        }
-        var (bare, other) = (left, right)
-        (bare.entities, other.entities) = ([], [])
-        if bare != other { result.append("\(other)") }
-        return result
-    }
-
     @Test func compiledVersionsSayWhatTheirSourcesSay() throws {
         let versions = try CorpusModels.compiledVersions()
         if versions.isEmpty {
@@ -44,7 +19,7 @@ import Testing
                 written.fetchRequestTemplates = model.fetchRequestTemplates
             }
             #expect(remarks == [], "\(path)")
-            #expect(differences(model.asCompiled, written.asCompiled) == [], "\(path)")
+            #expect(model.asCompiled.differences(from: written.asCompiled) == [], "\(path)")
             #expect(model.entityVersionHashes() == written.entityVersionHashes())
             try model.validate()
         }
@@ -76,7 +51,7 @@ import Testing
                         written.entity(named: entity.name)?.managedObjectClassName
                 }
                 let isSame = model.entityVersionHashes() == written.entityVersionHashes()
-                return differences(model.asCompiled, written.asCompiled)
+                return model.asCompiled.differences(from: written.asCompiled)
                     + (isSame ? [] : ["hashes of \(name)"])
             }.min { $0.count < $1.count }
             let known = Self.changedSources[URL(fileURLWithPath: entry.path).lastPathComponent]

@@ -79,6 +79,7 @@ extension ManagedObjectModel {
             var entity = entity
             entity.isSyncable = true
             entity.codeGenerationType = nil
+            if entity.renamingIdentifier == entity.name { entity.renamingIdentifier = nil }
             entity.coreSpotlightDisplayNameExpression = nil
             if entity.managedObjectClassName == "NSManagedObject" {
                 entity.managedObjectClassName = nil
@@ -90,6 +91,34 @@ extension ManagedObjectModel {
             return entity
         }.sorted { $0.name < $1.name }
         return model
+    }
+}
+
+extension ManagedObjectModel {
+    /// Where two models differ, each with what the second says.
+    func differences(from right: ManagedObjectModel) -> [String] {
+        let left = self
+        var result: [String] = []
+        if left.entities.map(\.name) != right.entities.map(\.name) {
+            result.append("entities: \(right.entities.map(\.name))")
+        }
+        for entity in left.entities {
+            guard var other = right.entity(named: entity.name) else { continue }
+            if entity.properties.map(\.name) != other.properties.map(\.name) {
+                result.append("\(entity.name): \(other.properties.map(\.name))")
+            }
+            for property in entity.properties {
+                guard let twin = other.property(named: property.name) else { continue }
+                if twin != property { result.append("\(entity.name): \(twin)") }
+            }
+            var bare = entity
+            (bare.properties, other.properties) = ([], [])
+            if bare != other { result.append("\(other)") }
+        }
+        var (bare, other) = (left, right)
+        (bare.entities, other.entities) = ([], [])
+        if bare != other { result.append("\(other)") }
+        return result
     }
 }
 
@@ -110,5 +139,44 @@ extension PropertyDescription {
             fetched.isSyncable = true
             return .fetched(fetched)
         }
+    }
+}
+
+extension Corpus {
+    /// Every model source of the corpus that is XML.
+    static func sourceModels() throws -> [(path: String, model: ManagedObjectModel)] {
+        try files { $0.hasPrefix("models/") && $0.hasSuffix(".xcdatamodel/contents") }.map {
+            ($0.path, try ManagedObjectModel(contentsOf: $0.path))
+        }
+    }
+
+    /// The models that stores of the corpus carry, compressed as they are.
+    static func modelCaches() throws -> [(path: String, data: Data)] {
+        try CorpusModels.stores().map { entry in
+            let folder = try TemporaryFolder()
+            let connection = try SQLiteConnection(
+                path: CorpusModels.copy(of: entry.path, in: folder), mode: .reading)
+            defer { connection.close() }
+            return try connection.withStatement("SELECT Z_CONTENT FROM Z_MODELCACHE") {
+                _ = try $0.step()
+                return (entry.path, $0.data(0))
+            }
+        }
+    }
+
+    /// The models within the mapping models of the corpus, each with what it is called there.
+    static func mappingModels() throws -> [(path: String, data: Data)] {
+        var models: [(path: String, data: Data)] = []
+        for file in files(where: { $0.hasSuffix("/xcmapping.xml") }) {
+            let text = try String(contentsOf: file, encoding: .utf8)
+            for name in ["sourcemodeldata", "destinationmodeldata"] {
+                guard let start = text.range(of: "name=\"\(name)\" type=\"binary\">"),
+                    let end = text.range(of: "<", range: start.upperBound..<text.endIndex),
+                    let data = Data(base64Encoded: String(text[start.upperBound..<end.lowerBound]))
+                else { continue }
+                models.append((file.deletingLastPathComponent().path + "#" + name, data))
+            }
+        }
+        return models
     }
 }

@@ -37,6 +37,14 @@ public struct PersistentStoreDescription: Sendable {
         return options
     }
 
+    /// The options of a store that is written as a whole.
+    var effectiveAtomicOptions: AtomicStoreOptions {
+        var options = AtomicStoreOptions()
+        options.configuration = configuration
+        options.isReadOnly = isReadOnly
+        return options
+    }
+
     /// The path of the file.
     ///
     /// - Throws: ``QuireError`` with code `invalidValue` if there is none.

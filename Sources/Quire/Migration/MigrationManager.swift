@@ -54,7 +54,8 @@ public final class MigrationManager {
         let records = try source.records()
         func transfer(_ loading: any StoreLoading) throws {
             try ObjectTransfer(
-                plan, from: source, identity: destination.identity, into: loading, step: advance
+                plan, from: source, identity: destination.identity, into: loading,
+                policies: policies, step: advance
             ).run()
             try loading.setRecords(records)
         }
@@ -69,7 +70,8 @@ public final class MigrationManager {
     }
 
     private func requireEmpty(_ store: any PersistentStore) throws {
-        for entity in store.layout.entities where entity.number == entity.rootNumber {
+        for entity in store.layout.entities
+        where entity.number == entity.rootNumber && store.keeps(entity) {
             var request = FetchRequest(entity.name)
             request.fetchLimit = 1
             if try store.count(matching: request) > 0 {
@@ -85,6 +87,7 @@ public final class MigrationManager {
     static func greatestKey(
         of root: EntityLayout, in store: any PersistentStore
     ) throws -> Int64 {
+        guard store.keeps(root) else { return 0 }
         if let store = store as? SQLiteStore { return try store.greatestPrimaryKey(of: root) }
         let ids = try store.objectIDs(matching: FetchRequest(root.name))
         return ids.lazy.map(\.primaryKey).max() ?? 0
@@ -92,7 +95,8 @@ public final class MigrationManager {
 
     func countUnits(of plan: TransferPlan, in source: any PersistentStore) throws {
         var total: Int64 = 0
-        for transfer in plan.transfers where !transfer.source.isAbstract {
+        for transfer in plan.transfers
+        where !transfer.source.isAbstract && source.keeps(transfer.source) {
             var request = FetchRequest(transfer.source.name)
             request.includesSubentities = false
             let count = try source.count(matching: request)

@@ -43,7 +43,7 @@ public struct ModelVersions: Sendable, Hashable {
         let isCompiled = path.hasSuffix(ModelFile.compiledVersionsExtension)
         let ending = isCompiled ? ModelFile.compiledExtension : ModelFile.versionExtension
         let names = files.filter { $0.hasSuffix(ending) }
-            .map { ModelFile.withoutExtension($0, ending) }
+            .map { ModelFile.withoutExtension($0, ending) }.sorted()
         let isVersioned =
             isCompiled || !names.isEmpty || path.hasSuffix(ModelFile.versionsExtension)
         guard isVersioned else {

@@ -9,15 +9,15 @@ enum RawDeflate {
     private static let windowBits: Int32 = -15
     private static let chunkSize = 64 << 10
 
-    /// Decompresses; `nil` if the data is damaged, incomplete, or more than ``greatestSize``.
-    static func decompressed(_ data: Data) -> Data? {
+    /// Decompresses; `nil` if the data is damaged or incomplete, or becomes more than a number of bytes.
+    static func decompressed(_ data: Data, limit: Int = greatestSize) -> Data? {
         var stream = z_stream()
         guard
             inflateInit2_(
                 &stream, windowBits, ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size)) == Z_OK
         else { return nil }
         defer { inflateEnd(&stream) }
-        return run(&stream, on: data) { inflate(&$0, Z_NO_FLUSH) }
+        return run(&stream, on: data, limit: limit) { inflate(&$0, Z_NO_FLUSH) }
     }
 
     /// Compresses.
@@ -29,12 +29,12 @@ enum RawDeflate {
                 ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size)) == Z_OK
         else { return nil }
         defer { deflateEnd(&stream) }
-        return run(&stream, on: data) { deflate(&$0, Z_FINISH) }
+        return run(&stream, on: data, limit: 2 * greatestSize) { deflate(&$0, Z_FINISH) }
     }
 
     /// Passes data through a stream, chunk by chunk.
     private static func run(
-        _ stream: inout z_stream, on data: Data, step: (inout z_stream) -> Int32
+        _ stream: inout z_stream, on data: Data, limit: Int, step: (inout z_stream) -> Int32
     ) -> Data? {
         guard data.count <= greatestSize else { return nil }
         var input = [UInt8](data)
@@ -53,9 +53,10 @@ enum RawDeflate {
                             rebasing: output[..<(output.count - Int(stream.avail_out))]))
                     return status
                 }
+                if result.count > limit { return nil }
                 if status == Z_STREAM_END { return result }
                 // Z_BUF_ERROR: there is no more input.
-                guard status == Z_OK, result.count <= greatestSize else { return nil }
+                if status != Z_OK { return nil }
             }
         }
     }

@@ -159,24 +159,20 @@ struct DerivedExpression {
 
 /// The sums over version hashes that metadata hold.
 enum StoreHashes {
-    static let digestKey = "NSStoreModelVersionHashesDigest"
-    static let checksumKey = "NSStoreModelVersionChecksumKey"
-    static let hashesKey = "NSStoreModelVersionHashes"
+    static let digestKey = StoreMetadata.Key.digest
+    static let checksumKey = StoreMetadata.Key.checksum
 
     /// The names of those that are there and wrong.
-    static func wrongSums(in metadata: SQLiteStoreMetadata) -> [String] {
-        let plist =
-            (try? PropertyListSerialization.propertyList(
-                from: metadata.propertyList, format: nil)) as? [String: Any] ?? [:]
+    static func wrongSums(in metadata: StoreMetadata) -> [String] {
         let hashes = metadata.entityVersionHashes
         var wrong: [String] = []
-        if let digest = plist[digestKey],
-            digest as? String != ManagedObjectModel.versionHashesDigest(of: hashes)
+        if let digest = metadata[digestKey],
+            digest.string != ManagedObjectModel.versionHashesDigest(of: hashes)
         {
             wrong.append(digestKey)
         }
-        if let checksum = plist[checksumKey],
-            checksum as? String != ManagedObjectModel.versionChecksum(of: hashes)
+        if let checksum = metadata[checksumKey],
+            checksum.string != ManagedObjectModel.versionChecksum(of: hashes)
         {
             wrong.append(checksumKey)
         }
@@ -186,36 +182,27 @@ enum StoreHashes {
     /// The metadata of a new store with what an old one's say beside the model, and with its hashes if they are of the
     /// same entities: Core Data computes others than this framework.
     static func merged(
-        _ old: SQLiteStoreMetadata, into new: SQLiteStoreMetadata, keepsHashes: Bool,
-        names: [String]
+        _ old: StoreMetadata, into new: StoreMetadata, keepsHashes: Bool, names: [String]
     ) throws -> Data {
-        func dictionary(_ metadata: SQLiteStoreMetadata) -> [String: Any] {
-            (try? PropertyListSerialization.propertyList(from: metadata.propertyList, format: nil))
-                as? [String: Any] ?? [:]
-        }
         let known =
             Set(old.entityVersionHashes.keys) == Set(names)
             && old.entityVersionHashes.values.allSatisfy { $0.count == 32 }
         let keepsAll = keepsHashes && known && wrongSums(in: old).isEmpty
-        let result = dictionary(new).merging(dictionary(old)) { new, old in keepsAll ? old : new }
-        return try PropertyListSerialization.data(
-            fromPropertyList: result, format: .binary, options: 0)
+        let values = new.values.merging(old.values) { new, old in keepsAll ? old : new }
+        return try StoreMetadata(storeUUID: new.storeUUID, values: values).propertyList
     }
 
     /// The metadata with sums that are right, and, if they are given, hashes.
-    static func corrected(_ metadata: SQLiteStoreMetadata, hashes: [String: Data]?) throws -> Data {
-        var plist =
-            (try? PropertyListSerialization.propertyList(
-                from: metadata.propertyList, format: nil)) as? [String: Any] ?? [:]
+    static func corrected(_ metadata: StoreMetadata, hashes: [String: Data]?) throws -> Data {
+        var metadata = metadata
         let hashes = hashes ?? metadata.entityVersionHashes
-        plist[hashesKey] = hashes
-        if plist[digestKey] != nil {
-            plist[digestKey] = ManagedObjectModel.versionHashesDigest(of: hashes)
+        metadata.values[StoreMetadata.Key.hashes] = .dictionary(hashes.mapValues { .data($0) })
+        if metadata[digestKey] != nil {
+            metadata.values[digestKey] = .string(ManagedObjectModel.versionHashesDigest(of: hashes))
         }
-        if plist[checksumKey] != nil {
-            plist[checksumKey] = ManagedObjectModel.versionChecksum(of: hashes)
+        if metadata[checksumKey] != nil {
+            metadata.values[checksumKey] = .string(ManagedObjectModel.versionChecksum(of: hashes))
         }
-        return try PropertyListSerialization.data(
-            fromPropertyList: plist, format: .binary, options: 0)
+        return try metadata.propertyList
     }
 }

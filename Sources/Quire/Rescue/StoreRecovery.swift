@@ -153,8 +153,8 @@ private struct StoreRecoveryRun {
         // Other rows of Z_METADATA than the first are nobody's.
         if (try? SQLiteMetadataReader(connection: connection, path: path).metadata()) == nil {
             let uuid = UUID().uuidString
-            let metadata = try SQLiteStoreMetadata(
-                storeUUID: uuid, model: ManagedObjectModel(), hashes: [:])
+            let metadata = StoreMetadata(
+                storeUUID: uuid, type: .sqlite, model: ManagedObjectModel(), hashes: [:])
             try connection.execute("DELETE FROM Z_METADATA")
             try connection.withStatement("INSERT INTO Z_METADATA VALUES (1, ?, ?)") {
                 try $0.bind(uuid, at: 1)

@@ -1,3 +1,5 @@
+internal import Synchronization
+
 /// Tells whether a store's contents have stayed the same: two that are equal were asked for with no save in between, by
 /// whomever. They may differ although nothing was saved.
 public struct ContentVersion: Hashable, Sendable {
@@ -10,4 +12,11 @@ public struct ContentVersion: Hashable, Sendable {
         self.counter = counter
         self.number = number
     }
+
+    /// A number for somebody who counts saves that nobody else in the process has.
+    static func newCounter() -> UInt64 {
+        lastCounter.wrappingAdd(1, ordering: .relaxed).newValue
+    }
+
+    private static let lastCounter = Atomic<UInt64>(0)
 }

@@ -27,4 +27,59 @@ extension EntityLayout {
             .unsupported, "A batch request cannot set “\(name).\(key)”, which \(reason).",
             subject: .init(entity: name, property: key))
     }
+
+    /// The slots that a key sets, with their values.
+    func assignments(
+        of expression: QueryExpression, forKey key: String
+    ) throws -> [(Slot, QueryExpression)] {
+        let found: [(slot: Int, value: QueryExpression)]
+        switch try requireProperty(key) {
+        case .attribute(let slot): found = [(slot, expression)]
+        case .composite(let slots):
+            guard case .constant(let value) = expression else {
+                throw unsettable(
+                    key, "is a composite attribute, to anything but a constant; name its elements")
+            }
+            found = try elements(of: value, forKey: key, in: slots).map {
+                ($0.slot, .constant($0.value))
+            }
+        case .relationship: throw unsettable(key, "is a relationship")
+        case .fetched: throw unsettable(key, "is a fetched property")
+        }
+        return try found.map {
+            try requireSettable(slots[$0.slot])
+            return (slots[$0.slot], $0.value)
+        }
+    }
+}
+
+extension EntityLayout.Relationship {
+    /// Whether an object may lead to so many objects.
+    func allows(count: Int) -> Bool {
+        count == 0
+            ? description.isOptional
+            : count >= description.minimumCount
+                && (description.maximumCount == 0 || count <= description.maximumCount)
+    }
+
+    /// The error of a batch request that would leave an object with too few or too many related objects.
+    func countViolation(of owner: ManagedObjectID, count: Int) -> QuireError {
+        let rule: QuireError.Rule
+        let text: String
+        if count == 0 {
+            (rule, text) = (.required, "is required but would lead to no object")
+        } else if count < description.minimumCount {
+            rule = .minimumCount
+            text =
+                "would lead to \(count) objects; at least \(description.minimumCount) are required"
+        } else {
+            rule = .maximumCount
+            text = "would lead to \(count) objects; at most \(description.maximumCount) are allowed"
+        }
+        return QuireError(
+            .validation, "“\(name)” of \(owner.shortDescription) \(text).",
+            subject: .init(
+                entity: owner.entityName, property: name, object: owner.uriRepresentation,
+                rule: rule, value: String(count)))
+    }
 }

@@ -8,6 +8,12 @@ public struct StoreType: RawRepresentable, Hashable, Sendable {
 
     /// A SQLite database in Core Data's layout.
     public static let sqlite = StoreType(rawValue: "SQLite")
+    /// Core Data's XML file, read and written as a whole.
+    public static let xml = StoreType(rawValue: "XML")
+    /// Core Data's binary file, read and written as a whole.
+    public static let binary = StoreType(rawValue: "Binary")
+    /// Objects that are in no file.
+    public static let inMemory = StoreType(rawValue: "InMemory")
 }
 
 /// Keeps objects. The coordinator asks it for rows and hands it what to save; it speaks identifiers and values
@@ -28,6 +34,9 @@ public protocol PersistentStore: AnyObject, Sendable {
     var isReadOnly: Bool { get }
     /// The model of its objects.
     var layout: ModelLayout { get }
+
+    /// What it can do, and what it promises.
+    var capabilities: StoreCapabilities { get }
 
     /// The rows that a request finds, in its order, within its limit and offset.
     ///
@@ -127,6 +136,15 @@ public protocol PersistentStore: AnyObject, Sendable {
     /// What ``ChangeSet/records`` of earlier saves recorded.
     func records() throws -> [String: String]
 
+    /// What the store says of itself and of the model it was made with, and what applications have added.
+    func metadata() throws -> StoreMetadata
+
+    /// Keeps a value for an application under a key, or removes it for `nil`, and saves it at once.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidValue` if the key is one of the framework's own (it begins with `NS`,
+    ///   `_NS` or `Quire`), `unsupported` if the store keeps no metadata, and what saving throws.
+    func setMetadata(_ value: PropertyListValue?, forKey key: String) throws
+
     /// Ends all use of the store's file. Later calls throw `storeUnavailable`.
     func close() throws
 }
@@ -187,6 +205,21 @@ extension PersistentStore {
             .unsupported,
             "A store of type \(type.rawValue) has no batch requests; change objects in a context instead.",
             subject: .init(entity: entity, file: path))
+    }
+
+    /// Saves, and promises no more.
+    public var capabilities: StoreCapabilities { [.saving] }
+
+    /// Keeps none.
+    public func metadata() throws -> StoreMetadata {
+        StoreMetadata(storeUUID: identity.uuid, values: [:])
+    }
+
+    /// Refuses.
+    public func setMetadata(_ value: PropertyListValue?, forKey key: String) throws {
+        throw QuireError(
+            .unsupported, "A store of type \(type.rawValue) keeps no metadata of applications.",
+            subject: .init(property: key, file: path))
     }
 
     /// Keeps the objects of all entities.

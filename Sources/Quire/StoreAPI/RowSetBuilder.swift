@@ -118,6 +118,31 @@ struct RowSetBuilder: ~Copyable {
                 offset: UInt32(truncatingIfNeeded: rowStart)))
     }
 
+    /// Adds a finished row of the same model.
+    ///
+    /// - Parameter storeBits: What identifiers in it are to have besides entity and primary key.
+    mutating func copyRow(_ source: PackedRow, of entity: EntityLayout, storeBits: UInt64) {
+        let size = source.size
+        rowStart = end
+        if end + size > capacity { grow(toHold: size, rowSize: 0) }
+        row = base + rowStart
+        row.copyMemory(from: source.start, byteCount: size)
+        end = rowStart + size
+        let mask = ~ManagedObjectID.storeNumberMask
+        row.storeBytes(of: source.identifierBits & mask | storeBits, as: UInt64.self)
+        let slotCount = entity.storages.count
+        cells = PackedRow.headerSize + PackedRow.presenceSize(slotCount: slotCount)
+        for slot in entity.identifierSlots
+        where entity.storages[slot] == .reference && source.hasValue(slot) {
+            let bits = UInt64(bitPattern: source.integer(slot, slotCount: slotCount))
+            setReference(bits & mask | storeBits, at: slot)
+        }
+        locations.append(
+            RowSet.Location(
+                chunk: UInt32(truncatingIfNeeded: chunks.count - 1),
+                offset: UInt32(truncatingIfNeeded: rowStart)))
+    }
+
     /// Sets a slot to a value of any type. The value must be of the slot's storage form.
     ///
     /// - Throws: ``QuireError`` with code `invalidValue` if it is not.

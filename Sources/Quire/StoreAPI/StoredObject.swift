@@ -7,7 +7,7 @@ struct StoredObject: QuerySubject {
 
     var objectID: ManagedObjectID { snapshot.objectID }
     var entity: EntityLayout { snapshot.entity }
-    var queryLayout: ModelLayout { objects.store.layout }
+    var queryLayout: ModelLayout { objects.layout }
 
     func queryValue(forKey key: String) throws -> QueryValue {
         switch entity.properties[key] {
@@ -60,21 +60,40 @@ extension AttributeValue {
 
 /// The objects read for one request.
 final class StoredObjects {
-    let store: any PersistentStore
-    private var rows: [ManagedObjectID: ObjectSnapshot?] = [:]
+    typealias ReadRow = (ManagedObjectID) throws -> ObjectSnapshot?
+    typealias ReadRelated = (ManagedObjectID, EntityLayout.Relationship) throws -> [ObjectSnapshot]
 
-    init(store: any PersistentStore) { self.store = store }
+    let layout: ModelLayout
+    private let readRow: ReadRow
+    private let readRelated: ReadRelated
+    /// The rows that have been read; `nil` if reading them costs no more than looking here.
+    private var rows: [ManagedObjectID: ObjectSnapshot?]?
+
+    /// Reads from a store.
+    init(store: any PersistentStore) {
+        layout = store.layout
+        readRow = { try store.row(for: $0) }
+        readRelated = { Array(try store.relatedRows(of: $0, through: $1)) }
+        rows = [:]
+    }
+
+    /// Reads from memory.
+    init(layout: ModelLayout, row: @escaping ReadRow, related: @escaping ReadRelated) {
+        self.layout = layout
+        readRow = row
+        readRelated = related
+    }
 
     func object(for id: ManagedObjectID) throws -> StoredObject? {
-        let row = try rows[id] ?? store.row(for: id)
-        rows[id] = row
+        let row = try rows?[id] ?? readRow(id)
+        rows?[id] = row
         return row.map { StoredObject(snapshot: $0, objects: self) }
     }
 
     func related(
         to object: StoredObject, through relationship: EntityLayout.Relationship
     ) throws -> [StoredObject] {
-        try store.relatedRows(of: object.objectID, through: relationship).map {
+        try readRelated(object.objectID, relationship).map {
             StoredObject(snapshot: $0, objects: self)
         }
     }

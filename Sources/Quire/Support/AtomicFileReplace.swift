@@ -23,22 +23,31 @@ package enum AtomicFileReplace {
     ///
     /// - Throws: ``QuireError`` of the step that failed.
     package static func replace(_ path: String, with data: Data) throws {
+        try replaceKeepingOpen(path, with: data).close()
+    }
+
+    /// Replaces a file that is there, or makes one, and gives the new file: others may have replaced it in turn when this
+    /// returns.
+    ///
+    /// - Throws: ``QuireError`` of the step that failed.
+    package static func replaceKeepingOpen(_ path: String, with data: Data) throws -> OpenFile {
         let path = try resolved(path)
         let temporary = FileSystem.temporarySibling(of: path, for: "new")
+        let file: OpenFile
         do {
-            let file = try OpenFile.open(temporary, for: .creating, reportedAs: path)
+            file = try OpenFile.open(temporary, for: .creating, reportedAs: path)
             if let old = try FileSystem.information(at: path) {
                 try file.setPermissions(old.permissions & 0o777)
             }
             try file.write(data)
             try file.synchronize()
-            file.close()
             try FileSystem.rename(temporary, to: path)
         } catch {
             unlink(temporary)
             throw error
         }
         try FileSystem.synchronizeFolder(containing: path)
+        return file
     }
 
     private static func resolved(_ path: String) throws -> String {

@@ -55,4 +55,9 @@ package struct FileInformation: Sendable {
     package func isSameFile(as other: FileInformation) -> Bool {
         device == other.device && inode == other.inode
     }
+
+    /// Whether nobody has written to the file between both, as far as its size and time tell.
+    package func hasSameContent(as other: FileInformation) -> Bool {
+        size == other.size && modificationNanoseconds == other.modificationNanoseconds
+    }
 }

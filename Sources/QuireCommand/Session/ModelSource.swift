@@ -7,14 +7,18 @@ struct ModelSource {
     /// What it is called: the name of the file without extension. The versions of a model share that of the
     /// folder they are in.
     let name: String
+    /// What its file has that models here have no place for: sentences.
+    var remarks: [String] = []
 
     /// Reads a model.
     ///
-    /// - Parameter path: A `.xcdatamodeld` folder, of which the current version is read, a `.xcdatamodel` folder,
-    ///   the file `contents` in one, or a document, store or archive.
-    /// - Throws: `QuireError` with code `notFound`, `invalidFormat`, `unsupported`, …
+    /// - Parameters:
+    ///   - path: A `.xcdatamodeld` or `.momd` folder, of which the current version is read, a `.xcdatamodel` folder,
+    ///     the file `contents` in one, a `.mom` file, or a document, store or archive.
+    ///   - version: The version to read, if not the current one.
+    /// - Throws: `QuireError` with code `notFound`, `invalidFormat`, …
     @MainActor
-    static func read(_ path: String) async throws -> ModelSource {
+    static func read(_ path: String, version: String? = nil) async throws -> ModelSource {
         let name = name(of: path)
         guard let information = try FileSystem.information(at: path) else {
             throw QuireError(
@@ -22,7 +26,18 @@ struct ModelSource {
                 subject: .init(file: path))
         }
         if information.kind == .folder ? isModelFolder(path) : isModelFile(path) {
-            return ModelSource(model: try ManagedObjectModel(contentsOf: path), name: name)
+            let reading =
+                if let version {
+                    try ModelVersions(contentsOf: path).reading(named: version)
+                } else {
+                    try ManagedObjectModel.reading(contentsOf: path)
+                }
+            return ModelSource(model: reading.model, name: name, remarks: reading.remarks)
+        }
+        if let version {
+            throw QuireError(
+                .notFound, "“\(path)” has one model only, and no version “\(version)” of it.",
+                subject: .init(file: path))
         }
         let document =
             try DocumentPath.kind(of: path) == .archive
@@ -31,6 +46,14 @@ struct ModelSource {
         let model = document.layout.model
         try await document.close()
         return ModelSource(model: model, name: name)
+    }
+
+    /// The versions of a model, if that is what is at a path.
+    static func versions(at path: String) throws -> ModelVersions? {
+        guard try FileSystem.information(at: path)?.kind == .folder, isModelFolder(path) else {
+            return nil
+        }
+        return try ModelVersions(contentsOf: path)
     }
 
     /// A folder that holds no store is taken for a model, and reading it will tell.
@@ -53,7 +76,10 @@ struct ModelSource {
         var path = FileSystem.absolute(path)
         if FileSystem.name(of: path) == "contents" { path = FileSystem.folder(of: path) }
         let above = FileSystem.folder(of: path)
-        if path.hasSuffix(".xcdatamodel"), above.hasSuffix(".xcdatamodeld") { path = above }
+        let isVersion =
+            path.hasSuffix(".xcdatamodel") && above.hasSuffix(".xcdatamodeld")
+            || path.hasSuffix(".mom") && above.hasSuffix(".momd")
+        if isVersion { path = above }
         let name = FileSystem.name(of: path)
         let base = name.split(separator: ".", omittingEmptySubsequences: false).dropLast()
         return base.isEmpty || base.first?.isEmpty == true ? name : base.joined(separator: ".")

@@ -4,17 +4,22 @@ import ArgumentParser
 struct ModelCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: ModelVerb.name,
-        abstract: "Prints the model, or writes classes for it.",
+        abstract:
+            "Prints, checks, compares, compiles and merges models, and writes classes for them.",
         discussion: """
             A document that is called like one of the subcommands is named with its folder, ./generate.
 
             EXAMPLES:
               quire model Library.quire
               quire model Library.quire Book --json
+              quire model check Library.xcdatamodeld
+              quire model diff Old.momd Library.xcdatamodeld
               quire model generate Library.xcdatamodeld Sources/Library
             """,
         subcommands: [
-            OnDocument<ModelVerb>.self, ModelGenerateCommand.self, ModelTemplatesCommand.self,
+            OnDocument<ModelVerb>.self, ModelPrintCommand.self, ModelCheckCommand.self,
+            ModelDiffCommand.self, ModelCompileCommand.self, ModelMergeCommand.self,
+            ModelGenerateCommand.self, ModelTemplatesCommand.self,
         ],
         defaultSubcommand: OnDocument<ModelVerb>.self)
 }

@@ -59,6 +59,8 @@ import Testing
         let test = try SQLiteTestStore()
         try test.store.close()
         _ = try SQLiteTestStore.query("DROP TABLE QUIRE_MODEL", path: test.path)
+        try SQLiteStore.open(at: test.path).close()  // By Core Data's own copy.
+        _ = try SQLiteTestStore.query("DROP TABLE Z_MODELCACHE", path: test.path)
         let error = #expect(throws: QuireError.self) { try SQLiteStore.open(at: test.path) }
         #expect(error?.code == .incompatibleModel)
         let store = try SQLiteStore.open(at: test.path, model: SQLiteTestModel.model)

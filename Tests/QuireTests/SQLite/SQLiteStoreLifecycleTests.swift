@@ -31,7 +31,7 @@ import Testing
         #expect(metadata.storeUUID == test.store.identity.uuid)
         #expect(metadata.entityVersionHashes.count == test.layout.entities.count)
         let plist = try PropertyListSerialization.propertyList(
-            from: metadata.propertyList, format: nil)
+            from: try metadata.propertyList, format: nil)
         let dictionary = try #require(plist as? [String: Any])
         #expect(dictionary["NSStoreType"] as? String == "SQLite")
         #expect(dictionary["_NSAutoVacuumLevel"] as? String == "2")

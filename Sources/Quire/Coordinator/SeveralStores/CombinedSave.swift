@@ -20,9 +20,8 @@ struct CombinedSave {
         if parts.count == 1 { return try parts[0].member.store.save(parts[0].changes) }
         // Those that can only commit in one step come last: their failure then undoes the others.
         parts.sort { left, right in
-            let (first, second) = (
-                left.member.store is SQLiteStore, right.member.store is SQLiteStore
-            )
+            let first = left.member.store.capabilities.contains(.preparedSaves)
+            let second = right.member.store.capabilities.contains(.preparedSaves)
             return first != second ? first : left.member.number < right.member.number
         }
         var derived: [ManagedObjectID] = []
@@ -34,9 +33,10 @@ struct CombinedSave {
 
     private func save(_ parts: ArraySlice<Part>, _ derived: inout [ManagedObjectID]) throws {
         guard let part = parts.first else { return }
-        derived += try part.member.store.save(part.changes) {
+        let own = try part.member.store.save(part.changes) {
             try save(parts.dropFirst(), &derived)
         }
+        derived += own
     }
 
     /// The changes by store. What is recorded beside objects goes to the first store.

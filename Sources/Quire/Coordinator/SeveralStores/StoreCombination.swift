@@ -32,6 +32,12 @@ final class StoreCombination: PersistentStore {
     var type: StoreType { members.count == 1 ? members[0].store.type : .combination }
     var path: String? { members.count == 1 ? members[0].store.path : nil }
     var isReadOnly: Bool { members.allSatisfy(\.store.isReadOnly) }
+    var capabilities: StoreCapabilities {
+        guard let first = members.first else { return [] }
+        return members.dropFirst().reduce(first.store.capabilities) {
+            $0.intersection($1.store.capabilities)
+        }
+    }
     var foreignSaveCount: Int { members.reduce(0) { $0 &+ $1.store.foreignSaveCount } }
     var contentVersion: ContentVersion? {
         members.count == 1 ? members[0].store.contentVersion : nil

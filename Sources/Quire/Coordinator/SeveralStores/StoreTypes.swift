@@ -29,12 +29,30 @@ enum StoreTypes {
                     at: path, model: nil, layout: layout, options: options)
             }
             return try SQLiteStore.create(at: path, layout: layout, options: options)
+        case .inMemory:
+            return try InMemoryStore(
+                layout: layout, options: description.effectiveAtomicOptions)
+        case .xml: return try open(XMLStore.self, description, layout)
+        case .binary: return try open(BinaryStore.self, description, layout)
         default:
             throw QuireError(
                 .unsupported,
                 "There is no store of type “\(description.type.rawValue)”; register the type before it is used."
             )
         }
+    }
+}
+
+extension StoreTypes {
+    private static func open<Store: AtomicStore>(
+        _ type: Store.Type, _ description: PersistentStoreDescription, _ layout: ModelLayout
+    ) throws -> Store {
+        let path = try description.requirePath()
+        let options = description.effectiveAtomicOptions
+        if FileSystem.exists(path) || options.isReadOnly {
+            return try type.open(at: path, model: nil, layout: layout, options: options)
+        }
+        return try type.create(at: path, layout: layout, options: options)
     }
 }
 

@@ -62,7 +62,8 @@ extension ManagedObject {
             return .integer(Int64(liveMembers(of: entity.relationships[index], in: context).count))
         case .sum(let index, let source):
             let members = liveMembers(of: entity.relationships[index], in: context)
-            return sum(members.map { $0.value(at: source) }, as: entity.storages[derivation.slot])
+            return EntityLayout.Derivation.sum(
+                members.map { $0.value(at: source) }, as: entity.storages[derivation.slot])
         case .copy(let through, let source):
             return self.source(at: source, through: through, in: context)
         case .text(let function, let through, let source):
@@ -88,34 +89,6 @@ extension ManagedObject {
         else { return .null }
         let target = context.object(with: id)
         return target.state.contains(.live) ? target.value(at: slot) : .null
-    }
-
-    private final func sum(
-        _ values: [AttributeValue], as storage: EntityLayout.Slot.Storage
-    ) -> AttributeValue {
-        switch storage {
-        case .decimal:
-            return .decimal(
-                values.reduce(Decimal(0)) {
-                    if case .decimal(let number) = $1 { $0 + number } else { $0 }
-                })
-        case .double:
-            return .double(
-                values.reduce(0) {
-                    switch $1 {
-                    case .double(let number): $0 + number
-                    case .integer(let number): $0 + Double(number)
-                    default: $0
-                    }
-                })
-        default:
-            return .integer(
-                values.reduce(0) {
-                    guard case .integer(let number) = $1 else { return $0 }
-                    let (sum, overflow) = $0.addingReportingOverflow(number)
-                    return overflow ? (number < 0 ? .min : .max) : sum
-                })
-        }
     }
 }
 

@@ -93,7 +93,7 @@ struct SQLiteMigration {
             let before = try books.externalNames(books.schema, connection)
             let completion = SQLiteSchemaCompletion(connection: connection, schema: schema)
             let migration = SQLMigration(plan: plan, old: books.schema, new: schema)
-            if method == .automatic, manager.policies.isEmpty, let work = migration.work() {
+            if method == .automatic, let work = migration.work() {
                 try SQLMigrationRun(
                     work: work, migration: migration, connection: connection,
                     manager: manager

@@ -126,6 +126,17 @@ struct TransferPlan {
         }
     }
 
+    /// A key that no object has.
+    mutating func nextKey(root: Int) throws -> Int64 {
+        let key = greatestKeys[root, default: 0] + 1
+        guard key <= ManagedObjectID.greatestPrimaryKey else {
+            throw QuireError(
+                .storeUnavailable, "The new store has used up its primary keys.")
+        }
+        greatestKeys[root] = key
+        return key
+    }
+
     /// The transfer by which objects of an old entity become what a relationship leads to.
     func transfer(ofEntity number: Int, within destination: EntityLayout) -> EntityTransfer? {
         bySource[number]?.lazy.map { transfers[$0] }.first {

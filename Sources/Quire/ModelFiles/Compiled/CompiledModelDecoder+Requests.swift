@@ -33,7 +33,7 @@ extension CompiledModelDecoder {
     // MARK: - Fetch requests
 
     /// The bits of the flags of a request that nobody changed. What each stands for is not known.
-    private static let usualFlags: Int64 = 30
+    static let usualFlags: Int64 = 30
 
     /// A fetch request; `nil` if its predicate cannot be taken over.
     ///

@@ -14,6 +14,37 @@ extension ManagedObjectModel {
         self = try CompiledModelDecoder.read(data, name: name).model
     }
 
+    /// Reads a model out of an archive of any kind: compiled, or of Xcode's modelling tool, such as the models within
+    /// a `.xcmappingmodel`.
+    ///
+    /// - Parameters:
+    ///   - data: The archive.
+    ///   - name: Where it comes from, for the errors.
+    /// - Throws: ``QuireError`` with code `invalidFormat`.
+    public init(archivedModel data: Data, name: String) throws {
+        let archive = try KeyedArchive(data, name: name)
+        let root = try archive.object(archive.top["root"])
+        self =
+            root?.className == LegacyModelDecoder.rootClassName
+            ? try LegacyModelDecoder.read(data, name: name).model
+            : try CompiledModelDecoder.read(data, name: name).model
+    }
+
+    /// The model compiled: the content of a `.mom` file, as Core Data loads it.
+    ///
+    /// ```swift
+    /// let (data, omissions) = try model.compiledModel()
+    /// for omission in omissions { print(omission) }
+    /// ```
+    ///
+    /// - Returns: The file's content, and a sentence for each thing that compiled models have no place for: indexes of
+    ///   words, and conditions that use what only Quire's predicates can say.
+    /// - Throws: ``QuireError`` with code `invalidModel` if ``validate()`` finds anything.
+    public func compiledModel() throws -> (data: Data, omissions: [String]) {
+        try validate()
+        return CompiledModelEncoder.archive(of: self, for: .file)
+    }
+
     /// Reads the model that a store of Core Data's carries in `Z_MODELCACHE`.
     init(modelCache data: Data, name: String) throws {
         guard let archive = RawDeflate.decompressed(data) else {
@@ -22,5 +53,10 @@ extension ManagedObjectModel {
                 subject: .init(file: name))
         }
         try self.init(compiledModel: archive, name: name)
+    }
+
+    /// The model as Core Data's stores carry it in `Z_MODELCACHE`; `nil` if it is far too large for that.
+    var modelCache: Data? {
+        RawDeflate.compressed(CompiledModelEncoder.archive(of: self, for: .store).data)
     }
 }

@@ -6,6 +6,9 @@ import Foundation
 /// Those know no entities and attributes, but elements with *stereotypes*, which hold values by name: so an element is
 /// read as a bag of values first.
 struct LegacyModelDecoder {
+    /// The class of the model in the archive.
+    static let rootClassName = "XDPMModel"
+
     private let archive: KeyedArchive
     private var remarks: [String] = []
     private var budget: Int
@@ -29,7 +32,7 @@ struct LegacyModelDecoder {
 
     private mutating func model() throws -> ManagedObjectModel {
         let top = archive.top["root"] ?? (archive.top.count == 1 ? archive.top.values.first : nil)
-        guard let root = try archive.object(top), root.className == "XDPMModel" else {
+        guard let root = try archive.object(top), root.className == Self.rootClassName else {
             throw archive.damaged("it is no model of Xcode 3")
         }
         let package = try required(archive.object(root["_xd_rootPackage"]), "the entities")

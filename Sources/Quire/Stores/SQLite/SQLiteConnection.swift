@@ -23,8 +23,7 @@ final class SQLiteConnection: @unchecked Sendable {
     /// The path of the database.
     let path: String
     /// A number that no other connection of the process has.
-    let number = SQLiteConnection.lastNumber.wrappingAdd(1, ordering: .relaxed).newValue
-    private static let lastNumber = Atomic<UInt64>(0)
+    let number = ContentVersion.newCounter()
     private var statements: [String: SQLiteStatement] = [:]
     private var isClosed = false
     /// What triggers of derived attributes tell and ask; the functions that they call retain it.

@@ -20,6 +20,9 @@ struct SQLiteFailure: Error, CustomStringConvertible {
         primaryCode == SQLITE_IOERR && code != Self.sharedMemoryMap && code != Self.sharedMemorySize
     }
 
+    /// Whether somebody else has locked what was to be used.
+    var isBusy: Bool { primaryCode == SQLITE_BUSY || primaryCode == SQLITE_LOCKED }
+
     /// What the messages of our own functions begin with if a query makes no sense.
     static let queryPrefix = "QUIRE: "
 

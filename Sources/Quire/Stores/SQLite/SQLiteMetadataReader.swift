@@ -5,7 +5,7 @@ struct SQLiteMetadataReader {
     /// The database of the connection that holds the table.
     var database = "main"
 
-    func metadata() throws -> SQLiteStoreMetadata {
+    func metadata() throws -> StoreMetadata {
         try connection.withStatement(
             "SELECT Z_UUID, Z_PLIST FROM \(database).Z_METADATA ORDER BY Z_VERSION LIMIT 1"
         ) { statement in
@@ -21,7 +21,7 @@ struct SQLiteMetadataReader {
                     .invalidFormat, "“\(path)” has no UUID; the store is damaged.",
                     subject: .init(file: path))
             }
-            return try SQLiteStoreMetadata(
+            return try StoreMetadata(
                 storeUUID: uuid, propertyList: statement.data(1), path: path)
         }
     }

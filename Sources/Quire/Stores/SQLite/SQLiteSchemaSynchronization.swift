@@ -209,6 +209,7 @@ struct SQLiteSchemaSynchronization {
                 try $0.bind(xml, at: 1)
                 try $0.run()
             }
+            try connection.replaceModelCache(with: schema.layout.model)
         }
     }
 }

@@ -99,8 +99,8 @@ extension SQLiteStore {
             }
         }
         let kept = Set(schema.keptEntities.map(\.name))
-        let metadata = try SQLiteStoreMetadata(
-            storeUUID: uuid, model: model,
+        let metadata = StoreMetadata(
+            storeUUID: uuid, type: .sqlite, model: model,
             hashes: model.versionHashesForNewStores.filter { kept.contains($0.key) })
         try connection.withStatement("INSERT INTO Z_METADATA VALUES (1, ?, ?)") {
             try $0.bind(uuid, at: 1)
@@ -110,6 +110,12 @@ extension SQLiteStore {
         try connection.execute(SQLiteTables.createModel)
         try connection.withStatement("INSERT INTO \(SQLiteTables.model) VALUES (?)") {
             try $0.bind(String(decoding: model.modelXML(), as: UTF8.self), at: 1)
+            try $0.run()
+        }
+        // Core Data's own copy lacks what only this framework knows.
+        try connection.execute(SQLiteTables.createModelCache)
+        try connection.withStatement("INSERT INTO \(SQLiteTables.modelCache) VALUES (?)") {
+            if let cache = model.modelCache { try $0.bind(cache, at: 1) }
             try $0.run()
         }
     }

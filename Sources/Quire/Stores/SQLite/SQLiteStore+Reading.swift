@@ -93,11 +93,6 @@ extension SQLiteStore {
         }
     }
 
-    /// What the store says of itself and of the model it was made with.
-    public func metadata() throws -> SQLiteStoreMetadata {
-        try read { try SQLiteMetadataReader(connection: $0, path: storePath).metadata() }
-    }
-
     // MARK: - Parts of statements
 
     func isMine(_ objectID: ManagedObjectID) -> Bool {

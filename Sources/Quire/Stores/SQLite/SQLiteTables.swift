@@ -26,4 +26,13 @@ extension SQLiteConnection {
             return try $0.step()
         }
     }
+
+    /// Replaces Core Data's own copy of the model, if the store has one.
+    func replaceModelCache(with model: ManagedObjectModel) throws {
+        guard try hasTable(SQLiteTables.modelCache) else { return }
+        try withStatement("UPDATE \(SQLiteTables.modelCache) SET Z_CONTENT = ?") {
+            if let cache = model.modelCache { try $0.bind(cache, at: 1) }
+            try $0.run()
+        }
+    }
 }

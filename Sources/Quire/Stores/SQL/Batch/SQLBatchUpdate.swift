@@ -43,7 +43,7 @@ struct SQLBatchUpdate {
             "\(scope.start.key) AS k", "\(scope.entityNumber(of: scope.start)) AS e",
         ]
         for (key, expression) in request.propertiesToUpdate.sorted(by: { $0.key < $1.key }) {
-            for (slot, expression) in try Self.assignments(expression, forKey: key, of: entity) {
+            for (slot, expression) in try entity.assignments(of: expression, forKey: key) {
                 guard let column = place.columns[slot.index] else {
                     throw QuireError(
                         .incompatibleModel,
@@ -80,30 +80,6 @@ struct SQLBatchUpdate {
                 "The request has \(update.bindings.count) values, more than the "
                     + "\(FetchStatement.greatestBindingCount) that SQLite takes; split it.",
                 subject: .init(entity: entity.name))
-        }
-    }
-
-    /// The slots that a key sets, with their values.
-    private static func assignments(
-        _ expression: QueryExpression, forKey key: String, of entity: EntityLayout
-    ) throws -> [(EntityLayout.Slot, QueryExpression)] {
-        let found: [(slot: Int, value: QueryExpression)]
-        switch try entity.requireProperty(key) {
-        case .attribute(let slot): found = [(slot, expression)]
-        case .composite(let slots):
-            guard case .constant(let value) = expression else {
-                throw entity.unsettable(
-                    key, "is a composite attribute, to anything but a constant; name its elements")
-            }
-            found = try entity.elements(of: value, forKey: key, in: slots).map {
-                ($0.slot, .constant($0.value))
-            }
-        case .relationship: throw entity.unsettable(key, "is a relationship")
-        case .fetched: throw entity.unsettable(key, "is a fetched property")
-        }
-        return try found.map {
-            try entity.requireSettable(entity.slots[$0.slot])
-            return (entity.slots[$0.slot], $0.value)
         }
     }
 

@@ -78,30 +78,7 @@ struct SQLiteCountCheck {
             let id = ManagedObjectID(
                 entityNumber: store.schema.modelNumber(ofStoreNumber: statement.integer(1))
                     ?? entity.number, primaryKey: statement.integer(0), store: store.identity)
-            throw violation(of: relationship, by: id, count: statement.integer(2))
+            throw relationship.countViolation(of: id, count: Int(statement.integer(2)))
         }
-    }
-
-    private func violation(
-        of relationship: EntityLayout.Relationship, by owner: ManagedObjectID, count: Int64
-    ) -> QuireError {
-        let description = relationship.description
-        let rule: QuireError.Rule
-        let text: String
-        if count == 0 {
-            (rule, text) = (.required, "is required but would lead to no object")
-        } else if count < description.minimumCount {
-            rule = .minimumCount
-            text =
-                "would lead to \(count) objects; at least \(description.minimumCount) are required"
-        } else {
-            rule = .maximumCount
-            text = "would lead to \(count) objects; at most \(description.maximumCount) are allowed"
-        }
-        return QuireError(
-            .validation, "“\(relationship.name)” of \(owner.shortDescription) \(text).",
-            subject: .init(
-                entity: owner.entityName, property: relationship.name,
-                object: owner.uriRepresentation, rule: rule, value: String(count)))
     }
 }

@@ -1,0 +1,134 @@
+import Foundation
+
+extension SQLiteStore {
+    /// Removes the store at a path: the file, its log and its external data. Nothing happens if there is none.
+    ///
+    /// A store that somebody has open stays.
+    ///
+    /// - Throws: ``QuireError`` with code `locked` if the store is open, in this process or another; `invalidFormat` if
+    ///   the file is no SQLite database, `readOnly` or `storeUnavailable`.
+    public static func destroy(at path: String) throws {
+        let path = FileSystem.absolute(path)
+        if !FileSystem.exists(path) { return }
+        let folder = SQLiteExternalData(storePath: path).folder
+        try alone(with: path) { try FileSystem.removeFile(path) }
+        try FileSystem.synchronizeFolder(containing: path)
+        try removeSupport(folder)
+    }
+
+    /// Puts a copy of another store in the place of the store at a path, or where there is none yet. The copy has the
+    /// other's UUID.
+    ///
+    /// At every instant, also after a crash or power loss, there is the whole old or the whole new store.
+    ///
+    /// - Parameters:
+    ///   - path: The place. What is there must not be open.
+    ///   - source: The path of the store to copy. Others may have it open.
+    /// - Throws: As ``destroy(at:)`` for the old one; `notFound`, `invalidFormat` or `outOfSpace` for the other.
+    public static func replace(at path: String, withStoreAt source: String) throws {
+        let path = FileSystem.absolute(path)
+        let place = SQLiteExternalData(storePath: path)
+        let temporary = FileSystem.temporarySibling(of: path, for: "new")
+        let work = SQLiteExternalData(storePath: temporary)
+        var added: [String] = []
+        do {
+            try copyDatabase(at: source, to: temporary)
+            // Names of external data are unique, so the new files can lie beside the old ones.
+            let names = (try? FileSystem.names(in: work.folder)) ?? []
+            if !names.isEmpty { try FileSystem.makeFolder(place.folder, withIntermediates: true) }
+            for name in names {
+                let target = place.path(ofFileNamed: name)
+                if FileSystem.exists(target) { continue }
+                try FileSystem.linkOrCopy(work.path(ofFileNamed: name), to: target)
+                added.append(target)
+            }
+            if !names.isEmpty {
+                try FileSystem.synchronizeTree(FileSystem.folder(of: place.folder))
+                try FileSystem.synchronizeFolder(containing: FileSystem.folder(of: place.folder))
+            }
+            let file = try OpenFile.open(temporary, for: .updating)
+            try file.synchronize()
+            file.close()
+            if FileSystem.exists(path) {
+                try alone(with: path) { try FileSystem.rename(temporary, to: path) }
+            } else {
+                try FileSystem.renameWithoutReplacing(temporary, to: path)
+            }
+            try? removeSupport(work.folder)
+        } catch {
+            for target in added { _ = try? FileSystem.removeFileIfPresent(target) }
+            _ = try? FileSystem.removeFileIfPresent(temporary)
+            try? removeSupport(work.folder)
+            throw error
+        }
+        try FileSystem.synchronizeFolder(containing: path)
+        removeUnreferenced(at: path, place)
+    }
+
+    /// Writes a copy of a store that may be open elsewhere.
+    private static func copyDatabase(at source: String, to path: String) throws {
+        var options = SQLiteStoreOptions()
+        options.isReadOnly = true
+        options.infersModel = true
+        let store = try open(at: source, options: options)
+        defer { try? store.close() }
+        try store.writeCopy(to: path)
+    }
+
+    /// Does something to a database's file while nobody else has it open. Its log is merged into it and gone.
+    private static func alone(with path: String, _ body: () throws -> Void) throws {
+        if SQLiteOpenFiles.contains(path) { throw inUse(path) }
+        let source = try SQLiteStoreSource(path: path, isReadOnly: false)
+        defer { source.release() }
+        do {
+            let connection = try source.connect(.writing, options: SQLiteStoreOptions())
+            defer { connection.close() }
+            try connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+            var options = SQLiteStoreOptions()
+            options.journal = .rollback
+            // Fails if anybody else has the log open.
+            guard try !source.chooseJournal(connection, options: options),
+                try !source.hasLog(connection)
+            else { throw inUse(path) }
+            try connection.execute("BEGIN EXCLUSIVE")
+            defer { try? connection.execute("ROLLBACK") }
+            _ = try FileSystem.removeFileIfPresent(path + "-wal")
+            _ = try FileSystem.removeFileIfPresent(path + "-shm")
+            try body()
+        } catch let failure as SQLiteFailure {
+            if failure.isBusy { throw inUse(path) }
+            throw failure.error(path: path)
+        }
+        _ = try FileSystem.removeFileIfPresent(path + "-journal")
+    }
+
+    private static func inUse(_ path: String) -> QuireError {
+        QuireError(
+            .locked, "“\(path)” is open; close it everywhere before it is replaced or removed.",
+            subject: .init(file: path))
+    }
+
+    /// Removes the folder with external data, and the one around it if nothing else is there.
+    private static func removeSupport(_ folder: String) throws {
+        if FileSystem.exists(folder) { try FileSystem.removeTree(folder) }
+        let support = FileSystem.folder(of: folder)
+        if FileSystem.exists(support), try FileSystem.names(in: support).isEmpty {
+            try FileSystem.removeTree(support)
+        }
+    }
+
+    /// Removes external data of the old store. What stays for a failure is found by a check.
+    private static func removeUnreferenced(at path: String, _ place: SQLiteExternalData) {
+        var options = SQLiteStoreOptions()
+        options.isReadOnly = true
+        options.infersModel = true
+        guard let names = try? FileSystem.names(in: place.folder), !names.isEmpty,
+            let store = try? open(at: path, options: options)
+        else { return }
+        defer { try? store.close() }
+        guard let used = try? store.externalFileNames() else { return }
+        for name in names where SQLiteExternalData.isFileName(name) && !used.contains(name) {
+            _ = try? FileSystem.removeFileIfPresent(place.path(ofFileNamed: name))
+        }
+    }
+}

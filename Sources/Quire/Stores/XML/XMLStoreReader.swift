@@ -1,0 +1,157 @@
+import Foundation
+
+/// Reads the elements of an XML store.
+struct XMLStoreReader {
+    let parser: XMLStoreParser
+    let path: String
+
+    /// What precedes the objects.
+    struct Head {
+        var metadata: StoreMetadata
+        /// The highest identifier that an object has had, if the file says so.
+        var greatestKey: Int64?
+    }
+
+    /// A relationship as an object has it.
+    struct Relation {
+        let name: String
+        let type: String
+        let destination: String
+        let keys: [Int64]
+    }
+
+    /// An object as it is written.
+    struct Object {
+        let type: String
+        let key: Int64
+        var attributes: [(name: String, type: String, text: String)] = []
+        var relationships: [Relation] = []
+    }
+
+    init(_ data: Data, path: String) throws {
+        parser = try XMLStoreParser(data, path: path)
+        self.path = path
+    }
+
+    /// Reads the head. Call it first.
+    func head() throws -> Head {
+        while let event = try parser.next() {
+            guard case .start(let name) = event else { continue }
+            guard name == "database" else {
+                throw parser.error("it begins with “\(name)” rather than “database”")
+            }
+            return try info()
+        }
+        throw parser.error("there is no element in it")
+    }
+
+    private func info() throws -> Head {
+        var head: Head?
+        while let event = try parser.next() {
+            switch event {
+            case .text: continue
+            case .end: throw parser.error("it says nothing of itself")
+            case .start(let name):
+                guard name == "databaseInfo" else {
+                    throw parser.error("“\(name)” comes before “databaseInfo”")
+                }
+                head = try databaseInfo()
+            }
+            if let head { return head }
+        }
+        throw parser.error("it ends too early")
+    }
+
+    private func databaseInfo() throws -> Head {
+        var uuid = ""
+        var next: Int64?
+        var values: [String: PropertyListValue] = [:]
+        try parser.forEachElement { name in
+            switch name {
+            case "UUID":
+                uuid = try parser.textOfElement().trimmingCharacters(in: .whitespacesAndNewlines)
+            case "nextObjectID":
+                next = Int64(
+                    try parser.textOfElement().trimmingCharacters(in: .whitespacesAndNewlines))
+            case "metadata":
+                try parser.forEachElement { name in
+                    guard name == "plist" else { return try parser.skipElement() }
+                    try parser.forEachElement { name in
+                        guard case .dictionary(let found) = try XMLPropertyList.read(name, parser)
+                        else { throw parser.error("the metadata is no dictionary") }
+                        values = found
+                    }
+                }
+            default: try parser.skipElement()
+            }
+        }
+        guard !uuid.isEmpty, !uuid.contains("/"), uuid.utf8.count <= 255 else {
+            throw parser.error("it has no UUID")
+        }
+        values[StoreMetadata.Key.storeType] = .string(StoreType.xml.rawValue)
+        return Head(
+            metadata: StoreMetadata(storeUUID: uuid.uppercased(), values: values),
+            greatestKey: next)
+    }
+
+    /// Calls a closure with each object. Call it after ``head()``.
+    func forEachObject(_ body: (Object) throws -> Void) throws {
+        try parser.forEachElement { name in
+            guard name == "object" else { return try parser.skipElement() }
+            try body(try object())
+        }
+    }
+
+    private func object() throws -> Object {
+        guard let type = parser.attribute("type") else {
+            throw parser.error("there is an object without a type")
+        }
+        guard let key = Self.key(parser.attribute("id") ?? "") else {
+            throw parser.error("there is an object of type \(type) without an identifier")
+        }
+        var object = Object(type: type, key: key)
+        try parser.forEachElement { element in
+            switch element {
+            case "attribute":
+                let name = try requireName("an attribute", of: object)
+                let type = parser.attribute("type") ?? ""
+                object.attributes.append((name, type, try parser.textOfElement()))
+            case "relationship":
+                object.relationships.append(try relation(of: object))
+            default: try parser.skipElement()
+            }
+        }
+        return object
+    }
+
+    private func relation(of object: Object) throws -> Relation {
+        let name = try requireName("a relationship", of: object)
+        let type = parser.attribute("type") ?? ""
+        let destination = parser.attribute("destination") ?? ""
+        var keys: [Int64] = []
+        for text in (parser.attribute("idrefs") ?? "").split(separator: " ") {
+            guard let key = Self.key(text) else {
+                throw parser.error(
+                    "“\(name)” leads to “\(text.prefix(40))”, which is no identifier")
+            }
+            keys.append(key)
+        }
+        try parser.skipElement()
+        return Relation(name: name, type: type, destination: destination, keys: keys)
+    }
+
+    private func requireName(_ what: String, of object: Object) throws -> String {
+        guard let name = parser.attribute("name"), !name.isEmpty else {
+            throw parser.error("the object z\(object.key) has \(what) without a name")
+        }
+        return name
+    }
+
+    /// The primary key of an identifier such as `z102`.
+    private static func key(_ text: some StringProtocol) -> Int64? {
+        guard text.hasPrefix("z"), let key = Int64(text.dropFirst()), key > 0,
+            key <= ManagedObjectID.greatestPrimaryKey
+        else { return nil }
+        return key
+    }
+}

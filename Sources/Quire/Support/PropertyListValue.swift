@@ -1,0 +1,135 @@
+public import Foundation
+
+/// A value of a property list, as the metadata of stores have them.
+///
+/// ```swift
+/// try store.setMetadata(["name": "Library", "shelves": 12], forKey: "com.example.state")
+/// ```
+public indirect enum PropertyListValue: Sendable, Hashable {
+    /// A text.
+    case string(String)
+    /// An integer.
+    case integer(Int64)
+    /// A floating-point number.
+    case real(Double)
+    /// True or false.
+    case boolean(Bool)
+    /// Bytes.
+    case data(Data)
+    /// A point in time.
+    case date(Date)
+    /// Values in an order.
+    case array([PropertyListValue])
+    /// Values by key.
+    case dictionary([String: PropertyListValue])
+}
+
+extension PropertyListValue: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral,
+    ExpressibleByFloatLiteral, ExpressibleByBooleanLiteral, ExpressibleByArrayLiteral,
+    ExpressibleByDictionaryLiteral
+{
+    /// A text.
+    public init(stringLiteral value: String) { self = .string(value) }
+    /// An integer.
+    public init(integerLiteral value: Int64) { self = .integer(value) }
+    /// A floating-point number.
+    public init(floatLiteral value: Double) { self = .real(value) }
+    /// True or false.
+    public init(booleanLiteral value: Bool) { self = .boolean(value) }
+    /// Values in an order.
+    public init(arrayLiteral elements: PropertyListValue...) { self = .array(elements) }
+    /// Values by key; of equal keys the last counts.
+    public init(dictionaryLiteral elements: (String, PropertyListValue)...) {
+        self = .dictionary(Dictionary(elements, uniquingKeysWith: { $1 }))
+    }
+}
+
+extension PropertyListValue {
+    /// The text, if it is one.
+    public var string: String? { if case .string(let text) = self { text } else { nil } }
+    /// The integer, if it is one.
+    public var integer: Int64? { if case .integer(let number) = self { number } else { nil } }
+    /// The bytes, if it is bytes.
+    public var data: Data? { if case .data(let data) = self { data } else { nil } }
+    /// The values in an order, if it is such.
+    public var array: [PropertyListValue]? {
+        if case .array(let values) = self { values } else { nil }
+    }
+    /// The values by key, if it is such.
+    public var dictionary: [String: PropertyListValue]? {
+        if case .dictionary(let values) = self { values } else { nil }
+    }
+}
+
+// MARK: - Foundation's property lists
+
+extension PropertyListValue {
+    /// How deeply values may be nested; metadata is three deep.
+    static let greatestDepth = 64
+
+    /// Reads a property list in any of its forms; `nil` if it is none, or is nested more deeply than any metadata is.
+    init?(propertyList data: Data) {
+        guard let value = try? PropertyListSerialization.propertyList(from: data, format: nil),
+            let converted = PropertyListValue(value, depth: 0)
+        else { return nil }
+        self = converted
+    }
+
+    private init?(_ value: Any, depth: Int) {
+        if depth > Self.greatestDepth { return nil }
+        switch value {
+        case let text as String: self = .string(text)
+        case let data as Data: self = .data(data)
+        case let date as Date: self = .date(date)
+        case let values as [Any]:
+            var array: [PropertyListValue] = []
+            for value in values {
+                guard let converted = Self(value, depth: depth + 1) else { return nil }
+                array.append(converted)
+            }
+            self = .array(array)
+        case let values as [String: Any]:
+            var dictionary: [String: PropertyListValue] = [:]
+            for (key, value) in values {
+                guard let converted = Self(value, depth: depth + 1) else { return nil }
+                dictionary[key] = converted
+            }
+            self = .dictionary(dictionary)
+        case let number as NSNumber: self.init(number)
+        case let truth as Bool: self = .boolean(truth)
+        case let number as Int: self = .integer(Int64(number))
+        case let number as Double: self = .real(number)
+        default: return nil
+        }
+    }
+
+    private init?(_ number: NSNumber) {
+        switch UInt8(bitPattern: number.objCType.pointee) {
+        case UInt8(ascii: "f"), UInt8(ascii: "d"): self = .real(number.doubleValue)
+        case UInt8(ascii: "c"), UInt8(ascii: "B"): self = .boolean(number.boolValue)
+        default: self = .integer(number.int64Value)
+        }
+    }
+
+    /// The value as Foundation's property lists have it.
+    private var object: Any {
+        switch self {
+        case .string(let text): text
+        case .integer(let number): number
+        case .real(let number): number
+        case .boolean(let truth): truth
+        case .data(let data): data
+        case .date(let date): date
+        case .array(let values): values.map(\.object)
+        case .dictionary(let values): values.mapValues(\.object)
+        }
+    }
+
+    /// The value as a binary property list.
+    var propertyList: Data {
+        get throws {
+            try PropertyListSerialization.data(
+                fromPropertyList: object, format: .binary, options: 0)
+        }
+    }
+}

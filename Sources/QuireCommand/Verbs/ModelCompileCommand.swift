@@ -1,0 +1,76 @@
+import ArgumentParser
+import Foundation
+import Quire
+
+/// `quire model compile PATH -o OUT`
+struct ModelCompileCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "compile",
+        abstract: "Compiles a model, as Xcode does.",
+        discussion: """
+            Of an .xcdatamodeld folder with all its versions comes a .momd folder; of anything else, or if OUT \
+            ends in .mom, a .mom file of one model. What compiled models have no place for is a warning on \
+            standard error.
+
+            EXAMPLES:
+              quire model compile Library.xcdatamodeld -o Library.momd
+              quire model compile Library.quire -o Library.mom
+            """)
+
+    @Argument(help: ArgumentHelp("A model, a document or a store.", valueName: "PATH"))
+    var path: String
+
+    @Option(
+        name: .shortAndLong,
+        help: ArgumentHelp("Where to; there must be nothing yet.", valueName: "OUT"))
+    var output: String
+
+    @Option(help: ArgumentHelp("This version instead of the current one.", valueName: "NAME"))
+    var version: String?
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    func validate() throws {
+        guard output.hasSuffix(".momd") || output.hasSuffix(".mom") else {
+            throw ValidationError(
+                "OUT must end in .momd, for all versions, or in .mom, for one model.")
+        }
+        if version != nil && output.hasSuffix(".momd") {
+            throw ValidationError("A .momd folder holds all versions; leave out --version.")
+        }
+    }
+
+    @MainActor
+    func run() async throws {
+        var warnings: [String]
+        var count = 1
+        if output.hasSuffix(".momd") {
+            guard let versions = try ModelSource.versions(at: path) else {
+                throw Failure(
+                    sentence: "“\(path)” has one model only; compile it to a .mom file.",
+                    status: .invalidData)
+            }
+            count = versions.names.count
+            warnings = try versions.compile(to: output)
+        } else {
+            let source = try await ModelSource.read(path, version: version)
+            let (data, omissions) = try source.model.compiledModel()
+            warnings = source.remarks + omissions
+            try FileSystem.writeNewFile(data, at: output)
+            try FileSystem.synchronizeFolder(containing: output)
+        }
+        for warning in warnings { Output.report("Warning: \(warning)") }
+        let output = Output(json: json)
+        if json {
+            try output.print(
+                .object([
+                    "path": .string(self.output), "versions": .integer(Int64(count)),
+                    "warnings": .array(warnings.map { .string($0) }),
+                ]), levels: 2)
+        } else {
+            try output.print("Made \(self.output) of \(path): \(Count.of(count, "version")).")
+        }
+        try output.flush()
+    }
+}

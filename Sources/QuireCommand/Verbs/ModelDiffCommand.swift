@@ -1,0 +1,80 @@
+import ArgumentParser
+import Quire
+
+/// `quire model diff OLD [NEW] …`
+struct ModelDiffCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "diff",
+        abstract: "Says what differs between two models, or two versions of one.",
+        discussion: """
+            OLD and NEW are models, documents or stores; with --from and --to, versions of them. Without NEW two \
+            versions of OLD are compared. Lines begin with + for what is new, - for what is gone and ~ for what \
+            has changed; renaming identifiers tell what has another name.
+
+            EXAMPLES:
+              quire model diff Library.quire Library.xcdatamodeld
+              quire model diff Library.xcdatamodeld --from Library --to 'Library 2'
+            """)
+
+    @Argument(help: ArgumentHelp("A model, a document or a store.", valueName: "OLD"))
+    var old: String
+
+    @Argument(help: ArgumentHelp("Another one, or nothing for the same.", valueName: "NEW"))
+    var new: String?
+
+    @Option(
+        help: ArgumentHelp("The version of OLD; if not given, the current one.", valueName: "NAME"))
+    var from: String?
+
+    @Option(
+        help: ArgumentHelp("The version of NEW; if not given, the current one.", valueName: "NAME"))
+    var to: String?
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    func validate() throws {
+        if new == nil && from == nil && to == nil {
+            throw ValidationError("Say what to compare with: another model, or a version.")
+        }
+    }
+
+    @MainActor
+    func run() async throws {
+        let output = Output(json: json)
+        let before = try await ModelSource.read(old, version: from)
+        let after = try await ModelSource.read(new ?? old, version: to)
+        let difference = ModelDifference(from: before.model, to: after.model)
+        if json {
+            try output.print(Self.json(difference), levels: 2)
+        } else {
+            for change in difference.changes { try output.print(change.description) }
+            try output.print(Self.verdict(difference))
+        }
+        try output.flush()
+    }
+
+    private static func verdict(_ difference: ModelDifference) -> String {
+        if difference.changes.isEmpty && !difference.changesStores {
+            return "The models say the same."
+        }
+        return difference.changesStores
+            ? "A store of the first model must be migrated to the second."
+            : "A store of the first model opens with the second as it is."
+    }
+
+    private static func json(_ difference: ModelDifference) -> JSONValue {
+        .object([
+            "changesStores": .boolean(difference.changesStores),
+            "changes": .array(
+                difference.changes.map {
+                    .object([
+                        "kind": .string($0.kind.rawValue), "noun": .string($0.noun),
+                        "entity": JSONValue($0.entity), "property": JSONValue($0.property),
+                        "formerName": JSONValue($0.formerName),
+                        "details": .array($0.details.map { .string($0) }),
+                    ])
+                }),
+        ])
+    }
+}

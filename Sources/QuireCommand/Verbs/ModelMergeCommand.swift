@@ -1,0 +1,59 @@
+import ArgumentParser
+import Quire
+
+/// `quire model merge A B … -o OUT`
+struct ModelMergeCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "merge",
+        abstract: "Makes one model of several.",
+        discussion: """
+            The models may share entities that are the same in all of them; different ones of one name are \
+            named, and nothing is written. OUT is an .xcdatamodel folder, which Xcode opens.
+
+            EXAMPLES:
+              quire model merge Library.xcdatamodeld Loans.momd -o All.xcdatamodel
+            """)
+
+    @Argument(help: ArgumentHelp("Models, documents or stores.", valueName: "PATH"))
+    var paths: [String]
+
+    @Option(
+        name: .shortAndLong,
+        help: ArgumentHelp("Where to; a model that is there is replaced.", valueName: "OUT"))
+    var output: String
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    func validate() throws {
+        if paths.count < 2 { throw ValidationError("Say which models to merge: two or more.") }
+        if !output.hasSuffix(".xcdatamodel") {
+            throw ValidationError("OUT must end in .xcdatamodel.")
+        }
+    }
+
+    @MainActor
+    func run() async throws {
+        var models: [ManagedObjectModel] = []
+        for path in paths {
+            let source = try await ModelSource.read(path)
+            for remark in source.remarks { Output.report("Warning: \(path): \(remark)") }
+            models.append(source.model)
+        }
+        let merged = try ManagedObjectModel.merging(models)
+        try merged.write(to: output)
+        let output = Output(json: json)
+        if json {
+            try output.print(
+                .object([
+                    "path": .string(self.output),
+                    "entities": .array(merged.entities.map { .string($0.name) }),
+                ]), levels: 2)
+        } else {
+            try output.print(
+                "Made \(self.output) of \(Count.of(models.count, "model")): "
+                    + "\(Count.of(merged.entities.count, "entity", "entities")).")
+        }
+        try output.flush()
+    }
+}

@@ -1,0 +1,38 @@
+import ArgumentParser
+import Quire
+
+/// `quire model print PATH …`
+struct ModelPrintCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "print",
+        abstract: "Prints a model from wherever it is.",
+        discussion: """
+            PATH is an .xcdatamodeld or .momd folder, one version of it, or a document or store that carries \
+            its model. What the file has that cannot be shown is a warning on standard error.
+
+            EXAMPLES:
+              quire model print Library.xcdatamodeld
+              quire model print Library.momd Book --version 'Library 2' --json
+            """)
+
+    @Argument(help: ArgumentHelp("A model, a document or a store.", valueName: "PATH"))
+    var path: String
+
+    @Argument(help: ArgumentHelp("Only this entity.", valueName: "ENTITY"))
+    var entity: String?
+
+    @Option(help: ArgumentHelp("This version instead of the current one.", valueName: "NAME"))
+    var version: String?
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    @MainActor
+    func run() async throws {
+        let output = Output(json: json)
+        let source = try await ModelSource.read(path, version: version)
+        for remark in source.remarks { Output.report("Warning: \(remark)") }
+        try ModelListing(source.model.layout(), entity: entity).print(output)
+        try output.flush()
+    }
+}

@@ -1,0 +1,122 @@
+import Foundation
+import QuireTestSupport
+import Testing
+
+@testable import Quire
+
+/// What XML stores look like, and what they do with damaged and foreign files.
+@Suite struct XMLStoreTests {
+    @Test @MainActor func writesWhatCoreDataWrites() throws {
+        let folder = try TemporaryFolder()
+        let store = try XMLStore.create(at: folder.path("a.xml"), model: FixtureModels.library)
+        let context = ManagedObjectContext.mainQueue(
+            coordinator: PersistentStoreCoordinator(store: store))
+        let author = try context.insertObject(entityName: "Author")
+        author["name"] = "Tom & <Jerry> \\ \u{1}"
+        author["born"] = 1775
+        try context.save()
+        let book = try context.insertObject(entityName: "Book")
+        book["title"] = ""
+        book["price"] = .decimal(Decimal(string: "9.99")!)
+        book.setObject(author, forKey: "author")
+        try context.save()
+        let text = try String(contentsOfFile: folder.path("a.xml"), encoding: .utf8)
+        let objects = try #require(text.range(of: "    <object"))
+        #expect(
+            text[objects.lowerBound...] == """
+                    <object type="AUTHOR" id="z102">
+                        <attribute name="name" type="string">Tom \\u2600 \\u3c00Jerry\\u3e00 \\\\ \\u0100</attribute>
+                        <attribute name="born" type="int16">1775</attribute>
+                        <relationship name="books" type="0/0" destination="BOOK" idrefs="z103"></relationship>
+                    </object>
+                    <object type="BOOK" id="z103">
+                        <attribute name="title" type="string"></attribute>
+                        <attribute name="price" type="decimal">9.99</attribute>
+                        <relationship name="author" type="0/1" destination="AUTHOR" idrefs="z102"></relationship>
+                        <relationship name="cover" type="0/1" destination="COVER"></relationship>
+                        <relationship name="shelf" type="0/1" destination="SHELF"></relationship>
+                        <relationship name="prequels" type="0/0" destination="BOOK"></relationship>
+                        <relationship name="sequels" type="0/0" destination="BOOK"></relationship>
+                        <relationship name="tags" type="0/0" destination="TAG"></relationship>
+                    </object>
+                </database>
+                """)
+        #expect(
+            text.hasPrefix(
+                """
+                <?xml version="1.0" standalone="yes"?>
+                <!DOCTYPE database SYSTEM "file:///System/Library/DTDs/CoreData.dtd">
+
+                <database>
+                    <databaseInfo>
+                        <version>134481920</version>
+                        <UUID>\(store.identity.uuid)</UUID>
+                        <nextObjectID>103</nextObjectID>
+                        <metadata>
+                            <plist version="1.0">
+                                <dict>
+                                    <key>NSPersistenceFrameworkVersion</key>
+
+                """))
+        try store.close()
+        let again = try XMLStore.open(at: folder.path("a.xml"))
+        #expect(again.layout.model == FixtureModels.library)
+        let row = try #require(try again.rows(matching: FetchRequest("Author")).first)
+        let slot = try #require(row.entity.slot(named: "name"))
+        #expect(try row.value(at: slot) == "Tom & <Jerry> \\ \u{1}")
+    }
+
+    @Test(arguments: [
+        "", "a", "\\", "\\u3c00", "\\\\u", "<&>", "a\r\nb", "\u{0}\u{1F}\u{7F}", "\u{FFFE}\u{FFFF}",
+        "\u{1F600}é", "ends with \\", "]]>", "\t\n ",
+    ])
+    func textsComeBack(text: String) throws {
+        var written = XMLStoreText()
+        written.writeEscaped(text)
+        let bytes = Data("<a>".utf8) + Data(written.bytes) + Data("</a>".utf8)
+        let parser = try XMLStoreParser(bytes, path: "t")
+        _ = try parser.next()
+        #expect(XMLStoreText.unescaped(try parser.textOfElement()) == text)
+    }
+
+    @Test func namesThatDifferInCaseOnlyAreRefused() throws {
+        let folder = try TemporaryFolder()
+        let model = ManagedObjectModel(entities: [
+            FixtureModels.entity(
+                "A", FixtureModels.attribute("name", .string),
+                FixtureModels.attribute("Name", .string))
+        ])
+        let error = #expect(throws: QuireError.self) {
+            try XMLStore.create(at: folder.path("a.xml"), model: model)
+        }
+        #expect(error?.code == .unsupported)
+        #expect(!FileManager.default.fileExists(atPath: folder.path("a.xml")))
+    }
+
+    @Test(arguments: [
+        "<?xml version='1.0'?><!DOCTYPE d [<!ENTITY a 'aa'>]><database/>",
+        "<database><databaseInfo><UUID>&a;</UUID></databaseInfo></database>",
+        "<database>", "", "<other/>", "<database><object/></database>",
+        "<database><databaseInfo><UUID>A</UUID></databaseInfo><object type='A' id='z1'/></database>",
+    ])
+    func foreignTextsAreRefused(text: String) throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("a.xml")
+        try text.write(toFile: path, atomically: true, encoding: .utf8)
+        let error = #expect(throws: QuireError.self) {
+            try XMLStore.open(at: path, model: FixtureModels.library)
+        }
+        #expect([.invalidFormat, .incompatibleModel].contains(error?.code))
+    }
+
+    @Test func deepNestingIsRefused() throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("a.xml")
+        let text =
+            "<database><databaseInfo><metadata><plist>"
+            + String(repeating: "<array>", count: 100_000)
+        try text.write(toFile: path, atomically: true, encoding: .utf8)
+        let error = #expect(throws: QuireError.self) { try XMLStore.metadata(at: path) }
+        #expect(error?.code == .invalidFormat)
+    }
+}
