@@ -49,7 +49,9 @@ public final class MigrationManager {
         let mapping =
             try mappingModel ?? .inferred(from: source.layout, to: destination.layout)
         var plan = try TransferPlan(mapping, from: source.layout, to: destination.layout)
-        try plan.assignKeys { try Self.greatestKey(of: $0, in: source) }
+        try plan.assignKeys(Self.keySpace(from: source, to: destination)) {
+            try Self.greatestKey(of: $0, in: source)
+        }
         try countUnits(of: plan, in: source)
         let records = try source.records()
         func transfer(_ loading: any StoreLoading) throws {
@@ -84,6 +86,15 @@ public final class MigrationManager {
                     subject: .init(entity: entity.name, file: store.path))
             }
         }
+    }
+
+    /// Stores that are in memory as a whole have keys that are unique among all of their objects.
+    private static func keySpace(
+        from source: any PersistentStore, to destination: any PersistentStore
+    ) -> TransferPlan.KeySpace {
+        guard let destination = destination as? AtomicStore else { return .table }
+        return source is AtomicStore
+            ? .sameStore : .store(first: Swift.type(of: destination).firstPrimaryKey)
     }
 
     /// The greatest key that an object of a hierarchy has had, as far as the store tells.
