@@ -9,7 +9,7 @@ public import Foundation
 ///
 /// What is kept: primary keys, where objects of several tables do not come together in one; versions; the order of ordered
 /// relationships; large values, whose files are copied and compared with the digests that the old store has of them;
-/// and the records that documents keep in their stores. Stores that take objects in bulk, as ``SQLiteStore`` does, take
+/// the records that documents keep in their stores, and applications' metadata. Stores that take objects in bulk, as ``SQLiteStore`` does, take
 /// them in one transaction with little memory; others are given them in one save, where versions begin at 1.
 ///
 /// References to objects that the mapping does not take over, or that are not there, lead nowhere in the new store.
@@ -65,6 +65,9 @@ public final class MigrationManager {
             let loading = ChangeSetLoading(destination)
             try transfer(loading)
             try loading.finish()
+        }
+        for (key, value) in try source.metadata().values where !StoreMetadata.isReserved(key) {
+            try destination.setMetadata(value, forKey: key)
         }
         finish()
     }

@@ -93,7 +93,7 @@ extension ManagedObjectModel {
     ///
     /// - Parameters:
     ///   - models: The models to look among; of those that match, the first is taken.
-    ///   - hashes: The store's hashes, as ``SQLiteStoreMetadata/entityVersionHashes``.
+    ///   - hashes: The store's hashes, as ``StoreMetadata/entityVersionHashes``.
     /// - Returns: The model; `nil` if there is an entity in the store that none of them has with that hash.
     /// - Throws: As ``merging(_:)``.
     public static func model(

@@ -208,8 +208,7 @@ struct EntityTransfer {
             guard let relationship = destination.relationship(named: property.name),
                 let expression = property.valueExpression
             else { continue }
-            if case .relatedObjects(let name) = expression, source.relationship(named: name) == nil
-            {
+            if let name = expression.relationshipName, source.relationship(named: name) == nil {
                 throw Self.unknown(name, of: source, mapping, "old")
             }
             relationships[relationship.index] = expression
@@ -238,7 +237,7 @@ struct EntityTransfer {
         _ expression: MappingExpression?, of source: EntityLayout,
         to relationship: EntityLayout.Relationship
     ) -> Value {
-        guard case .relatedObjects(let name)? = expression,
+        guard let name = expression?.relationshipName,
             let before = source.relationship(named: name), let slot = before.slot
         else { return .nothing }
         return .reference(
@@ -285,7 +284,7 @@ extension TransferPlan {
     private func edges(of transfer: EntityTransfer) -> [EntityTransfer.Edge] {
         transfer.relationships.sorted { $0.key < $1.key }.compactMap { index, expression in
             let relationship = transfer.destination.relationships[index]
-            guard case .relatedObjects(let name) = expression,
+            guard let name = expression.relationshipName,
                 let old = transfer.source.relationship(named: name),
                 !old.description.isTransient, !relationship.description.isTransient,
                 isWrittenLater(relationship, old)
@@ -322,7 +321,7 @@ extension TransferPlan {
         where destination.entity(number: relationship.ownerNumber).subtree
             .contains(transfer.destination.number)
         {
-            guard case .relatedObjects(let name)? = transfer.relationships[relationship.index]
+            guard let name = transfer.relationships[relationship.index]?.relationshipName
             else { continue }
             return transfer.source.relationship(named: name)
         }
