@@ -66,6 +66,12 @@ enum Damage {
         return rows
     }
 
+    /// Takes away what tells a store's model.
+    static func dropModels(_ path: String) throws {
+        try query(path, "DROP TABLE IF EXISTS QUIRE_MODEL")
+        try query(path, "DROP TABLE IF EXISTS Z_MODELCACHE")
+    }
+
     /// Merges the log into a store, so that it is one file.
     static func settle(_ path: String) throws {
         try query(path, "PRAGMA wal_checkpoint(TRUNCATE)")

@@ -20,7 +20,7 @@ import Testing
         let folder = try TemporaryFolder()
         let path = folder.path("a.sqlite")
         try Damage.makeLibrary(at: path, books: 100)
-        try Damage.query(path, "DROP TABLE QUIRE_MODEL")
+        try Damage.dropModels(path)
         let model = try SQLiteStore.inferModel(ofStoreAt: path)
         let layout = try model.layout()
         #expect(
@@ -46,7 +46,7 @@ import Testing
     @Test func modelIsInferredForReadingOnly() throws {
         let stack = try TestStack()
         try stack.coordinator.close()
-        try Damage.query(stack.path, "DROP TABLE QUIRE_MODEL")
+        try Damage.dropModels(stack.path)
         var options = SQLiteStoreOptions()
         options.infersModel = true
         #expect(throws: QuireError.self) {
@@ -64,7 +64,7 @@ import Testing
         ])
         let stack = try TestStack(model)
         try stack.coordinator.close()
-        try Damage.query(stack.path, "DROP TABLE QUIRE_MODEL")
+        try Damage.dropModels(stack.path)
         try Damage.query(stack.path, "ALTER TABLE ZITEM ADD COLUMN ZDESCRIPTION VARCHAR")
         try Damage.query(
             stack.path, "INSERT INTO ZITEM (Z_PK, Z_ENT, Z_OPT, ZDESCRIPTION) VALUES (1, 1, 1, 'x')"
@@ -84,7 +84,7 @@ import Testing
         let path = folder.path("a.sqlite")
         try Damage.copy(file.url, to: path)
         try Damage.settle(path)
-        try Damage.query(path, "DROP TABLE IF EXISTS Z_MODELCACHE")
+        try Damage.dropModels(path)
         let inferred = try openInferred(path)
         defer { try? inferred.close() }
         var count = 0

@@ -66,7 +66,7 @@ import Testing
         let folder = try TemporaryFolder()
         let (path, new) = (folder.path("a.sqlite"), folder.path("b.sqlite"))
         try Damage.makeLibrary(at: path, books: 60)
-        try Damage.query(path, "UPDATE QUIRE_MODEL SET Z_CONTENT = 'gone'")
+        try Damage.dropModels(path)
         try Damage.settle(path)
         let schemaPages = try Damage.query(
             path, "SELECT pageno FROM dbstat WHERE name = 'sqlite_schema'"

@@ -65,7 +65,7 @@ extension StoreCheck {
                 $0.add(
                     .model,
                     "The model that Core Data has put into the store cannot be read: \(error.message)",
-                    isNote: error.code == .unsupported)
+                    isRepairable: !$0.store.hasInferredModel, isNote: error.code == .unsupported)
             }
         }
     }
@@ -179,16 +179,9 @@ enum StoreHashes {
         return wrong
     }
 
-    /// The metadata of a new store with what an old one's say beside the model, and with its hashes if they are of the
-    /// same entities: Core Data computes others than this framework.
-    static func merged(
-        _ old: StoreMetadata, into new: StoreMetadata, keepsHashes: Bool, names: [String]
-    ) throws -> Data {
-        let known =
-            Set(old.entityVersionHashes.keys) == Set(names)
-            && old.entityVersionHashes.values.allSatisfy { $0.count == 32 }
-        let keepsAll = keepsHashes && known && wrongSums(in: old).isEmpty
-        let values = new.values.merging(old.values) { new, old in keepsAll ? old : new }
+    /// The metadata of a new store with what applications have put into an old one's.
+    static func merged(_ old: StoreMetadata, into new: StoreMetadata) throws -> Data {
+        let values = new.values.merging(old.values) { new, _ in new }
         return try StoreMetadata(storeUUID: new.storeUUID, values: values).propertyList
     }
 

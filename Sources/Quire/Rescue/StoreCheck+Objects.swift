@@ -15,7 +15,10 @@ extension StoreCheck {
             var last = Int64.min
             var unreadable = 0
             var listed: [String: Int] = [:]
-            while let keys = try keys(after: last, in: table, numbers), let end = keys.last {
+            // In a damaged table keys may come in any order, and again.
+            while let keys = try keys(after: last, in: table, numbers), let end = keys.last,
+                end > last
+            {
                 do {
                     try check(
                         try rows(selection, head + "t0.Z_PK > ?1 AND t0.Z_PK <= ?2", last, end),

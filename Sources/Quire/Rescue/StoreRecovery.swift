@@ -162,7 +162,9 @@ private struct StoreRecoveryRun {
                 try $0.run()
             }
         }
-        for table in [SQLiteTables.model, "Z_MODELCACHE"]
+        // One that cannot be read would stand in the way of the other, or of none.
+        if findings.model == nil { try connection.execute("DELETE FROM \(SQLiteTables.model)") }
+        for table in [SQLiteTables.model, SQLiteTables.modelCache]
         where try connection.integer("SELECT count(*) FROM \(table)") == 0 {
             try connection.execute("DROP TABLE \(table)")
         }
@@ -219,19 +221,17 @@ private struct StoreRecoveryRun {
         let new = try SQLiteMetadataReader(connection: connection, path: newPath).metadata()
         try connection.withStatement("UPDATE main.Z_METADATA SET Z_UUID = ?, Z_PLIST = ?") {
             try $0.bind(old.storeUUID, at: 1)
-            try $0.bind(
-                StoreHashes.merged(
-                    old, into: new, keepsHashes: !isInferred,
-                    names: target.keptEntities.map(\.name)),
-                at: 2)
+            try $0.bind(StoreHashes.merged(old, into: new), at: 2)
             try $0.run()
         }
         let tables = try attachedTables(connection)
         let attached = StoreTransfer.attached
-        if !isInferred, tables.contains("Z_MODELCACHE") {
+        if !isInferred, tables.contains(SQLiteTables.modelCache) {
+            let cache = SQLiteTables.modelCache
             try connection.execute(
-                "CREATE TABLE Z_MODELCACHE (Z_CONTENT BLOB); INSERT INTO main.Z_MODELCACHE "
-                    + "SELECT Z_CONTENT FROM \(attached).Z_MODELCACHE LIMIT 1")
+                "CREATE TABLE IF NOT EXISTS \(cache) (Z_CONTENT BLOB); DELETE FROM main.\(cache); "
+                    + "INSERT INTO main.\(cache) SELECT Z_CONTENT FROM \(attached).\(cache) LIMIT 1"
+            )
         }
         if tables.contains(SQLiteTables.records) {
             try connection.execute(

@@ -289,10 +289,20 @@ private struct StoreRepairRun {
     /// Writes the model that the store was opened with, where the one that it carries cannot be read.
     private mutating func mendModel(_ schema: SQLSchema, _ connection: SQLiteConnection) throws {
         guard report.before.problems.contains(where: { $0.kind == .model }) else { return }
-        try connection.execute("DELETE FROM \(SQLiteTables.model)")
-        try connection.withStatement("INSERT INTO \(SQLiteTables.model) VALUES (?)") {
-            try $0.bind(String(decoding: schema.layout.model.modelXML(), as: UTF8.self), at: 1)
-            try $0.run()
+        let model = schema.layout.model
+        if try connection.hasTable(SQLiteTables.model) {
+            try connection.execute("DELETE FROM \(SQLiteTables.model)")
+            try connection.withStatement("INSERT INTO \(SQLiteTables.model) VALUES (?)") {
+                try $0.bind(String(decoding: model.modelXML(), as: UTF8.self), at: 1)
+                try $0.run()
+            }
+        }
+        if try connection.hasTable(SQLiteTables.modelCache), let cache = model.modelCache {
+            try connection.execute("DELETE FROM \(SQLiteTables.modelCache)")
+            try connection.withStatement("INSERT INTO \(SQLiteTables.modelCache) VALUES (?)") {
+                try $0.bind(cache, at: 1)
+                try $0.run()
+            }
         }
         report.actions.append("Wrote the model that the store carries anew.")
     }
