@@ -2,7 +2,7 @@ import Quire
 
 extension StoreCheck {
     /// Derived attributes.
-    static let derived = [
+    static let derived: [StoreCheck] = [
         StoreCheck(
             "derived attributes follow what they are derived from",
             needs: [.saving, .derivedAttributes], model: ConformanceModel.derived
@@ -10,7 +10,7 @@ extension StoreCheck {
             let order = try scene.insert("Order", [["customer": "Zoë"]])[0]
             let ids = try scene.perform { context in
                 let order = try context.existingObject(with: order)
-                let items = try [3, 4].map { amount in
+                let items = try ([3, 4] as [Int64]).map { amount in
                     let item = try context.insertObject(entityName: "Item")
                     item["amount"] = .integer(amount)
                     item.setObject(order, forKey: "order")
@@ -49,7 +49,7 @@ extension StoreCheck {
     ]
 
     /// Batch requests.
-    static let batches = [
+    static let batches: [StoreCheck] = [
         StoreCheck("batches insert", needs: [.saving, .batchRequests]) { scene in
             var request = BatchInsertRequest(
                 entityName: "Book",

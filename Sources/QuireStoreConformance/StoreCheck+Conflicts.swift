@@ -2,7 +2,7 @@ import Quire
 
 extension StoreCheck {
     /// What stands against a save.
-    static let conflicts = [
+    static let conflicts: [StoreCheck] = [
         StoreCheck("versions count saves", needs: [.saving, .versions]) { scene in
             let id = try scene.insert("Tag", [["name": "a"]])[0]
             scene.expect(

@@ -3,7 +3,7 @@ import Quire
 
 extension StoreCheck {
     /// Saves.
-    static let saving = [
+    static let saving: [StoreCheck] = [
         StoreCheck("saved objects are there, changed ones changed, deleted ones gone") { scene in
             let ids = try scene.insert("Tag", [["name": "a"], ["name": "b"], ["name": "c"]])
             try scene.perform { context in
@@ -70,7 +70,7 @@ extension StoreCheck {
                     "The title of object \(index)")
             }
         },
-        StoreCheck("readers see whole saves") { scene in
+        StoreCheck("readers see whole saves", needs: [.saving, .atomicSaves]) { scene in
             let ids = try scene.insert("Author", [["born": 0], ["born": 0]])
             let store = scene.store
             let failures = Failures()
