@@ -88,13 +88,16 @@ final class JSONFolderStore: IncrementalStore, @unchecked Sendable {
     override func execute(_ request: FetchRequest) throws -> [ManagedObjectID] {
         let entity = try layout.requireEntity(named: request.entityName)
         let numbers = request.includesSubentities ? entity.subtree : entity.number...entity.number
-        return try numbers.flatMap { number in
+        var found: [ManagedObjectID] = []
+        for number in numbers {
             let entity = layout.entity(number: number)
-            return try FileSystem.names(in: "\(folder)/\(entity.name)").compactMap { name in
-                guard name.hasSuffix(".json"), let key = Int64(name.dropLast(5)) else { return nil }
-                return try objectID(for: entity, primaryKey: key)
+            for name in try FileSystem.names(in: "\(folder)/\(entity.name)")
+            where name.hasSuffix(".json") {
+                guard let key = Int64(name.dropLast(5)) else { continue }
+                found.append(try objectID(for: entity, primaryKey: key))
             }
         }
+        return found
     }
 
     override func newValues(forObjectWith id: ManagedObjectID) throws -> IncrementalStoreNode? {
