@@ -9,7 +9,7 @@ public import Foundation
 ///
 /// What is kept: primary keys, where objects of several tables do not come together in one; versions; the order of ordered
 /// relationships; large values, whose files are copied and compared with the digests that the old store has of them;
-/// and the records that documents keep in their stores. Stores that take objects in bulk, as ``SQLiteStore`` does, take
+/// the records that documents keep in their stores, and applications' metadata. Stores that take objects in bulk, as ``SQLiteStore`` does, take
 /// them in one transaction with little memory; others are given them in one save, where versions begin at 1.
 ///
 /// References to objects that the mapping does not take over, or that are not there, lead nowhere in the new store.
@@ -49,7 +49,9 @@ public final class MigrationManager {
         let mapping =
             try mappingModel ?? .inferred(from: source.layout, to: destination.layout)
         var plan = try TransferPlan(mapping, from: source.layout, to: destination.layout)
-        try plan.assignKeys { try Self.greatestKey(of: $0, in: source) }
+        try plan.assignKeys(Self.keySpace(from: source, to: destination)) {
+            try Self.greatestKey(of: $0, in: source)
+        }
         try countUnits(of: plan, in: source)
         let records = try source.records()
         func transfer(_ loading: any StoreLoading) throws {
@@ -66,6 +68,9 @@ public final class MigrationManager {
             try transfer(loading)
             try loading.finish()
         }
+        for (key, value) in try source.metadata().values where !StoreMetadata.isReserved(key) {
+            try destination.setMetadata(value, forKey: key)
+        }
         finish()
     }
 
@@ -81,6 +86,15 @@ public final class MigrationManager {
                     subject: .init(entity: entity.name, file: store.path))
             }
         }
+    }
+
+    /// Stores that are in memory as a whole have keys that are unique among all of their objects.
+    private static func keySpace(
+        from source: any PersistentStore, to destination: any PersistentStore
+    ) -> TransferPlan.KeySpace {
+        guard let destination = destination as? AtomicStore else { return .table }
+        return source is AtomicStore
+            ? .sameStore : .store(first: Swift.type(of: destination).firstPrimaryKey)
     }
 
     /// The greatest key that an object of a hierarchy has had, as far as the store tells.

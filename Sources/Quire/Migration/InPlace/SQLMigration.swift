@@ -126,7 +126,7 @@ struct SQLMigration {
         where plan.destination.entity(number: relationship.ownerNumber).subtree
             .contains(transfer.destination.number)
         {
-            guard case .relatedObjects(let name)? = transfer.relationships[relationship.index],
+            guard let name = transfer.relationships[relationship.index]?.relationshipName,
                 let source = transfer.source.relationship(named: name)
             else { continue }
             found.insert(.init(entityNumber: source.ownerNumber, index: source.index))

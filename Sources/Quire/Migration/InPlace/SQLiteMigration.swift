@@ -62,6 +62,8 @@ struct SQLiteMigration {
                     "“\(path)” cannot be written, so it cannot be migrated; change its permissions.",
                     subject: .init(file: path))
             }
+            // Indexes are made of many rows at once, which would all be in memory.
+            try connection.execute("PRAGMA temp_store = FILE")
             try migrate(source, connection)
         } catch let failure as SQLiteFailure {
             throw failure.openingError(path: path)

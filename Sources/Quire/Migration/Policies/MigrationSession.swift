@@ -1,3 +1,5 @@
+import Foundation
+
 /// What policies work with during a migration: the old objects, and the new ones that policies have made.
 public final class MigrationSession {
     private var plan: TransferPlan
@@ -21,7 +23,9 @@ public final class MigrationSession {
         let mappings = plan.transfers.map(\.mapping) + plan.policyMappings
         for mapping in mappings {
             guard let name = mapping.entityMigrationPolicyName else { continue }
-            guard let maker = policies[name] else {
+            // Xcode's mapping models name Swift classes with their modules.
+            let className = name.split(separator: ".").last.map(String.init) ?? name
+            guard let maker = policies[name] ?? policies[className] else {
                 throw QuireError(
                     .unsupported,
                     "The mapping “\(mapping.name)” is carried out by a policy “\(name)”, which this program does not have; "
@@ -195,7 +199,7 @@ public final class MigrationSession {
             default: sources = []
             }
             return destinationObjects(of: sources, mapping: mapping)
-        case .constant, .policyFunction, .userInfo: return []
+        case .constant, .policyFunction, .userInfo, .now: return []
         }
     }
 
@@ -209,6 +213,7 @@ public final class MigrationSession {
         case .constant(let value): return value
         case .source: return .objectID(source.objectID)
         case .sourceValue(let path), .relatedObjects(let path): return try source[path]
+        case .now: return .date(Date())
         case .userInfo(let key): return mapping.userInfo[key].map { .string($0) } ?? .null
         case .policyFunction(let name, let arguments):
             guard let policy = policies[mapping.name] else {
