@@ -2,7 +2,7 @@ import Quire
 
 extension StoreCheck {
     /// Derived attributes.
-    static let derived = [
+    static let derived: [StoreCheck] = [
         StoreCheck(
             "derived attributes follow what they are derived from",
             needs: [.saving, .derivedAttributes], model: ConformanceModel.derived
@@ -10,7 +10,7 @@ extension StoreCheck {
             let order = try scene.insert("Order", [["customer": "Zoë"]])[0]
             let ids = try scene.perform { context in
                 let order = try context.existingObject(with: order)
-                let items = try [3, 4].map { amount in
+                let items = try ([3, 4] as [Int64]).map { amount in
                     let item = try context.insertObject(entityName: "Item")
                     item["amount"] = .integer(amount)
                     item.setObject(order, forKey: "order")
@@ -49,7 +49,7 @@ extension StoreCheck {
     ]
 
     /// Batch requests.
-    static let batches = [
+    static let batches: [StoreCheck] = [
         StoreCheck("batches insert", needs: [.saving, .batchRequests]) { scene in
             var request = BatchInsertRequest(
                 entityName: "Book",
@@ -74,23 +74,18 @@ extension StoreCheck {
             model: ConformanceModel.unique
         ) { scene in
             let id = try scene.insert("Account", [["name": "a", "number": 1]])[0]
-            func upsert(_ rule: UpsertRule, _ row: [String: AttributeValue]) throws -> Int {
-                try scene.store.insert(
-                    BatchInsertRequest(entityName: "Account", objects: [row]), onConflict: rule
-                ).count
-            }
             scene.expectError(.constraintConflict, when: "a value is there already") {
-                _ = try upsert(.refuse, ["name": "a"])
+                _ = try upsert(scene, .refuse, ["name": "a"])
             }
             scene.expect(
-                try upsert(.skip, ["name": "a", "note": "s"]), is: 0, "The count, skipping")
-            _ = try upsert(.fill, ["name": "a", "number": 2, "note": "f"])
+                try upsert(scene, .skip, ["name": "a", "note": "s"]), is: 0, "The count, skipping")
+            _ = try upsert(scene, .fill, ["name": "a", "number": 2, "note": "f"])
             scene.expect(try scene.value("number", of: id), is: 1, "A value that was there")
             scene.expect(try scene.value("note", of: id), is: "f", "A value that was missing")
-            _ = try upsert(.update, ["name": "a", "number": 3])
+            _ = try upsert(scene, .update, ["name": "a", "number": 3])
             scene.expect(try scene.value("number", of: id), is: 3, "A named value")
             scene.expect(try scene.value("note", of: id), is: "f", "A value that is not named")
-            _ = try upsert(.replace, ["name": "a"])
+            _ = try upsert(scene, .replace, ["name": "a"])
             scene.expect(try scene.value("number", of: id), is: .null, "A replaced value")
             scene.expect(try scene.count("Account"), is: 1, "The number of objects")
         },
@@ -136,4 +131,12 @@ extension StoreCheck {
             scene.expect(try scene.count("Tag"), is: 2, "The number of tags")
         },
     ]
+
+    /// How many accounts a row changes.
+    private static func upsert(
+        _ scene: StoreScene, _ rule: UpsertRule, _ row: [String: AttributeValue]
+    ) throws -> Int {
+        let request = BatchInsertRequest(entityName: "Account", objects: [row])
+        return try scene.store.insert(request, onConflict: rule).count
+    }
 }

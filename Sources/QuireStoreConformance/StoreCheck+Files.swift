@@ -1,8 +1,9 @@
+import Foundation
 import Quire
 
 extension StoreCheck {
     /// Opening, closing and metadata.
-    static let files = [
+    static let files: [StoreCheck] = [
         StoreCheck("a store that is opened again is the same", needs: [.saving, .reopening]) {
             scene in
             try fill(scene)
@@ -50,7 +51,7 @@ extension StoreCheck {
         StoreCheck("metadata of applications is kept", needs: [.saving, .metadata]) { scene in
             let value: PropertyListValue = [
                 "text": "a <&> b", "number": 7, "truth": true, "list": [1, "two", ["three": 3.5]],
-                "data": .data(.init([0, 255])),
+                "data": .data(Data([0, 255])),
             ]
             try scene.store.setMetadata(value, forKey: "com.example.state")
             try scene.store.setMetadata("x", forKey: "gone")

@@ -3,7 +3,7 @@ import Quire
 
 extension StoreCheck {
     /// Relationships and inheritance.
-    static let relationships = [
+    static let relationships: [StoreCheck] = [
         StoreCheck("relationships of every kind come back") { scene in
             try fill(scene)
             func check() throws {
@@ -18,7 +18,7 @@ extension StoreCheck {
                     is: ["Emma", "Middlemarch", "Persuasion"], "The books tagged “novel”")
                 let colours = try scene.afresh { context in
                     try context.fetch(FetchRequest("Book", sortOrderings: [SortOrdering("title")]))
-                        .map { $0.object(forKey: "cover").map { "\($0["colour"])" } ?? "-" }
+                        .map { $0.object("cover").map { "\($0["colour"])" } ?? "-" }
                 }
                 scene.expect(
                     colours, is: ["\(AttributeValue("red"))", "-", "-"], "The covers of all books")
@@ -131,13 +131,13 @@ extension StoreCheck {
             func titles() throws -> [String] {
                 try scene.afresh { context in
                     let shelf = try one(context, "Shelf", "name", "a")
-                    return shelf.objects(forKey: "books").compactMap(title)
+                    return shelf.objects("books").compactMap(title)
                 }
             }
             scene.expect(try titles(), is: ["c", "a", "d", "b"], "The order")
             try scene.perform { context in
                 let shelf = try one(context, "Shelf", "name", "a")
-                let volumes = shelf.objects(forKey: "books")
+                let volumes = shelf.objects("books")
                 shelf.remove(volumes[1], from: "books")
                 let new = try context.insertObject(entityName: "Volume")
                 new["title"] = "z"
@@ -175,7 +175,7 @@ extension StoreCheck {
         _ key: String, by nameKey: String = "name"
     ) throws -> [String] {
         try scene.afresh { context in
-            try one(context, entity, nameKey, name).objects(forKey: relationship).compactMap {
+            try one(context, entity, nameKey, name).objects(relationship).compactMap {
                 if case .string(let text) = $0[key] { text } else { nil }
             }.sorted()
         }

@@ -3,7 +3,7 @@ import Quire
 
 extension StoreCheck {
     /// Requests.
-    static let requests = [
+    static let requests: [StoreCheck] = [
         StoreCheck("conditions find the objects that satisfy them") { scene in
             try fill(scene)
             for (format, titles) in conditions {

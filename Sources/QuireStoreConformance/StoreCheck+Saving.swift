@@ -3,7 +3,7 @@ import Quire
 
 extension StoreCheck {
     /// Saves.
-    static let saving = [
+    static let saving: [StoreCheck] = [
         StoreCheck("saved objects are there, changed ones changed, deleted ones gone") { scene in
             let ids = try scene.insert("Tag", [["name": "a"], ["name": "b"], ["name": "c"]])
             try scene.perform { context in
@@ -61,16 +61,16 @@ extension StoreCheck {
         StoreCheck("many objects are saved at once") { scene in
             let ids = try scene.insert(
                 "Book",
-                (0..<2000).map { ["title": .string("b\($0)"), "year": .integer(Int64($0))] })
-            scene.expect(try scene.count("Book"), is: 2000, "The number of objects")
+                (0..<400).map { ["title": .string("b\($0)"), "year": .integer(Int64($0))] })
+            scene.expect(try scene.count("Book"), is: 400, "The number of objects")
             if scene.reopens { try scene.reopen() }
-            for index in stride(from: 0, to: 2000, by: 333) {
+            for index in stride(from: 0, to: 400, by: 77) {
                 scene.expect(
                     try scene.value("title", of: ids[index]), is: .string("b\(index)"),
                     "The title of object \(index)")
             }
         },
-        StoreCheck("readers see whole saves") { scene in
+        StoreCheck("readers see whole saves", needs: [.saving, .atomicSaves]) { scene in
             let ids = try scene.insert("Author", [["born": 0], ["born": 0]])
             let store = scene.store
             let failures = Failures()

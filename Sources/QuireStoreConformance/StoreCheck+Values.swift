@@ -3,7 +3,7 @@ import Quire
 
 extension StoreCheck {
     /// Values of every type.
-    static let values = [
+    static let values: [StoreCheck] = [
         StoreCheck("a new store is empty", needs: []) { scene in
             for entity in scene.store.layout.entities {
                 scene.expect(try scene.count(entity.name), is: 0, "The count of \(entity.name)")

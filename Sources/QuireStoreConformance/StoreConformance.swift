@@ -104,7 +104,7 @@ public struct StoreConformance: Sendable {
         return Result(name: check.name, failures: scene.failures, omission: nil)
     }
 
-    static let checks =
+    static let checks: [StoreCheck] =
         StoreCheck.values + StoreCheck.relationships + StoreCheck.requests + StoreCheck.saving
         + StoreCheck.conflicts + StoreCheck.files + StoreCheck.derived + StoreCheck.batches
 }

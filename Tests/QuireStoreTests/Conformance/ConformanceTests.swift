@@ -23,9 +23,28 @@ import Testing
         check(conformance)
     }
 
+    @Test func sqliteStoresInMemoryConform() throws {
+        check(StoreConformance(make: { try SQLiteStore.create(at: "/dev/null", model: $0) }))
+        check(
+            StoreConformance(make: {
+                try SQLiteStore.create(at: "/dev/null/\(UUID().uuidString)", model: $0)
+            }))
+    }
+
     @Test func xmlStoresConform() throws { try check(XMLStore.self) }
 
     @Test func binaryStoresConform() throws { try check(BinaryStore.self) }
+
+    @Test func theExampleConforms() throws {
+        let folder = try TemporaryFolder()
+        check(
+            StoreConformance(
+                make: { try JSONFolderStore(at: folder.newPath(), model: $0) },
+                reopen: { closed, isReadOnly in
+                    try JSONFolderStore(
+                        at: closed.path, layout: closed.layout, isReadOnly: isReadOnly)
+                }))
+    }
 
     private func check<Store: AtomicStore>(_ type: Store.Type) throws {
         let folder = try TemporaryFolder()

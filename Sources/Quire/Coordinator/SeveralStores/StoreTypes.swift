@@ -24,7 +24,7 @@ enum StoreTypes {
         case .sqlite:
             let path = try description.requirePath()
             let options = description.effectiveSQLiteOptions
-            if FileSystem.exists(path) || options.isReadOnly {
+            if SQLiteStore.exists(at: path) || options.isReadOnly {
                 return try SQLiteStore.open(
                     at: path, model: nil, layout: layout, options: options)
             }

@@ -50,7 +50,7 @@ struct RowSave<Rows: SavedRows> {
     private var edits: [List: ListEdit] = [:]
     private var conflicts: [(id: ManagedObjectID, change: ObjectConflict.Change)] = []
     /// The rows of objects that are not written, read so far.
-    private var known: [UInt64: ObjectSnapshot?] = [:]
+    private(set) var known: [UInt64: ObjectSnapshot?] = [:]
 
     var layout: ModelLayout { rows.layout }
 

@@ -25,6 +25,9 @@ struct AtomicContents: Sendable {
         storeBits = identity.numberBits
     }
 
+    /// How many bytes are held for rows that are gone, for tests.
+    var deadByteCount: Int { deadBytes }
+
     /// The number of objects.
     var count: Int { tables.reduce(0) { $0 + $1.count } }
 

@@ -16,6 +16,8 @@ final class SQLiteConnection: @unchecked Sendable {
         case reading
         /// Read a file that nobody writes, without any lock or file beside it.
         case immutable
+        /// Read and write a database in memory that other connections of the process may have as well.
+        case memory
     }
 
     /// The library's connection. Valid until ``close()``.
@@ -43,6 +45,9 @@ final class SQLiteConnection: @unchecked Sendable {
         case .creating: flags |= SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
         case .writing: flags |= SQLITE_OPEN_READWRITE
         case .reading: flags |= SQLITE_OPEN_READONLY
+        case .memory:
+            flags |= SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_URI
+            name = "file:" + Self.percentEncoded(path) + "?vfs=memdb"
         case .immutable:
             flags |= SQLITE_OPEN_READONLY | SQLITE_OPEN_URI
             name = "file:" + Self.percentEncoded(path) + "?immutable=1"

@@ -28,12 +28,15 @@ extension SQLiteStore {
             throw QuireError(
                 .readOnly, "“\(path)” cannot be made for reading only.", subject: .init(file: path))
         }
-        if FileSystem.exists(path) {
+        if exists(at: path) {
             throw QuireError(
                 .alreadyExists, "There is a “\(path)” already; remove it or choose another name.",
                 subject: .init(file: path))
         }
-        guard try FileSystem.information(at: FileSystem.folder(of: path))?.kind == .folder else {
+        guard
+            try SQLiteMemoryPath.contains(path)
+                || FileSystem.information(at: FileSystem.folder(of: path))?.kind == .folder
+        else {
             throw QuireError(
                 .notFound, "There is no folder “\(FileSystem.folder(of: path))” for the store.",
                 subject: .init(file: path))
@@ -44,7 +47,7 @@ extension SQLiteStore {
                 source: source, layout: layout, entities: entities, options: options)
         } catch {
             source.release()
-            for suffix in ["", "-wal", "-shm", "-journal"] {
+            for suffix in ["", "-wal", "-shm", "-journal"] where !source.access.isMemory {
                 _ = try? FileSystem.removeFileIfPresent(path + suffix)
             }
             throw (error as? SQLiteFailure)?.error(path: path) ?? error
@@ -67,7 +70,9 @@ extension SQLiteStore {
             try connection.execute("BEGIN IMMEDIATE")
             try writeTables(of: schema, uuid: uuid, connection)
             try connection.execute("COMMIT")
-            try FileSystem.synchronizeFolder(containing: source.storePath)
+            if !source.access.isMemory {
+                try FileSystem.synchronizeFolder(containing: source.storePath)
+            }
             return SQLiteStore(
                 source: source,
                 identity: StoreIdentity(uuid: uuid, entityNames: layout.entities.map(\.name)),

@@ -3,12 +3,17 @@ import Foundation
 extension SQLiteStore {
     /// What it can do.
     public var capabilities: StoreCapabilities {
-        [
-            .saving, .atomicSaves, .durableSaves, .reopening, .versions, .constraints,
-            .derivedAttributes, .orderedRelationships, .batchRequests, .records, .metadata,
-            .predicates, .externalData, .sharing, .explaining, .lastingIdentifiers,
-            .lastingVersions, .preparedSaves,
+        let common: StoreCapabilities = [
+            .saving, .atomicSaves, .versions, .constraints, .derivedAttributes,
+            .orderedRelationships, .batchRequests, .records, .metadata, .predicates, .explaining,
+            .preparedSaves,
         ]
+        return isInMemory
+            ? common
+            : common.union([
+                .durableSaves, .reopening, .externalData, .sharing, .lastingIdentifiers,
+                .lastingVersions,
+            ])
     }
 
     /// What the store says of itself and of the model it was made with.
@@ -21,7 +26,7 @@ extension SQLiteStore {
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` or `storeUnavailable`.
     public static func metadata(at path: String) throws -> StoreMetadata {
         let path = FileSystem.absolute(path)
-        guard FileSystem.exists(path) else {
+        guard exists(at: path) else {
             throw QuireError(.notFound, "There is no “\(path)”.", subject: .init(file: path))
         }
         var options = SQLiteStoreOptions()

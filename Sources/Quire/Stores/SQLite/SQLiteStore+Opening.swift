@@ -2,6 +2,13 @@ import Foundation
 import Logging
 
 extension SQLiteStore {
+    /// Whether there is something at a path: a file, or, at `/dev/null/NAME`, a store in memory that this process has open.
+    public static func exists(at path: String) -> Bool {
+        let path = FileSystem.absolute(path)
+        return SQLiteMemoryPath.contains(path)
+            ? SQLiteMemoryPath.exists(path) : FileSystem.exists(path)
+    }
+
     /// Opens a store.
     ///
     /// - Parameters:
@@ -24,10 +31,13 @@ extension SQLiteStore {
         options: SQLiteStoreOptions
     ) throws -> SQLiteStore {
         let path = FileSystem.absolute(path)
-        guard let information = try FileSystem.information(at: path) else {
+        guard exists(at: path) else {
             throw QuireError(.notFound, "There is no “\(path)”.", subject: .init(file: path))
         }
-        guard information.kind == .regular else {
+        guard
+            try SQLiteMemoryPath.contains(path)
+                || FileSystem.information(at: path)?.kind == .regular
+        else {
             throw QuireError(
                 .invalidFormat, "“\(path)” is no file, so it cannot be a store.",
                 subject: .init(file: path))

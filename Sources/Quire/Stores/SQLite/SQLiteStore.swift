@@ -21,6 +21,9 @@ import Synchronization
 /// …
 /// try container.close()       // One file is left, without -wal and -shm.
 /// ```
+///
+/// At `/dev/null` a store is made in memory, and at `/dev/null/NAME` one that all share who open that name in the process,
+/// as long as any of them has it open.
 public final class SQLiteStore: PersistentStore {
     /// The store's UUID and entity names.
     public let identity: StoreIdentity
@@ -83,9 +86,10 @@ public final class SQLiteStore: PersistentStore {
         storePath = source.storePath
         isReadOnly = options.isReadOnly
         externalData = SQLiteExternalData(storePath: source.storePath)
-        hasExternalData = schema.layout.entities.contains {
-            $0.slots.contains(where: \.isExternalCapable)
-        }
+        // In memory there is no place beside the store.
+        hasExternalData =
+            !source.access.isMemory
+            && schema.layout.entities.contains { $0.slots.contains(where: \.isExternalCapable) }
         let counter = statementCounter
         readers = SQLiteReaderPool {
             let connection = try source.connect(.reading, options: options)
@@ -100,6 +104,9 @@ public final class SQLiteStore: PersistentStore {
             writer = SQLiteWriter(connection: connection, schema: schema)
         }
     }
+
+    /// Whether it is a store in memory, which is gone when nobody has it open.
+    var isInMemory: Bool { source.access.isMemory }
 
     /// Whether reading and saving have connections of their own.
     var readsApart: Bool { hasLog.load(ordering: .acquiring) }
@@ -393,7 +400,7 @@ public final class SQLiteStore: PersistentStore {
         } catch {
             return nil
         }
-        SQLiteExternalDataCleanup(store: self, writer: writer).run()
+        if !isInMemory { SQLiteExternalDataCleanup(store: self, writer: writer).run() }
         return nil
     }
 }

@@ -14,6 +14,8 @@ final class SQLiteStoreSource: Sendable {
         case besideWriter
         /// Reading a file that another process has open, whose log is in use.
         case besideOthers
+        /// Reading and writing in memory: all who open the same name in this process share it.
+        case memory
         /// Reading a private copy, because the file has a log that is not merged into it.
         case copy(folder: String)
     }
@@ -37,6 +39,13 @@ final class SQLiteStoreSource: Sendable {
     /// Finds out how to use a file, which need not exist if it is to be created.
     init(path: String, isReadOnly: Bool) throws {
         storePath = FileSystem.absolute(path)
+        if let name = SQLiteMemoryPath.name(of: storePath) {
+            isOnNetwork = false
+            databasePath = "/quire/\(name)"
+            access = .memory
+            SQLiteOpenFiles.add(storePath)
+            return
+        }
         isOnNetwork = (try? FileSystem.isOnNetwork(storePath)) ?? false
         guard isReadOnly else {
             databasePath = storePath
@@ -67,7 +76,7 @@ final class SQLiteStoreSource: Sendable {
     func release() {
         guard !isReleased.exchange(true, ordering: .acquiringAndReleasing) else { return }
         switch access {
-        case .writing, .besideOthers: SQLiteOpenFiles.remove(storePath)
+        case .writing, .besideOthers, .memory: SQLiteOpenFiles.remove(storePath)
         case .copy(let folder): try? FileSystem.removeTree(folder)
         case .immutable, .besideWriter: break
         }
@@ -168,6 +177,7 @@ final class SQLiteStoreSource: Sendable {
     func connect(_ purpose: Purpose, options: SQLiteStoreOptions) throws -> SQLiteConnection {
         let mode: SQLiteConnection.Mode
         switch (access, purpose) {
+        case (.memory, _): mode = .memory
         case (_, .creating): mode = .creating
         case (.immutable, _): mode = .immutable
         case (.copy, _), (_, .writing): mode = .writing
@@ -207,7 +217,8 @@ final class SQLiteStoreSource: Sendable {
 
     /// Whether the options, and the file system, want a write-ahead log.
     func wantsLog(_ options: SQLiteStoreOptions) -> Bool {
-        switch options.journal {
+        if access.isMemory { return false }
+        return switch options.journal {
         case .automatic: !isOnNetwork
         case .writeAheadLog: true
         case .rollback: false
@@ -229,6 +240,10 @@ final class SQLiteStoreSource: Sendable {
             try journalMode("PRAGMA journal_mode = WAL", connection) == "wal"
         {
             return true
+        }
+        if access.isMemory {
+            _ = try journalMode("PRAGMA journal_mode = MEMORY", connection)
+            return false
         }
         // Emptied rather than removed: removing it is not durable until the folder has been synchronized.
         _ = try journalMode("PRAGMA journal_mode = TRUNCATE", connection)

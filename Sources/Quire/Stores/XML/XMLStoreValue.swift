@@ -89,7 +89,12 @@ enum XMLStoreValue {
             }
             return seconds.isNaN
                 ? .null : .date(Date(timeIntervalSinceReferenceDate: seconds))
-        case .double, .float:
+        case .float:
+            if let number = Float(text.trimmingCharacters(in: .whitespacesAndNewlines)) {
+                return number.isNaN ? .null : .double(Double(number))
+            }
+            return try AttributeValue(parsing: text, as: type)
+        case .double:
             if let number = Double(text.trimmingCharacters(in: .whitespacesAndNewlines)) {
                 return number.isNaN ? .null : .double(number)
             }

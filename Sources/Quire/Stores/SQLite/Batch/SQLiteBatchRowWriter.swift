@@ -35,7 +35,8 @@ final class SQLiteBatchRowWriter {
         uniqueRows = SQLiteUniqueRows(entity, store: store, connection: batch.connection)
         references = try SQLiteBatchReferences(entity, batch)
         files = SQLiteExternalDataWriter(store: store, changes: ChangeSet())
-        hasExternalData = entity.slots.contains(where: \.isExternalCapable)
+        hasExternalData =
+            store.hasExternalData && entity.slots.contains(where: \.isExternalCapable)
         allSlots = SlotMask(first: entity.slots.count)
         greatestKey = try store.notePrimaryKeys(root: entity.rootNumber, batch.connection)
         change = ObjectChange(

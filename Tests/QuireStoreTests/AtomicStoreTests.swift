@@ -1,0 +1,79 @@
+import Foundation
+import QuireTestSupport
+import Testing
+
+@testable import Quire
+
+/// Files of stores that are written as a whole.
+@Suite struct AtomicStoreTests {
+    private func save(_ store: AtomicStore, _ name: String) throws {
+        let entity = try store.layout.requireEntity(named: "Tag")
+        let id = try store.reserveObjectIDs(for: entity, count: 1, durably: true)[0]
+        var change = ObjectChange(
+            objectID: id, entity: entity, version: 0, values: entity.defaultValues,
+            changedSlots: SlotMask(first: entity.slots.count))
+        let slot = try #require(entity.slot(named: "name"))
+        change.values[slot] = .string(name)
+        var changes = ChangeSet()
+        changes.inserted = [change]
+        try store.save(changes)
+    }
+
+    @Test func aFileThatOthersHaveReplacedIsNotSavedOver() throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("a.xml")
+        let one = try XMLStore.create(at: path, model: FixtureModels.library)
+        let two = try XMLStore.open(at: path)
+        try save(one, "a")
+        let bytes = try Data(contentsOf: URL(fileURLWithPath: path))
+        let error = #expect(throws: QuireError.self) { try save(two, "b") }
+        #expect(error?.code == .mergeConflict)
+        #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == bytes)
+        #expect(try two.count(matching: FetchRequest("Tag")) == 0)
+        try save(one, "c")
+        #expect(try XMLStore.open(at: path).count(matching: FetchRequest("Tag")) == 2)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["a.xml"])
+    }
+
+    @Test func aSaveThatCannotBeWrittenChangesNothing() throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("a.store")
+        let store = try BinaryStore.create(at: path, model: FixtureModels.library)
+        try save(store, "a")
+        try FileManager.default.removeItem(atPath: path)
+        #expect(throws: QuireError.self) { try save(store, "b") }
+        #expect(try store.count(matching: FetchRequest("Tag")) == 1)
+        #expect(!FileManager.default.fileExists(atPath: path))
+    }
+
+    @Test func anotherModelIsRefused() throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("a.xml")
+        try XMLStore.create(at: path, model: FixtureModels.library).close()
+        let error = #expect(throws: QuireError.self) {
+            try XMLStore.open(at: path, model: FixtureModels.everyType)
+        }
+        #expect(error?.code == .incompatibleModel)
+    }
+
+    @Test func memoryIsGivenBack() throws {
+        let store = try InMemoryStore(model: FixtureModels.library)
+        try save(store, String(repeating: "x", count: 100_000))
+        let id = try store.objectIDs(matching: FetchRequest("Tag"))[0]
+        for number in 0..<100 {
+            let row = try #require(try store.row(for: id))
+            let slot = try #require(row.entity.slot(named: "name"))
+            var change = ObjectChange(
+                objectID: id, entity: row.entity, version: row.version,
+                values: ContiguousArray(repeating: .null, count: row.entity.slots.count),
+                changedSlots: SlotMask())
+            change.values[slot] = .string(String(repeating: "y", count: 100_000) + "\(number)")
+            change.changedSlots.insert(slot)
+            var changes = ChangeSet()
+            changes.updated = [change]
+            try store.save(changes)
+        }
+        #expect(try store.row(for: id)?.version == 101)
+        #expect(try store.currentContents().deadByteCount < 2 << 20)
+    }
+}
