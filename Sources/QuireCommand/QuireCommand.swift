@@ -9,7 +9,7 @@ struct QuireCommand: AsyncParsableCommand {
         commandName: "quire",
         abstract: "Makes, reads, changes, checks and packs Quire documents and Core Data stores.",
         discussion: """
-            PATH is a document package or a bare Core Data SQLite store. Objects are named by \
+            PATH is a document package or a bare store: Core Data's SQLite, XML or binary. Objects are named by \
             Entity/pN or by their URI, x-coredata://STORE-UUID/Entity/pN.
 
             Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found (document, entity, key, object), \
@@ -28,7 +28,8 @@ struct QuireCommand: AsyncParsableCommand {
                 name: "Documents",
                 subcommands: [
                     TemplatesCommand.self, NewCommand.self, InfoCommand.self,
-                    ModelCommand.self, OnDocument<CheckVerb>.self, OpenCommand.self,
+                    ModelCommand.self, OnDocument<CheckVerb>.self, MigrateCommand.self,
+                    OpenCommand.self,
                 ]),
             CommandGroup(
                 name: "Objects",
@@ -40,6 +41,7 @@ struct QuireCommand: AsyncParsableCommand {
                 ]),
             CommandGroup(
                 name: "Rescue", subcommands: [RepairCommand.self, RecoverCommand.self]),
+            CommandGroup(name: "Conversion", subcommands: [ConvertCommand.self]),
             CommandGroup(name: "Archives", subcommands: [ExportCommand.self, ExtractCommand.self]),
         ])
 

@@ -8,7 +8,7 @@ import Testing
 /// result is the same.
 @Suite struct RandomMigrationTests {
     static let isTorture = ProcessInfo.processInfo.environment["QUIRE_TORTURE"] == "1"
-    static let rounds = isTorture ? 1000 : 60
+    static let rounds = isTorture ? 400 : 36
 
     @Test @MainActor func allWaysOfMigratingGiveTheSame() throws {
         var counts = (sql: 0, rows: 0, failed: 0, edits: 0)
@@ -20,7 +20,7 @@ import Testing
             "migrated \(counts.sql) by SQL, \(counts.rows) by rows, \(counts.failed) refused, \(counts.edits) edits"
         )
         #expect(counts.edits > Self.rounds * 3)
-        #expect(counts.sql > Self.rounds / 6 && counts.rows > Self.rounds / 6)
+        #expect(counts.sql > 0 && counts.rows > 0)
     }
 
     @MainActor private func round(

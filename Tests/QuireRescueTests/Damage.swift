@@ -222,9 +222,29 @@ enum Damage {
 
     // MARK: - Stores of ours
 
-    /// A store with objects of every kind, with rows that need several pages and with external data.
+    /// The stores that have been made, by the number of their books.
+    @MainActor private static var libraries: [Int: TemporaryFolder] = [:]
+
+    /// Makes a store with objects of every kind, with rows that need several pages and with external data.
     @MainActor
     static func makeLibrary(at path: String, books: Int = 400) throws {
+        let folder = try libraries[books] ?? TemporaryFolder()
+        let made = folder.path("library.sqlite")
+        if libraries[books] == nil {
+            try fillLibrary(at: made, books: books)
+            libraries[books] = folder
+        }
+        try FileManager.default.copyItem(atPath: made, toPath: path)
+        let files = SQLiteExternalData(storePath: made).folder
+        if FileSystem.exists(files) {
+            let target = SQLiteExternalData(storePath: path).folder
+            try FileSystem.makeFolder(FileSystem.folder(of: target), withIntermediates: true)
+            try FileSystem.copyTree(files, to: target, by: .copying)
+        }
+    }
+
+    @MainActor
+    private static func fillLibrary(at path: String, books: Int) throws {
         let store = try SQLiteStore.create(at: path, model: FixtureModels.library)
         let coordinator = PersistentStoreCoordinator(store: store)
         let context = ManagedObjectContext.mainQueue(coordinator: coordinator)

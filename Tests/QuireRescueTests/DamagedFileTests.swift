@@ -7,7 +7,7 @@ import Testing
 /// Whatever is done to a file: it gives data or an error, in bounded time.
 @Suite struct DamagedFileTests {
     private static let isTorture = ProcessInfo.processInfo.environment["QUIRE_TORTURE"] == "1"
-    private static let caseCount = isTorture ? 10_000 : 120
+    private static let caseCount = isTorture ? 10_000 : 60
     /// How long one case may take, in seconds.
     private static let deadline = 60.0
 

@@ -107,7 +107,9 @@ import Testing
                     ?? 0)
         }
         #expect(count == rows)
-        guard let modelURL = file.modelURL else { return }
+        // Comparing the largest value by value takes its time.
+        let isTorture = ProcessInfo.processInfo.environment["QUIRE_TORTURE"] == "1"
+        guard let modelURL = file.modelURL, isTorture || rows < 2000 else { return }
         var options = SQLiteStoreOptions()
         options.isReadOnly = true
         let known = try SQLiteStore.open(

@@ -193,4 +193,84 @@ import Testing
         #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == before)
         #expect(try FileSystem.names(in: folder.path).allSatisfy { !$0.contains("quire-") })
     }
+
+    @Test func wrongSumsInMetadataAreCorrected() throws {
+        let stack = try TestStack()
+        try stack.coordinator.close()
+        let connection = try SQLiteConnection(path: stack.path, mode: .writing)
+        let metadata = try SQLiteMetadataReader(connection: connection, path: stack.path).metadata()
+        var plist = try #require(
+            try PropertyListSerialization.propertyList(from: metadata.propertyList, format: nil)
+                as? [String: Any])
+        plist[StoreHashes.digestKey] = "wrong"
+        plist["Mine"] = 5
+        let data = try PropertyListSerialization.data(
+            fromPropertyList: plist, format: .binary, options: 0)
+        try connection.withStatement("UPDATE Z_METADATA SET Z_PLIST = ?") {
+            try $0.bind(data, at: 1)
+            try $0.run()
+        }
+        connection.close()
+        #expect(try check(stack.path).problems.map(\.kind) == [.metadata])
+        let report = try StoreRepair.repair(stack.path)
+        #expect(report.after.isWhole)
+        let store = try SQLiteStore.open(at: stack.path)
+        let mended =
+            try PropertyListSerialization.propertyList(
+                from: store.metadata().propertyList, format: nil) as? [String: Any]
+        #expect(mended?["Mine"] as? Int == 5)
+        try store.close()
+    }
+
+    @Test func unreadableModelIsWrittenAnew() throws {
+        let stack = try TestStack()
+        try stack.coordinator.close()
+        try Damage.query(stack.path, "UPDATE QUIRE_MODEL SET Z_CONTENT = 'nonsense'")
+        let found = try check(stack.path, model: FixtureModels.library)
+        #expect(found.problems.map(\.kind) == [.model])
+        let report = try StoreRepair.repair(stack.path, model: FixtureModels.library)
+        #expect(report.after.isWhole)
+        let store = try SQLiteStore.open(at: stack.path)
+        try store.close()
+    }
+
+    @Test @MainActor func derivedAttributesAreComputedAnew() throws {
+        let model = ManagedObjectModel(entities: [
+            FixtureModels.entity(
+                "Author", FixtureModels.attribute("name", .string),
+                FixtureModels.attribute("count", .integer64) {
+                    $0.derivationExpression = "books.@count"
+                },
+                FixtureModels.attribute("total", .integer64) {
+                    $0.derivationExpression = "books.pages.@sum"
+                },
+                FixtureModels.toMany("books", "Book", "author")),
+            FixtureModels.entity(
+                "Book", FixtureModels.attribute("pages", .integer64),
+                FixtureModels.attribute("authorName", .string) {
+                    $0.derivationExpression = "author.name"
+                },
+                FixtureModels.toOne("author", "Author", "books")),
+        ])
+        let stack = try TestStack(model)
+        let context = stack.mainContext()
+        let author = try context.insertObject(entityName: "Author")
+        author["name"] = "Jane"
+        for pages in [100, 250] {
+            let book = try context.insertObject(entityName: "Book")
+            book["pages"] = .integer(Int64(pages))
+            book.setObject(author, forKey: "author")
+        }
+        try context.save()
+        try stack.coordinator.close()
+        #expect(try check(stack.path).isWhole)
+        try Damage.query(stack.path, "UPDATE ZAUTHOR SET ZCOUNT = 9, ZTOTAL = 1")
+        try Damage.query(stack.path, "UPDATE ZBOOK SET ZAUTHORNAME = 'Joan' WHERE Z_PK = 1")
+        let found = try check(stack.path)
+        #expect(found.problems.map(\.kind) == [.derived, .derived, .derived])
+        let report = try StoreRepair.repair(stack.path)
+        #expect(report.after.isWhole, "\(report.after.problems)")
+        #expect(
+            try Damage.query(stack.path, "SELECT ZCOUNT, ZTOTAL FROM ZAUTHOR") == [["2", "350"]])
+    }
 }

@@ -9,7 +9,7 @@ public import Foundation
 ///
 /// What is kept: primary keys, where objects of several tables do not come together in one; versions; the order of ordered
 /// relationships; large values, whose files are copied and compared with the digests that the old store has of them;
-/// and the records that documents keep in their stores. Stores that take objects in bulk, as ``SQLiteStore`` does, take
+/// the records that documents keep in their stores, and applications' metadata. Stores that take objects in bulk, as ``SQLiteStore`` does, take
 /// them in one transaction with little memory; others are given them in one save, where versions begin at 1.
 ///
 /// References to objects that the mapping does not take over, or that are not there, lead nowhere in the new store.
@@ -49,12 +49,15 @@ public final class MigrationManager {
         let mapping =
             try mappingModel ?? .inferred(from: source.layout, to: destination.layout)
         var plan = try TransferPlan(mapping, from: source.layout, to: destination.layout)
-        try plan.assignKeys { try Self.greatestKey(of: $0, in: source) }
+        try plan.assignKeys(Self.keySpace(from: source, to: destination)) {
+            try Self.greatestKey(of: $0, in: source)
+        }
         try countUnits(of: plan, in: source)
         let records = try source.records()
         func transfer(_ loading: any StoreLoading) throws {
             try ObjectTransfer(
-                plan, from: source, identity: destination.identity, into: loading, step: advance
+                plan, from: source, identity: destination.identity, into: loading,
+                policies: policies, step: advance
             ).run()
             try loading.setRecords(records)
         }
@@ -65,11 +68,15 @@ public final class MigrationManager {
             try transfer(loading)
             try loading.finish()
         }
+        for (key, value) in try source.metadata().values where !StoreMetadata.isReserved(key) {
+            try destination.setMetadata(value, forKey: key)
+        }
         finish()
     }
 
     private func requireEmpty(_ store: any PersistentStore) throws {
-        for entity in store.layout.entities where entity.number == entity.rootNumber {
+        for entity in store.layout.entities
+        where entity.number == entity.rootNumber && store.keeps(entity) {
             var request = FetchRequest(entity.name)
             request.fetchLimit = 1
             if try store.count(matching: request) > 0 {
@@ -81,10 +88,20 @@ public final class MigrationManager {
         }
     }
 
+    /// Stores that are in memory as a whole have keys that are unique among all of their objects.
+    private static func keySpace(
+        from source: any PersistentStore, to destination: any PersistentStore
+    ) -> TransferPlan.KeySpace {
+        guard let destination = destination as? AtomicStore else { return .table }
+        return source is AtomicStore
+            ? .sameStore : .store(first: Swift.type(of: destination).firstPrimaryKey)
+    }
+
     /// The greatest key that an object of a hierarchy has had, as far as the store tells.
     static func greatestKey(
         of root: EntityLayout, in store: any PersistentStore
     ) throws -> Int64 {
+        guard store.keeps(root) else { return 0 }
         if let store = store as? SQLiteStore { return try store.greatestPrimaryKey(of: root) }
         let ids = try store.objectIDs(matching: FetchRequest(root.name))
         return ids.lazy.map(\.primaryKey).max() ?? 0
@@ -92,7 +109,8 @@ public final class MigrationManager {
 
     func countUnits(of plan: TransferPlan, in source: any PersistentStore) throws {
         var total: Int64 = 0
-        for transfer in plan.transfers where !transfer.source.isAbstract {
+        for transfer in plan.transfers
+        where !transfer.source.isAbstract && source.keeps(transfer.source) {
             var request = FetchRequest(transfer.source.name)
             request.includesSubentities = false
             let count = try source.count(matching: request)

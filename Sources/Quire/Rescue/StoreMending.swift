@@ -4,19 +4,14 @@ import Foundation
 ///
 /// Nothing is guessed: what is taken away leads nowhere, and what is added follows from what is there.
 struct StoreMending {
-    /// Something that was done.
-    struct Action {
-        let sentence: String
-        let count: Int
-    }
-
     let schema: SQLSchema
     let connection: SQLiteConnection
     /// Whether the rows were just recovered. Then values that cannot be read go even where one is required, and the
     /// entities of references have not been set yet.
     let isRecovery: Bool
     let externalData: SQLiteExternalData
-    private(set) var actions: [Action] = []
+    /// What was done, a sentence each.
+    private(set) var actions: [String] = []
     private var places: RelationshipPlaces { RelationshipPlaces(schema: schema) }
 
     init(
@@ -45,13 +40,19 @@ struct StoreMending {
         try mendGreatestKeys()
     }
 
-    private mutating func change(_ sql: String, _ sentence: (String) -> String) throws {
+    /// - Parameters:
+    ///   - noun: What is changed, in the singular.
+    ///   - sentence: Says what was done to so many of them.
+    private mutating func change(
+        _ sql: String, _ noun: String, _ sentence: (String) -> String
+    ) throws {
         try connection.execute(sql)
-        note(connection.changeCount, sentence)
+        note(connection.changeCount, noun, sentence)
     }
 
-    private mutating func note(_ count: Int, _ sentence: (String) -> String) {
-        if count > 0 { actions.append(Action(sentence: sentence(String(count)), count: count)) }
+    private mutating func note(_ count: Int, _ noun: String, _ sentence: (String) -> String) {
+        if count == 0 { return }
+        actions.append(sentence(count == 1 ? "1 \(noun)" : "\(count) \(noun)s"))
     }
 
     // MARK: - Rows
@@ -64,8 +65,9 @@ struct StoreMending {
             if root.hasSubentities { continue }
             let number = schema.entity(root).storeNumber
             try change(
-                "UPDATE \(SQLName.quoted(table.name)) SET Z_ENT = \(number) WHERE Z_ENT IS NOT \(number)"
-            ) { "Set the entity number of \($0) rows of \(table.name) to \(number)." }
+                "UPDATE \(SQLName.quoted(table.name)) SET Z_ENT = \(number) WHERE Z_ENT IS NOT \(number)",
+                "row"
+            ) { "Set the entity number of \($0) of \(table.name) to \(number)." }
         }
     }
 
@@ -73,8 +75,8 @@ struct StoreMending {
         for table in schema.tables {
             try change(
                 "UPDATE \(SQLName.quoted(table.name)) SET Z_OPT = 1 WHERE typeof(Z_OPT) <> 'integer' "
-                    + "OR Z_OPT NOT BETWEEN 1 AND \(UInt32.max)"
-            ) { "Set the version of \($0) rows of \(table.name) to 1." }
+                    + "OR Z_OPT NOT BETWEEN 1 AND \(UInt32.max)", "row"
+            ) { "Set the version of \($0) of \(table.name) to 1." }
         }
     }
 
@@ -88,14 +90,15 @@ struct StoreMending {
                 // What begins with neither tag is a value that somebody wrote without one.
                 try change(
                     "UPDATE \(table) SET \(column) = CAST(x'01' || \(column) AS BLOB) WHERE \(isOfEntity) "
-                        + "AND typeof(\(column)) = 'blob' AND substr(\(column), 1, 1) NOT IN (x'01', x'02')"
-                ) { "Put the missing tag before \($0) values of \(title)." }
+                        + "AND typeof(\(column)) = 'blob' AND substr(\(column), 1, 1) NOT IN (x'01', x'02')",
+                    "value"
+                ) { "Put the missing tag before \($0) of \(title)." }
             }
             guard slot.attribute?.isOptional == true || isRecovery else { continue }
             try change(
                 "UPDATE \(table) SET \(column) = NULL WHERE \(isOfEntity) AND \(column) IS NOT NULL "
-                    + "AND NOT \(StoredForm.isReadable(slot, column))"
-            ) { "Removed \($0) values of \(title) that cannot be read." }
+                    + "AND NOT \(StoredForm.isReadable(slot, column))", "value"
+            ) { "Removed \($0) of \(title) that cannot be read." }
         }
     }
 
@@ -127,8 +130,8 @@ struct StoreMending {
                     try $0.run()
                 }
             }
-            note(missing.count) {
-                "Removed \($0) values of “\(entity.name).\(slot.name)” whose files are missing."
+            note(missing.count, "value") {
+                "Removed \($0) of “\(entity.name).\(slot.name)” whose files are missing."
             }
         }
     }
@@ -144,9 +147,9 @@ struct StoreMending {
                 UPDATE \(place.table) SET \(place.column) = NULL\(others) WHERE \(place.isSet) AND NOT EXISTS \
                 (SELECT 1 FROM \(place.target) d WHERE d.Z_PK = \(place.table).\(place.column) \
                 AND d.Z_ENT IN \(place.targets))
-                """
+                """, "reference"
             ) {
-                "Cleared \($0) references of “\(place.entity.name).\(place.relationship.name)” to objects that are not there."
+                "Cleared \($0) of “\(place.entity.name).\(place.relationship.name)” to objects that are not there."
             }
         }
         for place in places.loneColumns {
@@ -159,9 +162,9 @@ struct StoreMending {
                 """
                 UPDATE \(table) SET \(column) = NULL\(others) WHERE \(column) IS NOT NULL AND NOT EXISTS \
                 (SELECT 1 FROM \(place.owner) o WHERE o.Z_PK = \(table).\(column) AND o.Z_ENT IN \(place.owners))
-                """
+                """, "object"
             ) {
-                "Took \($0) objects out of “\(place.entity.name).\(place.relationship.name)” of objects that are not there."
+                "Took \($0) out of “\(place.entity.name).\(place.relationship.name)” of objects that are not there."
             }
         }
     }
@@ -202,7 +205,7 @@ struct StoreMending {
                     """)
                 count += connection.changeCount
             }
-            note(count) {
+            note(count, "object") {
                 "Made “\(one.entity.name).\(one.relationship.name)” and “\(other.entity.name)."
                     + "\(other.relationship.name)” say the same of \($0) objects."
             }
@@ -220,8 +223,8 @@ struct StoreMending {
                 try connection.execute(sql)
                 continue
             }
-            try change(sql) {
-                "Set the entity of \($0) references of “\(place.entity.name).\(place.relationship.name)”."
+            try change(sql, "reference") {
+                "Set the entity of \($0) of “\(place.entity.name).\(place.relationship.name)”."
             }
         }
     }
@@ -233,14 +236,15 @@ struct StoreMending {
             let isWhole = ends.map {
                 "EXISTS (SELECT 1 FROM \($0.table) e WHERE e.Z_PK = \(table).\($0.column) AND e.Z_ENT IN \($0.numbers))"
             }.joined(separator: " AND ")
-            try change("DELETE FROM \(table) WHERE NOT (\(isWhole))") {
-                "Removed \($0) pairs of objects that are not there from \(join.name)."
+            try change("DELETE FROM \(table) WHERE NOT (\(isWhole))", "pair") {
+                "Removed \($0) of objects that are not there from \(join.name)."
             }
             guard join.isReflexive else { continue }
             let columns = "\(ends[0].column), \(ends[1].column)"
             try change(
-                "INSERT OR IGNORE INTO \(table) (\(columns)) SELECT \(ends[1].column), \(ends[0].column) FROM \(table)"
-            ) { "Added the other direction of \($0) pairs to \(join.name)." }
+                "INSERT OR IGNORE INTO \(table) (\(columns)) SELECT \(ends[1].column), \(ends[0].column) FROM \(table)",
+                "pair"
+            ) { "Added the other direction of \($0) to \(join.name)." }
         }
     }
 
@@ -254,9 +258,9 @@ struct StoreMending {
                 * \(SQLOrderKeys.step) + \(SQLOrderKeys.first - SQLOrderKeys.step) AS n FROM \(order.table) \
                 WHERE \(order.condition) AND \(owner) IN (\(Self.disorderedOwners(order)))) r \
                 WHERE \(order.table).rowid = r.p AND \(key) IS NOT r.n
-                """
+                """, "object"
             ) {
-                "Numbered \($0) objects of “\(order.entity.name).\(order.relationship.name)” anew, in the order they had."
+                "Numbered \($0) of “\(order.entity.name).\(order.relationship.name)” anew, in the order they had."
             }
         }
     }
@@ -278,7 +282,7 @@ struct StoreMending {
             let greatest = "(SELECT coalesce(max(Z_PK), 0) FROM \(SQLName.quoted(table.name)))"
             try change(
                 "UPDATE Z_PRIMARYKEY SET Z_MAX = \(greatest) WHERE Z_ENT = \(root.storeNumber) "
-                    + "AND (typeof(Z_MAX) <> 'integer' OR Z_MAX < \(greatest))"
+                    + "AND (typeof(Z_MAX) <> 'integer' OR Z_MAX < \(greatest))", "row"
             ) { _ in "Set the greatest key of \(table.name) in Z_PRIMARYKEY." }
         }
     }

@@ -203,7 +203,7 @@ private struct StoreRecoveryRun {
             isRecovery: true)
         try mending.run()
         try mending.deriveAnew()
-        report.actions = mending.actions.map(\.sentence)
+        report.actions = mending.actions
         try connection.execute("COMMIT")
         try connection.execute("DETACH DATABASE \(StoreTransfer.attached)")
     }

@@ -110,7 +110,7 @@ private struct StoreRepairRun {
         let orphans = report.after.notes.filter { $0.kind == .externalData }
         if !orphans.isEmpty {
             report.actions.append(
-                "Moved \(orphans.count) files that no object refers to into the folder of lost and found ones."
+                "Moved \(orphans.count == 1 ? "1 file" : "\(orphans.count) files") that no object refers to aside."
             )
         }
         if options.isDryRun || report.actions.isEmpty { return report }
@@ -206,7 +206,7 @@ private struct StoreRepairRun {
             schema: schema, connection: connection,
             externalData: SQLiteExternalData(storePath: path), isRecovery: false)
         try mending.run()
-        report.actions += mending.actions.map(\.sentence)
+        report.actions += mending.actions
         let derived = report.before.problems + report.before.notes
         if derived.contains(where: { $0.kind == .derived }) {
             report.actions.append("Computed derived attributes anew.")
@@ -242,7 +242,7 @@ private struct StoreRepairRun {
                 continue
             }
         }
-        report.actions.append("Made \(names.count) indexes anew.")
+        report.actions.append("Made all indexes anew.")
     }
 
     private mutating func mendSchema(

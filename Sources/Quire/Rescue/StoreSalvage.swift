@@ -16,7 +16,6 @@ import Foundation
 struct StoreSalvage {
     /// What was found and what was not.
     struct Findings {
-        var leaves = 0
         var lostPages: Set<Int> = []
         var lostRows = 0
         var lostValues = 0
@@ -26,8 +25,6 @@ struct StoreSalvage {
         var tables: [SalvagedTable] = []
         var entities: [SQLCatalog.Entity] = []
         var model: ManagedObjectModel?
-        var hasMetadata = false
-        var hasModelCache = false
     }
 
     private var map: DatabaseMap
@@ -151,7 +148,7 @@ struct StoreSalvage {
         for table in [
             SalvagedTable.primaryKeys, .metadata, .model, .modelCache,
         ] { add(table) }
-        for name in ["Z_PRIMARYKEY", SQLiteTables.model, "Z_METADATA", "Z_MODELCACHE"] {
+        for name in ["Z_PRIMARYKEY", SQLiteTables.model] {
             guard let position = positions[name] else { continue }
             for page in leaves[position] {
                 for row in reader.rows(ofLeaf: page)?.rows ?? [] {
@@ -209,8 +206,7 @@ struct StoreSalvage {
         case SQLiteTables.model:
             guard findings.model == nil, let xml = values.first?.string else { return }
             findings.model = try? ManagedObjectModel(modelXML: Data(xml.utf8), name: name)
-        case "Z_METADATA": findings.hasMetadata = true
-        default: findings.hasModelCache = true
+        default: break
         }
     }
 
@@ -328,6 +324,8 @@ struct StoreSalvage {
 
     /// Makes the tables in a sound database and fills them.
     mutating func pour(into connection: SQLiteConnection) throws {
+        // With a budget of its own.
+        reader = RowReader(map.pages)
         let inserter = SalvageInserter(connection: connection)
         for (position, table) in tables.enumerated() where isWanted(table) {
             try connection.execute(table.statement)
@@ -360,7 +358,6 @@ struct StoreSalvage {
         _ page: Int, expected: Int?, isCertain: Bool, _ inserter: SalvageInserter
     ) throws {
         guard let found = reader.rows(ofLeaf: page) else { return }
-        findings.leaves += 1
         findings.lostRows += found.damaged
         for row in found.rows {
             guard let position = place(of: row.values, expected: expected),

@@ -207,16 +207,8 @@ extension PersistentStore {
             subject: .init(entity: entity, file: path))
     }
 
-    /// Keeps the objects of all entities.
-    public var configurationName: String? { nil }
-
-    /// Calls the closure first, and saves then: all that a store can do which commits in one step.
-    public func save(
-        _ changes: ChangeSet, beforeCommit: () throws -> Void
-    ) throws -> [ManagedObjectID] {
-        try beforeCommit()
-        return try save(changes)
-    }
+    /// Saves, and promises no more.
+    public var capabilities: StoreCapabilities { [.saving] }
 
     /// Keeps none.
     public func metadata() throws -> StoreMetadata {
@@ -228,6 +220,17 @@ extension PersistentStore {
         throw QuireError(
             .unsupported, "A store of type \(type.rawValue) keeps no metadata of applications.",
             subject: .init(property: key, file: path))
+    }
+
+    /// Keeps the objects of all entities.
+    public var configurationName: String? { nil }
+
+    /// Calls the closure first, and saves then: all that a store can do which commits in one step.
+    public func save(
+        _ changes: ChangeSet, beforeCommit: () throws -> Void
+    ) throws -> [ManagedObjectID] {
+        try beforeCommit()
+        return try save(changes)
     }
 
     /// Cannot tell.

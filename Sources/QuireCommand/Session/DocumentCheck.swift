@@ -10,7 +10,7 @@ struct DocumentCheck {
     ///
     /// - Throws: What reading the store throws where it makes going on pointless.
     func run() throws -> StoreCheckReport {
-        var report = try StoreCheck.run(document.store)
+        var report = try StoreCheck.run(on: document.store)
         for problem in try document.packageProblems() {
             let found = StoreProblem(
                 kind: .package, object: nil, table: nil, message: problem.message,

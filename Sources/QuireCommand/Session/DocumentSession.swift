@@ -38,7 +38,7 @@ final class DocumentSession {
         /// A package that is only read.
         case package(DocumentPackage, ManagedObjectContext)
         /// A bare store.
-        case store(SQLiteStore, ManagedObjectContext)
+        case store(any PersistentStore, ManagedObjectContext)
     }
 
     /// The path as it was given.
@@ -48,13 +48,16 @@ final class DocumentSession {
     /// Turns texts into identifiers.
     let coordinator: PersistentStoreCoordinator
     private let backing: Backing
+    /// Whether the model of a store that is in memory as a whole was made of its objects.
+    private let hasInferredModel: Bool
     /// A folder to remove at the end: where an archive was extracted to.
     private let temporaryFolder: String?
 
     private init(
         path: String, kind: Kind, backing: Backing, coordinator: PersistentStoreCoordinator,
-        temporaryFolder: String? = nil
+        hasInferredModel: Bool = false, temporaryFolder: String? = nil
     ) {
+        self.hasInferredModel = hasInferredModel
         self.path = path
         self.kind = kind
         self.backing = backing
@@ -66,7 +69,7 @@ final class DocumentSession {
     var layout: ModelLayout { coordinator.layout }
 
     /// The store.
-    var store: SQLiteStore {
+    var store: any PersistentStore {
         switch backing {
         case .document(let document): document.package.store
         case .package(let package, _): package.store
@@ -109,22 +112,26 @@ final class DocumentSession {
                 try DocumentPackage.open(at: path, model: model, readOnly: true, options: options),
                 path: path, kind: .package)
         case .store:
-            var options = SQLiteStoreOptions()
-            options.isReadOnly = access == .read
-            options.infersModel = access == .read
-            let store = try SQLiteStore.open(at: path, model: model, options: options)
+            let store = try StoreFile(at: path).open(model: model, isReadOnly: access == .read)
             let coordinator = PersistentStoreCoordinator(store: store)
             let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
             if access == .write { context.undoManager = UndoManager() }
             return DocumentSession(
                 path: path, kind: .store, backing: .store(store, context),
-                coordinator: coordinator)
+                coordinator: coordinator,
+                hasInferredModel: try model == nil && !carriesModel(store))
         case .archive:
             throw QuireError(
                 .unsupported,
                 "“\(path)” is an archive; extract it first: quire extract \(path) DOCUMENT.quire",
                 subject: .init(file: path))
         }
+    }
+
+    /// Whether a store that is in memory as a whole has a model in its file.
+    private static func carriesModel(_ store: any PersistentStore) throws -> Bool {
+        guard let store = store as? AtomicStore, let path = store.path else { return true }
+        return try Swift.type(of: store).carriedModel(at: path) != nil
     }
 
     /// Extracts an archive into a temporary folder and opens it for reading.
@@ -237,7 +244,8 @@ final class DocumentSession {
 
     /// The number and size of the files of external data.
     func externalData() throws -> (files: Int, bytes: Int64) {
-        try DocumentPath.externalData(ofStoreAt: store.storePath)
+        guard let store = store as? SQLiteStore else { return (0, 0) }
+        return try DocumentPath.externalData(ofStoreAt: store.storePath)
     }
 
     /// What is wrong with the package beside its store.
@@ -251,8 +259,12 @@ final class DocumentSession {
 
     /// A sentence about where the names come from, if not from a model.
     var modelNote: String? {
-        store.hasInferredModel
-            ? "“\(path)” carries no model that fits it: names are those of its tables, and what these do not tell is missing."
-            : nil
+        switch store {
+        case let store as SQLiteStore where store.hasInferredModel:
+            "“\(path)” carries no model that fits it: names are those of its tables, and what these do not tell is missing."
+        case is AtomicStore where hasInferredModel:
+            "“\(path)” carries no model: names and types are those of its objects, and what these do not tell is missing."
+        default: nil
+        }
     }
 }

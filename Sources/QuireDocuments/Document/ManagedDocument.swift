@@ -42,6 +42,9 @@ open class ManagedDocument {
     }
     /// How the store uses its file, from the next opening on.
     public var storeOptions = SQLiteStoreOptions()
+    /// How the document is migrated when it is opened with another model than it was made with; `nil` if opening it is to
+    /// fail then. Set it before opening.
+    public var migrationOptions: StoreMigrationOptions?
     /// Called after each change of ``documentState``.
     public var stateChangeHandler: ((DocumentStateChange) -> Void)?
     /// Why the last save failed, until one succeeds.
@@ -263,9 +266,9 @@ open class ManagedDocument {
     private func performOpening(_ named: DocumentStateMachine.Opening) async throws {
         let opening =
             named.number == 0 ? Opening(isReadOnly: named.isReadOnly) : openings[named.number - 1]
-        let (path, options) = (path, storeOptions)
+        let (path, options, migration) = (path, storeOptions, migrationOptions)
         let loaded = try await FileQueue.shared.run {
-            try opening.load(path: path, options: options)
+            try opening.load(path: path, options: options, migrating: migration)
         }
         let open = OpenDocument(loaded)
         open.changed = { [weak self] in self?.scheduleAutosave() }

@@ -10,13 +10,16 @@ struct Opening: Sendable, Equatable {
     var creates = false
 
     /// Opens or makes a package and reads what a document needs at once. Not on the main queue.
-    func load(path: String, options: SQLiteStoreOptions) throws -> LoadedPackage {
+    func load(
+        path: String, options: SQLiteStoreOptions, migrating migration: StoreMigrationOptions?
+    ) throws -> LoadedPackage {
         let package: DocumentPackage
         if creates, let model {
             package = try DocumentPackage.create(at: path, model: model, options: options)
         } else {
             package = try DocumentPackage.open(
-                at: path, model: model, readOnly: isReadOnly, options: options)
+                at: path, model: model, readOnly: isReadOnly, options: options, migrating: migration
+            )
         }
         do {
             return try LoadedPackage(package)

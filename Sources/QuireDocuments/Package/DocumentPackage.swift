@@ -61,11 +61,13 @@ public final class DocumentPackage: Sendable {
     ///   - model: The model, if it shall not be the one that the store carries.
     ///   - readOnly: Whether to open it for reading only, which leaves no trace and works beside somebody who writes.
     ///   - options: How the store uses its file.
+    ///   - migration: How the store is migrated if it was made with another version of the model; `nil` if it is not to
+    ///     be. The package stays whole: additional content and external data are those that there were.
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if it is no package, `unsupported` if it was made by
     ///   a newer version, `locked` if somebody else has it open for writing, or what the store throws.
     public static func open(
         at path: String, model: ManagedObjectModel? = nil, readOnly: Bool = false,
-        options: SQLiteStoreOptions = .init()
+        options: SQLiteStoreOptions = .init(), migrating migration: StoreMigrationOptions? = nil
     ) throws -> DocumentPackage {
         let layout = DocumentPackageLayout(path: path)
         if !readOnly { try finishInterruptedExchange(at: layout.path) }
@@ -74,12 +76,12 @@ public final class DocumentPackage: Sendable {
         var options = options
         options.isReadOnly = readOnly
         if readOnly {
-            let store = try SQLiteStore.open(at: layout.store, model: model, options: options)
+            let store = try openStore(layout, model, options, migration)
             return DocumentPackage(layout: layout, store: store, lock: nil)
         }
         let lock = try DocumentLock.acquire(for: layout)
         options.isOnlyWriter = true
-        let store = try SQLiteStore.open(at: layout.store, model: model, options: options)
+        let store = try openStore(layout, model, options, migration)
         let package = DocumentPackage(layout: layout, store: store, lock: lock)
         do {
             package.removeLeftovers()
@@ -90,6 +92,17 @@ public final class DocumentPackage: Sendable {
         }
         FileSystem.removeStaleSiblings(of: layout.path)
         return package
+    }
+
+    private static func openStore(
+        _ layout: DocumentPackageLayout, _ model: ManagedObjectModel?,
+        _ options: SQLiteStoreOptions, _ migration: StoreMigrationOptions?
+    ) throws -> SQLiteStore {
+        guard let model, let migration else {
+            return try SQLiteStore.open(at: layout.store, model: model, options: options)
+        }
+        return try SQLiteStore.open(
+            at: layout.store, model: model, options: options, migrating: migration)
     }
 
     /// Ends all use of the package. Closing twice does nothing.

@@ -32,10 +32,11 @@ final class StoreCombination: PersistentStore {
     var type: StoreType { members.count == 1 ? members[0].store.type : .combination }
     var path: String? { members.count == 1 ? members[0].store.path : nil }
     var isReadOnly: Bool { members.allSatisfy(\.store.isReadOnly) }
-    /// What all of the stores can do.
     var capabilities: StoreCapabilities {
         guard let first = members.first else { return [] }
-        return members.reduce(first.store.capabilities) { $0.intersection($1.store.capabilities) }
+        return members.dropFirst().reduce(first.store.capabilities) {
+            $0.intersection($1.store.capabilities)
+        }
     }
     var foreignSaveCount: Int { members.reduce(0) { $0 &+ $1.store.foreignSaveCount } }
     var contentVersion: ContentVersion? {
@@ -264,12 +265,6 @@ final class StoreCombination: PersistentStore {
     }
 
     func records() throws -> [String: String] { try members.first?.store.records() ?? [:] }
-
-    /// What the first store says of itself.
-    func metadata() throws -> StoreMetadata {
-        try members.first?.store.metadata()
-            ?? StoreMetadata(storeUUID: identity.uuid, values: [:])
-    }
 
     func close() throws {
         var failures: [any Error] = []

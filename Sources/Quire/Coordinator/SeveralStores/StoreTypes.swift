@@ -31,8 +31,9 @@ enum StoreTypes {
             return try SQLiteStore.create(at: path, layout: layout, options: options)
         case .inMemory:
             return try InMemoryStore(
-                model: layout.model, options: description.effectiveAtomicOptions)
+                layout: layout, options: description.effectiveAtomicOptions)
         case .xml: return try open(XMLStore.self, description, layout)
+        case .binary: return try open(BinaryStore.self, description, layout)
         default:
             throw QuireError(
                 .unsupported,
@@ -49,9 +50,9 @@ extension StoreTypes {
         let path = try description.requirePath()
         let options = description.effectiveAtomicOptions
         if FileSystem.exists(path) || options.isReadOnly {
-            return try type.open(at: path, model: layout.model, options: options)
+            return try type.open(at: path, model: nil, layout: layout, options: options)
         }
-        return try type.create(at: path, model: layout.model, options: options)
+        return try type.create(at: path, layout: layout, options: options)
     }
 }
 

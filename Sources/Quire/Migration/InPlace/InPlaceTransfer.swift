@@ -32,7 +32,7 @@ struct InPlaceTransfer {
             plan, from: store,
             identity: StoreIdentity(
                 uuid: store.identity.uuid, entityNames: new.layout.entities.map(\.name)),
-            into: loading, step: manager.advance
+            into: loading, policies: manager.policies, step: manager.advance
         ).run()
     }
 

@@ -126,7 +126,7 @@ struct SQLMigration {
         where plan.destination.entity(number: relationship.ownerNumber).subtree
             .contains(transfer.destination.number)
         {
-            guard case .relatedObjects(let name)? = transfer.relationships[relationship.index],
+            guard let name = transfer.relationships[relationship.index]?.relationshipName,
                 let source = transfer.source.relationship(named: name)
             else { continue }
             found.insert(.init(entityNumber: source.ownerNumber, index: source.index))
@@ -242,6 +242,7 @@ struct SQLMigration {
             key: oldColumn.name, entity: oldColumn.entityColumn,
             from: plan.source.destination(of: before),
             to: plan.destination.destination(of: relationship), plan: plan, old: old)
+        if reference.isNarrowing { throw Beyond() }
         values[column.name] = reference.keyFragment
         if let entityColumn = column.entityColumn {
             values[entityColumn] = reference.entityFragment
@@ -276,6 +277,7 @@ struct SQLMigration {
                 let reference = SQLReference(
                     key: oldKey.column, entity: oldKey.entityColumn, from: oldOwner, to: owner,
                     plan: plan, old: old)
+                if reference.isNarrowing { throw Beyond() }
                 values[key.column] = reference.keyFragment
                 if let entityColumn = key.entityColumn {
                     values[entityColumn] = reference.entityFragment
@@ -316,6 +318,7 @@ struct SQLMigration {
             let member = SQLReference(
                 key: join.targetColumn, entity: nil, from: plan.source.destination(of: before),
                 to: plan.destination.destination(of: relationship), plan: plan, old: old)
+            if owner.isNarrowing || member.isNarrowing { throw Beyond() }
             // In the order of the new table's columns.
             let isFirst = position == 0
             let keys = isFirst ? [owner, member] : [member, owner]

@@ -10,6 +10,8 @@ struct SQLReference {
     /// What an object may be: the old number in the store, the new number, and by how much the key moves. Without the last
     /// two it is not taken over.
     private let targets: [(old: Int, new: (number: Int, offset: Int64)?)]
+    /// Whether an object that it led to may be one that it cannot lead to any more.
+    let isNarrowing: Bool
     private let tableName: String
     private let fallback: Int
 
@@ -26,6 +28,11 @@ struct SQLReference {
                 old.entity(number: number).storeNumber,
                 transfer.map { ($0.destination.number, plan.keyOffsets[$0.keyGroup]) }
             )
+        }
+        isNarrowing = from.subtree.contains { number in
+            !plan.source.entity(number: number).isAbstract
+                && plan.transfer(ofEntity: number, within: to) == nil
+                && !plan.transfers(ofEntity: number).isEmpty
         }
         tableName = old.entity(from).tableName
         fallback = old.entity(from).storeNumber

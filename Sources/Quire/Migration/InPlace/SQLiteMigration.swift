@@ -62,6 +62,8 @@ struct SQLiteMigration {
                     "“\(path)” cannot be written, so it cannot be migrated; change its permissions.",
                     subject: .init(file: path))
             }
+            // Indexes are made of many rows at once, which would all be in memory.
+            try connection.execute("PRAGMA temp_store = FILE")
             try migrate(source, connection)
         } catch let failure as SQLiteFailure {
             throw failure.openingError(path: path)
@@ -93,7 +95,7 @@ struct SQLiteMigration {
             let before = try books.externalNames(books.schema, connection)
             let completion = SQLiteSchemaCompletion(connection: connection, schema: schema)
             let migration = SQLMigration(plan: plan, old: books.schema, new: schema)
-            if method == .automatic, manager.policies.isEmpty, let work = migration.work() {
+            if method == .automatic, let work = migration.work() {
                 try SQLMigrationRun(
                     work: work, migration: migration, connection: connection,
                     manager: manager

@@ -26,7 +26,12 @@ struct SQLiteMigrationBooks {
         }
         let metadata = try SQLiteMetadataReader(connection: connection, path: path).metadata()
         let carriesModel = tables.contains(SQLiteTables.model)
-        let model = try given ?? carriedModel(connection, path: path, isCarried: carriesModel)
+        guard let model = try given ?? connection.carriedModel(path: path) else {
+            throw QuireError(
+                .incompatibleModel,
+                "“\(path)” does not carry its model; say which model it was made with.",
+                subject: .init(file: path))
+        }
         do {
             let schema = try SQLSchema(
                 model.layout(), catalog: reader.catalog(), hasStrays: !carriesModel)
@@ -41,21 +46,6 @@ struct SQLiteMigrationBooks {
                     entity: error.subject.entity, property: error.subject.property, file: path),
                 underlying: error, failures: error.failures)
         }
-    }
-
-    private static func carriedModel(
-        _ connection: SQLiteConnection, path: String, isCarried: Bool
-    ) throws -> ManagedObjectModel {
-        guard isCarried else {
-            throw QuireError(
-                .incompatibleModel,
-                "“\(path)” does not carry its model; say which model it was made with.",
-                subject: .init(file: path))
-        }
-        let xml = try connection.withStatement("SELECT Z_CONTENT FROM \(SQLiteTables.model)") {
-            try $0.step() ? $0.data(0) : Data()
-        }
-        return try ManagedObjectModel(modelXML: xml, name: SQLiteTables.model)
     }
 
     /// The greatest key that an object of a hierarchy has had.

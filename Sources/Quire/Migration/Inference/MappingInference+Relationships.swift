@@ -54,22 +54,23 @@ extension MappingInference {
             || owner.relationship(named: inverse.name) != nil
     }
 
-    /// All objects that the old relationship can lead to must be such as the new one can lead to.
+    /// What the old relationship leads to must be in the same hierarchy as what the new one leads to. If it leads to an
+    /// object that the new one cannot lead to, the migration finds it.
     private mutating func checkDestination(
         of relationship: EntityLayout.Relationship, in new: EntityLayout,
         _ before: EntityLayout.Relationship
     ) {
         let destination = destination.destination(of: relationship)
-        for number in source.destination(of: before).subtree {
-            let target = source.entity(number: number)
-            guard !target.isAbstract, let successor = successors[target.name],
-                !destination.subtree.contains(successor.number)
-            else { continue }
-            fail(
-                "“\(new.name).\(relationship.name)” led to “\(target.name)”, which becomes “\(successor.name)” and is no "
-                    + "“\(destination.name)”; map it, or give it another name.", new,
-                relationship.name)
-            return
+        let found = source.destination(of: before).subtree.compactMap {
+            successors[source.entity(number: $0).name]
         }
+        guard let first = found.first,
+            !found.contains(where: { $0.rootNumber == destination.rootNumber })
+        else { return }
+        fail(
+            "“\(new.name).\(relationship.name)” led to “\(source.destination(of: before).name)”, which becomes "
+                + "“\(first.name)” and is no “\(destination.name)”; map it, or give it another name.",
+            new,
+            relationship.name)
     }
 }

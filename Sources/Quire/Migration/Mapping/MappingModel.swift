@@ -123,6 +123,21 @@ public indirect enum MappingExpression: Sendable, Hashable {
     case policyFunction(String, [MappingExpression])
     /// A value under a key of the mapping's user info: `$entityMapping.userInfo.key`.
     case userInfo(String)
+    /// The time at which the value is computed: `now()`.
+    case now
+}
+
+extension MappingExpression {
+    /// The relationship of the old object whose objects' new ones are meant, if that is all that it says.
+    var relationshipName: String? {
+        switch self {
+        case .relatedObjects(let name): name
+        case .mappedObjects(_, .sourceValue(let name)),
+            .mappedObjects(_, .relatedObjects(let name)):
+            name
+        default: nil
+        }
+    }
 }
 
 extension [PropertyMapping] {

@@ -1,3 +1,5 @@
+internal import OrderedCollections
+
 /// Loads objects into a store that knows nothing but saves: they are collected, and saved at once.
 ///
 /// Memory grows with the number of objects. Their versions begin at 1.
@@ -8,7 +10,7 @@ final class ChangeSetLoading: StoreLoading {
     private var places: [ManagedObjectID: Int] = [:]
     private var records: [String: String?] = [:]
     /// The members that were given for a relationship of an object, by the object's place and the relationship's position.
-    private var members: [[Int]: [ManagedObjectID]] = [:]
+    private var members: [[Int]: OrderedSet<ManagedObjectID>] = [:]
 
     init(_ store: any PersistentStore) {
         self.store = store
@@ -36,7 +38,7 @@ final class ChangeSetLoading: StoreLoading {
         if let slot = relationship.slot {
             objects[place].values[slot] = targets.first.map { .objectID($0) } ?? .null
         } else {
-            members[[place, relationship.index]] = targets
+            members[[place, relationship.index]] = OrderedSet(targets)
         }
         guard let inverse = layout.inverse(of: relationship), let slot = inverse.slot else {
             return
@@ -71,8 +73,8 @@ final class ChangeSetLoading: StoreLoading {
             let relationship = objects[key[0]].entity.relationships[key[1]]
             objects[key[0]].toManyChanges.append(
                 ToManyChange(
-                    relationshipIndex: key[1], added: targets, removed: [],
-                    order: relationship.isOrdered ? targets : nil))
+                    relationshipIndex: key[1], added: targets.elements, removed: [],
+                    order: relationship.isOrdered ? targets.elements : nil))
         }
         var changes = ChangeSet()
         changes.inserted = objects
@@ -100,14 +102,11 @@ final class ChangeSetLoading: StoreLoading {
                 guard case .objectID(let id) = object.values[slot] else { continue }
                 targets = [id]
             } else {
-                targets = members[[place, relationship.index]] ?? []
+                targets = members[[place, relationship.index]]?.elements ?? []
             }
             for target in targets {
                 guard let other = places[target] else { continue }
-                let known = members[[other, inverse.index]] ?? []
-                if !known.contains(object.objectID) {
-                    members[[other, inverse.index]] = known + [object.objectID]
-                }
+                members[[other, inverse.index], default: []].append(object.objectID)
             }
         }
     }

@@ -11,31 +11,105 @@ struct ObjectTransfer {
     /// Called with the number of objects that are done; throws to give up.
     let step: (Int) throws -> Void
     private let digests: [String: Data]
+    private let session: MigrationSession
 
     /// How many rows are read at a time.
     static let batchSize = 1000
 
     init(
         _ plan: TransferPlan, from source: any PersistentStore, identity: StoreIdentity,
-        into loading: any StoreLoading, step: @escaping (Int) throws -> Void
+        into loading: any StoreLoading, policies: [String: () -> EntityMigrationPolicy] = [:],
+        step: @escaping (Int) throws -> Void
     ) throws {
         self.plan = plan
         self.source = source
         self.identity = identity
         self.loading = loading
         self.step = step
+        session = try MigrationSession(plan, from: source, identity: identity, policies: policies)
         digests = try (source as? SQLiteStore)?.externalDigests() ?? [:]
     }
 
     /// Moves everything.
     func run() throws {
-        for (root, key) in plan.greatestKeys {
+        // What policies make is made first, so that others can refer to it.
+        for transfer in plan.transfers { try makeObjects(transfer) }
+        for mapping in plan.policyMappings {
+            try session.policy(of: mapping)?.begin(mapping, session: session)
+            try session.policy(of: mapping)?.endInstanceCreation(mapping, session: session)
+        }
+        for transfer in plan.transfers where session.policy(of: transfer.mapping) == nil {
+            try moveObjects(transfer)
+        }
+        try connectMadeObjects()
+        for transfer in plan.transfers
+        where !transfer.edges.isEmpty && session.policy(of: transfer.mapping) == nil {
+            try moveRelationships(transfer)
+        }
+        try relateMadeObjects()
+        for (root, key) in session.greatestKeys {
             try loading.reservePrimaryKeys(
                 through: key, root: plan.destination.entity(number: root))
         }
-        for transfer in plan.transfers { try moveObjects(transfer) }
-        for transfer in plan.transfers where !transfer.edges.isEmpty {
-            try moveRelationships(transfer)
+    }
+
+    // MARK: - Policies
+
+    private func makeObjects(_ transfer: EntityTransfer) throws {
+        guard let policy = session.policy(of: transfer.mapping) else { return }
+        try policy.begin(transfer.mapping, session: session)
+        if !transfer.source.isAbstract {
+            try forEachBatch(of: objects(of: transfer)) { ids in
+                for row in try source.rows(for: ids) {
+                    try policy.createDestinationObjects(
+                        for: MigrationSource(snapshot: row, store: source),
+                        mapping: transfer.mapping, session: session)
+                }
+            }
+        }
+        try policy.endInstanceCreation(transfer.mapping, session: session)
+    }
+
+    private func connectMadeObjects() throws {
+        // Policies may make objects on the way, whose relationships they set themselves.
+        for object in session.made {
+            guard let mapping = object.mapping else { continue }
+            try session.policy(of: mapping)?.createRelationships(
+                for: object, mapping: mapping, session: session)
+        }
+        let mappings = plan.transfers.map(\.mapping) + plan.policyMappings
+        for mapping in mappings {
+            try session.policy(of: mapping)?.endRelationshipCreation(mapping, session: session)
+        }
+        for mapping in mappings {
+            try session.policy(of: mapping)?.performCustomValidation(mapping, session: session)
+        }
+        for mapping in mappings {
+            try session.policy(of: mapping)?.end(mapping, session: session)
+        }
+        for object in session.made {
+            try loading.insert(
+                LoadedObject(
+                    objectID: object.objectID, entity: object.entity, version: object.version,
+                    values: object.values))
+        }
+    }
+
+    private func relateMadeObjects() throws {
+        for object in session.made {
+            for relationship in object.entity.relationships
+            where object.isConnected(relationship.index) && !relationship.description.isTransient {
+                var members = object.members[relationship.index] ?? []
+                if let slot = relationship.slot {
+                    // Where the other side keeps nothing of it, the object's own row says it all.
+                    guard let inverse = plan.destination.inverse(of: relationship),
+                        !inverse.isToMany, case .objectID(let id) = object.values[slot]
+                    else { continue }
+                    members = [id]
+                }
+                if members.isEmpty { continue }
+                try loading.relate(object.objectID, through: relationship, to: members)
+            }
         }
     }
 
@@ -58,6 +132,7 @@ struct ObjectTransfer {
 
     /// The identifiers of the old objects of a transfer.
     private func objects(of transfer: EntityTransfer) throws -> ObjectIDList {
+        guard source.keeps(transfer.source) else { return ObjectIDList([], store: source.identity) }
         var request = FetchRequest(transfer.source.name)
         request.includesSubentities = false
         request.predicate = try transfer.mapping.sourcePredicateFormat.map {
@@ -106,13 +181,11 @@ struct ObjectTransfer {
                         uri: row.objectID.uriRepresentation)
                 }
             case .expression(let expression):
-                throw QuireError(
-                    .unsupported,
-                    "The mapping “\(transfer.mapping.name)” has an expression for "
-                        + "“\(transfer.destination.slots[slot].name)” that only a policy can compute: \(expression).",
-                    subject: .init(
-                        entity: transfer.destination.name,
-                        property: transfer.destination.slots[slot].name))
+                let computed = try session.value(
+                    of: expression, for: MigrationSource(snapshot: row, store: source),
+                    mapping: transfer.mapping)
+                values[slot] = try transfer.destination.slots[slot].coerce(
+                    computed, in: transfer.destination)
             }
         }
         return LoadedObject(
@@ -125,7 +198,7 @@ struct ObjectTransfer {
     ) throws -> AttributeValue {
         guard case .objectID(let id) = try row.value(at: from),
             let index = transfer.destination.slots[slot].relationshipIndex,
-            let new = newID(of: id, through: transfer.destination.relationships[index])
+            let new = try newID(of: id, through: transfer.destination.relationships[index])
         else { return .null }
         return .objectID(new)
     }
@@ -142,10 +215,22 @@ struct ObjectTransfer {
     /// The new object that a relationship may lead to for an old one; `nil` if it is not taken over.
     private func newID(
         of id: ManagedObjectID, through relationship: EntityLayout.Relationship
-    ) -> ManagedObjectID? {
-        plan.transfer(
-            ofEntity: id.entityNumber, within: plan.destination.destination(of: relationship)
-        ).map { newID(of: id, $0) }
+    ) throws -> ManagedObjectID? {
+        let destination = plan.destination.destination(of: relationship)
+        if let transfer = plan.transfer(ofEntity: id.entityNumber, within: destination) {
+            if session.policy(of: transfer.mapping) != nil {
+                return session.object(of: id, transfer)
+            }
+            return newID(of: id, transfer)
+        }
+        guard let other = plan.transfers(ofEntity: id.entityNumber).first else { return nil }
+        let owner = plan.destination.entity(number: relationship.ownerNumber).name
+        throw QuireError(
+            .validation,
+            "“\(owner).\(relationship.name)” leads to “\(destination.name)” in the new model, and \(id.shortDescription), "
+                + "to which it led, becomes “\(other.destination.name)”; remove it from the relationship before, or map it.",
+            subject: .init(
+                entity: owner, property: relationship.name, object: id.uriRepresentation))
     }
 
     // MARK: - Relationships
@@ -181,7 +266,7 @@ struct ObjectTransfer {
         _ owner: ManagedObjectID, _ members: [ManagedObjectID], _ edge: EntityTransfer.Edge,
         _ transfer: EntityTransfer
     ) throws {
-        let new = members.compactMap { newID(of: $0, through: edge.relationship) }
+        let new = try members.compactMap { try newID(of: $0, through: edge.relationship) }
         if new.isEmpty { return }
         if new.count > 1 && !edge.relationship.isToMany {
             throw QuireError(
@@ -194,6 +279,14 @@ struct ObjectTransfer {
                     object: owner.uriRepresentation))
         }
         try loading.relate(newID(of: owner, transfer), through: edge.relationship, to: new)
+    }
+}
+
+extension PersistentStore {
+    /// Whether objects of an entity are in the store: not if it is one of several that share a model.
+    func keeps(_ entity: EntityLayout) -> Bool {
+        guard let store = self as? SQLiteStore else { return true }
+        return store.schema.entity(entity).storeNumber > 0
     }
 }
 

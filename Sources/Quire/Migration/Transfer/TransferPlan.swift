@@ -92,11 +92,25 @@ struct TransferPlan {
     private(set) var keyOffsets: [Int64] = []
     /// The greatest keys of the new tables, by the numbers of their root entities.
     private(set) var greatestKeys: [Int: Int64] = [:]
+    private var keySpace = KeySpace.table
+
+    /// Where keys have to be unique.
+    enum KeySpace {
+        /// In each table, as in SQLite stores.
+        case table
+        /// In the whole store, which begins with a key.
+        case store(first: Int64)
+        /// In the whole store, as they were in the old one.
+        case sameStore
+    }
 
     /// Decides by how much keys are moved.
     ///
     /// - Parameter greatest: The greatest key that an object of an old root entity has had.
-    mutating func assignKeys(_ greatest: (EntityLayout) throws -> Int64) throws {
+    mutating func assignKeys(
+        _ space: KeySpace = .table, _ greatest: (EntityLayout) throws -> Int64
+    ) throws {
+        keySpace = space
         keyOffsets = [Int64](repeating: 0, count: keyGroups.count)
         greatestKeys = [:]
         let roots = Set(keyGroups.map(\.newRoot))
@@ -111,10 +125,19 @@ struct TransferPlan {
                 return (left.ordinal, isNamed[0], left.oldRoot)
                     < (right.ordinal, isNamed[1], right.oldRoot)
             }
-            var end: Int64 = 0
+            var end: Int64
+            switch space {
+            case .table, .sameStore: end = 0
+            case .store(let first): end = greatestKeys.values.max() ?? first - 1
+            }
             for index in members {
-                keyOffsets[index] = end
-                end += try greatest(source.entity(number: keyGroups[index].oldRoot))
+                let last = try greatest(source.entity(number: keyGroups[index].oldRoot))
+                if case .sameStore = space {
+                    end = max(end, last)
+                } else {
+                    keyOffsets[index] = end
+                    end += last
+                }
             }
             guard end <= ManagedObjectID.greatestPrimaryKey else {
                 throw QuireError(
@@ -124,6 +147,22 @@ struct TransferPlan {
             }
             greatestKeys[root] = end
         }
+    }
+
+    /// A key that no object has.
+    mutating func nextKey(root: Int) throws -> Int64 {
+        let last: Int64
+        switch keySpace {
+        case .table: last = greatestKeys[root, default: 0]
+        case .store, .sameStore: last = greatestKeys.values.max() ?? 0
+        }
+        let key = last + 1
+        guard key <= ManagedObjectID.greatestPrimaryKey else {
+            throw QuireError(
+                .storeUnavailable, "The new store has used up its primary keys.")
+        }
+        greatestKeys[root] = key
+        return key
     }
 
     /// The transfer by which objects of an old entity become what a relationship leads to.
@@ -197,8 +236,7 @@ struct EntityTransfer {
             guard let relationship = destination.relationship(named: property.name),
                 let expression = property.valueExpression
             else { continue }
-            if case .relatedObjects(let name) = expression, source.relationship(named: name) == nil
-            {
+            if let name = expression.relationshipName, source.relationship(named: name) == nil {
                 throw Self.unknown(name, of: source, mapping, "old")
             }
             relationships[relationship.index] = expression
@@ -227,7 +265,7 @@ struct EntityTransfer {
         _ expression: MappingExpression?, of source: EntityLayout,
         to relationship: EntityLayout.Relationship
     ) -> Value {
-        guard case .relatedObjects(let name)? = expression,
+        guard let name = expression?.relationshipName,
             let before = source.relationship(named: name), let slot = before.slot
         else { return .nothing }
         return .reference(
@@ -274,7 +312,7 @@ extension TransferPlan {
     private func edges(of transfer: EntityTransfer) -> [EntityTransfer.Edge] {
         transfer.relationships.sorted { $0.key < $1.key }.compactMap { index, expression in
             let relationship = transfer.destination.relationships[index]
-            guard case .relatedObjects(let name) = expression,
+            guard let name = expression.relationshipName,
                 let old = transfer.source.relationship(named: name),
                 !old.description.isTransient, !relationship.description.isTransient,
                 isWrittenLater(relationship, old)
@@ -311,7 +349,7 @@ extension TransferPlan {
         where destination.entity(number: relationship.ownerNumber).subtree
             .contains(transfer.destination.number)
         {
-            guard case .relatedObjects(let name)? = transfer.relationships[relationship.index]
+            guard let name = transfer.relationships[relationship.index]?.relationshipName
             else { continue }
             return transfer.source.relationship(named: name)
         }

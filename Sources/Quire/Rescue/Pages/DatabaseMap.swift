@@ -7,8 +7,6 @@ struct DatabaseMap {
         case unknown
         /// It is part of the tree of a table or an index.
         case tree
-        /// It continues a row.
-        case overflow
         /// It is free: what is in it has been deleted, or is an older copy.
         case free
         /// It says what other pages are.
@@ -32,10 +30,6 @@ struct DatabaseMap {
 
     subscript(number: Int) -> Use {
         number > 0 && number < uses.count ? uses[number] : .unknown
-    }
-
-    mutating func mark(_ number: Int, _ use: Use) {
-        if number > 0 && number < uses.count { uses[number] = use }
     }
 
     // MARK: - Trees

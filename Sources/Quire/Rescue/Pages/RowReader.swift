@@ -16,8 +16,6 @@ struct RowReader {
 
     let pages: DatabasePages
     let encoding: DatabaseRecord.TextEncoding
-    /// The pages that continued rows.
-    private(set) var overflowPages: Set<Int> = []
     /// How many bytes may still be read from pages that continue rows. A damaged file may make many rows claim the same
     /// pages; reading all of it several times over is as far as that is believed.
     private var budget: Int
@@ -61,7 +59,6 @@ struct RowReader {
         guard var next = cell.overflow else { return bytes }
         // Every page brings some, so this ends even if the chain is a circle.
         while bytes.count < cell.size, budget > 0, let page = pages.page(next) {
-            overflowPages.insert(next)
             let count = min(cell.size - bytes.count, pages.usableSize - 4)
             bytes += page[4..<4 + count]
             budget -= count

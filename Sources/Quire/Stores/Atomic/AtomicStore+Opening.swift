@@ -77,7 +77,7 @@ extension AtomicStore {
             layout: layout,
             metadata: StoreMetadata(
                 storeUUID: uuid, type: storeType, model: layout.model,
-                hashes: layout.model.entityVersionHashes().filter { kept.contains($0.key) }),
+                hashes: layout.model.versionHashesForNewStores.filter { kept.contains($0.key) }),
             identity: StoreIdentity(uuid: uuid, entityNames: layout.entities.map(\.name)))
         contents.carriesModel = true
         contents.greatestKey = firstPrimaryKey - 1

@@ -191,16 +191,18 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
     /// Writes a change set: works out what it makes of the contents, writes the file, and takes both over.
     @discardableResult
     public func save(_ changes: ChangeSet) throws -> [ManagedObjectID] {
-        if isReadOnly { throw readOnlyError() }
-        if changes.isEmpty { return [] }
-        return try save(changes) {}
+        try save(changes) {}
     }
 
     /// Writes a change set, after a closure that is called when it has been worked out.
     public func save(
         _ changes: ChangeSet, beforeCommit: () throws -> Void
     ) throws -> [ManagedObjectID] {
-        try transaction { transaction in
+        if changes.isEmpty {
+            try beforeCommit()
+            return []
+        }
+        return try transaction { transaction in
             for (key, value) in changes.records { transaction.contents.records[key] = value }
             return try transaction.apply(changes)
         } beforeCommit: {

@@ -141,7 +141,8 @@ struct SQLColumnNaming {
         name.firstIndex(of: ".").map { String(name[..<$0]) } ?? name
     }
 
-    private static func declaredType(of type: AttributeType) -> String {
+    /// The type that the column of an attribute is declared with.
+    static func declaredType(of type: AttributeType) -> String {
         switch type {
         case .integer16, .integer32, .integer64, .boolean: "INTEGER"
         case .decimal: "DECIMAL"

@@ -22,6 +22,9 @@ struct SQLiteExternalData: ExternalDataReading {
         folder = FileSystem.path(support, "_EXTERNAL_DATA")
     }
 
+    /// The folder around it, which has the store's name.
+    var supportFolder: String { FileSystem.folder(of: folder) }
+
     func path(ofFileNamed name: String) -> String { FileSystem.path(folder, name) }
 
     func data(named name: String) throws -> Data {

@@ -93,7 +93,14 @@ private struct SQLiteStoreOpening {
         let catalog = try reader.catalog()
         var (schema, isInferred) = try schemaOrInferred(
             catalog, mayInfer: known == nil && given == nil, hasStrays: !carriesModel
-        ) { try known ?? layout(given, isCarried: carriesModel, tables: tables, metadata) }
+        ) {
+            let layout =
+                try known ?? layout(given, isCarried: carriesModel, tables: tables, metadata)
+            if carriesModel, given != nil || known != nil {
+                try checkHashes(of: layout.model, metadata)
+            }
+            return layout
+        }
         noteMissing(in: schema)
         let hasLog = try synchronize(
             schema, carriesModel: carriesModel, hasLog: prepareForWriting())
@@ -180,6 +187,24 @@ private struct SQLiteStoreOpening {
                 .invalidFormat, "The model that “\(path)” carries cannot be read: \(error.message)",
                 subject: .init(file: path), underlying: error)
         }
+    }
+
+    /// A store that was made here says by what model, so that one with other properties is not taken for it, whose
+    /// columns happen to be there.
+    private func checkHashes(
+        of model: ManagedObjectModel, _ metadata: StoreMetadata
+    ) throws {
+        // A store that was made for a model which came with Core Data's hashes has these.
+        if let known = model.knownVersionHashes, known == metadata.entityVersionHashes { return }
+        let hashes = model.entityVersionHashes()
+        let changed = metadata.entityVersionHashes.filter { name, hash in
+            hashes[name].map { $0 != hash } ?? false
+        }.keys.sorted()
+        guard let first = changed.first else { return }
+        throw QuireError(
+            .incompatibleModel,
+            "“\(path)” was made with another version of the model (it differs in: \(changed.joined(separator: ", "))); migrate "
+                + "it before it is opened.", subject: .init(entity: first, file: path))
     }
 
     private func noteMissing(in schema: SQLSchema) {

@@ -1,0 +1,85 @@
+import ArgumentParser
+import Foundation
+import Quire
+import QuireDocuments
+
+/// `quire convert STORE NEW --to TYPE`
+struct ConvertCommand: AsyncParsableCommand {
+    /// A type of store that has a file.
+    enum FileType: String, ExpressibleByArgument, CaseIterable {
+        case sqlite, xml, binary
+
+        /// The type.
+        var storeType: StoreType {
+            switch self {
+            case .sqlite: .sqlite
+            case .xml: .xml
+            case .binary: .binary
+            }
+        }
+    }
+
+    static let configuration = CommandConfiguration(
+        commandName: "convert",
+        abstract: "Writes a store's objects into a new store of any type.",
+        discussion: """
+            What goes in may be a SQLite, XML or binary store of Core Data's or of Quire's, or a document, of \
+            which the store is taken. The new store carries its model. Everything is converted, or there is no new store.
+
+            EXAMPLES:
+              quire convert Library.sqlite library.xml --to xml
+              quire convert Requests.paw requests.sqlite --to sqlite
+              quire convert Old.sqlite new.sqlite --to sqlite --model Old.xcdatamodeld
+            """)
+
+    @Argument(help: ArgumentHelp("The store or document.", valueName: "STORE"))
+    var path: String
+
+    @Argument(help: ArgumentHelp("The store to make.", valueName: "NEW"))
+    var newPath: String
+
+    @Option(
+        help: ArgumentHelp("The type of the new store: sqlite, xml or binary.", valueName: "TYPE"))
+    var to: FileType
+
+    @Option(
+        help: ArgumentHelp("The model, if the store does not carry one.", valueName: "MODEL"))
+    var model: String?
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    @MainActor
+    func run() async throws {
+        let output = Output(json: json)
+        let model = try model.map { try ManagedObjectModel(contentsOf: $0) }
+        let store: String
+        switch try DocumentPath.kind(of: path) {
+        case .package: store = DocumentPackageLayout(path: path).store
+        case .store: store = path
+        case .archive:
+            throw QuireError(
+                .unsupported,
+                "“\(path)” is an archive; extract it first: quire extract \(path) DOCUMENT.quire",
+                subject: .init(file: path))
+        }
+        let source = try StoreFile(at: store)
+        try source.convert(to: newPath, type: to.storeType, model: model)
+        let new = try StoreFile(at: newPath).open()
+        defer { try? new.close() }
+        let count = try new.layout.entities.filter { $0.number == $0.rootNumber }
+            .reduce(0) { try $0 + new.count(matching: FetchRequest($1.name)) }
+        if json {
+            try output.print(
+                .object([
+                    "path": .string(newPath), "type": .string(new.type.rawValue),
+                    "objects": .integer(Int64(count)),
+                ]), levels: 0)
+        } else {
+            try output.print(
+                "Converted \(path) (\(source.type.rawValue)) to \(newPath) (\(new.type.rawValue)): "
+                    + "\(Count.of(count, "object")).")
+        }
+        try output.flush()
+    }
+}

@@ -1,0 +1,169 @@
+import Foundation
+import Quire
+
+/// What a check works with: a store, contexts over it, and the place where failures are noted. Used by one thread.
+final class StoreScene {
+    private let conformance: StoreConformance
+    private(set) var failures: [String] = []
+    private var opened: (any PersistentStore)?
+    private var contexts: PrivateQueueContext?
+
+    init(conformance: StoreConformance) { self.conformance = conformance }
+
+    // MARK: - The store
+
+    /// The store.
+    var store: any PersistentStore {
+        guard let opened else { preconditionFailure("The scene's store is not open.") }
+        return opened
+    }
+
+    @discardableResult
+    func open(_ model: ManagedObjectModel) throws -> any PersistentStore {
+        let store = try conformance.make(model)
+        opened = store
+        return store
+    }
+
+    /// Closes the store and opens it again.
+    func reopen(isReadOnly: Bool = false) throws {
+        guard let reopen = conformance.reopen else { return }
+        let closed = store
+        try closed.close()
+        contexts = nil
+        opened = try reopen(closed, isReadOnly)
+    }
+
+    func close() throws {
+        try opened?.close()
+        opened = nil
+        contexts = nil
+    }
+
+    /// Whether the store can be opened again with what it held.
+    var reopens: Bool { conformance.reopen != nil && store.capabilities.contains(.reopening) }
+
+    func entity(_ name: String) throws -> EntityLayout {
+        try store.layout.requireEntity(named: name)
+    }
+
+    // MARK: - Contexts
+
+    /// A new context over the store, which has read nothing.
+    func newContext() -> PrivateQueueContext {
+        PrivateQueueContext(coordinator: PersistentStoreCoordinator(store: store))
+    }
+
+    /// Runs a closure in a context that checks share.
+    func perform<Value: Sendable>(
+        _ body: @Sendable (ManagedObjectContext) throws -> Value
+    ) throws -> Value {
+        let context = contexts ?? newContext()
+        contexts = context
+        return try context.performAndWait { try body($0) }
+    }
+
+    /// Runs a closure in a new context.
+    func afresh<Value: Sendable>(
+        _ body: @Sendable (ManagedObjectContext) throws -> Value
+    ) throws -> Value {
+        try newContext().performAndWait { try body($0) }
+    }
+
+    // MARK: - Failures
+
+    func fail(_ sentence: String) { failures.append(sentence) }
+
+    /// Notes a failure unless a condition holds.
+    func expect(_ condition: Bool, _ sentence: @autoclosure () -> String) {
+        if !condition { fail(sentence()) }
+    }
+
+    /// Notes a failure unless two values are equal.
+    func expect<Value: Equatable>(
+        _ found: Value, is expected: Value, _ what: @autoclosure () -> String
+    ) {
+        if found != expected { fail("\(what()) is \(found) and should be \(expected).") }
+    }
+
+    /// Notes a failure unless a closure throws an error with one of some codes.
+    func expectError(
+        _ codes: QuireError.Code..., when what: String, _ body: () throws -> Void
+    ) {
+        let wanted = codes.map { "“\($0.rawValue)”" }.joined(separator: " or ")
+        do {
+            try body()
+            fail("When \(what), there is no error; one with code \(wanted) should be thrown.")
+        } catch let error as QuireError {
+            if !codes.contains(error.code) {
+                fail(
+                    "When \(what), the error has code “\(error.code.rawValue)” (\(error.message)); it should be \(wanted)."
+                )
+            }
+        } catch {
+            fail(
+                "When \(what), the error is \(error); it should be a QuireError with code \(wanted)."
+            )
+        }
+    }
+}
+
+extension StoreScene {
+    /// Saves objects of an entity, each with values by key, and gives their identifiers.
+    @discardableResult
+    func insert(_ entity: String, _ rows: [[String: AttributeValue]]) throws -> [ManagedObjectID] {
+        try perform { context in
+            let objects = try rows.map { row in
+                let object = try context.insertObject(entityName: entity)
+                for (key, value) in row { object[key] = value }
+                return object
+            }
+            try context.save()
+            return objects.map(\.objectID)
+        }
+    }
+
+    /// What a new context reads under a key of the objects that a request finds, in its order.
+    func read(_ request: FetchRequest, _ key: String) throws -> [AttributeValue] {
+        try afresh { context in try context.fetch(request).map { $0[key] } }
+    }
+
+    /// What a new context reads under a key of all objects of an entity, sorted by its text.
+    func all(_ entity: String, _ key: String) throws -> [String] {
+        try read(FetchRequest(entity), key).map { "\($0)" }.sorted()
+    }
+
+    /// The number of objects of an entity.
+    func count(_ entity: String) throws -> Int { try store.count(matching: FetchRequest(entity)) }
+
+    /// A change of one object's values, as the store has it now.
+    func change(
+        _ id: ManagedObjectID, version: UInt32? = nil, _ values: [String: AttributeValue]
+    ) throws -> ObjectChange {
+        guard let row = try store.row(for: id) else {
+            throw QuireError(.notFound, "\(id) is not there.")
+        }
+        var change = ObjectChange(
+            objectID: id, entity: row.entity, version: version ?? row.version,
+            values: ContiguousArray(repeating: .null, count: row.entity.slots.count),
+            changedSlots: SlotMask())
+        for (key, value) in values {
+            guard case .attribute(let slot)? = row.entity.properties[key] else { continue }
+            change.values[slot] = value
+            change.changedSlots.insert(slot)
+        }
+        return change
+    }
+
+    /// A value of an object as the store has it.
+    func value(_ key: String, of id: ManagedObjectID) throws -> AttributeValue? {
+        guard let row = try store.row(for: id) else { return nil }
+        switch row.entity.properties[key] {
+        case .attribute(let slot): return try row.value(at: slot)
+        case .relationship(let index):
+            guard let slot = row.entity.relationships[index].slot else { return nil }
+            return try row.value(at: slot)
+        default: return nil
+        }
+    }
+}
