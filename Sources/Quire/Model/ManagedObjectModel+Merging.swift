@@ -23,8 +23,22 @@ extension ManagedObjectModel {
             where !merged.versionIdentifiers.contains(identifier) {
                 merged.versionIdentifiers.append(identifier)
             }
-            merge(model.entities, into: &merged.entities, \.name, "entities", &failures) {
-                $0.subject.entity = $1
+            for entity in model.entities {
+                guard let other = merged.entity(named: entity.name) else {
+                    merged.entities.append(entity)
+                    continue
+                }
+                // What only generated code and editors see makes no difference.
+                let changes = ModelDifference(
+                    from: ManagedObjectModel(entities: [other]),
+                    to: ManagedObjectModel(entities: [entity])
+                ).changes
+                if changes.isEmpty { continue }
+                let shown = changes.prefix(3).map(\.description).joined(separator: ", ")
+                failures.append(
+                    conflict(
+                        "entities", entity.name, " (\(shown)\(changes.count > 3 ? ", …" : ""))"))
+                failures[failures.count - 1].subject.entity = entity.name
             }
             merge(
                 model.fetchRequestTemplates, into: &merged.fetchRequestTemplates, \.name,
@@ -52,22 +66,25 @@ extension ManagedObjectModel {
 
     private static func merge<Part: Equatable>(
         _ parts: [Part], into merged: inout [Part], _ name: KeyPath<Part, String>, _ noun: String,
-        _ failures: inout [QuireError], describe: (inout QuireError, String) -> Void = { _, _ in }
+        _ failures: inout [QuireError]
     ) {
         for part in parts {
-            guard let other = merged.first(where: { $0[keyPath: name] == part[keyPath: name] })
-            else {
+            let other = merged.first { $0[keyPath: name] == part[keyPath: name] }
+            if other == nil {
                 merged.append(part)
-                continue
+            } else if other != part {
+                failures.append(conflict(noun, part[keyPath: name]))
             }
-            if other == part { continue }
-            var failure = QuireError(
-                .invalidModel,
-                "The models have different \(noun) called “\(part[keyPath: name])”; rename one, or make them the same."
-            )
-            describe(&failure, part[keyPath: name])
-            failures.append(failure)
         }
+    }
+
+    private static func conflict(
+        _ noun: String, _ name: String, _ differences: String = ""
+    ) -> QuireError {
+        QuireError(
+            .invalidModel,
+            "The models have different \(noun) called “\(name)”\(differences); rename one, or make them the same."
+        )
     }
 
     /// The hashes that all of the models know together.
