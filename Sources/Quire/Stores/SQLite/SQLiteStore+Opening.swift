@@ -103,13 +103,10 @@ private struct SQLiteStoreOpening {
         let catalog = try reader.catalog()
         var (schema, isInferred) = try schemaOrInferred(
             catalog, mayInfer: known == nil && given == nil, hasStrays: !carriesModel
-        ) {
-            let layout =
-                try known ?? layout(given, isCarried: carriesModel, tables: tables, metadata)
-            if carriesModel, given != nil || known != nil {
-                try checkHashes(of: layout.model, metadata)
-            }
-            return layout
+        ) { try known ?? layout(given, isCarried: carriesModel, tables: tables, metadata) }
+        // After the tables, which say more if they do not fit.
+        if carriesModel, given != nil || known != nil {
+            try checkHashes(of: schema.layout.model, metadata)
         }
         noteMissing(in: schema)
         let hasLog = try synchronize(
