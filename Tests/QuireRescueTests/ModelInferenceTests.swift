@@ -21,7 +21,7 @@ import Testing
         let path = folder.path("a.sqlite")
         try Damage.makeLibrary(at: path, books: 100)
         try Damage.dropModels(path)
-        let model = try SQLiteStore.inferModel(ofStoreAt: path)
+        let model = try SQLiteStore.inferredModel(at: path)
         let layout = try model.layout()
         #expect(
             layout.entities.map(\.name) == (try FixtureModels.library.layout()).entities.map(\.name)

@@ -49,9 +49,6 @@ struct NewStoreFile {
             let manager = MigrationManager(mappingModel: try .identity(of: source.layout.model))
             progress?(manager.progress)
             try manager.migrateStore(from: source, to: store)
-            for (key, value) in try source.metadata().values where !StoreMetadata.isReserved(key) {
-                try store.setMetadata(value, forKey: key)
-            }
         } catch {
             try? store.close()
             throw error

@@ -142,10 +142,7 @@ struct SQLiteMigrationBooks {
             try $0.bind(String(decoding: model.modelXML(), as: UTF8.self), at: 1)
             try $0.run()
         }
-        // It describes the model before.
-        if tables.contains("Z_MODELCACHE") {
-            try connection.execute("UPDATE Z_MODELCACHE SET Z_CONTENT = NULL")
-        }
+        try connection.replaceModelCache(with: model)
     }
 
     /// Numbers the entities in the persistent history anew. What it says of which columns changed is of the columns before,

@@ -89,13 +89,13 @@ extension SQLiteStore {
     /// such as the to-many side of most relationships, is not in it. See ``SQLiteStoreOptions/infersModel``.
     ///
     /// ```swift
-    /// let model = try SQLiteStore.inferModel(ofStoreAt: "old.sqlite")
+    /// let model = try SQLiteStore.inferredModel(at: "old.sqlite")
     /// try Data(model.modelXML()).write(to: URL(fileURLWithPath: "old.xcdatamodel/contents"))
     /// ```
     ///
     /// - Complexity: O(*n*) in the rows: all are looked at.
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` or `storeUnavailable`.
-    public static func inferModel(ofStoreAt path: String) throws -> ManagedObjectModel {
+    public static func inferredModel(at path: String) throws -> ManagedObjectModel {
         var options = SQLiteStoreOptions()
         options.isReadOnly = true
         let source = try SQLiteStoreSource(path: path, isReadOnly: true)

@@ -34,7 +34,7 @@ public struct SQLiteStoreOptions: Sendable {
     /// ``ManagedObjectModel/bind(classes:)``.
     public var objectClasses: [any EntityClass.Type] = []
     /// Whether a store that carries no model which can be read, and is opened for reading only without being given one,
-    /// gets a model inferred from its tables; see ``SQLiteStore/inferModel(ofStoreAt:)``.
+    /// gets a model inferred from its tables; see ``SQLiteStore/inferredModel(at:)``.
     public var infersModel = false
     /// Further pragmas by name, for every connection: `["mmap_size": "268435456"]`. Names and values are words and numbers.
     /// Those by which a store could be damaged, or that the other options set, are refused when the store is opened.
