@@ -9,6 +9,7 @@ enum SwiftCompiler {
             built + "/CLinux.build/module.modulemap",
             Checkout.path + "/Sources/CSQLite/module.modulemap",
             Checkout.path + "/Sources/CLibXML2/module.modulemap",
+            Checkout.path + "/Sources/CZLib/module.modulemap",
             Checkout.path + "/Sources/CArchive/module.modulemap",
         ]
         let flags =

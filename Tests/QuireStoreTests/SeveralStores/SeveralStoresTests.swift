@@ -365,6 +365,42 @@ import Testing
         #expect(book.objectID.storeUUID != setting.objectID.storeUUID)
     }
 
+    @Test(arguments: [StoreType.xml, .binary, .inMemory])
+    func storesOfSeveralTypesWorkTogether(_ type: StoreType) throws {
+        let first = try add("a", "Library")
+        var description = description("b", "User")
+        description.type = type
+        let second = try coordinator.addPersistentStore(description)
+        let context = context()
+        for (rank, store) in [(2, first), (1, second), (4, first), (3, second)] {
+            let note = try insert("Note", ["rank": .integer(Int64(rank))], context)
+            try context.assign(note, to: store)
+        }
+        _ = try insert("Setting", ["key": "font"], context)
+        try context.save()
+        #expect(try second.count(matching: FetchRequest("Setting")) == 1)
+        var request = FetchRequest("Note")
+        request.sortOrderings = [SortOrdering("rank")]
+        let other = self.context()
+        let notes = try other.fetch(request)
+        #expect(notes.map { $0["rank"] } == [.integer(1), .integer(2), .integer(3), .integer(4)])
+        // A conflict in either store keeps both as they are.
+        for clash in [0, 1] {
+            for note in try context.fetch(request) { context.refresh(note, mergeChanges: false) }
+            let mine = try context.fetch(request).map { $0 }
+            for note in mine { note["text"] = "mine" }
+            other.refreshAllObjects()
+            try other.existingObject(with: notes[clash].objectID)["text"] = .string(
+                "theirs \(clash)")
+            try other.save()
+            #expect(throws: QuireError.self) { try context.save() }
+            context.rollback()
+            var mineRequest = FetchRequest("Note")
+            mineRequest.predicate = try QueryPredicate(format: "text == 'mine'")
+            #expect(try self.context().count(for: mineRequest) == 0)
+        }
+    }
+
     // MARK: - Stores come and go
 
     @Test func aRemovedStoreIsClosedAndItsObjectsCannotBeRead() throws {

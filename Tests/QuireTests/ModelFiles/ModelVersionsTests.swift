@@ -71,7 +71,7 @@ import Testing
         try makeVersions("Library", "Library 2", current: "Library 2.xcdatamodel")
         try model("Two").write(to: path + "/Library 2.xcdatamodel")
         let versions = try ModelVersions(contentsOf: path)
-        #expect(versions.names == ["Library 2", "Library"])
+        #expect(versions.names == ["Library", "Library 2"])
         #expect(versions.currentName == "Library 2")
         #expect(try versions.currentModel().entities.map(\.name) == ["Two"])
         #expect(try versions.model(named: "Library").entities.map(\.name) == ["E"])

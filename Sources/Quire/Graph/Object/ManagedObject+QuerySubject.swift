@@ -2,11 +2,6 @@ extension ManagedObject: QuerySubject {
     /// The model of the object's context.
     public final var queryLayout: ModelLayout { requireContext().layout }
 
-    /// The UUID of the store that the object is in, or goes to when it is saved.
-    public final var storeUUID: String? {
-        objectID.storeUUID ?? requireContext().storeForNewObject(self)?.uuid
-    }
-
     /// The value of a property, for predicates tested in memory.
     ///
     /// - Throws: ``QuireError`` with code `unknownKey`, or what reading the store throws.
@@ -20,5 +15,11 @@ extension ManagedObject: QuerySubject {
             return .objects(objects(through: relationship))
         }
         return objectID(at: slot).map { .object(context.object(with: $0)) } ?? .value(.null)
+    }
+}
+
+extension ManagedObject: StoreBoundSubject {
+    final var boundStoreUUID: String? {
+        objectID.storeUUID ?? context?.storeForNewObject(self)?.uuid
     }
 }

@@ -7,18 +7,16 @@ public protocol QuerySubject {
     /// The model that the entity is part of.
     var queryLayout: ModelLayout { get }
 
-    /// The UUID of the store that the object is in, or will be when it is saved; `nil` if that is not known.
-    var storeUUID: String? { get }
-
     /// The value of a property.
     ///
     /// - Throws: ``QuireError`` with code `unknownKey` if there is no such property.
     func queryValue(forKey key: String) throws -> QueryValue
 }
 
-extension QuerySubject {
-    /// The store that the identifier names.
-    public var storeUUID: String? { objectID.storeUUID }
+/// An object that may not be in a store yet, but knows which one it goes to.
+protocol StoreBoundSubject {
+    /// The UUID of the store that the object is in, or will be when it is saved; `nil` if that is not known.
+    var boundStoreUUID: String? { get }
 }
 
 /// What a subject has under a key.

@@ -49,7 +49,8 @@ struct ResolvedQuery: Sendable {
     /// Whether an object of the entity satisfies the condition.
     func matches(_ subject: some QuerySubject) throws -> Bool {
         if let stores = request.affectedStores {
-            guard let store = subject.storeUUID,
+            let bound = (subject as? any StoreBoundSubject)?.boundStoreUUID
+            guard let store = bound ?? subject.objectID.storeUUID,
                 stores.contains(where: { $0.uppercased() == store })
             else { return false }
         }
