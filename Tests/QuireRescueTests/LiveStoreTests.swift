@@ -60,6 +60,24 @@ import Testing
             })
     }
 
+    @Test @MainActor func aStoreThatAnotherProcessHasOpenIsNotReplaced() throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("a.sqlite")
+        try Damage.makeLibrary(at: path, books: 30)
+        let shell = try Shell(path)
+        // Something to mend, and a log that is empty, so that nothing but the open file tells of the other process.
+        try shell.run("UPDATE Z_PRIMARYKEY SET Z_MAX = 0; PRAGMA wal_checkpoint(TRUNCATE)")
+        let error = #expect(throws: QuireError.self) { try StoreRepair.repair(path) }
+        #expect(error?.code == .locked)
+        try shell.run("UPDATE ZAUTHOR SET ZNAME = 'One', Z_OPT = Z_OPT + 1")
+        shell.end()
+        let report = try StoreRepair.repair(path)
+        #expect(!report.actions.isEmpty && report.after.isWhole)
+        let store = try open(path)
+        #expect(try names(store) == ["One"])
+        try store.close()
+    }
+
     @Test @MainActor func whatAnotherProcessSavesIsRead() throws {
         let folder = try TemporaryFolder()
         let path = folder.path("a.sqlite")

@@ -316,18 +316,27 @@ private struct StoreRepairRun {
         }
         try file.synchronize()
         file.close()
-        if options.keepsBackup {
-            var name = path + ".before-repair"
-            var number = 1
-            while FileSystem.exists(name) {
-                number += 1
-                name = path + ".before-repair-\(number)"
-            }
-            try FileSystem.link(path, to: name)
-            report.backup = name
+        // Not a link: making sure that nobody else has the store open writes to it.
+        let backup = options.keepsBackup ? unusedBackupName() : nil
+        do {
+            if let backup { try FileSystem.copyFile(path, to: backup, synchronizing: true) }
+            try SQLiteStore.alone(with: path) { try FileSystem.rename(copy, to: path) }
+        } catch {
+            if let backup { _ = try? FileSystem.removeFileIfPresent(backup) }
+            throw error
         }
-        try FileSystem.rename(copy, to: path)
+        report.backup = backup
         try FileSystem.synchronizeFolder(containing: path)
+    }
+
+    private func unusedBackupName() -> String {
+        var name = path + ".before-repair"
+        var number = 1
+        while FileSystem.exists(name) {
+            number += 1
+            name = path + ".before-repair-\(number)"
+        }
+        return name
     }
 
     /// Moves files that nobody refers to out of the way. They may be what somebody is looking for.

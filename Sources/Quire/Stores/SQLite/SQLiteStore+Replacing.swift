@@ -75,8 +75,11 @@ extension SQLiteStore {
         try store.writeCopy(to: path)
     }
 
-    /// Does something to a database's file while nobody else has it open. Its log is merged into it and gone.
-    private static func alone(with path: String, _ body: () throws -> Void) throws {
+    /// Does something to a database's file while nobody else has it open. Its log is merged into it and gone: it would be
+    /// taken for that of a file which comes in its place.
+    ///
+    /// - Throws: ``QuireError`` with code `locked` if anybody has it open.
+    static func alone(with path: String, _ body: () throws -> Void) throws {
         if SQLiteOpenFiles.contains(path) { throw inUse(path) }
         let source = try SQLiteStoreSource(path: path, isReadOnly: false)
         defer { source.release() }
