@@ -29,6 +29,8 @@ extension ManagedObjectContext {
                 let payload = Result { try reading() }
                 queue.async {
                     let (context, result, request) = end.value
+                    // Its handler is called on another thread, and may not have been yet.
+                    if result.progress.isCancelled { monitor.cancel() }
                     result.end(Result { try box.value.finish(try payload.get()) })
                     request.completion(result)
                     context.processPendingChanges()
@@ -90,6 +92,7 @@ extension ManagedObjectContext {
         } onCancel: {
             monitor.cancel()
         }
+        if progress?.isCancelled == true { monitor.cancel() }
         let result = try fetch.finish(payload)
         progress?.end(count: result.count)
         return result
