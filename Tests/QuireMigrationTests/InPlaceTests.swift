@@ -270,4 +270,46 @@ import Testing
         #expect(try SQLiteStore.isStore(at: stack.path, compatibleWith: Self.newModel()))
         #expect(try !SQLiteStore.isStore(at: stack.path, compatibleWith: FixtureModels.library))
     }
+
+    // MARK: - Others
+
+    @Test @MainActor func aStoreThatIsOpenIsNotMigrated() throws {
+        let stack = try TestStack()
+        let error = #expect(throws: QuireError.self) {
+            try SQLiteStore.migrate(at: stack.path, to: Self.newModel())
+        }
+        #expect(error?.code == .locked)
+        #expect(try stack.coordinator.store.count(matching: FetchRequest("Book")) == 0)
+    }
+
+    @Test @MainActor func whatAnotherProcessHasMigratedIsNotWrittenByTheOldModel() throws {
+        let stack = try TestStack()
+        try stack.fill(books: 3)
+        let context = stack.mainContext()
+        let book = try #require(try context.fetch(FetchRequest("Book")).first)
+        // What a migration to this model would leave in the books.
+        let other = try SQLiteStore.create(
+            at: stack.folder.path("new.sqlite"), model: Self.newModel())
+        let plist = try other.metadata().propertyList.map { String(format: "%02x", $0) }.joined()
+        try other.close()
+        let shell = Process()
+        shell.executableURL = URL(fileURLWithPath: "/usr/bin/sqlite3")
+        shell.arguments = [
+            stack.path,
+            "ALTER TABLE ZBOOK ADD COLUMN ZPUBLISHER VARCHAR; UPDATE Z_METADATA SET Z_PLIST = x'\(plist)'",
+        ]
+        try shell.run()
+        shell.waitUntilExit()
+        #expect(shell.terminationStatus == 0)
+        book["title"] = "changed"
+        let saved = #expect(throws: QuireError.self) { try context.save() }
+        #expect(saved?.code == .incompatibleModel)
+        #expect(context.hasChanges)
+        var request = BatchUpdateRequest(entityName: "Book")
+        request.propertiesToUpdate = ["title": .constant("changed")]
+        let batch = #expect(throws: QuireError.self) { try context.execute(request) }
+        #expect(batch?.code == .incompatibleModel)
+        #expect(
+            !(try stack.stored("Book", "title").contains("\(AttributeValue.string("changed"))")))
+    }
 }

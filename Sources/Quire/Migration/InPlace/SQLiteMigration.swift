@@ -51,6 +51,11 @@ struct SQLiteMigration {
         guard try FileSystem.information(at: path)?.kind == .regular else {
             throw QuireError(.notFound, "There is no store “\(path)”.", subject: .init(file: path))
         }
+        if SQLiteOpenFiles.contains(path) {
+            throw QuireError(
+                .locked, "“\(path)” is open in this process; close it before it is migrated.",
+                subject: .init(file: path))
+        }
         let source = try SQLiteStoreSource(path: path, isReadOnly: false)
         defer { source.release() }
         do {

@@ -101,7 +101,10 @@ struct SQLiteSave {
     private func noteForeignSaves() throws {
         let version = try connection.integer("PRAGMA data_version")
         // Before the first save nothing is known.
-        if version != writer.dataVersion { store.didFindForeignSave() }
+        if version != writer.dataVersion {
+            try writer.modelGuard.check(connection)
+            store.didFindForeignSave()
+        }
         writer.dataVersion = version
     }
 

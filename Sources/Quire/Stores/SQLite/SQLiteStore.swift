@@ -101,7 +101,8 @@ public final class SQLiteStore: PersistentStore {
             connection.close()
         } else {
             if !schema.computedIndexes.isEmpty { connection.trustSchema() }
-            writer = SQLiteWriter(connection: connection, schema: schema)
+            writer = SQLiteWriter(
+                connection: connection, schema: schema, path: source.storePath)
         }
     }
 
@@ -241,6 +242,7 @@ public final class SQLiteStore: PersistentStore {
             let connection = writer.connection
             try connection.execute("BEGIN IMMEDIATE")
             do {
+                try writer.modelGuard.check(connection)
                 let found = try greatestPrimaryKey(root: root, connection)
                 // Given out at once: another thread may be given keys before these are recorded.
                 let (keys, greatest) = try primaryKeys.withLock { known in

@@ -14,6 +14,8 @@ final class SQLiteWriter {
     /// What SQLite said at the last save about the changes of others: a number that changes with them, and only
     /// with them.
     var dataVersion: Int64?
+    /// Whether the store still has the model that it was opened with.
+    var modelGuard: SQLiteModelGuard
     /// Files of external data that no row refers to any more since a save of this store.
     var unreferencedFiles: Set<String> = []
 
@@ -27,9 +29,10 @@ final class SQLiteWriter {
         let checksVersion: Bool
     }
 
-    init(connection: SQLiteConnection, schema: SQLSchema) {
+    init(connection: SQLiteConnection, schema: SQLSchema, path: String) {
         self.connection = connection
         self.schema = schema
+        modelGuard = SQLiteModelGuard(connection, path: path)
     }
 
     // MARK: - Statements for rows

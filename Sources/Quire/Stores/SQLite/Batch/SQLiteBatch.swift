@@ -32,6 +32,7 @@ final class SQLiteBatch {
             defer { writer.connection.releaseMemory() }
             do {
                 try writer.connection.execute("BEGIN IMMEDIATE")
+                try writer.modelGuard.check(writer.connection)
                 writer.connection.derivedLog.begin()
                 let result = try body(batch)
                 let derived = try batch.derive()
