@@ -6,8 +6,10 @@ import Foundation
 /// A file never changes once it has its name. It is there, on disk, before the transaction commits that refers to
 /// it, and goes only after one has committed that does not any more.
 struct SQLiteExternalData: ExternalDataReading {
+    private let place: SQLiteExternalDataPlace
+
     /// The folder of the files.
-    let folder: String
+    var folder: String { place.folder }
 
     /// The files of the store at a path.
     init(storePath: String) {
@@ -19,8 +21,11 @@ struct SQLiteExternalData: ExternalDataReading {
             stem = name[...]
         }
         let support = FileSystem.path(FileSystem.folder(of: storePath), ".\(stem)_SUPPORT")
-        folder = FileSystem.path(support, "_EXTERNAL_DATA")
+        place = SQLiteExternalDataPlace(FileSystem.path(support, "_EXTERNAL_DATA"))
     }
+
+    /// The files are now where those of another store are: what was read from this one finds them there.
+    func move(to other: SQLiteExternalData) { place.move(to: other.folder) }
 
     /// The folder around it, which has the store's name.
     var supportFolder: String { FileSystem.folder(of: folder) }

@@ -49,7 +49,7 @@ public final class SQLiteStore: PersistentStore {
     private nonisolated(unsafe) var writer: SQLiteWriter?
     private let writerLock = NSLock()
     private let readers: SQLiteReaderPool
-    private let primaryKeys = Mutex(SQLPrimaryKeys())
+    private let primaryKeys: SQLiteKeyRegister
     private let selections = Mutex<[Int: SQLRowSelection]>([:])
     /// Whether there is a write-ahead log, which lets readers and the writer work at the same time.
     private let hasLog: Atomic<Bool>
@@ -74,8 +74,9 @@ public final class SQLiteStore: PersistentStore {
     init(
         source: SQLiteStoreSource, identity: StoreIdentity, schema: SQLSchema, carriesModel: Bool,
         hasInferredModel: Bool = false, options: SQLiteStoreOptions, connection: SQLiteConnection,
-        hasLog: Bool
+        hasLog: Bool, continuing predecessor: SQLiteStore? = nil
     ) {
+        primaryKeys = predecessor?.primaryKeys ?? SQLiteKeyRegister()
         self.source = source
         self.identity = identity
         self.schema = schema
