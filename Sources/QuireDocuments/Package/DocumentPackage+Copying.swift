@@ -89,7 +89,7 @@ extension DocumentPackage {
     }
 
     /// Fills a new folder with this package's content.
-    private func fill(
+    func fill(
         _ target: DocumentPackageLayout, by method: FileSystem.CopyMethod
     ) throws {
         // A writer may remove what the copied store refers to before we have copied it; then the copy is made anew.

@@ -1,6 +1,7 @@
 public import Foundation
 import Logging
 public import Quire
+import Synchronization
 
 /// An open document package: the folder, its lock, its store and its additional content.
 ///
@@ -26,6 +27,8 @@ public final class DocumentPackage: Sendable {
 
     let content: AdditionalContentStore
     private let lock: DocumentLock?
+    /// Whether another object owns the lock now.
+    private let hasSuccessor = Atomic(false)
     private static let logger = Logger(label: "quire.document")
 
     private init(layout: DocumentPackageLayout, store: SQLiteStore, lock: DocumentLock?) {
@@ -107,8 +110,16 @@ public final class DocumentPackage: Sendable {
 
     /// Ends all use of the package. Closing twice does nothing.
     public func close() throws {
-        defer { lock?.release() }
+        defer { if !hasSuccessor.load(ordering: .acquiring) { lock?.release() } }
         try store.close()
+    }
+
+    /// Hands the lock over to a package with the same content and a store that was opened since.
+    func succeeding(by store: SQLiteStore, generation: Int?) -> DocumentPackage {
+        let successor = DocumentPackage(layout: layout, store: store, lock: lock)
+        hasSuccessor.store(true, ordering: .releasing)
+        successor.writeMetadata(generation: generation)
+        return successor
     }
 
     static func checkIsPackage(_ layout: DocumentPackageLayout) throws {
@@ -177,13 +188,17 @@ public final class DocumentPackage: Sendable {
     /// Brings what follows the store up to date after a save, and removes what it does not need any more. Failures are
     /// harmless and only logged.
     func tidy(generation: Int?) {
-        guard lock != nil else { return }
+        guard lock != nil, !hasSuccessor.load(ordering: .acquiring) else { return }
+        writeMetadata(generation: generation)
+        content.collectGarbage(except: generation)
+    }
+
+    private func writeMetadata(generation: Int?) {
         do {
             try Self.metadata(of: store, generation: generation).write(to: layout)
         } catch {
             Self.logger.warning("The metadata of “\(layout.path)” were not written: \(error)")
         }
-        content.collectGarbage(except: generation)
     }
 
     private static func metadata(of store: SQLiteStore, generation: Int?) -> DocumentMetadata {
