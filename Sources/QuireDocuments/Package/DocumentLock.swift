@@ -1,5 +1,6 @@
 import Foundation
 import Quire
+import Synchronization
 
 /// The right to write to a package, which one process has, and in that one owner.
 ///
@@ -7,11 +8,11 @@ import Quire
 /// no stale locks. What the file says is for people only. The file is removed with the lock.
 final class DocumentLock: Sendable {
     private let file: OpenFile
-    private let path: String
+    private let path: Mutex<String>
 
     private init(file: OpenFile, path: String) {
         self.file = file
-        self.path = path
+        self.path = Mutex(path)
     }
 
     deinit { release() }
@@ -43,8 +44,21 @@ final class DocumentLock: Sendable {
     func release() {
         guard file.descriptor >= 0 else { return }
         // While we still have the lock: afterwards it could be another owner's file.
-        _ = try? FileSystem.removeFileIfPresent(path)
+        if isInPlace { _ = try? FileSystem.removeFileIfPresent(path.withLock { $0 }) }
         file.close()
+    }
+
+    // MARK: Packages that are moved
+
+    /// The package has another path now, which its lock moves to with it.
+    func move(to layout: DocumentPackageLayout) { path.withLock { $0 = layout.lock } }
+
+    /// Whether the package is where it was: its lock is found under its path.
+    var isInPlace: Bool {
+        guard let found = (try? FileSystem.information(at: path.withLock { $0 })) ?? nil,
+            let own = try? file.information()
+        else { return false }
+        return found.isSameFile(as: own)
     }
 
     private static func locked(_ layout: DocumentPackageLayout, _ file: OpenFile) throws
