@@ -31,7 +31,7 @@ final class DocumentLock: Sendable {
             else { continue }
             let lock = DocumentLock(file: file, path: path)
             try file.setSize(0)
-            try file.write(Data(ownerText().utf8))
+            try file.write(Data(DocumentOwner.current(since: Date()).text.utf8))
             return lock
         }
         throw QuireError(
@@ -64,17 +64,27 @@ final class DocumentLock: Sendable {
     private static func locked(_ layout: DocumentPackageLayout, _ file: OpenFile) throws
         -> QuireError
     {
-        let text = String(decoding: (try? file.readToEnd()) ?? Data(), as: UTF8.self)
-        let owner = text.split(separator: "\n").first.map { " by \($0)" } ?? ""
-        return QuireError(
+        QuireError(
             .locked,
-            "“\(layout.path)” is open for writing\(owner); close it there, or open it for reading only.",
+            "“\(layout.path)” is open for writing\(owner(in: file).phrase); "
+                + "close it there, or open it for reading only.",
             subject: .init(file: layout.path))
     }
 
-    private static func ownerText() -> String {
-        let process = ProcessInfo.processInfo
-        let name = process.processName.prefix(80).filter { !$0.isNewline }
-        return "process \(process.processIdentifier) (\(name)) on \(process.hostName)\n"
+    /// Who has the lock, or `nil` if nobody has. Takes no lock.
+    static func owner(of layout: DocumentPackageLayout) throws -> DocumentOwner? {
+        do {
+            let file = try OpenFile.open(layout.lock, for: .reading)
+            return try file.isLockedByAnother() ? owner(in: file) : nil
+        } catch let error as QuireError where error.code == .notFound {
+            return nil
+        }
+    }
+
+    private static func owner(in file: OpenFile) -> DocumentOwner {
+        withUnsafeTemporaryAllocation(byteCount: 4096, alignment: 1) { buffer in
+            let count = (try? file.read(into: buffer)) ?? 0
+            return DocumentOwner(text: String(decoding: buffer[..<count], as: UTF8.self))
+        }
     }
 }
