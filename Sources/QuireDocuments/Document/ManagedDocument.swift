@@ -219,7 +219,7 @@ open class ManagedDocument {
         case .save:
             // The snapshot is taken now, on the caller; what is changed later is not in this save.
             let snapshot = Result { try takeSnapshot() }
-            run { try await $0.requireOpen().write(snapshot.get()) }
+            run { try await $0.performSave(snapshot) }
         case .revert: run { try await $0.performRevert() }
         case .close: run { try await $0.performClose() }
         }
@@ -263,6 +263,18 @@ open class ManagedDocument {
         return try open.takeSnapshot()
     }
 
+    private func performSave(
+        _ snapshot: Result<OpenDocument.Snapshot, any Error>
+    ) async throws {
+        let open = requireOpen()
+        do {
+            try await open.write(snapshot.get())
+        } catch {
+            await open.saveDraft(after: error)
+            throw error
+        }
+    }
+
     private func performOpening(_ named: DocumentStateMachine.Opening) async throws {
         let opening =
             named.number == 0 ? Opening(isReadOnly: named.isReadOnly) : openings[named.number - 1]
@@ -275,6 +287,7 @@ open class ManagedDocument {
         openDocument = open
         lastSaveError = nil
         failedSaves = 0
+        open.restoreDraft(loaded.draft)
         do {
             try didLoad()
         } catch {
@@ -296,6 +309,8 @@ open class ManagedDocument {
         openDocument = nil
         lastSaveError = nil
         open.detach()
+        // What is unsaved now is dropped.
+        await open.removeDraft()
         let package = open.package
         try await FileQueue.shared.run { try package.close() }
     }
@@ -304,7 +319,7 @@ open class ManagedDocument {
 
     func scheduleAutosave() {
         guard autosavePolicy.isEnabled, machine.isOpen, !machine.isSaveExpected, !isReadOnly,
-            openDocument?.hasUnsavedChanges == true
+            let open = openDocument, open.hasUnsavedChanges || open.draftInStore != nil
         else { return autosaveTimer.cancel() }
         autosaveTimer.schedule(after: autosavePolicy.delay(afterFailures: failedSaves))
     }

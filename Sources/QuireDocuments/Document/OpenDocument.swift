@@ -46,6 +46,9 @@ final class OpenDocument {
     private var unsavedContent = AdditionalContentChanges()
     /// What the running save writes.
     private var contentBeingSaved = AdditionalContentChanges()
+    /// The draft in the store that stands for unsaved changes; see `OpenDocument+Drafts`.
+    var draftInStore: DocumentDraft?
+    var draftStatus = DocumentDraftStatus.none
     /// Whether the parent may have a record of a generation that was given up.
     private var mustRecordGeneration = false
     /// Whether the parent has changes that no save has written.
@@ -79,7 +82,14 @@ final class OpenDocument {
 
     /// Whether a save might write anything: also when undo has led back to what was saved, which the context may not
     /// know. To be asked before changes are dropped.
-    var mayHaveUnsavedChanges: Bool { hasUnsavedChanges || context.hasChanges }
+    var mayHaveUnsavedChanges: Bool {
+        hasUnsavedChanges || context.hasChanges || draftInStore != nil
+    }
+
+    /// The changes of additional content that the store does not have, those that a save is writing included.
+    var allUnsavedContent: AdditionalContentChanges {
+        unsavedContent.following(contentBeingSaved)
+    }
 
     func observe(_ undoManager: UndoManager?) {
         let old = position
@@ -168,11 +178,13 @@ final class OpenDocument {
             } : old
         let records: String?? =
             changesContent || mustRecordGeneration ? .some(new.map(String.init)) : nil
+        let removesDraft = draftInStore != nil
         do {
             try await parent.perform { context in
                 if let record = records {
                     context.setRecord(record, forKey: AdditionalContentStore.recordKey)
                 }
+                if removesDraft { context.setRecord(nil, forKey: SQLiteStore.draftRecordKey) }
                 try context.save()
             }
         } catch {
@@ -183,6 +195,7 @@ final class OpenDocument {
             throw error
         }
         mustRecordGeneration = false
+        draftInStore = nil
         generation = new
         if changesContent {
             try? await FileQueue.shared.run { [new] in package.tidy(generation: new) }
@@ -210,7 +223,7 @@ final class OpenDocument {
         } else {
             savedPosition.failSave()
             otherChanges.failSave()
-            unsavedContent = unsavedContent.following(contentBeingSaved)
+            unsavedContent = allUnsavedContent
         }
         contentBeingSaved = AdditionalContentChanges()
     }
@@ -220,6 +233,7 @@ final class OpenDocument {
     func revert() async throws {
         let package = package
         let loaded = try await FileQueue.shared.run { try LoadedPackage(package) }
+        await removeDraft()
         await parent.perform { $0.reset() }
         context.reset()
         generation = loaded.generation

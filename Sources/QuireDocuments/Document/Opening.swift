@@ -35,10 +35,12 @@ struct LoadedPackage: Sendable {
     var package: DocumentPackage
     var generation: Int?
     var names: AdditionalContentNames
+    var draft: Draft
 
     init(_ package: DocumentPackage) throws {
         self.package = package
         generation = try package.liveGeneration()
+        draft = Draft(in: package)
         do {
             names = AdditionalContentNames(try package.content.files(in: generation).map(\.path))
         } catch let error as QuireError where error.code == .notFound {
