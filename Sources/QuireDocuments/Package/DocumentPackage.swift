@@ -26,15 +26,21 @@ public final class DocumentPackage: Sendable {
     public var isReadOnly: Bool { lock == nil }
 
     let content: AdditionalContentStore
+    /// The versions that were kept.
+    let versionStore: VersionStore
     private let lock: DocumentLock?
     /// Whether another object owns the lock now.
     private let hasSuccessor = Atomic(false)
     private static let logger = Logger(label: "quire.document")
 
-    private init(layout: DocumentPackageLayout, store: SQLiteStore, lock: DocumentLock?) {
+    private init(
+        layout: DocumentPackageLayout, store: SQLiteStore, lock: DocumentLock?,
+        versionStore: VersionStore? = nil
+    ) {
         self.layout = layout
         self.store = store
         self.lock = lock
+        self.versionStore = versionStore ?? VersionStore(layout: layout)
         content = AdditionalContentStore(layout: layout)
     }
 
@@ -108,15 +114,20 @@ public final class DocumentPackage: Sendable {
             at: layout.store, model: model, options: options, migrating: migration)
     }
 
-    /// Ends all use of the package. Closing twice does nothing.
+    /// Ends all use of the package, when versions that are being kept or removed are done. Closing twice does nothing.
     public func close() throws {
-        defer { if !hasSuccessor.load(ordering: .acquiring) { lock?.release() } }
+        defer {
+            if let lock, !hasSuccessor.load(ordering: .acquiring) {
+                versionStore.writing.withLock { lock.release() }
+            }
+        }
         try store.close()
     }
 
     /// Hands the lock over to a package with the same content and a store that was opened since.
     func succeeding(by store: SQLiteStore, generation: Int?) -> DocumentPackage {
-        let successor = DocumentPackage(layout: layout, store: store, lock: lock)
+        let successor = DocumentPackage(
+            layout: layout, store: store, lock: lock, versionStore: versionStore)
         hasSuccessor.store(true, ordering: .releasing)
         successor.writeMetadata(generation: generation)
         return successor
