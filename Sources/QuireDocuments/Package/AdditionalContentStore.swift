@@ -59,6 +59,9 @@ struct AdditionalContentStore: Sendable {
     ///
     /// - Returns: Its number, or `nil` if no file is left.
     func write(_ changes: AdditionalContentChanges, after live: Int?) throws -> Int? {
+        if let rewriting = changes.rewriting {
+            return try write(rewriting, changes.files, after: live)
+        }
         var unchanged = Set(try files(in: live).map(\.path))
         for path in changes.files.keys { unchanged.remove(path) }
         let added = changes.files.compactMap { path, data in data.map { (path, $0) } }

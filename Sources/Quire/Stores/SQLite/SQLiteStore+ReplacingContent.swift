@@ -122,6 +122,9 @@ extension SQLiteStore {
         var options = options
         options.analyzesWhenOpened = false
         options.vacuumsWhenOpened = false
-        return try SQLiteStore.open(at: storePath, model: layout.model, options: options)
+        // The content that is there now may have greater keys.
+        return try SQLiteStore.open(
+            at: storePath, model: nil, layout: layout, options: options, continuing: self,
+            hasItsKeys: false)
     }
 }
