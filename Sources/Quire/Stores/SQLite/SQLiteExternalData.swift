@@ -6,10 +6,10 @@ import Foundation
 /// A file never changes once it has its name. It is there, on disk, before the transaction commits that refers to
 /// it, and goes only after one has committed that does not any more.
 struct SQLiteExternalData: ExternalDataReading {
-    private let place: SQLiteExternalDataPlace
-
     /// The folder of the files.
-    var folder: String { place.folder }
+    let folder: String
+    /// Where they are read, which is elsewhere when another store has taken this one's place.
+    private let place: SQLiteExternalDataPlace
 
     /// The files of the store at a path.
     init(storePath: String) {
@@ -21,10 +21,11 @@ struct SQLiteExternalData: ExternalDataReading {
             stem = name[...]
         }
         let support = FileSystem.path(FileSystem.folder(of: storePath), ".\(stem)_SUPPORT")
-        place = SQLiteExternalDataPlace(FileSystem.path(support, "_EXTERNAL_DATA"))
+        folder = FileSystem.path(support, "_EXTERNAL_DATA")
+        place = SQLiteExternalDataPlace(folder)
     }
 
-    /// The files are now where those of another store are: what was read from this one finds them there.
+    /// What was read from this store finds its files with another one.
     func move(to other: SQLiteExternalData) { place.move(to: other.folder) }
 
     /// The folder around it, which has the store's name.
@@ -39,7 +40,7 @@ struct SQLiteExternalData: ExternalDataReading {
                 "“\(name)” is no name of a file with external data; the store is damaged.",
                 subject: .init(file: folder))
         }
-        let path = path(ofFileNamed: name)
+        let path = FileSystem.path(place.folder, name)
         do {
             return try FileSystem.contents(of: path)
         } catch let error as QuireError where error.code == .notFound {

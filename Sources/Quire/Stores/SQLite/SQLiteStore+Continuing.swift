@@ -17,8 +17,20 @@ extension SQLiteStore {
             continuing: predecessor)
     }
 
-    /// What was read from this store finds its external data with another, which takes its place.
-    func handOverExternalData(to other: SQLiteStore) { externalData.move(to: other.externalData) }
+    /// Another store takes this one's place. What was read from this one finds its external data with the other, also
+    /// what no row refers to any more and only undo may bring back.
+    func handOverExternalData(to other: SQLiteStore) {
+        let unreferenced = supersede()
+        for name in unreferenced where other.externalData.folder != externalData.folder {
+            // If that fails, undo to a value that was replaced says that its file is missing.
+            try? FileSystem.makeFolder(other.externalData.folder, withIntermediates: true)
+            _ = try? FileSystem.linkOrCopy(
+                externalData.path(ofFileNamed: name),
+                to: other.externalData.path(ofFileNamed: name))
+        }
+        other.willClean(unreferenced)
+        externalData.move(to: other.externalData)
+    }
 
     /// How the store uses its file.
     package var storeOptions: SQLiteStoreOptions { options }

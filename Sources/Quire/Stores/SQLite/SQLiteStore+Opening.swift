@@ -28,7 +28,8 @@ extension SQLiteStore {
     /// As ``open(at:model:options:)``, with a model that other stores have too.
     static func open(
         at path: String, model: ManagedObjectModel?, layout: ModelLayout?,
-        options: SQLiteStoreOptions, continuing predecessor: SQLiteStore? = nil
+        options: SQLiteStoreOptions, continuing predecessor: SQLiteStore? = nil,
+        hasItsKeys: Bool = true
     ) throws -> SQLiteStore {
         let path = FileSystem.absolute(path)
         guard exists(at: path) else {
@@ -49,7 +50,7 @@ extension SQLiteStore {
             do {
                 return try SQLiteStoreOpening(
                     source: source, connection: connection, options: options,
-                    predecessor: predecessor
+                    predecessor: predecessor, hasItsKeys: hasItsKeys
                 ).open(model: model, layout: layout)
             } catch {
                 connection.close()
@@ -83,6 +84,7 @@ private struct SQLiteStoreOpening {
     let connection: SQLiteConnection
     let options: SQLiteStoreOptions
     let predecessor: SQLiteStore?
+    let hasItsKeys: Bool
     private var path: String { source.storePath }
 
     func open(model given: ManagedObjectModel?, layout known: ModelLayout?) throws -> SQLiteStore {
@@ -116,7 +118,8 @@ private struct SQLiteStoreOpening {
         return SQLiteStore(
             source: source, identity: try identity(metadata.storeUUID, schema.layout),
             schema: schema, carriesModel: carriesModel, hasInferredModel: isInferred,
-            options: options, connection: connection, hasLog: hasLog, continuing: predecessor)
+            options: options, connection: connection, hasLog: hasLog,
+            keys: hasItsKeys ? predecessor?.primaryKeys : nil)
     }
 
     private func identity(_ uuid: String, _ layout: ModelLayout) throws -> StoreIdentity {
