@@ -46,18 +46,24 @@ extension OpenDocument {
         }
     }
 
+    /// Collects what is unsaved, of which any queue may make a draft.
+    func collectDraft() -> @Sendable () -> DocumentDraft {
+        let own = context.unsavedChanges()
+        let pushed = parent.performAndWait { $0.unsavedChanges() }
+        let content = allUnsavedContent.files
+        return { DocumentDraft(objects: ObjectDraft([pushed, own]), content: content) }
+    }
+
     /// Keeps what is unsaved in a draft. When it returns, the draft survives power loss.
     ///
     /// What there is to keep is collected before this first suspends; on the main queue that is O(*n*) in changed
-    /// objects, and no value is copied or encoded there.
+    /// objects, and no value is copied or encoded there. No save may run: nothing moves from one context to the other
+    /// meanwhile.
     func saveDraft() async throws {
-        let own = context.unsavedChanges()
-        // No save runs now, so nothing moves from one to the other meanwhile.
-        let pushed = parent.performAndWait { $0.unsavedChanges() }
-        let content = allUnsavedContent.files
+        let collected = collectDraft()
         let (package, known) = (package, draftInStore)
         draftInStore = try await FileQueue.shared.run {
-            let draft = DocumentDraft(objects: ObjectDraft([pushed, own]), content: content)
+            let draft = collected()
             if let known, known.hasSameChanges(as: draft) { return known }
             try package.writeDraft(draft)
             return draft
