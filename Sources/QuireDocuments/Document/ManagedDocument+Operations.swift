@@ -222,7 +222,9 @@ extension ManagedDocument {
     private func performSave(_ snapshot: OpenDocument.Snapshot) async throws {
         let open = requireOpen()
         if let place = try await open.follow() { didMove(to: place) }
+        await keepVersionBeforeSave()
         try await open.write(snapshot)
+        keepVersionAfterSave()
     }
 
     private func performRevert(to work: DocumentRequests.Work?) async throws {
