@@ -7,6 +7,7 @@ import QuireDocuments
 ///
 ///     QuireCrashWriter PATH SEED SAVES [FIRST]
 ///     QuireCrashWriter PATH SEED verify
+///     QuireCrashWriter PATH SEED draft
 ///
 /// It prints `saving N` before save N begins and `saved N` when it has returned. The content after save N depends on the
 /// seed and N only; ``CrashContent`` says how. `verify` opens what is there, prints `stands at N`, and fails if the content
@@ -16,6 +17,9 @@ enum CrashWriter {
     @MainActor
     static func main() async throws {
         let arguments = CommandLine.arguments
+        if arguments.count == 4, arguments[3] == "draft" {
+            return try await CrashDraft.run(at: arguments[1])
+        }
         guard arguments.count >= 4, let seed = UInt64(arguments[2]),
             arguments[3] == "verify" || Int(arguments[3]) != nil
         else {
