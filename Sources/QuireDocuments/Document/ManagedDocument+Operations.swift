@@ -247,11 +247,14 @@ extension ManagedDocument {
         let open = requireOpen()
         if let place = try await open.follow() { didMove(to: place) }
         do {
-            try await open.write(snapshot.get())
+            let snapshot = try snapshot.get()
+            await keepVersionBeforeSave()
+            try await open.write(snapshot)
         } catch {
             await open.saveDraft(after: error)
             throw error
         }
+        keepVersionAfterSave()
     }
 
     /// Makes the document's content what is in its package, or what a body has put there.
