@@ -8,14 +8,19 @@ import QuireDocuments
 ///     QuireCrashWriter PATH SEED SAVES [FIRST]
 ///     QuireCrashWriter PATH SEED verify
 ///
+///     QuireCrashWriter PATH commands
+///
 /// It prints `saving N` before save N begins and `saved N` when it has returned. The content after save N depends on the
 /// seed and N only; ``CrashContent`` says how. `verify` opens what is there, prints `stands at N`, and fails if the content
-/// is not that of save N or anything is wrong with the package.
+/// is not that of save N or anything is wrong with the package. For `commands` see ``CommandedWriter``.
 @main
 enum CrashWriter {
     @MainActor
     static func main() async throws {
         let arguments = CommandLine.arguments
+        if arguments.count == 3, arguments[2] == "commands" {
+            return await CommandedWriter(path: arguments[1]).run()
+        }
         guard arguments.count >= 4, let seed = UInt64(arguments[2]),
             arguments[3] == "verify" || Int(arguments[3]) != nil
         else {

@@ -217,6 +217,7 @@ extension ManagedDocument {
             throw error
         }
         OpenDocuments.add(self)
+        presence = DocumentPresence(of: self)
     }
 
     private func performSave(_ snapshot: OpenDocument.Snapshot) async throws {
@@ -238,6 +239,8 @@ extension ManagedDocument {
     private func performClose() async throws {
         let open = requireOpen()
         OpenDocuments.remove(self)
+        presence?.end()
+        presence = nil
         openDocument = nil
         lastSaveError = nil
         fileModificationDate = nil

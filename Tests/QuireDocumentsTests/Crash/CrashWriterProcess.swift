@@ -52,7 +52,7 @@ struct CrashWriterProcess {
     }()
 
     /// The program, which lies beside the tests.
-    private static func program() throws -> URL {
+    static func program() throws -> URL {
         let folders = [
             Bundle.main.executableURL?.deletingLastPathComponent(),
             URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent(),
