@@ -7,7 +7,7 @@ import QuireDocuments
 ///
 ///     QuireCrashWriter PATH SEED SAVES [FIRST]
 ///     QuireCrashWriter PATH SEED verify
-///
+///     QuireCrashWriter PATH SEED draft
 ///     QuireCrashWriter PATH commands
 ///
 /// It prints `saving N` before save N begins and `saved N` when it has returned. The content after save N depends on the
@@ -20,6 +20,9 @@ enum CrashWriter {
         let arguments = CommandLine.arguments
         if arguments.count == 3, arguments[2] == "commands" {
             return await CommandedWriter(path: arguments[1]).run()
+        }
+        if arguments.count == 4, arguments[3] == "draft" {
+            return try await CrashDraft.run(at: arguments[1])
         }
         guard arguments.count >= 4, let seed = UInt64(arguments[2]),
             arguments[3] == "verify" || Int(arguments[3]) != nil

@@ -109,6 +109,7 @@ extension DocumentPresence {
                     document?.hasUnsavedChanges ?? false
                 },
                 close: { @MainActor [weak document] in
+                    await document?.accommodatePresentedItemDeletion()
                     try await document?.close(discardingChanges: true)
                 },
                 didMove: { @MainActor [weak document] _ in await document?.followPackage() }))

@@ -14,7 +14,9 @@ extension ManagedDocument {
 
     /// Sees to it that what is unsaved will be saved when it is due.
     func scheduleAutosave() {
-        guard machine.isOpen, !isReadOnly, openDocument?.hasUnsavedChanges == true else {
+        guard machine.isOpen, !isReadOnly, let open = openDocument,
+            open.hasUnsavedChanges || open.draftInStore != nil
+        else {
             autosaveSchedule.isClean()
             return autosaveTimer.cancel()
         }

@@ -51,6 +51,7 @@ extension ManagedDocument {
                 if let place = try? await open.follow() { didMove(to: place) }
                 try await open.saveAs(destination, snapshot)
                 self.path = destination.path
+                watchPackage()
             }
         }
         try await request(.saveAs(number))

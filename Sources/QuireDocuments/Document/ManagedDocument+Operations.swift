@@ -121,7 +121,7 @@ extension ManagedDocument {
         case .save:
             // The snapshot is taken now, on the caller; what is changed later is not in this save.
             let snapshot = Result { try takeSnapshot() }
-            run { try await $0.performSave(snapshot.get()) }
+            run { try await $0.performSave(snapshot) }
         case .saveAs(let number), .access(let number):
             let work = Result { try requests.takeWork(number)?(requireOpen()) }
             run { _ in try await work.get()?() }
@@ -207,6 +207,7 @@ extension ManagedDocument {
         lastSaveError = nil
         autosaveSchedule = AutosaveSchedule()
         fileModificationDate = loaded.modificationDate
+        open.restoreDraft(loaded.draft)
         do {
             try load(fromContents: loaded.content.contents)
         } catch {
@@ -218,12 +219,20 @@ extension ManagedDocument {
         }
         OpenDocuments.add(self)
         presence = DocumentPresence(of: self)
+        watchPackage()
     }
 
-    private func performSave(_ snapshot: OpenDocument.Snapshot) async throws {
+    private func performSave(
+        _ snapshot: Result<OpenDocument.Snapshot, any Error>
+    ) async throws {
         let open = requireOpen()
         if let place = try await open.follow() { didMove(to: place) }
-        try await open.write(snapshot)
+        do {
+            try await open.write(snapshot.get())
+        } catch {
+            await open.saveDraft(after: error)
+            throw error
+        }
     }
 
     private func performRevert(to work: DocumentRequests.Work?) async throws {
@@ -238,6 +247,9 @@ extension ManagedDocument {
 
     private func performClose() async throws {
         let open = requireOpen()
+        isClosing = true
+        defer { isClosing = false }
+        stopWatching()
         OpenDocuments.remove(self)
         presence?.end()
         presence = nil
@@ -245,6 +257,8 @@ extension ManagedDocument {
         lastSaveError = nil
         fileModificationDate = nil
         open.detach()
+        // What is unsaved now is dropped.
+        await open.removeDraft()
         let (package, coordinator) = (open.package, open.coordinator)
         try await FileQueue.shared.run {
             defer { try? coordinator.close() }

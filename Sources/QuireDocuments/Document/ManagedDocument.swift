@@ -72,7 +72,11 @@ open class ManagedDocument {
     var operationError: QuireError?
     var autosaveSchedule = AutosaveSchedule()
     lazy var autosaveTimer = AutosaveTimer { [weak self] in self?.autosaveTimerFired() }
+    /// Whether the process is about to end.
     var isTerminating = false
+    /// Whether the document is being closed, and does not care about its package any more.
+    var isClosing = false
+    var packageWatch: PackageWatch?
 
     /// Makes a document for a package, which need not exist yet. Nothing is read before it is opened.
     public required init(path: String) { self.path = FileSystem.absolute(path) }

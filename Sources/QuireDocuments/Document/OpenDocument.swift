@@ -35,6 +35,9 @@ final class OpenDocument {
     var unsavedContent = AdditionalContentChanges()
     /// What the running save writes.
     var contentBeingSaved = AdditionalContentChanges()
+    /// The draft in the store that stands for unsaved changes; see `OpenDocument+Drafts`.
+    var draftInStore: DocumentDraft?
+    var draftStatus = DocumentDraftStatus.none
     /// Whether the parent may have a record of a generation that was given up.
     var mustRecordGeneration = false
     /// Whether the parent has changes that no save has written.
@@ -72,7 +75,14 @@ final class OpenDocument {
 
     /// Whether a save might write anything: also when undo has led back to what was saved, which the context may not
     /// know. To be asked before changes are dropped.
-    var mayHaveUnsavedChanges: Bool { hasUnsavedChanges || context.hasChanges }
+    var mayHaveUnsavedChanges: Bool {
+        hasUnsavedChanges || context.hasChanges || draftInStore != nil
+    }
+
+    /// The changes of additional content that the store does not have, those that a save is writing included.
+    var allUnsavedContent: AdditionalContentChanges {
+        unsavedContent.following(contentBeingSaved)
+    }
 
     func observe(_ undoManager: UndoManager?) {
         let old = position
@@ -144,6 +154,7 @@ final class OpenDocument {
         let loaded = try await FileQueue.shared.run {
             try LoadedContent(package, reading: reading)
         }
+        await removeDraft()
         await parent.perform { $0.reset() }
         context.reset()
         generation = loaded.generation

@@ -1,4 +1,4 @@
-import Foundation
+package import Foundation
 
 extension SQLiteStore {
     /// Writes a copy of the store as of the last save, with its external data. Others may go on reading and saving.
@@ -46,6 +46,33 @@ extension SQLiteStore {
                 } else {
                     try FileSystem.copyFile(source, to: target)
                 }
+            }
+        } catch {
+            _ = try? FileSystem.removeFileIfPresent(path)
+            throw error
+        }
+    }
+
+    /// Writes a copy of the database as of the last save, page by page: what has not changed between two copies is at the
+    /// same places in both. Without external data. Others may go on reading and saving. Nothing is synchronized.
+    ///
+    /// - Parameter progress: Asked whether it has been cancelled.
+    /// - Throws: ``QuireError`` with code `cancelled`, `outOfSpace` or `storeUnavailable`; then there is no copy.
+    package func writePageCopy(to path: String, progress: Progress? = nil) throws {
+        do {
+            try read { connection in
+                let target = try SQLiteConnection(path: path, mode: .creating)
+                defer { target.close() }
+                try target.execute("PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY")
+                // One transaction, so that what others save meanwhile does not begin the copy anew.
+                try connection.execute("BEGIN")
+                defer { try? connection.execute("COMMIT") }
+                _ = try connection.integer("SELECT count(*) FROM sqlite_schema")
+                let backup = try SQLiteBackup(from: connection, to: target)
+                while try backup.copy(pages: 1024) {
+                    if progress?.isCancelled == true { throw FetchMonitor.cancelledError }
+                }
+                try backup.finish()
             }
         } catch {
             _ = try? FileSystem.removeFileIfPresent(path)
