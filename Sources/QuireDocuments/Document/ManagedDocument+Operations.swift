@@ -238,6 +238,7 @@ extension ManagedDocument {
             FileQueue.shared.runLater { try? loaded.package.close() }
             throw error
         }
+        presence = DocumentPresence(of: self)
         watchPackage()
     }
 
@@ -276,6 +277,8 @@ extension ManagedDocument {
         defer { isClosing = false }
         stopWatching()
         OpenDocuments.remove(self)
+        presence?.end()
+        presence = nil
         openDocument = nil
         lastSaveError = nil
         fileModificationDate = nil
