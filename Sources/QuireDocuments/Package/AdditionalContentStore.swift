@@ -59,15 +59,15 @@ struct AdditionalContentStore: Sendable {
     ///
     /// - Returns: Its number, or `nil` if no file is left.
     func write(_ changes: AdditionalContentChanges, after live: Int?) throws -> Int? {
+        if let rewriting = changes.rewriting {
+            return try write(rewriting, changes.files, after: live)
+        }
         var unchanged = Set(try files(in: live).map(\.path))
         for path in changes.files.keys { unchanged.remove(path) }
         let added = changes.files.compactMap { path, data in data.map { (path, $0) } }
         if unchanged.isEmpty && added.isEmpty { return nil }
 
-        let isFirst = !FileSystem.exists(layout.additionalContent)
-        try FileSystem.makeFolder(layout.additionalContent, withIntermediates: true)
-        if isFirst { try FileSystem.synchronizeFolder(layout.path) }
-        let number = try (generations() + [live ?? 0]).reduce(0, max) + 1
+        let number = try nextGeneration(after: live)
         let folder = layout.additionalContent(generation: number)
         let temporary = FileSystem.temporarySibling(of: folder, for: "new")
         do {
@@ -98,6 +98,26 @@ struct AdditionalContentStore: Sendable {
             throw error
         }
         return number
+    }
+
+    /// Makes a folder of the package a new generation. When it returns the generation is durable, but nobody knows it.
+    ///
+    /// - Returns: Its number.
+    func adopt(_ path: String) throws -> Int {
+        let number = try nextGeneration(after: nil)
+        try FileSystem.synchronizeTree(path)
+        try FileSystem.renameWithoutReplacing(
+            path, to: layout.additionalContent(generation: number))
+        try FileSystem.synchronizeFolder(layout.additionalContent)
+        return number
+    }
+
+    /// A number that no generation has. The folder of the generations is there afterwards.
+    private func nextGeneration(after live: Int?) throws -> Int {
+        let isFirst = !FileSystem.exists(layout.additionalContent)
+        try FileSystem.makeFolder(layout.additionalContent, withIntermediates: true)
+        if isFirst { try FileSystem.synchronizeFolder(layout.path) }
+        return try (generations() + [live ?? 0]).reduce(0, max) + 1
     }
 
     /// Removes a generation that no save has recorded.

@@ -21,9 +21,16 @@ extension ManagedObjectContext {
     /// - Throws: ``QuireError`` with code `validation`, `deleteDenied`, `mergeConflict`,
     ///   `constraintConflict`, `outOfSpace`, `readOnly` or `storeUnavailable`. Conflicts are listed in
     ///   ``QuireError/mergeConflicts`` and ``QuireError/constraintConflicts``.
-    public func save() throws {
+    public func save() throws { try save(evenIfUnchanged: false) { try source.save($0) } }
+
+    /// Saves by a closure of the caller's, which is handed what there is to save, and gives the objects whose derived
+    /// values that has changed. It may be called again if the merge policy resolves a conflict.
+    package func save(
+        evenIfUnchanged: Bool, by write: (ChangeSet) throws -> [ManagedObjectID]
+    ) throws {
         processPendingChanges()
         guard hasChanges else {
+            if evenIfUnchanged { _ = try write(ChangeSet()) }
             didSave()
             return
         }
@@ -33,7 +40,8 @@ extension ManagedObjectContext {
         var inserted = insertedObjects
         let derivedFor: [ManagedObjectID]
         do {
-            derivedFor = try saveResolvingConflicts(&inserted)
+            derivedFor = try saveResolvingConflicts(
+                &inserted, evenIfUnchanged: evenIfUnchanged, by: write)
         } catch {
             // New objects may have their identifiers all the same.
             tellFollowers(FollowedChanges(isSave: true))

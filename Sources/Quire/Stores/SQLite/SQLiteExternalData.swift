@@ -8,6 +8,8 @@ import Foundation
 struct SQLiteExternalData: ExternalDataReading {
     /// The folder of the files.
     let folder: String
+    /// Where they are read, which is elsewhere when another store has taken this one's place.
+    private let place: SQLiteExternalDataPlace
 
     /// The files of the store at a path.
     init(storePath: String) {
@@ -20,7 +22,11 @@ struct SQLiteExternalData: ExternalDataReading {
         }
         let support = FileSystem.path(FileSystem.folder(of: storePath), ".\(stem)_SUPPORT")
         folder = FileSystem.path(support, "_EXTERNAL_DATA")
+        place = SQLiteExternalDataPlace(folder)
     }
+
+    /// What was read from this store finds its files with another one.
+    func move(to other: SQLiteExternalData) { place.move(to: other.folder) }
 
     /// The folder around it, which has the store's name.
     var supportFolder: String { FileSystem.folder(of: folder) }
@@ -34,7 +40,7 @@ struct SQLiteExternalData: ExternalDataReading {
                 "“\(name)” is no name of a file with external data; the store is damaged.",
                 subject: .init(file: folder))
         }
-        let path = path(ofFileNamed: name)
+        let path = FileSystem.path(place.folder, name)
         do {
             return try FileSystem.contents(of: path)
         } catch let error as QuireError where error.code == .notFound {
