@@ -248,7 +248,10 @@ import Testing
         #expect(target.makeDraft().isEmpty)
         #expect(try target.count(for: FetchRequest("Book")) == 5)
         target.redo()
-        #expect(target.makeDraft() == context.makeDraft())
+        let draft = target.makeDraft()
+        #expect(draft.insertedCount == 1)
+        #expect(draft.updatedCount == 4)
+        #expect(draft.deletedCount == 1)
     }
 
     // MARK: In a store
