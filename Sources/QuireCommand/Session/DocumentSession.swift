@@ -120,19 +120,13 @@ final class DocumentSession {
             return DocumentSession(
                 path: path, kind: .store, backing: .store(store, context),
                 coordinator: coordinator,
-                hasInferredModel: try model == nil && !carriesModel(store))
+                hasInferredModel: model == nil && (store as? AtomicStore)?.carriesModel == false)
         case .archive:
             throw QuireError(
                 .unsupported,
                 "“\(path)” is an archive; extract it first: quire extract \(path) DOCUMENT.quire",
                 subject: .init(file: path))
         }
-    }
-
-    /// Whether a store that is in memory as a whole has a model in its file.
-    private static func carriesModel(_ store: any PersistentStore) throws -> Bool {
-        guard let store = store as? AtomicStore, let path = store.path else { return true }
-        return try Swift.type(of: store).carriedModel(at: path) != nil
     }
 
     /// Throws if a package has unsaved changes, which one command must not save along with its own.

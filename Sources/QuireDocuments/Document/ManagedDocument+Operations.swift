@@ -246,9 +246,9 @@ extension ManagedDocument {
         _ snapshot: Result<OpenDocument.Snapshot, any Error>
     ) async throws {
         let open = requireOpen()
-        if let place = try await open.follow() { didMove(to: place) }
         do {
             let snapshot = try snapshot.get()
+            if let place = try await open.follow() { didMove(to: place) }
             await keepVersionBeforeSave()
             try await open.write(snapshot)
         } catch {

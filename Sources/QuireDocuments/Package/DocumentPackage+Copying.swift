@@ -142,7 +142,8 @@ extension DocumentPackage {
     private func fillOnce(
         _ target: DocumentPackageLayout, by method: FileSystem.CopyMethod
     ) throws {
-        try store.writeCopy(to: target.store, linking: method == .linking)
+        try store.writeCopy(
+            to: target.store, linking: method == .linking, withoutDraft: true)
         // What the copy says, which may be of an earlier save than what the store says by now.
         var options = SQLiteStoreOptions()
         options.isReadOnly = true
