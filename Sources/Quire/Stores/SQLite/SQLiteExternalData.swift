@@ -8,9 +8,12 @@ import Foundation
 struct SQLiteExternalData: ExternalDataReading {
     /// The folder of the files.
     let folder: String
+    /// What the store knows of them, if it is open.
+    let records: SQLiteExternalRecords?
 
     /// The files of the store at a path.
-    init(storePath: String) {
+    init(storePath: String, records: SQLiteExternalRecords? = nil) {
+        self.records = records
         let name = FileSystem.name(of: storePath)
         let stem: Substring
         if let dot = name.lastIndex(of: "."), dot != name.startIndex {
@@ -27,22 +30,18 @@ struct SQLiteExternalData: ExternalDataReading {
 
     func path(ofFileNamed name: String) -> String { FileSystem.path(folder, name) }
 
-    func data(named name: String) throws -> Data {
+    func data(named name: String) throws -> Data { try externalData(named: name).data() }
+
+    /// The value in a file, which is not looked at.
+    func externalData(named name: String) throws -> ExternalData {
         guard Self.isFileName(name) else {
             throw QuireError(
                 .invalidFormat,
                 "“\(name)” is no name of a file with external data; the store is damaged.",
                 subject: .init(file: folder))
         }
-        let path = path(ofFileNamed: name)
-        do {
-            return try FileSystem.contents(of: path)
-        } catch let error as QuireError where error.code == .notFound {
-            throw QuireError(
-                .storeUnavailable,
-                "The file “\(path)” that holds a value of the store is missing; restore it from a backup.",
-                subject: .init(file: path), underlying: error)
-        }
+        return ExternalData(
+            .file(ExternalDataFile(storedAt: path(ofFileNamed: name), records: records)))
     }
 
     // MARK: - The form of a value

@@ -85,7 +85,8 @@ public final class SQLiteStore: PersistentStore {
         layout = schema.layout
         storePath = source.storePath
         isReadOnly = options.isReadOnly
-        externalData = SQLiteExternalData(storePath: source.storePath)
+        let records = SQLiteExternalRecords()
+        externalData = SQLiteExternalData(storePath: source.storePath, records: records)
         // In memory there is no place beside the store.
         hasExternalData =
             !source.access.isMemory
@@ -97,6 +98,7 @@ public final class SQLiteStore: PersistentStore {
             return connection
         }
         self.hasLog = Atomic(hasLog || options.isReadOnly)
+        records.follow(self)
         if options.isReadOnly {
             connection.close()
         } else {
@@ -365,6 +367,14 @@ public final class SQLiteStore: PersistentStore {
         }
     }
 
+    /// Removes files with external data that a process left behind which was killed.
+    func collectExternalData() {
+        writerLock.withLock {
+            guard let writer, hasExternalData else { return }
+            SQLiteExternalDataCleanup(store: self, writer: writer).collectAfterOpening()
+        }
+    }
+
     // MARK: - Closing
 
     /// Merges the log into the database, so that one file is left, and ends all use of it.
@@ -386,7 +396,11 @@ public final class SQLiteStore: PersistentStore {
 
     /// Empties the log, so that the database is one file, and ends the connection.
     private func finish(_ writer: SQLiteWriter) -> (any Error)? {
-        defer { writer.close() }
+        var unused: [String] = []
+        defer {
+            writer.close()
+            SQLiteExternalDataCleanup.remove(unused, ofStoreAt: storePath)
+        }
         if writer.poison != nil {
             writer.connection.keepLogOnClose()
             return nil
@@ -402,7 +416,9 @@ public final class SQLiteStore: PersistentStore {
         } catch {
             return nil
         }
-        if !isInMemory { SQLiteExternalDataCleanup(store: self, writer: writer).run() }
+        if !isInMemory {
+            unused = SQLiteExternalDataCleanup(store: self, writer: writer).unusedFiles()
+        }
         return nil
     }
 }
