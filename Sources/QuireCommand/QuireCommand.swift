@@ -29,7 +29,7 @@ struct QuireCommand: AsyncParsableCommand {
                 subcommands: [
                     TemplatesCommand.self, NewCommand.self, InfoCommand.self,
                     ModelCommand.self, OnDocument<CheckVerb>.self, MigrateCommand.self,
-                    OpenCommand.self,
+                    OpenCommand.self, ContentCommand.self, VersionsCommand.self,
                 ]),
             CommandGroup(
                 name: "Objects",
@@ -37,7 +37,7 @@ struct QuireCommand: AsyncParsableCommand {
                     OnDocument<FetchVerb>.self, OnDocument<ExplainVerb>.self,
                     OnDocument<InsertVerb>.self,
                     OnDocument<SetVerb>.self, OnDocument<DeleteVerb>.self,
-                    OnDocument<ImportVerb>.self, OnDocument<DumpVerb>.self,
+                    OnDocument<ImportVerb>.self, OnDocument<DumpVerb>.self, DataCommand.self,
                 ]),
             CommandGroup(
                 name: "Rescue", subcommands: [RepairCommand.self, RecoverCommand.self]),

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -81,6 +82,14 @@ static inline int quire_file_system_type(int descriptor, int64_t *type) {
     if (fstatfs(descriptor, &information) != 0) return -1;
     *type = (int64_t)(uint32_t)information.f_type;
     return 0;
+}
+
+// A queue of file events that reads do not wait for and that other programs do not inherit.
+static inline int quire_inotify_open(void) { return inotify_init1(IN_NONBLOCK | IN_CLOEXEC); }
+
+// Asks for events of what is at a path, in addition to those asked for before.
+static inline int quire_inotify_add(int queue, const char *path, uint32_t kinds) {
+    return inotify_add_watch(queue, path, kinds | IN_MASK_ADD);
 }
 
 // Asks the processor to have the memory at an address at hand soon. Any address may be given.

@@ -26,7 +26,7 @@ extension PersistentStoreCoordinator {
         forEntity entityName: String? = nil
     ) async throws -> ExternalData {
         try await ExternalDataSpool.valueApart(
-            contentsOf: path, taking: taking, in: externalDataFolder(ofEntity: entityName))
+            contentsOf: path, taking: taking, in: externalDataPlace(ofEntity: entityName))
     }
 
     /// Makes a value of bytes that come one after another, without having them in memory.
@@ -36,20 +36,20 @@ extension PersistentStoreCoordinator {
         from chunks: Chunks, forEntity entityName: String? = nil
     ) async throws -> ExternalData where Chunks.Element: DataProtocol {
         try await ExternalDataSpool.value(
-            of: chunks, in: externalDataFolder(ofEntity: entityName))
+            of: chunks, in: externalDataPlace(ofEntity: entityName))
     }
 
-    private func externalDataFolder(ofEntity name: String?) throws -> String? {
-        guard let name else { return externalDataFolder { _ in true } }
+    private func externalDataPlace(ofEntity name: String?) throws -> ExternalDataPlace? {
+        guard let name else { return externalDataPlace { _ in true } }
         let store = storeForNewObjects(of: try layout.requireEntity(named: name))
-        return externalDataFolder { $0 === store }
+        return externalDataPlace { $0 === store }
     }
 
     /// Where the first of some stores keeps values in files; `nil` if it keeps none, or cannot be written.
-    func externalDataFolder(where isWanted: (StoreIdentity) -> Bool) -> String? {
+    func externalDataPlace(where isWanted: (StoreIdentity) -> Bool) -> ExternalDataPlace? {
         guard let store = persistentStores.first(where: { isWanted($0.identity) }) as? SQLiteStore,
             store.hasExternalData, !store.isReadOnly
         else { return nil }
-        return store.externalData.folder
+        return store.externalData.place
     }
 }

@@ -65,7 +65,7 @@ extension ObjectChange {
 }
 
 /// What happened to a to-many relationship of one object.
-public struct ToManyChange: Sendable {
+public struct ToManyChange: Sendable, Equatable {
     /// The relationship's position in ``EntityLayout/relationships``.
     public var relationshipIndex: Int
     /// The objects that came in.

@@ -4,7 +4,7 @@ internal import Synchronization
 ///
 /// A consumer gets what is sent after it asked for its sequence, in order, however slow it is. The sequences
 /// end with the broadcast. Used from any thread.
-final class Broadcast<Element: Sendable>: Sendable {
+package final class Broadcast<Element: Sendable>: Sendable {
     private struct State {
         var consumers: [UInt64: AsyncStream<Element>.Continuation] = [:]
         var lastNumber: UInt64 = 0
@@ -14,14 +14,14 @@ final class Broadcast<Element: Sendable>: Sendable {
     /// Whether `state` has consumers, for a sender that has nothing to do if not.
     private let hasConsumers = Atomic<Bool>(false)
 
-    init() {}
+    package init() {}
 
     deinit {
         for consumer in state.withLock({ $0.consumers.values }) { consumer.finish() }
     }
 
     /// A sequence of what is sent from now on, after one element to begin with.
-    func stream(
+    package func stream(
         beginningWith first: Element? = nil,
         bufferingPolicy: AsyncStream<Element>.Continuation.BufferingPolicy = .unbounded
     ) -> AsyncStream<Element> {
@@ -49,7 +49,7 @@ final class Broadcast<Element: Sendable>: Sendable {
     }
 
     /// Sends an element, which is only made if anybody consumes.
-    func send(_ element: @autoclosure () -> Element) {
+    package func send(_ element: @autoclosure () -> Element) {
         guard hasConsumers.load(ordering: .acquiring) else { return }
         let element = element()
         for consumer in state.withLock({ $0.consumers.values }) { consumer.yield(element) }

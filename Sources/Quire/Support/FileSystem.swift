@@ -46,9 +46,18 @@ package enum FileSystem {
         try information(at: path, flags: AT_SYMLINK_NOFOLLOW)
     }
 
-    private static func information(at path: String, flags: Int32) throws -> FileInformation? {
+    /// What is at a path below an open folder, symbolic links followed, or `nil` if there is nothing.
+    package static func information(
+        at path: String, in folder: OpenFile
+    ) throws -> FileInformation? {
+        try information(at: path, in: folder.descriptor, flags: 0)
+    }
+
+    private static func information(
+        at path: String, in folder: Int32 = AT_FDCWD, flags: Int32
+    ) throws -> FileInformation? {
         var status = stat()
-        if fstatat(AT_FDCWD, path, &status, flags) == 0 { return FileInformation(status) }
+        if fstatat(folder, path, &status, flags) == 0 { return FileInformation(status) }
         if errno == ENOENT || errno == ENOTDIR { return nil }
         throw failure("examine", path)
     }

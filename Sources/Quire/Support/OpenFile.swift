@@ -138,6 +138,15 @@ package final class OpenFile: Sendable {
         return FileInformation(status)
     }
 
+    /// The path that the file has now, wherever it was moved to; of a deleted file one that does not lead to it. `nil` if
+    /// the system does not tell.
+    package var presentPath: String? {
+        var buffer = [CChar](repeating: 0, count: 4097)
+        let count = readlink("/proc/self/fd/\(descriptor)", &buffer, buffer.count - 1)
+        if count <= 0 { return nil }
+        return String(decoding: buffer[..<count].lazy.map(UInt8.init(bitPattern:)), as: UTF8.self)
+    }
+
     /// Makes the bytes and the length durable. After a failure the file must be given up; see ``FileSystem``.
     package func synchronize() throws {
         while fsync(descriptor) != 0 {
@@ -280,9 +289,10 @@ extension OpenFile {
     /// Tries to mark a file or folder as being worked on, until it is closed. Unlike ``lockExclusively()`` this is for
     /// folders as well; the two kinds of lock do not see each other.
     ///
+    /// - Parameter shared: Whether others may do so as well who share it.
     /// - Returns: Whether nobody else has.
-    package func claim() throws -> Bool {
-        if flock(descriptor, LOCK_EX | LOCK_NB) == 0 { return true }
+    package func claim(shared: Bool = false) throws -> Bool {
+        if flock(descriptor, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0 { return true }
         if errno == EWOULDBLOCK { return false }
         throw FileSystem.failure("lock", path)
     }

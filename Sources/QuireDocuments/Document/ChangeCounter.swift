@@ -18,8 +18,8 @@ struct ChangeCounter: Sendable, Equatable {
     private var position = 0
     /// Where the document is as it was saved, if one can get there by undo and redo.
     private var saved: Int? = 0
-    /// Where the running save took its snapshot.
-    private var marked: Int?
+    /// Where running saves took their snapshots.
+    private var marks = ChangeMarks<Int>()
 
     /// Whether the document is not as it was saved.
     var hasChanges: Bool { position != saved }
@@ -29,27 +29,24 @@ struct ChangeCounter: Sendable, Equatable {
         case .done:
             // What was undone cannot be redone any more: positions ahead are out of reach.
             if let saved, saved > position { self.saved = nil }
-            if let marked, marked > position { self.marked = nil }
+            marks.change { [position] in $0 > position ? nil : $0 }
             position += 1
         case .undone: position -= 1
         case .redone: position += 1
         case .doneForGood:
             saved = nil
-            marked = nil
+            marks.removeAll()
         }
     }
 
     /// A save takes its snapshot here.
-    mutating func beginSave() { marked = position }
+    mutating func beginSave(_ token: Int = 0) { marks.add(token, at: position) }
 
     /// The save succeeded: the document is clean where the snapshot was taken, if one can still get there.
-    mutating func finishSave() {
-        saved = marked
-        marked = nil
-    }
+    mutating func finishSave(_ token: Int = 0) { saved = marks.take(token) }
 
     /// The save failed: nothing is different.
-    mutating func failSave() { marked = nil }
+    mutating func failSave(_ token: Int = 0) { _ = marks.take(token) }
 
     /// The document is as it was saved.
     mutating func clear() { self = ChangeCounter() }

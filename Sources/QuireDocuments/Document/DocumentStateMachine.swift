@@ -13,7 +13,11 @@
 /// - An autosave that finds nothing to save succeeds at once.
 /// - Closing saves first what is unsaved, also what is changed while it does. If that fails the document stays open.
 /// - A close that waits for an opening takes it back: those who opened are told that it was cancelled.
-/// - A failed save leaves the document unsaved and in ``DocumentState/savingError`` until one succeeds.
+/// - A failed save leaves the document unsaved and in ``DocumentState/savingError`` until one succeeds. Saving as another
+///   package that fails leaves the document as it was.
+/// - Work that needs the package to itself, such as writing a copy, takes its turn like the rest, and does not change what
+///   the document is.
+/// - A document stays in ``DocumentState/inConflict`` until somebody says that it is resolved; closing ends it too.
 struct DocumentStateMachine: Sendable {
     /// What users ask for.
     enum Request: Sendable, Equatable {
@@ -23,8 +27,12 @@ struct DocumentStateMachine: Sendable {
         case save
         /// To be saved if there are unsaved changes.
         case autosave
-        /// To be as it was saved.
-        case revert
+        /// To be saved as another package, which it is from then on. Its owner knows which by the number.
+        case saveAs(Int)
+        /// To be as it was saved, or, unless the number is 0, like something that its owner knows by it.
+        case revert(Int)
+        /// To leave the package alone while its owner does something with it.
+        case access(Int)
         /// To be closed, after saving or without.
         case close(discardingChanges: Bool)
     }
@@ -49,7 +57,9 @@ struct DocumentStateMachine: Sendable {
     enum Operation: Sendable, Equatable {
         case open(Opening)
         case save
-        case revert
+        case saveAs(Int)
+        case revert(Int)
+        case access(Int)
         case close
     }
 
@@ -94,6 +104,9 @@ struct DocumentStateMachine: Sendable {
     /// Whether there is anything unsaved. The owner keeps it up to date.
     var hasUnsavedChanges = false
 
+    /// Whether somebody else has changed the package meanwhile, and it is not settled what holds.
+    private var isInConflict = false
+
     /// The present state.
     private(set) var state: DocumentState = .closed
 
@@ -102,7 +115,10 @@ struct DocumentStateMachine: Sendable {
 
     /// Whether a save is running or waits.
     var isSaveExpected: Bool {
-        if case .save = running?.operation { return true }
+        switch running?.operation {
+        case .save, .saveAs: return true
+        default: break
+        }
         return queue.contains { $0.request == .save || $0.request == .autosave }
     }
 
@@ -135,17 +151,28 @@ struct DocumentStateMachine: Sendable {
                 queue.insert(pending, at: 0)
                 answer = nil
             }
-        case .revert:
+        case .saveAs, .revert:
             if succeeded { hasSavingError = false }
+        case .access: break
         case .close:
             // A store that could not be closed well is closed nevertheless.
             opened = nil
             hasSavingError = false
+            isInConflict = false
             hasUnsavedChanges = false
         }
         var effects: [Effect] = []
         if let answer { effects.append(.answer(pending.waiters, answer)) }
         return effects + advance()
+    }
+
+    /// A conflict with somebody else's changes of the package has begun, or is resolved.
+    mutating func setConflict(_ isInConflict: Bool) -> [Effect] {
+        guard isOpen else { return [] }
+        self.isInConflict = isInConflict
+        var effects: [Effect] = []
+        updateState(&effects)
+        return effects
     }
 
     // MARK: Deciding
@@ -199,7 +226,9 @@ struct DocumentStateMachine: Sendable {
         case .autosave:
             guard isOpen else { return .answer(.notOpen) }
             return hasUnsavedChanges ? .run(.save) : .answer(.done)
-        case .revert: return isOpen ? .run(.revert) : .answer(.notOpen)
+        case .saveAs(let number): return isOpen ? .run(.saveAs(number)) : .answer(.notOpen)
+        case .revert(let number): return isOpen ? .run(.revert(number)) : .answer(.notOpen)
+        case .access(let number): return isOpen ? .run(.access(number)) : .answer(.notOpen)
         case .close(let discardingChanges):
             guard isOpen else { return .answer(.done) }
             return .run(hasUnsavedChanges && !discardingChanges ? .save : .close)
@@ -210,10 +239,12 @@ struct DocumentStateMachine: Sendable {
         var new = DocumentState()
         if !isOpen { new.insert(.closed) }
         if hasSavingError { new.insert(.savingError) }
+        if isInConflict { new.insert(.inConflict) }
         if let running {
             switch running.operation {
-            case .open, .save: new.insert(.progressAvailable)
+            case .open, .save, .saveAs: new.insert(.progressAvailable)
             case .revert, .close: new.insert(.editingDisabled)
+            case .access: break
             }
             if case .close = running.pending.request { new.insert(.editingDisabled) }
         }

@@ -1,4 +1,3 @@
-public import Foundation
 public import Quire
 
 // What users ask a document for. Each request has an async form, and one with a completion handler that is called
@@ -12,18 +11,20 @@ extension ManagedDocument {
 
     /// Makes the package and opens it for writing. It is on disk when this returns.
     ///
-    /// - Parameter model: The model of the objects, which the package will carry.
-    /// - Throws: ``QuireError`` with code `alreadyExists` if there is anything at the path, `invalidModel`, `invalidState`
-    ///   if the document is open, or what writing throws.
-    public func create(model: ManagedObjectModel) async throws {
-        try await request(.open(opening(Opening(model: model, creates: true))))
+    /// - Parameter model: The model of the objects, which the package will carry; `nil` for ``managedObjectModel``.
+    /// - Throws: ``QuireError`` with code `alreadyExists` if there is anything at the path, `invalidModel` if the model
+    ///   cannot be used or there is none, `invalidState` if the document is open, or what writing throws.
+    public func create(model: ManagedObjectModel? = nil) async throws {
+        try await request(.open(requests.name(of: Opening(model: model, creates: true))))
     }
 
     /// Makes the package and opens it for writing.
     public func create(
-        model: ManagedObjectModel, completionHandler: @escaping DocumentCompletionHandler
+        model: ManagedObjectModel? = nil, completionHandler: @escaping DocumentCompletionHandler
     ) {
-        submit(.open(opening(Opening(model: model, creates: true))), answer: completionHandler)
+        submit(
+            .open(requests.name(of: Opening(model: model, creates: true))),
+            answer: completionHandler)
     }
 
     /// Opens the package. If it is open or being opened in the same way, that will do.
@@ -34,7 +35,7 @@ extension ManagedDocument {
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat`, `unsupported`, `locked` if somebody else has it open
     ///   for writing, `cancelled` if it is closed meanwhile, or `invalidState` if it is open in another way.
     public func open(model: ManagedObjectModel? = nil, readOnly: Bool = false) async throws {
-        try await request(.open(opening(Opening(model: model, isReadOnly: readOnly))))
+        try await request(.open(requests.name(of: Opening(model: model, isReadOnly: readOnly))))
     }
 
     /// Opens the package.
@@ -43,7 +44,8 @@ extension ManagedDocument {
         completionHandler: @escaping DocumentCompletionHandler
     ) {
         submit(
-            .open(opening(Opening(model: model, isReadOnly: readOnly))), answer: completionHandler)
+            .open(requests.name(of: Opening(model: model, isReadOnly: readOnly))),
+            answer: completionHandler)
     }
 
     // MARK: Saving
@@ -53,8 +55,10 @@ extension ManagedDocument {
     /// The snapshot is taken before this first suspends, or when the saves before it have ended. Main-queue work is O(*n*)
     /// in what changed; writing happens off the main queue.
     ///
+    /// A package that was moved or renamed meanwhile is saved where it is now.
+    ///
     /// - Throws: ``QuireError`` with code `validation`, `constraintConflict`, `mergeConflict`, `outOfSpace`, `readOnly`,
-    ///   `inputOutput`, or `invalidState` if the document is not open.
+    ///   `inputOutput`, `notFound` if the package was deleted, or `invalidState` if the document is not open.
     public func save() async throws { try await request(.save) }
 
     /// Saves the document as it is now.
@@ -76,11 +80,33 @@ extension ManagedDocument {
     ///
     /// - Throws: ``QuireError`` with code `invalidState` if the document is not open, or what reading throws; then nothing
     ///   has changed.
-    public func revert() async throws { try await request(.revert) }
+    public func revert() async throws { try await request(.revert(0)) }
 
     /// Makes the document what it was when it was saved last.
     public func revert(completionHandler: @escaping DocumentCompletionHandler) {
-        submit(.revert, answer: completionHandler)
+        submit(.revert(0), answer: completionHandler)
+    }
+
+    /// Makes the document's content that of another package as of its last save, or of an archive's: objects, external data
+    /// and additional content, all or nothing, on disk as well. The document keeps its place. Unsaved changes are dropped.
+    /// Objects that are held belong to no context afterwards.
+    ///
+    /// - Parameter path: The other package. Others may have it open.
+    /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat`, `incompatibleModel` if it has another model and
+    ///   ``migrationOptions`` do not help, `readOnly`, `invalidState` if the document is not open, or what reading and writing
+    ///   throw; then nothing has changed.
+    public func revert(to path: String) async throws {
+        let path = FileSystem.absolute(path)
+        let migration = migrationOptions
+        try await request(
+            .revert(
+                requests.addWork { [self] _ in
+                    {
+                        try await self.performRevert { open in
+                            try await open.replaceContent(with: path, migrating: migration)
+                        }
+                    }
+                }))
     }
 
     // MARK: Closing
@@ -100,69 +126,5 @@ extension ManagedDocument {
         discardingChanges: Bool = false, completionHandler: @escaping DocumentCompletionHandler
     ) {
         submit(.close(discardingChanges: discardingChanges), answer: completionHandler)
-    }
-
-    // MARK: Copies
-
-    /// Saves unsaved changes, and exports the document to an archive, `.zip` or `.tar.zst` as the path says.
-    ///
-    /// Exporting an unchanged document again gives an equal archive. Editing and saving may go on meanwhile;
-    /// closing makes the export fail.
-    ///
-    /// - Parameters:
-    ///   - path: The archive to make.
-    ///   - replacing: Whether to replace a file that is there.
-    ///   - progress: Gets the bytes to write as its total; cancelling it stops the export and leaves nothing.
-    /// - Throws: ``QuireError`` with code `alreadyExists`, `unsupported`, `cancelled`, or as ``save()``.
-    public func export(
-        to path: String, replacing: Bool = false, progress: Progress? = nil
-    ) async throws {
-        try await writeAway { try $0.export(to: path, replacing: replacing, progress: progress) }
-    }
-
-    /// Saves unsaved changes, and writes a copy of the document to another package.
-    ///
-    /// - Parameters:
-    ///   - path: The package to make.
-    ///   - replacing: Whether to replace a document that is there.
-    /// - Throws: ``QuireError`` with code `alreadyExists`, or as ``save()``.
-    public func writeCopy(to path: String, replacing: Bool = false) async throws {
-        try await writeAway { try $0.writeCopy(to: path, replacing: replacing) }
-    }
-
-    /// Looks at everything in the package, as of the last save. Changes nothing.
-    public func check() async throws -> [DocumentProblem] {
-        let package = try openPackage()
-        return try await FileQueue.copies.run { try package.check() }
-    }
-
-    private func writeAway(
-        _ body: @escaping @Sendable (DocumentPackage) throws -> Void
-    ) async throws {
-        if !isReadOnly { try await autosave() }
-        let package = try openPackage()
-        try await FileQueue.copies.run { try body(package) }
-    }
-
-    private func openPackage() throws -> DocumentPackage {
-        guard let package = openDocument?.package else {
-            throw QuireError(
-                .invalidState, "“\(path)” is not open; open the document first.",
-                subject: .init(file: path))
-        }
-        return package
-    }
-
-    private func request(_ request: DocumentStateMachine.Request) async throws {
-        try await withCheckedThrowingContinuation {
-            (continuation: CheckedContinuation<Void, any Error>) in
-            submit(request) { error in
-                if let error {
-                    continuation.resume(throwing: error)
-                } else {
-                    continuation.resume()
-                }
-            }
-        }
     }
 }

@@ -1,5 +1,4 @@
-import Dispatch
-import Logging
+public import Foundation
 public import Quire
 
 /// A document: a package with a graph of objects, which the user edits, undoes, and finds saved.
@@ -29,43 +28,60 @@ public import Quire
 ///   changes.
 /// - One process at a time has a document open for writing. Opening it for reading only works beside that and leaves no
 ///   trace.
+/// - A package that is moved or renamed while it is open is followed. One that is deleted closes the document; it is never
+///   made again silently.
+///
+/// Subclassing
+/// ===========
+///
+/// All methods that a subclass may override do nothing by themselves, unless they say so. In the order in which they are
+/// called:
+///
+/// - Opening: ``configurePersistentStoreCoordinator(_:)`` and ``readAdditionalContent(from:)`` off the main queue, then
+///   ``load(fromContents:)``.
+/// - Saving: ``contents(forType:)``, which asks ``additionalContent(for:)``, before the snapshot is taken;
+///   ``writeAdditionalContent(_:to:originalContents:)`` off the main queue; ``didSave()`` when the save has succeeded.
+/// - Failing: ``handleError(_:userInteractionPermitted:)``, before those who asked are told.
 @MainActor
 open class ManagedDocument {
-    /// The package folder.
-    public let path: String
+    /// The package folder. It changes when the document is saved as another package, and when the folder is moved.
+    public internal(set) var path: String
     /// When the document saves itself.
-    public var autosavePolicy = AutosavePolicy() {
-        didSet {
-            autosaveTimer.cancel()
-            scheduleAutosave()
-        }
-    }
+    public var autosavePolicy = AutosavePolicy() { didSet { autosavePolicyDidChange() } }
     /// How the store uses its file, from the next opening on.
     public var storeOptions = SQLiteStoreOptions()
+    /// When the document keeps versions of itself; see ``keepVersion(named:progress:)``.
+    public var versionPolicy = VersionPolicy.onDemand
     /// How the document is migrated when it is opened with another model than it was made with; `nil` if opening it is to
     /// fail then. Set it before opening.
     public var migrationOptions: StoreMigrationOptions?
-    /// Called after each change of ``documentState``.
+    /// Called after each change of ``documentState``. See also ``stateChanges`` and ``stateChangedNotification``.
     public var stateChangeHandler: ((DocumentStateChange) -> Void)?
     /// Why the last save failed, until one succeeds.
-    public private(set) var lastSaveError: QuireError?
+    public internal(set) var lastSaveError: QuireError?
+    /// When the document was saved last, by whomever; `nil` while it is closed.
+    public internal(set) var fileModificationDate: Date?
 
     var machine = DocumentStateMachine()
     var openDocument: OpenDocument?
-    private var openings: [Opening] = []
-    private var waiters: [Int: @MainActor (QuireError?) -> Void] = [:]
-    private var nextWaiter = 0
-    private var effects: [DocumentStateMachine.Effect] = []
-    private var isCarryingOut = false
-    private var operationError: QuireError?
-    private var failedSaves = 0
-    private lazy var autosaveTimer = AutosaveTimer { [weak self] in self?.autosaveIsDue() }
-    private static let logger = Logger(label: "quire.document")
+    let stateBroadcast = Broadcast<DocumentStateChange>()
+    /// The requests that are neither answered nor forgotten, and what the machine's numbers stand for.
+    var requests = DocumentRequests()
+    var effects: [DocumentStateMachine.Effect] = []
+    var isCarryingOut = false
+    var operationError: QuireError?
+    var autosaveSchedule = AutosaveSchedule()
+    lazy var autosaveTimer = AutosaveTimer { [weak self] in self?.autosaveTimerFired() }
+    /// Whether the process is about to end.
+    var isTerminating = false
+    /// Whether the document is being closed, and does not care about its package any more.
+    var isClosing = false
+    var packageWatch: PackageWatch?
 
     /// Makes a document for a package, which need not exist yet. Nothing is read before it is opened.
-    public init(path: String) { self.path = FileSystem.absolute(path) }
+    public required init(path: String) { self.path = FileSystem.absolute(path) }
 
-    // MARK: State
+    // MARK: - State
 
     /// The document's state.
     public var documentState: DocumentState { machine.state }
@@ -75,6 +91,17 @@ open class ManagedDocument {
     public var isReadOnly: Bool { openDocument?.package.isReadOnly ?? false }
     /// Whether there is anything that the last save did not save. Undoing back to what was saved makes it false.
     public var hasUnsavedChanges: Bool { openDocument?.hasUnsavedChanges ?? false }
+    /// The name to show: that of the package without its extension.
+    public var localizedName: String {
+        (FileSystem.name(of: path) as NSString).deletingPathExtension
+    }
+    /// The type of the document: the extension of its package.
+    open var fileType: String { (path as NSString).pathExtension }
+    /// The configuration of the model whose entities the store keeps; `nil` for all. From the next opening on.
+    public var modelConfiguration: String? {
+        get { storeOptions.configuration }
+        set { storeOptions.configuration = newValue }
+    }
 
     /// The context to edit the document's objects in. It belongs to the main queue; its parent, which saves to the store,
     /// to a queue of its own. Swift's Observation follows its objects; see ``ManagedObjectContext/isObservable``.
@@ -87,7 +114,7 @@ open class ManagedDocument {
     /// - Precondition: The document is open.
     public var persistentStoreCoordinator: PersistentStoreCoordinator { requireOpen().coordinator }
 
-    /// The package on disk.
+    /// The package on disk. It is another object after the document was saved as another package, or moved.
     ///
     /// - Precondition: The document is open.
     public var package: DocumentPackage { requireOpen().package }
@@ -105,13 +132,6 @@ open class ManagedDocument {
     /// - Precondition: The document is open when they are used.
     public var additionalContent: AdditionalContent { AdditionalContent(document: self) }
 
-    /// Counts a change of something that is neither in the context nor in the additional content, so that the document is
-    /// saved. Changes that the undo manager knows of are counted without this.
-    public func updateChangeCount(_ change: DocumentChange) {
-        requireOpen().count(change)
-        scheduleAutosave()
-    }
-
     func requireOpen() -> OpenDocument {
         guard let openDocument else {
             preconditionFailure("“\(path)” is not open; open the document first.")
@@ -119,198 +139,95 @@ open class ManagedDocument {
         return openDocument
     }
 
-    // MARK: For subclasses
+    // MARK: - For subclasses: opening
 
-    /// Called on the main actor when the document has been opened or reverted. Does nothing by itself.
+    /// The model of documents of this class, for creating them, and for opening them without a model given; `nil`, as it
+    /// is by itself, for the one that a package carries.
+    open var managedObjectModel: ManagedObjectModel? { nil }
+
+    /// Called off the main queue when the document is opened and its own store is there: the place to add other stores, of
+    /// things that need not be saved together with the document.
     ///
     /// An error makes the opening fail.
-    open func didLoad() throws {}
+    open nonisolated func configurePersistentStoreCoordinator(
+        _ coordinator: PersistentStoreCoordinator
+    ) throws {}
 
-    /// Called on the main actor before each save takes its snapshot; the place to put into ``additionalContent`` what is
-    /// kept elsewhere. Does nothing by itself.
+    /// Called off the main queue when the document is opened or reverted, if it has additional content.
+    ///
+    /// - Parameter folder: The folder of the files, which must not be changed.
+    /// - Returns: What ``load(fromContents:)`` is to be given.
+    /// - Throws: An error makes the opening, or the reverting, fail.
+    open nonisolated func readAdditionalContent(from folder: String) throws -> (any Sendable)? {
+        nil
+    }
+
+    /// Called on the main actor when the document has been opened or reverted.
+    ///
+    /// An error makes the opening fail.
+    ///
+    /// - Parameter contents: What ``readAdditionalContent(from:)`` gave.
+    open func load(fromContents contents: (any Sendable)?) throws {}
+
+    // MARK: - For subclasses: saving
+
+    /// Called on the main actor before each save takes its snapshot; the place to change objects, or ``additionalContent``,
+    /// a last time. By itself it gives what ``additionalContent(for:)`` gives.
     ///
     /// An error makes the save fail.
-    open func willSave() throws {}
+    ///
+    /// - Parameter type: ``fileType``.
+    /// - Returns: What ``writeAdditionalContent(_:to:originalContents:)`` is to be given; `nil` if it is not to be called.
+    open func contents(forType type: String) throws -> (any Sendable)? {
+        try additionalContent(for: path)
+    }
 
-    /// Called on the main actor when a save has succeeded. Does nothing by itself.
+    /// Called on the main actor before each save, by ``contents(forType:)``, to take a snapshot of what the document has
+    /// beside its objects, if a subclass writes that itself. By itself it gives `nil`.
+    ///
+    /// - Parameter path: The package.
+    open func additionalContent(for path: String) throws -> (any Sendable)? { nil }
+
+    /// Called off the main queue to write what ``additionalContent(for:)`` gave, as files in a folder that is empty. What
+    /// is there afterwards is the document's additional content, together with what was changed through
+    /// ``additionalContent``.
+    ///
+    /// Files that are as they were may be hard links to those in `originalContents`. The folder becomes the document's
+    /// with the commit of its objects, or not at all; all of it is synchronized before.
+    ///
+    /// - Parameters:
+    ///   - content: The snapshot.
+    ///   - folder: The folder to write to.
+    ///   - originalContents: The folder of the last save, which must not be changed; `nil` if there is none.
+    open nonisolated func writeAdditionalContent(
+        _ content: any Sendable, to folder: String, originalContents: String?
+    ) throws {}
+
+    /// Called on the main actor when a save has succeeded.
     open func didSave() {}
 
-    // MARK: Requests
+    // MARK: - For subclasses: what happens to the document
 
-    /// Hands a request to the state machine. The answer comes later, on the main queue.
-    func submit(
-        _ request: DocumentStateMachine.Request,
-        answer: @escaping @MainActor (QuireError?) -> Void
-    ) {
-        nextWaiter += 1
-        waiters[nextWaiter] = answer
-        machine.hasUnsavedChanges = openDocument?.mayHaveUnsavedChanges ?? false
-        carryOut(machine.submit(request, for: nextWaiter))
-    }
+    /// Called on the main actor when opening, saving, reverting or closing has failed, before those who asked are told. By
+    /// itself it does nothing: ``lastSaveError``, the state and the answers say the same.
+    ///
+    /// - Parameter userInteractionPermitted: Whether the user may be asked anything; not if the process is about to end.
+    open func handleError(_ error: QuireError, userInteractionPermitted: Bool) {}
 
-    /// The machine's name for a way of opening.
-    func opening(_ opening: Opening) -> DocumentStateMachine.Opening {
-        var named = DocumentStateMachine.Opening(isReadOnly: opening.isReadOnly)
-        if opening.creates || opening.model != nil {
-            named.isCreation = opening.creates
-            if !opening.creates, let known = openings.firstIndex(of: opening) {
-                named.number = known + 1
-            } else {
-                openings.append(opening)
-                named.number = openings.count
-            }
-        }
-        return named
-    }
+    /// Called on the main actor when the document may not be edited any more for now: it is being reverted or closed.
+    open func disableEditing() {}
 
-    private func carryOut(_ new: [DocumentStateMachine.Effect]) {
-        effects += new
-        // An answer or a handler may request something; its effects come after those that are there.
-        if isCarryingOut { return }
-        isCarryingOut = true
-        while !effects.isEmpty { carryOut(effects.removeFirst()) }
-        isCarryingOut = false
-        scheduleAutosave()
-    }
+    /// Called on the main actor when the document may be edited again.
+    open func enableEditing() {}
 
-    private func carryOut(_ effect: DocumentStateMachine.Effect) {
-        switch effect {
-        case .answer(let waiters, let answer): deliver(answer, to: waiters)
-        case .stateChanged(let previous, let current):
-            let change = DocumentStateChange(
-                previous: previous, current: current,
-                error: current.contains(.savingError) ? lastSaveError : operationError)
-            stateChangeHandler?(change)
-        case .start(let operation): start(operation)
-        }
-    }
+    /// Called on the main actor when the package has been moved or renamed by somebody else; ``path`` is the new one.
+    open func presentedItemDidMove(to path: String) {}
 
-    private func deliver(_ answer: DocumentStateMachine.Answer, to numbers: [Int]) {
-        let error: QuireError? =
-            switch answer {
-            case .done: nil
-            case .failed: operationError
-            case .cancelled:
-                QuireError(
-                    .cancelled, "“\(path)” was closed while it was being opened.",
-                    subject: .init(file: path))
-            case .notOpen:
-                QuireError(
-                    .invalidState, "“\(path)” is not open; open the document first.",
-                    subject: .init(file: path))
-            case .alreadyOpen:
-                QuireError(
-                    .invalidState, "“\(path)” is open already; close the document first.",
-                    subject: .init(file: path))
-            }
-        for number in numbers {
-            guard let waiter = waiters.removeValue(forKey: number) else { continue }
-            // Never within the call that made the request, and always in the same order.
-            DispatchQueue.main.async { MainActor.assumeIsolated { waiter(error) } }
-        }
-    }
+    /// Called on the main actor when the package has been deleted by somebody else, before the document is closed. What is
+    /// in memory can still be read, and what is unsaved is lost afterwards.
+    open func accommodatePresentedItemDeletion() async {}
 
-    // MARK: Operations
-
-    private func start(_ operation: DocumentStateMachine.Operation) {
-        autosaveTimer.cancel()
-        switch operation {
-        case .open(let opening): run { try await $0.performOpening(opening) }
-        case .save:
-            // The snapshot is taken now, on the caller; what is changed later is not in this save.
-            let snapshot = Result { try takeSnapshot() }
-            run { try await $0.requireOpen().write(snapshot.get()) }
-        case .revert: run { try await $0.performRevert() }
-        case .close: run { try await $0.performClose() }
-        }
-        func run(_ body: @escaping @MainActor (ManagedDocument) async throws -> Void) {
-            // Retains the document: an operation that has begun ends, and is answered.
-            Task { @MainActor in
-                do {
-                    try await body(self)
-                    finish(operation, nil)
-                } catch {
-                    finish(operation, QuireError(wrapping: error, path: path))
-                }
-            }
-        }
-    }
-
-    private func finish(_ operation: DocumentStateMachine.Operation, _ error: QuireError?) {
-        operationError = error
-        if operation == .save {
-            openDocument?.didFinishSave(succeeded: error == nil)
-            lastSaveError = error
-            failedSaves = error == nil ? 0 : failedSaves + 1
-            if let error {
-                Self.logger.error("“\(path)” could not be saved: \(error.message)")
-            } else {
-                didSave()
-            }
-        }
-        machine.hasUnsavedChanges = openDocument?.mayHaveUnsavedChanges ?? false
-        carryOut(machine.finish(succeeded: error == nil))
-    }
-
-    private func takeSnapshot() throws -> OpenDocument.Snapshot {
-        let open = requireOpen()
-        if open.package.isReadOnly {
-            throw QuireError(
-                .readOnly, "“\(path)” was opened for reading only and cannot be saved.",
-                subject: .init(file: path))
-        }
-        try willSave()
-        return try open.takeSnapshot()
-    }
-
-    private func performOpening(_ named: DocumentStateMachine.Opening) async throws {
-        let opening =
-            named.number == 0 ? Opening(isReadOnly: named.isReadOnly) : openings[named.number - 1]
-        let (path, options, migration) = (path, storeOptions, migrationOptions)
-        let loaded = try await FileQueue.shared.run {
-            try opening.load(path: path, options: options, migrating: migration)
-        }
-        let open = OpenDocument(loaded)
-        open.changed = { [weak self] in self?.scheduleAutosave() }
-        openDocument = open
-        lastSaveError = nil
-        failedSaves = 0
-        do {
-            try didLoad()
-        } catch {
-            openDocument = nil
-            try? await FileQueue.shared.run { try loaded.package.close() }
-            throw error
-        }
-    }
-
-    private func performRevert() async throws {
-        try await requireOpen().revert()
-        lastSaveError = nil
-        failedSaves = 0
-        try didLoad()
-    }
-
-    private func performClose() async throws {
-        let open = requireOpen()
-        openDocument = nil
-        lastSaveError = nil
-        open.detach()
-        let package = open.package
-        try await FileQueue.shared.run { try package.close() }
-    }
-
-    // MARK: Autosave
-
-    func scheduleAutosave() {
-        guard autosavePolicy.isEnabled, machine.isOpen, !machine.isSaveExpected, !isReadOnly,
-            openDocument?.hasUnsavedChanges == true
-        else { return autosaveTimer.cancel() }
-        autosaveTimer.schedule(after: autosavePolicy.delay(afterFailures: failedSaves))
-    }
-
-    private func autosaveIsDue() {
-        // The error is kept in lastSaveError, and the state says that there is one.
-        submit(.autosave) { _ in }
-    }
+    /// Called on the main actor when somebody else has put another state of the document into its place, and the document
+    /// shows that now: with new contexts. If anything was unsaved it is so still, and the document is in conflict.
+    open func presentedItemDidChange() {}
 }

@@ -1,18 +1,6 @@
 import Foundation
 import Quire
 
-/// What happened to something that a document does not see itself.
-public enum DocumentChange: Sendable, Hashable {
-    /// It was changed.
-    case done
-    /// A change was undone.
-    case undone
-    /// A change was redone.
-    case redone
-    /// It is as it was saved.
-    case cleared
-}
-
 /// What there is of a document only while it is open: the package, the two contexts, and what is unsaved.
 ///
 /// Saving, as a list of steps:
@@ -33,7 +21,8 @@ final class OpenDocument {
         var content: AdditionalContentChanges
     }
 
-    let package: DocumentPackage
+    /// Another one after the document was saved as another package, or was moved.
+    var package: DocumentPackage
     let coordinator: PersistentStoreCoordinator
     let parent: PrivateQueueContext
     let context: ManagedObjectContext
@@ -41,27 +30,34 @@ final class OpenDocument {
     var changed: () -> Void = {}
 
     /// The paths of all files of additional content, unsaved changes included.
-    private(set) var contentNames: AdditionalContentNames
-    private var generation: Int?
-    private var unsavedContent = AdditionalContentChanges()
+    var contentNames: AdditionalContentNames
+    var generation: Int?
+    var unsavedContent = AdditionalContentChanges()
     /// What the running save writes.
-    private var contentBeingSaved = AdditionalContentChanges()
+    var contentBeingSaved = AdditionalContentChanges()
+    /// The draft in the store that stands for unsaved changes; see `OpenDocument+Drafts`.
+    var draftInStore: DocumentDraft?
+    var draftStatus = DocumentDraftStatus.none
     /// Whether the parent may have a record of a generation that was given up.
-    private var mustRecordGeneration = false
+    var mustRecordGeneration = false
     /// Whether the parent has changes that no save has written.
-    private var hasPushedChanges = false
+    var hasPushedChanges = false
     /// Whether the context's objects are as they were saved.
-    private var savedPosition = SavedPosition(at: 0)
+    var savedPosition = SavedPosition(at: 0)
     /// The position of the context while there is no undo manager.
     private let fixedPosition: UInt64 = 0
+    /// Tokens of states; see ``ManagedDocument/changeCountToken(for:)``.
+    var lastToken = 0
+    /// That of the running save.
+    var tokenBeingSaved = 0
     /// Changes of what the document does not see itself.
-    private var otherChanges = ChangeCounter()
+    var otherChanges = ChangeCounter()
 
     init(_ loaded: LoadedPackage) {
         package = loaded.package
-        generation = loaded.generation
-        contentNames = loaded.names
-        coordinator = PersistentStoreCoordinator(store: package.store)
+        generation = loaded.content.generation
+        contentNames = loaded.content.names
+        coordinator = loaded.coordinator
         parent = PrivateQueueContext(coordinator: coordinator)
         context = ManagedObjectContext.mainQueue(parent: parent)
         context.isObservable = true
@@ -79,7 +75,14 @@ final class OpenDocument {
 
     /// Whether a save might write anything: also when undo has led back to what was saved, which the context may not
     /// know. To be asked before changes are dropped.
-    var mayHaveUnsavedChanges: Bool { hasUnsavedChanges || context.hasChanges }
+    var mayHaveUnsavedChanges: Bool {
+        hasUnsavedChanges || context.hasChanges || draftInStore != nil
+    }
+
+    /// The changes of additional content that the store does not have, those that a save is writing included.
+    var allUnsavedContent: AdditionalContentChanges {
+        unsavedContent.following(contentBeingSaved)
+    }
 
     func observe(_ undoManager: UndoManager?) {
         let old = position
@@ -90,7 +93,7 @@ final class OpenDocument {
     }
 
     /// Where undo and redo have led to; `nil` while a group is open.
-    private var position: UInt64? {
+    var position: UInt64? {
         guard let undoManager = context.undoManager else { return fixedPosition }
         return undoManager.position
     }
@@ -129,7 +132,7 @@ final class OpenDocument {
 
     func contentData(at path: String) throws -> Data? {
         if let unsaved = unsavedContent.files[path] ?? contentBeingSaved.files[path] {
-            return unsaved
+            return try unsaved.data()
         }
         guard contentNames.contains(path) || package.isReadOnly else { return nil }
         // A reader beside a writer reads what is saved now; the writer itself knows its generation.
@@ -138,88 +141,47 @@ final class OpenDocument {
             : try package.content.data(at: path, in: generation)
     }
 
-    func changeContent(_ data: Data?, at path: String) {
-        unsavedContent.files.updateValue(data, forKey: path)
-        if data == nil { contentNames.remove(path) } else { contentNames.insert(path) }
+    /// A file, open for reading.
+    func contentFile(at path: String) throws -> OpenFile? {
+        switch unsavedContent.files[path] ?? contentBeingSaved.files[path] {
+        case .data(let data): return try OpenFile.temporary(holding: data)
+        case .file(let file): return try OpenFile.open(file.path, for: .reading)
+        case .removal: return nil
+        case nil: break
+        }
+        guard contentNames.contains(path) || package.isReadOnly else { return nil }
+        return package.isReadOnly
+            ? try package.additionalContentFile(at: path)
+            : try package.content.file(at: path, in: generation)
     }
 
-    // MARK: Saving
-
-    func takeSnapshot() throws -> Snapshot {
-        context.processPendingChanges()
-        let pushes = context.hasChanges
-        try context.save()
-        if pushes { hasPushedChanges = true }
-        savedPosition.beginSave(at: position)
-        otherChanges.beginSave()
-        contentBeingSaved = unsavedContent
-        unsavedContent = AdditionalContentChanges()
-        return Snapshot(content: contentBeingSaved)
+    /// Where a file is on disk.
+    func contentPath(at path: String) throws -> String? {
+        switch unsavedContent.files[path] ?? contentBeingSaved.files[path] {
+        case .data, .removal: return nil
+        case .file(let file): return file.path
+        case nil: break
+        }
+        let live = package.isReadOnly ? try package.liveGeneration() : generation
+        guard let live else { return nil }
+        let file = FileSystem.path(package.layout.additionalContent(generation: live), path)
+        return FileSystem.exists(file) ? file : nil
     }
 
-    func write(_ snapshot: Snapshot) async throws {
-        let package = package
-        let old = generation
-        let changesContent = !snapshot.content.isEmpty
-        let new =
-            changesContent
-            ? try await FileQueue.shared.run {
-                try package.content.write(snapshot.content, after: old)
-            } : old
-        let records: String?? =
-            changesContent || mustRecordGeneration ? .some(new.map(String.init)) : nil
-        do {
-            try await parent.perform { context in
-                if let record = records {
-                    context.setRecord(record, forKey: AdditionalContentStore.recordKey)
-                }
-                try context.save()
-            }
-        } catch {
-            if changesContent {
-                mustRecordGeneration = true
-                try? await discard(new, unlessUncertain: error)
-            }
-            throw error
-        }
-        mustRecordGeneration = false
-        generation = new
-        if changesContent {
-            try? await FileQueue.shared.run { [new] in package.tidy(generation: new) }
-        }
-    }
-
-    /// Removes a generation that was not recorded, to give its space back, unless the transaction may yet turn out to have
-    /// been committed: then the next owner of the package decides.
-    private func discard(_ new: Int?, unlessUncertain error: any Error) async throws {
-        let certain: Set<QuireError.Code> = [
-            .outOfSpace, .readOnly, .validation, .constraintConflict, .mergeConflict,
-        ]
-        guard let new, let code = (error as? QuireError)?.code, certain.contains(code) else {
-            return
-        }
-        let content = package.content
-        try await FileQueue.shared.run { content.discard(new) }
-    }
-
-    func didFinishSave(succeeded: Bool) {
-        if succeeded {
-            hasPushedChanges = false
-            savedPosition.finishSave()
-            otherChanges.finishSave()
-        } else {
-            savedPosition.failSave()
-            otherChanges.failSave()
-            unsavedContent = unsavedContent.following(contentBeingSaved)
-        }
-        contentBeingSaved = AdditionalContentChanges()
+    func changeContent(_ change: AdditionalContentChange, at path: String) {
+        unsavedContent.files[path] = change
+        if change.isRemoval { contentNames.remove(path) } else { contentNames.insert(path) }
     }
 
     // MARK: Reverting and closing
 
-    func revert() async throws {
+    /// - Returns: What a subclass has read of additional content.
+    func revert(reading: @escaping ContentReader) async throws -> (any Sendable)? {
         let package = package
-        let loaded = try await FileQueue.shared.run { try LoadedPackage(package) }
+        let loaded = try await FileQueue.shared.run {
+            try LoadedContent(package, reading: reading)
+        }
+        await removeDraft()
         await parent.perform { $0.reset() }
         context.reset()
         generation = loaded.generation
@@ -229,6 +191,7 @@ final class OpenDocument {
         hasPushedChanges = false
         savedPosition = SavedPosition(at: position ?? fixedPosition)
         otherChanges.clear()
+        return loaded.contents
     }
 
     /// Lets go of the objects: those that are held belong to no context afterwards.

@@ -6,8 +6,8 @@
 struct SavedPosition: Sendable, Equatable {
     /// Where the document is as it was saved, if one can get there by undo and redo.
     private var saved: UInt64?
-    /// Where the running save took its snapshot.
-    private var marked: UInt64?
+    /// Where running saves took their snapshots.
+    private var marks = ChangeMarks<UInt64>()
 
     /// The document is as it was saved.
     init(at position: UInt64) { saved = position }
@@ -18,24 +18,23 @@ struct SavedPosition: Sendable, Equatable {
     /// Something was changed that undo cannot take back: only a save makes the document clean again.
     mutating func changeForGood() {
         saved = nil
-        marked = nil
+        marks.removeAll()
     }
 
     /// A save takes its snapshot.
-    mutating func beginSave(at position: UInt64?) { marked = position }
-
-    /// The save succeeded: the document is clean where the snapshot was taken, if one can still get there.
-    mutating func finishSave() {
-        saved = marked
-        marked = nil
+    mutating func beginSave(_ token: Int, at position: UInt64?) {
+        if let position { marks.add(token, at: position) }
     }
 
+    /// The save succeeded: the document is clean where the snapshot was taken, if one can still get there.
+    mutating func finishSave(_ token: Int) { saved = marks.take(token) }
+
     /// The save failed: nothing is different.
-    mutating func failSave() { marked = nil }
+    mutating func failSave(_ token: Int) { _ = marks.take(token) }
 
     /// Another undo manager has taken the place of the one that stood at a position.
     mutating func move(from old: UInt64?, to new: UInt64?) {
         if old == nil || old != saved { saved = nil } else { saved = new }
-        if old == nil || old != marked { marked = nil } else { marked = new }
+        marks.change { $0 == old ? new : nil }
     }
 }

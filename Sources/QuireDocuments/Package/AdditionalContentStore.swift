@@ -43,12 +43,16 @@ struct AdditionalContentStore: Sendable {
 
     /// The bytes of a file of a generation, or `nil` if it has no such file.
     func data(at path: String, in generation: Int?) throws -> Data? {
+        try file(at: path, in: generation)?.readToEnd()
+    }
+
+    /// A file of a generation, open for reading, or `nil` if it has no such file.
+    func file(at path: String, in generation: Int?) throws -> OpenFile? {
         guard let generation else { return nil }
         let folder = layout.additionalContent(generation: generation)
         do {
             return try OpenFile.openBeneath(
-                path, in: OpenFile.open(folder, for: .folder), for: .reading
-            ).readToEnd()
+                path, in: OpenFile.open(folder, for: .folder), for: .reading)
         } catch let error as QuireError where error.code == .notFound {
             if FileSystem.exists(folder) { return nil }
             throw missing(generation, error)
@@ -59,26 +63,23 @@ struct AdditionalContentStore: Sendable {
     ///
     /// - Returns: Its number, or `nil` if no file is left.
     func write(_ changes: AdditionalContentChanges, after live: Int?) throws -> Int? {
+        if let rewriting = changes.rewriting {
+            return try write(rewriting, changes.files, after: live)
+        }
         var unchanged = Set(try files(in: live).map(\.path))
         for path in changes.files.keys { unchanged.remove(path) }
-        let added = changes.files.compactMap { path, data in data.map { (path, $0) } }
+        let added = changes.files.filter { !$0.value.isRemoval }
         if unchanged.isEmpty && added.isEmpty { return nil }
 
-        let isFirst = !FileSystem.exists(layout.additionalContent)
-        try FileSystem.makeFolder(layout.additionalContent, withIntermediates: true)
-        if isFirst { try FileSystem.synchronizeFolder(layout.path) }
-        let number = try (generations() + [live ?? 0]).reduce(0, max) + 1
+        let number = try nextGeneration(after: live)
         let folder = layout.additionalContent(generation: number)
         let temporary = FileSystem.temporarySibling(of: folder, for: "new")
         do {
             try FileSystem.makeFolder(temporary)
-            for (path, data) in added.sorted(by: { $0.0 < $1.0 }) {
+            for (path, change) in added.sorted(by: { $0.key < $1.key }) {
                 let target = FileSystem.path(temporary, path)
                 try makeFolder(of: target)
-                let file = try OpenFile.open(
-                    target, for: .creating, reportedAs: FileSystem.path(folder, path))
-                try file.write(data)
-                try file.synchronize()
+                try change.write(to: target, reportedAs: FileSystem.path(folder, path))
             }
             if let live {
                 let source = layout.additionalContent(generation: live)
@@ -98,6 +99,26 @@ struct AdditionalContentStore: Sendable {
             throw error
         }
         return number
+    }
+
+    /// Makes a folder of the package a new generation. When it returns the generation is durable, but nobody knows it.
+    ///
+    /// - Returns: Its number.
+    func adopt(_ path: String) throws -> Int {
+        let number = try nextGeneration(after: nil)
+        try FileSystem.synchronizeTree(path)
+        try FileSystem.renameWithoutReplacing(
+            path, to: layout.additionalContent(generation: number))
+        try FileSystem.synchronizeFolder(layout.additionalContent)
+        return number
+    }
+
+    /// A number that no generation has. The folder of the generations is there afterwards.
+    private func nextGeneration(after live: Int?) throws -> Int {
+        let isFirst = !FileSystem.exists(layout.additionalContent)
+        try FileSystem.makeFolder(layout.additionalContent, withIntermediates: true)
+        if isFirst { try FileSystem.synchronizeFolder(layout.path) }
+        return try (generations() + [live ?? 0]).reduce(0, max) + 1
     }
 
     /// Removes a generation that no save has recorded.

@@ -1,5 +1,6 @@
 import Foundation
 import Quire
+import Synchronization
 
 /// The right to write to a package, which one process has, and in that one owner.
 ///
@@ -7,11 +8,11 @@ import Quire
 /// no stale locks. What the file says is for people only. The file is removed with the lock.
 final class DocumentLock: Sendable {
     private let file: OpenFile
-    private let path: String
+    private let path: Mutex<String>
 
     private init(file: OpenFile, path: String) {
         self.file = file
-        self.path = path
+        self.path = Mutex(path)
     }
 
     deinit { release() }
@@ -30,7 +31,7 @@ final class DocumentLock: Sendable {
             else { continue }
             let lock = DocumentLock(file: file, path: path)
             try file.setSize(0)
-            try file.write(Data(ownerText().utf8))
+            try file.write(Data(DocumentOwner.current(since: Date()).text.utf8))
             return lock
         }
         throw QuireError(
@@ -43,24 +44,47 @@ final class DocumentLock: Sendable {
     func release() {
         guard file.descriptor >= 0 else { return }
         // While we still have the lock: afterwards it could be another owner's file.
-        _ = try? FileSystem.removeFileIfPresent(path)
+        if isInPlace { _ = try? FileSystem.removeFileIfPresent(path.withLock { $0 }) }
         file.close()
+    }
+
+    // MARK: Packages that are moved
+
+    /// The package has another path now, which its lock moves to with it.
+    func move(to layout: DocumentPackageLayout) { path.withLock { $0 = layout.lock } }
+
+    /// Whether the package is where it was: its lock is found under its path.
+    var isInPlace: Bool {
+        guard let found = (try? FileSystem.information(at: path.withLock { $0 })) ?? nil,
+            let own = try? file.information()
+        else { return false }
+        return found.isSameFile(as: own)
     }
 
     private static func locked(_ layout: DocumentPackageLayout, _ file: OpenFile) throws
         -> QuireError
     {
-        let text = String(decoding: (try? file.readToEnd()) ?? Data(), as: UTF8.self)
-        let owner = text.split(separator: "\n").first.map { " by \($0)" } ?? ""
-        return QuireError(
+        QuireError(
             .locked,
-            "“\(layout.path)” is open for writing\(owner); close it there, or open it for reading only.",
+            "“\(layout.path)” is open for writing\(owner(in: file).phrase); "
+                + "close it there, or open it for reading only.",
             subject: .init(file: layout.path))
     }
 
-    private static func ownerText() -> String {
-        let process = ProcessInfo.processInfo
-        let name = process.processName.prefix(80).filter { !$0.isNewline }
-        return "process \(process.processIdentifier) (\(name)) on \(process.hostName)\n"
+    /// Who has the lock, or `nil` if nobody has. Takes no lock.
+    static func owner(of layout: DocumentPackageLayout) throws -> DocumentOwner? {
+        do {
+            let file = try OpenFile.open(layout.lock, for: .reading)
+            return try file.isLockedByAnother() ? owner(in: file) : nil
+        } catch let error as QuireError where error.code == .notFound {
+            return nil
+        }
+    }
+
+    private static func owner(in file: OpenFile) -> DocumentOwner {
+        withUnsafeTemporaryAllocation(byteCount: 4096, alignment: 1) { buffer in
+            let count = (try? file.read(into: buffer)) ?? 0
+            return DocumentOwner(text: String(decoding: buffer[..<count], as: UTF8.self))
+        }
     }
 }

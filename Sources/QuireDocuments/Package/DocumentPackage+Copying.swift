@@ -13,12 +13,26 @@ extension DocumentPackage {
     ///   - replacing: Whether to replace a package that is there.
     /// - Throws: ``QuireError`` with code `alreadyExists` or what reading and writing throw.
     public func writeCopy(to path: String, replacing: Bool = false) throws {
-        if replacing, FileSystem.exists(path), !DocumentPackageLayout(path: path).isPackage {
+        if replacing { try checkReplaceable(path) }
+        try Self.build(at: path, replacing: replacing) { try fill($0, by: .copying) }
+    }
+
+    /// Throws if something else than another document would be replaced.
+    func checkReplaceable(_ path: String) throws {
+        guard FileSystem.exists(path) else { return }
+        let other = DocumentPackageLayout(path: path)
+        guard other.isPackage else {
             throw QuireError(
                 .alreadyExists, "“\(path)” is there and is no document; it is not replaced.",
                 subject: .init(file: path))
         }
-        try Self.build(at: path, replacing: replacing) { try fill($0, by: .copying) }
+        let folders = try [layout.path, other.path].map(FileSystem.information(at:))
+        if let own = folders[0], let others = folders[1], own.isSameFile(as: others) {
+            throw QuireError(
+                .alreadyExists,
+                "“\(path)” is the document itself; save it, instead of writing a copy over it.",
+                subject: .init(file: path))
+        }
     }
 
     /// Exports the package as of the last save to an archive: `.zip` or `.tar.zst`, as the path's extension says.
@@ -89,7 +103,7 @@ extension DocumentPackage {
     }
 
     /// Fills a new folder with this package's content.
-    private func fill(
+    func fill(
         _ target: DocumentPackageLayout, by method: FileSystem.CopyMethod
     ) throws {
         // A writer may remove what the copied store refers to before we have copied it; then the copy is made anew.

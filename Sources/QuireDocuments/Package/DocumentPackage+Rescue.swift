@@ -36,18 +36,9 @@ extension DocumentPackage {
 
     /// Copies a package that its lock's owner has to themselves, to a name beside it.
     private static func writeBackup(of layout: DocumentPackageLayout) throws -> String {
-        let name = FileSystem.name(of: layout.path)
-        let dot = name.lastIndex(of: ".") ?? name.endIndex
-        let stem = dot == name.startIndex ? name[...] : name[..<dot]
-        let ending = dot == name.startIndex ? "" : name[dot...]
-        var backup = ""
-        var number = 1
-        repeat {
-            let mark = number == 1 ? "before-repair" : "before-repair-\(number)"
-            backup = FileSystem.path(
-                FileSystem.folder(of: layout.path), "\(stem).\(mark)\(ending)")
-            number += 1
-        } while FileSystem.exists(backup)
+        let backup = SiblingName.unused(beside: layout.path) { stem, number in
+            number == 1 ? "\(stem).before-repair" : "\(stem).before-repair-\(number)"
+        }
         do {
             try FileSystem.copyTree(layout.path, to: backup, by: .copying)
             try FileSystem.removeFileIfPresent(DocumentPackageLayout(path: backup).lock)

@@ -1,6 +1,7 @@
 public import Foundation
 import Logging
 public import Quire
+import Synchronization
 
 /// An open document package: the folder, its lock, its store and its additional content.
 ///
@@ -25,14 +26,28 @@ public final class DocumentPackage: Sendable {
     public var isReadOnly: Bool { lock == nil }
 
     let content: AdditionalContentStore
-    private let lock: DocumentLock?
+    /// The versions that were kept.
+    let versionStore: VersionStore
+    /// The package folder, wherever it is moved to; `nil` if it could not be opened, which then nothing can follow.
+    let folder: OpenFile?
+    /// The store's file as it was when it was opened.
+    let storeFile: FileInformation?
+    let lock: DocumentLock?
+    /// Whether another object owns the lock now.
+    private let hasSuccessor = Atomic(false)
     private static let logger = Logger(label: "quire.document")
 
-    private init(layout: DocumentPackageLayout, store: SQLiteStore, lock: DocumentLock?) {
+    init(
+        layout: DocumentPackageLayout, store: SQLiteStore, lock: DocumentLock?,
+        versionStore: VersionStore? = nil
+    ) {
         self.layout = layout
         self.store = store
         self.lock = lock
+        self.versionStore = versionStore ?? VersionStore(layout: layout)
         content = AdditionalContentStore(layout: layout)
+        folder = try? OpenFile.open(layout.path, for: .folder)
+        storeFile = (try? FileSystem.information(at: layout.store)) ?? nil
     }
 
     // MARK: Opening
@@ -75,12 +90,13 @@ public final class DocumentPackage: Sendable {
         try DocumentMetadata.checkFormat(of: layout)
         var options = options
         options.isReadOnly = readOnly
+        // Of one that is only read nothing is recorded either: what is edited goes to a copy.
+        options.isOnlyWriter = true
         if readOnly {
             let store = try openStore(layout, model, options, migration)
             return DocumentPackage(layout: layout, store: store, lock: nil)
         }
         let lock = try DocumentLock.acquire(for: layout)
-        options.isOnlyWriter = true
         let store = try openStore(layout, model, options, migration)
         let package = DocumentPackage(layout: layout, store: store, lock: lock)
         do {
@@ -105,10 +121,32 @@ public final class DocumentPackage: Sendable {
             at: layout.store, model: model, options: options, migrating: migration)
     }
 
-    /// Ends all use of the package. Closing twice does nothing.
+    /// Ends all use of the package, when versions that are being kept or removed are done. Closing twice does nothing.
     public func close() throws {
-        defer { lock?.release() }
+        defer {
+            if let lock, !hasSuccessor.load(ordering: .acquiring) {
+                versionStore.writing.withLock { lock.release() }
+            }
+        }
+        // If another package has taken the place of this one, its files are not ours to tidy up.
+        if !isInPlace { store.supersede() }
         try store.close()
+    }
+
+    /// Hands the lock over to a package with the same content and a store that was opened since.
+    func succeeding(by store: SQLiteStore, generation: Int?) -> DocumentPackage {
+        let successor = DocumentPackage(
+            layout: layout, store: store, lock: lock, versionStore: versionStore)
+        hasSuccessor.store(true, ordering: .releasing)
+        successor.bringMetadataUpToDate(generation: generation)
+        return successor
+    }
+
+    /// Hands the lock over to a package at another path, where this one has been moved to.
+    func succeeding(at layout: DocumentPackageLayout, by store: SQLiteStore) -> DocumentPackage {
+        lock?.move(to: layout)
+        hasSuccessor.store(true, ordering: .releasing)
+        return DocumentPackage(layout: layout, store: store, lock: lock)
     }
 
     static func checkIsPackage(_ layout: DocumentPackageLayout) throws {
@@ -133,10 +171,15 @@ public final class DocumentPackage: Sendable {
 
     /// Builds a package beside its place and puts it there.
     ///
-    /// - Parameter replacing: Whether to replace a package that is there.
+    /// - Parameters:
+    ///   - replacing: Whether to replace a package that is there. Nobody may have it open for writing.
+    ///   - locking: Whether it is to be locked from the first moment, for somebody who goes on with it.
+    /// - Returns: The lock, if there is to be one.
+    @discardableResult
     static func build(
-        at path: String, replacing: Bool = false, _ body: (DocumentPackageLayout) throws -> Void
-    ) throws {
+        at path: String, replacing: Bool = false, locking: Bool = false,
+        _ body: (DocumentPackageLayout) throws -> Void
+    ) throws -> DocumentLock? {
         let path = FileSystem.absolute(path)
         if !replacing, FileSystem.exists(path) {
             throw FileSystem.failure("create", path, errno: EEXIST)
@@ -154,19 +197,26 @@ public final class DocumentPackage: Sendable {
             let layout = DocumentPackageLayout(path: temporary)
             try FileSystem.makeFolder(layout.storeFolder)
             try body(layout)
+            let lock = locking ? try DocumentLock.acquire(for: layout) : nil
             try FileSystem.synchronizeTree(temporary)
+            let place = DocumentPackageLayout(path: path)
             if replacing, FileSystem.exists(path) {
+                let replaced = try DocumentLock.acquire(for: place)
                 try FileSystem.exchange(temporary, path)
+                replaced.move(to: layout)
+                lock?.move(to: place)
                 try FileSystem.synchronizeFolder(containing: path)
                 try FileSystem.removeTree(temporary)
             } else {
                 try FileSystem.renameWithoutReplacing(temporary, to: path)
+                lock?.move(to: place)
+                try FileSystem.synchronizeFolder(containing: path)
             }
+            return lock
         } catch {
             try? FileSystem.removeTree(temporary)
             throw error
         }
-        try FileSystem.synchronizeFolder(containing: path)
     }
 
     // MARK: Saving
@@ -177,13 +227,21 @@ public final class DocumentPackage: Sendable {
     /// Brings what follows the store up to date after a save, and removes what it does not need any more. Failures are
     /// harmless and only logged.
     func tidy(generation: Int?) {
-        guard lock != nil else { return }
+        guard lock != nil, !hasSuccessor.load(ordering: .acquiring) else { return }
+        bringMetadataUpToDate(generation: generation)
+        content.collectGarbage(except: generation)
+    }
+
+    private func bringMetadataUpToDate(generation: Int?) {
         do {
-            try Self.metadata(of: store, generation: generation).write(to: layout)
+            try writeMetadata(generation: generation)
         } catch {
             Self.logger.warning("The metadata of “\(layout.path)” were not written: \(error)")
         }
-        content.collectGarbage(except: generation)
+    }
+
+    func writeMetadata(generation: Int?) throws {
+        try Self.metadata(of: store, generation: generation).write(to: layout)
     }
 
     private static func metadata(of store: SQLiteStore, generation: Int?) -> DocumentMetadata {
@@ -205,7 +263,7 @@ public final class DocumentPackage: Sendable {
     }
 
     /// Runs a body with the live generation, again if a writer replaced it meanwhile.
-    private func withLiveGeneration<Result>(_ body: (Int?) throws -> Result) throws -> Result {
+    func withLiveGeneration<Result>(_ body: (Int?) throws -> Result) throws -> Result {
         var generation = try liveGeneration()
         while true {
             do {

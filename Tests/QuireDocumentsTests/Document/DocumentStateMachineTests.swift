@@ -84,9 +84,9 @@ import Testing
 
     @Test func saveBehindRevertIsNotJoinedWithOneBeforeIt() {
         var machine = openMachine(dirty: true)
-        _ = machine.submit(.revert, for: 1)
+        _ = machine.submit(.revert(0), for: 1)
         _ = machine.submit(.save, for: 2)
-        _ = machine.submit(.revert, for: 3)
+        _ = machine.submit(.revert(0), for: 3)
         _ = machine.submit(.save, for: 4)
         #expect(machine.finish(succeeded: true).contains(.start(.save)))
         #expect(machine.finish(succeeded: true).contains(.answer([2], .done)))
@@ -138,7 +138,7 @@ import Testing
         var machine = Machine()
         #expect(machine.submit(.save, for: 1) == [.answer([1], .notOpen)])
         #expect(machine.submit(.autosave, for: 2) == [.answer([2], .notOpen)])
-        #expect(machine.submit(.revert, for: 3) == [.answer([3], .notOpen)])
+        #expect(machine.submit(.revert(0), for: 3) == [.answer([3], .notOpen)])
         #expect(
             machine.submit(.close(discardingChanges: false), for: 4) == [.answer([4], .done)])
         #expect(machine.finish(succeeded: true) == [])
@@ -186,7 +186,8 @@ private struct RandomRun {
             let choices: [Machine.Request] = [
                 .open(.init()), .open(.init(isReadOnly: true)),
                 .open(.init(number: 1, isCreation: true)), .save, .save, .autosave, .autosave,
-                .revert, .close(discardingChanges: false), .close(discardingChanges: true),
+                .revert(0), .revert(1), .saveAs(2), .access(3), .close(discardingChanges: false),
+                .close(discardingChanges: true),
             ]
             submit(choices[Int.random(in: choices.indices, using: &random)])
         case 5...6:
@@ -215,7 +216,8 @@ private struct RandomRun {
         switch operation {
         case .open: if succeeded { isOpen = true; isDirty = false }
         case .save: if succeeded { isDirty = false }
-        case .revert: if succeeded { isDirty = false }
+        case .saveAs, .revert: if succeeded { isDirty = false }
+        case .access: break
         case .close: isOpen = false; isDirty = false
         }
         machine.hasUnsavedChanges = isDirty
@@ -260,7 +262,9 @@ private struct RandomRun {
         switch (answer, request) {
         case (.done, _), (.failed, _): true
         case (.cancelled, .open), (.alreadyOpen, .open): true
-        case (.notOpen, .save), (.notOpen, .autosave), (.notOpen, .revert): !isOpen
+        case (.notOpen, .save), (.notOpen, .autosave), (.notOpen, .revert), (.notOpen, .saveAs),
+            (.notOpen, .access):
+            !isOpen
         default: false
         }
     }

@@ -414,14 +414,14 @@ import Testing
         try await document.close()
     }
 
-    @Test func willSaveCanAddAndRefuse() async throws {
+    @Test func contentsCanAddAndRefuse() async throws {
         let document = ScriptedDocument(path: path)
         document.autosavePolicy = .never
         try await document.create(model: notesModel)
         document.script = { try $0.additionalContent.write(Data([1]), at: "added") }
         try document.addNote("a")
         try await document.save()
-        #expect(document.log == ["load", "will", "did"])
+        #expect(document.log == ["load", "contents", "did"])
         #expect(try document.package.additionalContent().map(\.path) == ["added"])
         document.script = { _ in throw QuireError(.validation, "Not now.") }
         try document.addNote("b")
@@ -433,7 +433,7 @@ import Testing
         #expect(try await ManagedDocument.titles(at: path) == ["a", "b"])
     }
 
-    @Test func failingDidLoadFailsTheOpening() async throws {
+    @Test func failingLoadFailsTheOpening() async throws {
         try await ManagedDocument.make(at: path)
         let document = ScriptedDocument(path: path)
         document.loadError = QuireError(.invalidValue, "Wrong document.")
@@ -481,14 +481,15 @@ private final class ScriptedDocument: ManagedDocument {
     var loadError: QuireError?
     var log: [String] = []
 
-    override func didLoad() throws {
+    override func load(fromContents contents: (any Sendable)?) throws {
         log.append("load")
         if let loadError { throw loadError }
     }
 
-    override func willSave() throws {
-        log.append("will")
+    override func contents(forType type: String) throws -> (any Sendable)? {
+        log.append("contents")
         try script(self)
+        return nil
     }
 
     override func didSave() { log.append("did") }

@@ -259,16 +259,16 @@ import Testing
         try await document.open()
         try document.addNote("unsaved until now")
         let copy = folder.path("Copy.quire")
-        try await document.writeCopy(to: copy)
+        try await document.saveTo(copy)
         #expect(try await ManagedDocument.titles(at: copy) == document.titles())
-        let again = await failure { try await document.writeCopy(to: copy) }
+        let again = await failure { try await document.saveTo(copy) }
         #expect(again?.code == .alreadyExists)
         try document.addNote("more")
-        try await document.writeCopy(to: copy, replacing: true)
+        try await document.saveTo(copy, replacing: true)
         #expect(try await ManagedDocument.titles(at: copy).contains("more"))
         try FileSystem.makeFolder(folder.path("precious"))
         let precious = await failure {
-            try await document.writeCopy(to: folder.path("precious"), replacing: true)
+            try await document.saveTo(folder.path("precious"), replacing: true)
         }
         #expect(precious?.code == .alreadyExists)
         try await document.close()

@@ -138,10 +138,20 @@ extension PersistentStoreCoordinator {
                 subject: .init(file: path))
         }
         try other.identity.join(storeIdentity)
-        stores.withLock { $0.replace(store, with: other) }
-        rowCache.removeAll()
+        replace(store, with: other)
         try? store.close()
         return other
+    }
+
+    /// Goes on with another store in the place of one, which stays open. It is the same store as to its UUID.
+    ///
+    /// What was read before finds its external data with the new one.
+    package func replace(_ store: any PersistentStore, with other: any PersistentStore) {
+        stores.withLock { $0.replace(store, with: other) }
+        rowCache.removeAll()
+        if let store = store as? SQLiteStore, let other = other as? SQLiteStore {
+            store.handOverExternalData(to: other)
+        }
     }
 
     /// The store of an identity that was assigned to a new object.

@@ -45,7 +45,11 @@ extension PersistentStoreCoordinator {
             guard let index = members.firstIndex(where: { $0.store === store }) else { return }
             members[index] = StoreCombination.Member(
                 store: other, entityNumbers: members[index].entityNumbers)
-            combine()
+            if other.identity === identity, combined === store {
+                combined = other
+            } else {
+                combine()
+            }
         }
 
         private mutating func combine() {

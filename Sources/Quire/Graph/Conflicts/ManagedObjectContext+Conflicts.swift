@@ -10,7 +10,8 @@ extension ManagedObjectContext {
     /// Hands the changes to the source, as often as the merge policy resolves what stands against it. `inserted` are
     /// the new objects, afterwards those that are left of them. Gives the objects whose derived values that has changed.
     func saveResolvingConflicts(
-        _ inserted: inout [ManagedObject]
+        _ inserted: inout [ManagedObject], evenIfUnchanged: Bool,
+        by write: (ChangeSet) throws -> [ManagedObjectID]
     ) throws -> [ManagedObjectID] {
         var tries = 1
         var given = GivenIDs(lastLog: undoIdentifiers.lastLog)
@@ -19,7 +20,7 @@ extension ManagedObjectContext {
             while true {
                 do {
                     let changes = collectChanges(insertedCount: inserted.count)
-                    return changes.isEmpty ? [] : try source.save(changes)
+                    return changes.isEmpty && !evenIfUnchanged ? [] : try write(changes)
                 } catch let error as QuireError where tries < Self.greatestTryCount {
                     tries += 1
                     switch error.underlying {
@@ -34,7 +35,7 @@ extension ManagedObjectContext {
                     }
                 }
                 inserted = insertedObjects
-                guard hasChanges else { return [] }
+                guard hasChanges else { return evenIfUnchanged ? try write(ChangeSet()) : [] }
                 try validatePendingChanges()
                 try givePermanentIDs(to: inserted, &given)
             }

@@ -47,7 +47,7 @@ extension ManagedObject {
     ) throws {
         let slot = try binarySlot(key)
         let value = try ExternalDataSpool.value(
-            contentsOf: path, taking: taking, in: externalDataFolder)
+            contentsOf: path, taking: taking, in: externalDataPlace)
         try setValue(.external(value), at: slot)
     }
 
@@ -60,7 +60,7 @@ extension ManagedObject {
     ) async throws {
         let slot = try binarySlot(key)
         let value = try await ExternalDataSpool.valueApart(
-            contentsOf: path, taking: taking, in: externalDataFolder)
+            contentsOf: path, taking: taking, in: externalDataPlace)
         try setValue(.external(value), at: slot)
     }
 
@@ -72,7 +72,7 @@ extension ManagedObject {
         from chunks: Chunks, forKey key: String
     ) async throws where Chunks.Element: DataProtocol {
         let slot = try binarySlot(key)
-        let value = try await ExternalDataSpool.value(of: chunks, in: externalDataFolder)
+        let value = try await ExternalDataSpool.value(of: chunks, in: externalDataPlace)
         try setValue(.external(value), at: slot)
     }
 
@@ -83,7 +83,7 @@ extension ManagedObject {
         readingFrom handle: FileHandle, forKey key: String
     ) throws {
         let slot = try binarySlot(key)
-        let value = try ExternalDataSpool.value(readingFrom: handle, in: externalDataFolder)
+        let value = try ExternalDataSpool.value(readingFrom: handle, in: externalDataPlace)
         try setValue(.external(value), at: slot)
     }
 
@@ -100,10 +100,10 @@ extension ManagedObject {
     }
 
     /// Where values of the object are kept in files; `nil` if its store keeps none.
-    private final var externalDataFolder: String? {
+    private final var externalDataPlace: ExternalDataPlace? {
         let context = requireContext()
         let new = objectID.isTemporary ? context.storeForNewObject(self) : nil
-        return context.persistentStoreCoordinator.externalDataFolder {
+        return context.persistentStoreCoordinator.externalDataPlace {
             $0 === new || $0.owns(objectID)
         }
     }

@@ -39,37 +39,57 @@ final class ExternalDataFile: Sendable {
         var movedFrom: String?
     }
 
-    /// The file's path.
-    let path: String
+    /// The file's name within its folder.
+    let name: String
+    private let place: ExternalDataPlace
+    /// Where the file was at first.
+    private let home: String
     private let state: Mutex<State>
     private let records: (any ExternalDataRecords)?
 
     /// A file of a store.
-    init(storedAt path: String, records: (any ExternalDataRecords)?) {
-        self.path = path
+    init(_ name: String, in place: ExternalDataPlace, records: (any ExternalDataRecords)?) {
+        self.name = name
+        self.place = place
         self.records = records
+        home = FileSystem.path(place.folder, name)
         state = Mutex(State(owner: .store))
-        ExternalDataHolds.hold(path)
+        ExternalDataHolds.hold(name)
+    }
+
+    /// A file of a store of which nothing else is known.
+    convenience init(storedAt path: String) {
+        self.init(
+            FileSystem.name(of: path), in: ExternalDataPlace(FileSystem.folder(of: path)),
+            records: nil)
     }
 
     /// A file with a value that is not saved yet.
-    init(spooledAt path: String, record: ExternalDataRecord, movedFrom: String? = nil) {
-        self.path = path
+    init(
+        spooled name: String, in place: ExternalDataPlace, record: ExternalDataRecord,
+        movedFrom: String? = nil
+    ) {
+        self.name = name
+        self.place = place
         records = nil
+        home = FileSystem.path(place.folder, name)
         state = Mutex(
             State(owner: .holders, size: record.size, record: record, movedFrom: movedFrom))
-        ExternalDataHolds.hold(path)
+        ExternalDataHolds.hold(name)
     }
 
     deinit {
         if state.withLock({ $0.owner == .holders }) {
             _ = try? FileSystem.removeFileIfPresent(path)
         }
-        ExternalDataHolds.release(path)
+        ExternalDataHolds.release(name)
     }
 
-    /// The file's name within its folder.
-    var name: String { FileSystem.name(of: path) }
+    /// The file's path. It changes with the place of the store, unless the file has stayed behind.
+    var path: String {
+        let path = FileSystem.path(place.folder, name)
+        return path == home || FileSystem.exists(path) ? path : home
+    }
     /// The folder that the file is in.
     var folder: String { FileSystem.folder(of: path) }
 
@@ -160,18 +180,18 @@ final class ExternalDataFile: Sendable {
     }
 }
 
-/// The files with external data that somebody in this process holds.
+/// The files with external data that somebody in this process holds, by their names, which are unique.
 enum ExternalDataHolds {
     private static let counts = Mutex<[String: Int]>([:])
 
-    static func hold(_ path: String) { counts.withLock { $0[path, default: 0] += 1 } }
+    static func hold(_ name: String) { counts.withLock { $0[name, default: 0] += 1 } }
 
-    static func release(_ path: String) {
+    static func release(_ name: String) {
         counts.withLock { counts in
-            counts[path] = counts[path].flatMap { $0 > 1 ? $0 - 1 : nil }
+            counts[name] = counts[name].flatMap { $0 > 1 ? $0 - 1 : nil }
         }
     }
 
     /// Whether anybody holds a file.
-    static func contains(_ path: String) -> Bool { counts.withLock { $0[path] != nil } }
+    static func contains(_ name: String) -> Bool { counts.withLock { $0[name] != nil } }
 }

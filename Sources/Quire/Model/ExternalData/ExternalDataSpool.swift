@@ -6,30 +6,34 @@ import Synchronization
 /// The file lies where the store will have it, so that the save has nothing to copy. Until then nothing refers to it: it
 /// goes when nobody holds the value any more, and if the process is killed, as a file of nobody.
 final class ExternalDataSpool: Sendable {
-    /// The folder for values of no store in particular.
-    static var temporaryFolder: String { FileManager.default.temporaryDirectory.path }
+    /// The place for values of no store in particular.
+    private static var temporaryPlace: ExternalDataPlace {
+        ExternalDataPlace(FileManager.default.temporaryDirectory.path)
+    }
 
+    private let place: ExternalDataPlace
     private let folder: String
     private let temporary: String
     private let file: OpenFile
     private let digest = RunningDigest()
     private let isFinished = Atomic(false)
 
-    /// Begins a file in a folder, which is made if it is not there.
-    init(in folder: String?) throws {
-        self.folder = folder ?? Self.temporaryFolder
-        try FileSystem.makeFolderDurably(self.folder)
-        let path = FileSystem.path(self.folder, UUID().uuidString)
+    /// Begins a file in a store's folder, which is made if it is not there.
+    init(in place: ExternalDataPlace?) throws {
+        self.place = place ?? Self.temporaryPlace
+        folder = self.place.folder
+        try FileSystem.makeFolderDurably(folder)
+        let path = FileSystem.path(folder, UUID().uuidString)
         temporary = FileSystem.temporarySibling(of: path, for: "new")
         file = try OpenFile.open(temporary, for: .creating, reportedAs: path)
-        ExternalDataHolds.hold(temporary)
+        ExternalDataHolds.hold(FileSystem.name(of: temporary))
     }
 
     deinit {
         if !isFinished.load(ordering: .relaxed) {
             _ = try? FileSystem.removeFileIfPresent(temporary)
         }
-        ExternalDataHolds.release(temporary)
+        ExternalDataHolds.release(FileSystem.name(of: temporary))
     }
 
     /// Adds bytes.
@@ -60,13 +64,19 @@ final class ExternalDataSpool: Sendable {
     func finish() throws -> ExternalData {
         try file.synchronize()
         file.close()
-        let path = FileSystem.path(folder, UUID().uuidString)
-        try FileSystem.renameWithoutReplacing(temporary, to: path)
+        let name = UUID().uuidString
+        // The store may have moved meanwhile, and the file with it.
+        let present = FileSystem.path(place.folder, FileSystem.name(of: temporary))
+        let isHere = place.folder == folder || !FileSystem.exists(present)
+        let place = place.folder == folder || !isHere ? place : ExternalDataPlace(folder)
+        try FileSystem.renameWithoutReplacing(
+            isHere ? temporary : present, to: FileSystem.path(place.folder, name))
         isFinished.store(true, ordering: .relaxed)
         return ExternalData(
             .file(
                 ExternalDataFile(
-                    spooledAt: path, record: .init(size: digest.size, sha256: digest.sha256))))
+                    spooled: name, in: place,
+                    record: .init(size: digest.size, sha256: digest.sha256))))
     }
 
     /// As ``finish()``, apart from the caller's queue.
@@ -76,16 +86,16 @@ final class ExternalDataSpool: Sendable {
 
     /// The value with the bytes of a file.
     static func value(
-        contentsOf path: String, taking: ExternalData.Taking, in folder: String?
+        contentsOf path: String, taking: ExternalData.Taking, in place: ExternalDataPlace?
     ) throws -> ExternalData {
-        if taking == .moving, let moved = try moved(path, to: folder ?? temporaryFolder) {
+        if taking == .moving, let moved = try moved(path, to: place ?? temporaryPlace) {
             return moved
         }
         let source = try OpenFile.open(path, for: .reading)
         defer { source.close() }
         let information = try source.information()
         if information.kind == .folder { throw FileSystem.failure("read", path, errno: EISDIR) }
-        let spool = try ExternalDataSpool(in: folder)
+        let spool = try ExternalDataSpool(in: place)
         if information.kind == .regular, information.size > 0, spool.file.takeBlocks(of: source) {
             let written = try spool.file.reopened()
             let block = UnsafeMutableRawBufferPointer.allocate(
@@ -104,43 +114,46 @@ final class ExternalDataSpool: Sendable {
     }
 
     /// Gives a file a second name in the folder of values; `nil` if the file system cannot, or it is no plain file.
-    private static func moved(_ path: String, to folder: String) throws -> ExternalData? {
+    private static func moved(
+        _ path: String, to place: ExternalDataPlace
+    ) throws -> ExternalData? {
         guard try FileSystem.informationWithoutFollowing(at: path)?.kind == .regular else {
             return nil
         }
-        try FileSystem.makeFolderDurably(folder)
-        let name = FileSystem.path(folder, UUID().uuidString)
-        do { try FileSystem.link(path, to: name) } catch { return nil }
+        try FileSystem.makeFolderDurably(place.folder)
+        let name = UUID().uuidString
+        let link = FileSystem.path(place.folder, name)
+        do { try FileSystem.link(path, to: link) } catch { return nil }
         do {
-            let file = try OpenFile.open(name, for: .reading)
+            let file = try OpenFile.open(link, for: .reading)
             let digest = RunningDigest()
             try ExternalData(
-                .file(ExternalDataFile(storedAt: name, records: nil)), descriptor: file
+                .file(ExternalDataFile(storedAt: link)), descriptor: file
             ).forEachBlock(digest.update)
             try file.synchronize()
             return ExternalData(
                 .file(
                     ExternalDataFile(
-                        spooledAt: name,
+                        spooled: name, in: place,
                         record: .init(size: digest.size, sha256: digest.sha256), movedFrom: path)))
         } catch {
-            _ = try? FileSystem.removeFileIfPresent(name)
+            _ = try? FileSystem.removeFileIfPresent(link)
             throw error
         }
     }
 
     /// As ``value(contentsOf:taking:in:)``, apart from the caller's queue.
     @concurrent static func valueApart(
-        contentsOf path: String, taking: ExternalData.Taking, in folder: String?
+        contentsOf path: String, taking: ExternalData.Taking, in place: ExternalDataPlace?
     ) async throws -> ExternalData {
-        try value(contentsOf: path, taking: taking, in: folder)
+        try value(contentsOf: path, taking: taking, in: place)
     }
 
     /// The value with the bytes that come one after another.
     static func value<Chunks: AsyncSequence>(
-        of chunks: Chunks, in folder: String?
+        of chunks: Chunks, in place: ExternalDataPlace?
     ) async throws -> ExternalData where Chunks.Element: DataProtocol {
-        let spool = try ExternalDataSpool(in: folder)
+        let spool = try ExternalDataSpool(in: place)
         for try await chunk in chunks {
             if Task.isCancelled { throw ExternalData.cancelled() }
             try await spool.append(Data(chunk))
@@ -151,8 +164,10 @@ final class ExternalDataSpool: Sendable {
     }
 
     /// The value with the bytes that a handle gives from its position on.
-    static func value(readingFrom handle: FileHandle, in folder: String?) throws -> ExternalData {
-        let spool = try ExternalDataSpool(in: folder)
+    static func value(readingFrom handle: FileHandle, in place: ExternalDataPlace?) throws
+        -> ExternalData
+    {
+        let spool = try ExternalDataSpool(in: place)
         let source = try OpenFile.duplicate(of: handle.fileDescriptor)
         defer { source.close() }
         try spool.append(contentsOf: source)

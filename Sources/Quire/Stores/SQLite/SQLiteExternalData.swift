@@ -10,6 +10,8 @@ struct SQLiteExternalData: ExternalDataReading {
     let folder: String
     /// What the store knows of them, if it is open.
     let records: SQLiteExternalRecords?
+    /// Where they are read, which is elsewhere when another store has taken this one's place.
+    let place: ExternalDataPlace
 
     /// The files of the store at a path.
     init(storePath: String, records: SQLiteExternalRecords? = nil) {
@@ -23,7 +25,11 @@ struct SQLiteExternalData: ExternalDataReading {
         }
         let support = FileSystem.path(FileSystem.folder(of: storePath), ".\(stem)_SUPPORT")
         folder = FileSystem.path(support, "_EXTERNAL_DATA")
+        place = ExternalDataPlace(folder)
     }
+
+    /// What was read from this store finds its files with another one.
+    func move(to other: SQLiteExternalData) { place.move(to: other.folder) }
 
     /// The folder around it, which has the store's name.
     var supportFolder: String { FileSystem.folder(of: folder) }
@@ -41,7 +47,7 @@ struct SQLiteExternalData: ExternalDataReading {
                 subject: .init(file: folder))
         }
         return ExternalData(
-            .file(ExternalDataFile(storedAt: path(ofFileNamed: name), records: records)))
+            .file(ExternalDataFile(name, in: place, records: records)))
     }
 
     // MARK: - The form of a value

@@ -16,7 +16,13 @@ struct SQLiteExternalDataCleanup {
     /// The paths of the files to remove.
     func unusedFiles() -> [String] {
         var names = writer.unreferencedFiles
-        if let orphans = try? orphans() { names.formUnion(orphans) }
+        do {
+            names.formUnion(try orphans())
+            // The rows have the last word: a version that was restored may refer to them again.
+            if !names.isEmpty { names.subtract(try store.externalFileNames(writer.connection)) }
+        } catch {
+            return []
+        }
         return names.map(store.externalData.path(ofFileNamed:))
     }
 
@@ -30,7 +36,7 @@ struct SQLiteExternalDataCleanup {
 
     /// Removes what nobody holds.
     private static func remove(_ paths: [String]) {
-        for path in paths where !ExternalDataHolds.contains(path) {
+        for path in paths where !ExternalDataHolds.contains(FileSystem.name(of: path)) {
             _ = try? FileSystem.removeFileIfPresent(path)
         }
     }
@@ -38,11 +44,10 @@ struct SQLiteExternalDataCleanup {
     /// Removes what an owner of the lock has left who was killed. Call it when the store has been opened by the next one, if
     /// nobody had it open.
     func collectAfterOpening() {
-        guard let orphans = try? orphans() else { return }
-        Self.remove(orphans.map(store.externalData.path(ofFileNamed:)))
+        Self.remove(unusedFiles())
     }
 
-    /// Files that no row refers to, and nobody is about to refer to.
+    /// Files of which nothing is recorded, and which nobody is about to refer to.
     private func orphans() throws -> [String] {
         let folder = store.externalData.folder
         guard store.carriesModel, FileSystem.exists(folder) else { return [] }
@@ -53,20 +58,16 @@ struct SQLiteExternalDataCleanup {
             }
         }
         let now = Int64(Date().timeIntervalSince1970)
-        let found = try FileSystem.names(in: folder).filter { name in
+        return try FileSystem.names(in: folder).filter { name in
             guard
                 SQLiteExternalData.isFileName(name) && !known.contains(name)
                     || FileSystem.isTemporaryName(name)
             else { return false }
-            let path = store.externalData.path(ofFileNamed: name)
-            if ExternalDataHolds.contains(path) { return false }
+            if ExternalDataHolds.contains(name) { return false }
             if store.options.isOnlyWriter { return true }
+            let path = store.externalData.path(ofFileNamed: name)
             guard let information = try FileSystem.information(at: path) else { return false }
             return now - information.statusChangeTime > Self.patience
         }
-        if found.isEmpty { return [] }
-        // The rows have the last word.
-        let used = try store.externalFileNames(writer.connection)
-        return found.filter { !used.contains($0) }
     }
 }

@@ -207,7 +207,7 @@ struct SQLiteExternalDataWriter {
             let path = externalData.path(ofFileNamed: name)
             if path == value.path { continue }
             // It may have been damaged since; then the value must not become the damaged one.
-            let other = ExternalData(.file(ExternalDataFile(storedAt: path, records: nil)))
+            let other = ExternalData(.file(ExternalDataFile(storedAt: path)))
             if other.size == record.size, (try? other.readsSame(as: value)) == true { return path }
         }
         return nil

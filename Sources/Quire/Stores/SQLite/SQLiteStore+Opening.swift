@@ -28,7 +28,8 @@ extension SQLiteStore {
     /// As ``open(at:model:options:)``, with a model that other stores have too.
     static func open(
         at path: String, model: ManagedObjectModel?, layout: ModelLayout?,
-        options: SQLiteStoreOptions
+        options: SQLiteStoreOptions, continuing predecessor: SQLiteStore? = nil,
+        hasItsKeys: Bool = true
     ) throws -> SQLiteStore {
         let path = FileSystem.absolute(path)
         guard exists(at: path) else {
@@ -49,7 +50,8 @@ extension SQLiteStore {
                 options.isReadOnly ? .reading : .writing, options: options)
             do {
                 let store = try SQLiteStoreOpening(
-                    source: source, connection: connection, options: options
+                    source: source, connection: connection, options: options,
+                    predecessor: predecessor, hasItsKeys: hasItsKeys
                 ).open(model: model, layout: layout)
                 if collects { store.collectExternalData() }
                 return store
@@ -92,13 +94,9 @@ private struct SQLiteStoreOpening {
     let source: SQLiteStoreSource
     let connection: SQLiteConnection
     let options: SQLiteStoreOptions
+    let predecessor: SQLiteStore?
+    let hasItsKeys: Bool
     private var path: String { source.storePath }
-
-    init(source: SQLiteStoreSource, connection: SQLiteConnection, options: SQLiteStoreOptions) {
-        self.source = source
-        self.connection = connection
-        self.options = options
-    }
 
     func open(model given: ManagedObjectModel?, layout known: ModelLayout?) throws -> SQLiteStore {
         let reader = SQLiteCatalogReader(connection: connection)
@@ -129,11 +127,23 @@ private struct SQLiteStoreOpening {
         let present = Set(try reader.tableNames())
         schema.computedIndexes = schema.allComputedIndexes.filter { present.contains($0.name) }
         return SQLiteStore(
-            source: source,
-            identity: StoreIdentity(
-                uuid: metadata.storeUUID, entityNames: schema.layout.entities.map(\.name)),
+            source: source, identity: try identity(metadata.storeUUID, schema.layout),
             schema: schema, carriesModel: carriesModel, hasInferredModel: isInferred,
-            options: options, connection: connection, hasLog: hasLog)
+            options: options, connection: connection, hasLog: hasLog,
+            keys: hasItsKeys ? predecessor?.primaryKeys : nil)
+    }
+
+    private func identity(_ uuid: String, _ layout: ModelLayout) throws -> StoreIdentity {
+        guard let predecessor else {
+            return StoreIdentity(uuid: uuid, entityNames: layout.entities.map(\.name))
+        }
+        guard predecessor.identity.uuid == uuid else {
+            throw QuireError(
+                .incompatibleModel,
+                "“\(path)” is another store: its UUID is \(uuid), not \(predecessor.identity.uuid).",
+                subject: .init(file: path))
+        }
+        return predecessor.identity
     }
 
     /// Where things are by the model that is given or carried, or else by what the tables tell, if that is wanted.

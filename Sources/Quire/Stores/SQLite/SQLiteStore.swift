@@ -49,7 +49,7 @@ public final class SQLiteStore: PersistentStore {
     private nonisolated(unsafe) var writer: SQLiteWriter?
     private let writerLock = NSLock()
     private let readers: SQLiteReaderPool
-    private let primaryKeys = Mutex(SQLPrimaryKeys())
+    let primaryKeys: SQLiteKeyRegister
     private let selections = Mutex<[Int: SQLRowSelection]>([:])
     /// Whether there is a write-ahead log, which lets readers and the writer work at the same time.
     private let hasLog: Atomic<Bool>
@@ -74,8 +74,9 @@ public final class SQLiteStore: PersistentStore {
     init(
         source: SQLiteStoreSource, identity: StoreIdentity, schema: SQLSchema, carriesModel: Bool,
         hasInferredModel: Bool = false, options: SQLiteStoreOptions, connection: SQLiteConnection,
-        hasLog: Bool
+        hasLog: Bool, keys: SQLiteKeyRegister? = nil
     ) {
+        primaryKeys = keys ?? SQLiteKeyRegister()
         self.source = source
         self.identity = identity
         self.schema = schema
@@ -214,7 +215,7 @@ public final class SQLiteStore: PersistentStore {
     public func reserveObjectIDs(
         for entity: EntityLayout, count: Int, durably: Bool
     ) throws -> [ManagedObjectID] {
-        if isReadOnly { throw readOnlyError() }
+        if isReadOnly && !options.isOnlyWriter { throw readOnlyError() }
         if count == 0 { return [] }
         let root = entity.rootNumber
         // Read outside the lock, which a save takes while it holds the connection.
@@ -377,6 +378,23 @@ public final class SQLiteStore: PersistentStore {
 
     // MARK: - Closing
 
+    /// Leaves the files beside the store alone when it is closed: another store has taken its place, or another file its
+    /// path.
+    ///
+    /// - Returns: The names of files of external data that nothing refers to any more.
+    @discardableResult
+    package func supersede() -> Set<String> {
+        writerLock.withLock {
+            writer?.cleansUp = false
+            return writer?.unreferencedFiles ?? []
+        }
+    }
+
+    /// Takes over files of external data that nothing refers to, to remove them when the store is closed.
+    package func willClean(_ names: Set<String>) {
+        writerLock.withLock { _ = writer?.unreferencedFiles.formUnion(names) }
+    }
+
     /// Merges the log into the database, so that one file is left, and ends all use of it.
     public func close() throws {
         guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
@@ -409,6 +427,8 @@ public final class SQLiteStore: PersistentStore {
             // Whoever else has the store open finishes the log themselves.
             if hasLog.load(ordering: .acquiring) {
                 try writer.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            } else {
+                try source.removeJournal(writer.connection)
             }
         } catch let failure as SQLiteFailure where failure.leavesFileUnknown {
             writer.connection.keepLogOnClose()
@@ -416,7 +436,7 @@ public final class SQLiteStore: PersistentStore {
         } catch {
             return nil
         }
-        if !isInMemory {
+        if !isInMemory && writer.cleansUp {
             unused = SQLiteExternalDataCleanup(store: self, writer: writer).unusedFiles()
         }
         return nil

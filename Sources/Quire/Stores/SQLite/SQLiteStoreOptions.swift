@@ -54,7 +54,8 @@ public struct SQLiteStoreOptions: Sendable {
     /// again meanwhile.
     public var vacuumsWhenOpened = false
     /// Whether a lock outside the store sees to it that no other process writes. Identifiers need not be recorded then
-    /// before they are used, so that nothing is written but by saves.
+    /// before they are used, so that nothing is written but by saves. A store that is opened for reading only gives some
+    /// out too: for objects that are saved to a copy.
     package var isOnlyWriter = false
 
     /// The usual options.

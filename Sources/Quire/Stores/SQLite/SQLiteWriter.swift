@@ -18,6 +18,8 @@ final class SQLiteWriter {
     var modelGuard: SQLiteModelGuard
     /// Files of external data that no row refers to any more since a save of this store.
     var unreferencedFiles: Set<String> = []
+    /// Whether such files are removed when the store is closed.
+    var cleansUp = true
 
     private struct UpdateKey: Hashable {
         let entity: Int

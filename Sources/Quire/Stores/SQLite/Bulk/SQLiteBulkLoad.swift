@@ -12,6 +12,8 @@ final class SQLiteBulkLoad: StoreLoading {
     private let threshold: Int
     /// The files that have been made, to be removed if the transaction fails.
     private(set) var newFiles: [String] = []
+    /// The files of the store's own that objects refer to: each can go without the others.
+    private var adopted: Set<String> = []
     private var inserts: [Int: Insertion] = [:]
     private var lastInsert: Insertion?
     private var greatestKeys: [Int: Int64] = [:]
@@ -173,7 +175,8 @@ final class SQLiteBulkLoad: StoreLoading {
     /// Makes a file this store's, and gives its name. One that is in the store's own folder stays as it is.
     private func adopt(_ file: ExternalFile) throws -> String {
         let name = FileSystem.name(of: file.path)
-        if FileSystem.folder(of: file.path) == externalData.folder { return name }
+        let isHere = FileSystem.folder(of: file.path) == externalData.folder
+        if isHere && adopted.insert(name).inserted { return name }
         try prepareFolder()
         let newName = UUID().uuidString
         let path = externalData.path(ofFileNamed: newName)

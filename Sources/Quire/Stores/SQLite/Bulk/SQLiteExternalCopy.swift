@@ -5,7 +5,7 @@ enum SQLiteExternalCopy {
     /// Makes a new file durable, but not its name.
     static func copy(_ path: String, to newPath: String) throws -> ExternalDataRecord {
         try copy(
-            ExternalData(.file(ExternalDataFile(storedAt: path, records: nil))), to: newPath)
+            ExternalData(.file(ExternalDataFile(storedAt: path))), to: newPath)
     }
 
     /// Makes a new file durable, but not its name.

@@ -74,7 +74,7 @@ import Testing
         for name in ["a.zip", "a.tar.zst", "Copy.quire"] {
             let error = await failure {
                 if name.hasSuffix(".quire") {
-                    try await document.writeCopy(to: disk.path(name))
+                    try await document.saveTo(disk.path(name))
                 } else {
                     try await document.export(to: disk.path(name))
                 }

@@ -1,0 +1,130 @@
+package import Foundation
+
+// The content of an open store is replaced by that of another, in one transaction.
+
+extension SQLiteStore {
+    /// Makes a database that nobody else uses fit to become this store's content: of the same model, with the same UUID and
+    /// page size. Identifiers that this store has given out are not given out again.
+    ///
+    /// - Parameters:
+    ///   - path: The path of the database.
+    ///   - records: What the new content shall record, `nil` for nothing.
+    ///   - migration: How it is migrated if it was made with another version of the model; `nil` if it is not to be.
+    /// - Returns: The paths of the files of external data that its rows refer to.
+    /// - Throws: ``QuireError`` with code `incompatibleModel`, `invalidFormat`, or what reading and writing throw.
+    package func prepareReplacement(
+        at path: String, records: [String: String?], migrating migration: StoreMigrationOptions?
+    ) throws -> [String] {
+        var options = options
+        options.journal = .rollback
+        options.synchronization = .normal
+        options.analyzesWhenOpened = false
+        options.vacuumsWhenOpened = false
+        options.isOnlyWriter = true
+        let model = layout.model
+        let replacement =
+            if let migration {
+                try SQLiteStore.open(at: path, model: model, options: options, migrating: migration)
+            } else { try SQLiteStore.open(at: path, model: model, options: options) }
+        defer { try? replacement.close() }
+        let keys = try read { try Self.primaryKeys($0) }
+        let pageSize = try read { try $0.integer("PRAGMA page_size") ?? 4096 }
+        try replacement.withWriter { writer in
+            let connection = writer.connection
+            if try connection.integer("PRAGMA page_size") != pageSize {
+                try connection.execute("PRAGMA page_size = \(pageSize); VACUUM")
+            }
+            try connection.execute("BEGIN IMMEDIATE")
+            do {
+                try connection.withStatement("UPDATE Z_METADATA SET Z_UUID = ?1 WHERE Z_UUID <> ?1")
+                {
+                    try $0.bind(identity.uuid, at: 1)
+                    try $0.run()
+                }
+                for (name, greatest) in keys {
+                    try connection.withStatement(
+                        "UPDATE Z_PRIMARYKEY SET Z_MAX = ?1 WHERE Z_NAME = ?2 AND Z_MAX < ?1"
+                    ) {
+                        try $0.bind(greatest, at: 1)
+                        try $0.bind(name, at: 2)
+                        try $0.run()
+                    }
+                }
+                try connection.execute("COMMIT")
+            } catch {
+                SQLiteSave.undo(
+                    after: error as? SQLiteFailure, store: replacement, writer: writer)
+                throw error
+            }
+        }
+        var changes = ChangeSet()
+        changes.records = records
+        try replacement.save(changes)
+        let files = try replacement.externalFiles().map(\.path)
+        try replacement.close()
+        return files
+    }
+
+    private static func primaryKeys(
+        _ connection: SQLiteConnection
+    ) throws -> [(name: String, greatest: Int64)] {
+        try connection.withStatement("SELECT Z_NAME, Z_MAX FROM Z_PRIMARYKEY") {
+            var keys: [(name: String, greatest: Int64)] = []
+            while try $0.step() { keys.append(($0.text(0), $0.integer(1))) }
+            return keys
+        }
+    }
+
+    /// Replaces everything in the database by the content of another, in one transaction: whoever reads meanwhile sees the
+    /// old or the new content. When it returns, the new one survives power loss.
+    ///
+    /// Afterwards this object, which may know what is there no more, reads, but saves nothing: open the store anew. The files
+    /// of external data that the new rows refer to must be there, durably, before.
+    ///
+    /// - Parameters:
+    ///   - path: What ``prepareReplacement(at:records:migrating:)`` has made fit.
+    ///   - progress: Gets the number of pages as its total; cancelling it leaves the old content.
+    /// - Throws: ``QuireError`` with code `outOfSpace`, `locked`, `cancelled`, `readOnly` or `storeUnavailable`. Unless it is the
+    ///   last, the old content is still there.
+    package func replaceContent(withDatabaseAt path: String, progress: Progress? = nil) throws {
+        try withWriter { writer in
+            let source = try SQLiteConnection(path: path, mode: .immutable)
+            defer { source.close() }
+            do {
+                let backup = try SQLiteBackup(from: source, to: writer.connection)
+                while try backup.copy(pages: Self.pagesAtOnce) {
+                    progress?.totalUnitCount = Int64(backup.pageCount)
+                    progress?.completedUnitCount =
+                        Int64(backup.pageCount - backup.remainingCount)
+                    if progress?.isCancelled == true {
+                        throw QuireError(
+                            .cancelled,
+                            "Replacing the content of “\(storePath)” was cancelled; it is as it was.",
+                            subject: .init(file: storePath))
+                    }
+                }
+                try backup.finish()
+            } catch let failure as SQLiteFailure {
+                if failure.leavesFileUnknown { writer.poison = failure.error(path: storePath) }
+                throw failure
+            }
+            writer.poison = QuireError(
+                .invalidState,
+                "The content of “\(storePath)” has been replaced; use the store that was opened since.",
+                subject: .init(file: storePath))
+        }
+    }
+
+    private static let pagesAtOnce = 256
+
+    /// Opens the store of this object once more, in the same way.
+    package func openAgain() throws -> SQLiteStore {
+        var options = options
+        options.analyzesWhenOpened = false
+        options.vacuumsWhenOpened = false
+        // The content that is there now may have greater keys.
+        return try SQLiteStore.open(
+            at: storePath, model: nil, layout: layout, options: options, continuing: self,
+            hasItsKeys: false)
+    }
+}

@@ -1,0 +1,181 @@
+public import Foundation
+import Quire
+
+// The document written elsewhere than to its own package.
+
+extension ManagedDocument {
+    // MARK: Saving to a place
+
+    /// Saves the document to a place, and makes that the document's: its own package for ``save()``, another for
+    /// ``saveAs(_:replacing:)``. A document that is not open is made there, with ``managedObjectModel``.
+    ///
+    /// - Parameters:
+    ///   - path: The package.
+    ///   - operation: With `creating` there must be nothing at the path; with `overwriting` there may be a document.
+    /// - Throws: As those.
+    public func save(to path: String, for operation: SaveOperation) async throws {
+        let path = FileSystem.absolute(path)
+        if !isOpen && operation == .creating {
+            self.path = path
+            return try await create()
+        }
+        if path == self.path && operation == .overwriting { return try await save() }
+        try await saveAs(path, replacing: operation == .overwriting)
+    }
+
+    /// Saves the document to a place, and makes that the document's.
+    public func save(
+        to path: String, for operation: SaveOperation,
+        completionHandler: @escaping DocumentCompletionHandler
+    ) {
+        answer(completionHandler) { try await $0.save(to: path, for: operation) }
+    }
+
+    /// Saves the document as another package, which it is from then on. The package that it was stays as it was saved last.
+    ///
+    /// Objects, their identifiers, undo and the context stay; a document that was opened for reading only can be written
+    /// afterwards. The new package is there whole, or not at all; while it replaces another one, its path leads to the one or
+    /// the other at any moment. What is changed meanwhile stays unsaved.
+    ///
+    /// - Parameters:
+    ///   - path: The package to make.
+    ///   - replacing: Whether to replace a document that is there, and that nobody has open for writing.
+    /// - Complexity: O(*n*) in the size of the document, off the main queue.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `locked`, `notFound` if the folder is not there, or as ``save()``.
+    ///   Then the document is what it was.
+    public func saveAs(_ path: String, replacing: Bool = false) async throws {
+        let destination = SaveDestination(path: FileSystem.absolute(path), replaces: replacing)
+        let number = requests.addWork { [self] open in
+            let snapshot = try open.takeSnapshot(content: contentToWrite())
+            return { [self] in
+                if let place = try? await open.follow() { didMove(to: place) }
+                try await open.saveAs(destination, snapshot)
+                self.path = destination.path
+                watchPackage()
+            }
+        }
+        try await request(.saveAs(number))
+    }
+
+    /// Saves the document as another package.
+    public func saveAs(
+        _ path: String, replacing: Bool = false,
+        completionHandler: @escaping DocumentCompletionHandler
+    ) {
+        answer(completionHandler) { try await $0.saveAs(path, replacing: replacing) }
+    }
+
+    /// Writes the document as it is now, what is unsaved included, to another package. The document itself stays where and
+    /// what it is, unsaved or not.
+    ///
+    /// - Parameters:
+    ///   - path: The package to make.
+    ///   - replacing: Whether to replace a document that is there, and that nobody has open for writing.
+    /// - Complexity: O(*n*) in the size of the document, off the main queue.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `locked`, `validation` if an object could not be saved, or what
+    ///   reading and writing throw.
+    public func saveTo(_ path: String, replacing: Bool = false) async throws {
+        let destination = SaveDestination(path: FileSystem.absolute(path), replaces: replacing)
+        try await withSnapshot { [self] open in
+            let content = try open.takeCopySnapshot(content: contentToWrite())
+            return { [self] in
+                if let place = try? await open.follow() { didMove(to: place) }
+                try await open.writeCopy(to: destination, content)
+            }
+        }
+    }
+
+    /// Writes the document as it is now to another package.
+    public func saveTo(
+        _ path: String, replacing: Bool = false,
+        completionHandler: @escaping DocumentCompletionHandler
+    ) {
+        answer(completionHandler) { try await $0.saveTo(path, replacing: replacing) }
+    }
+
+    /// Writes the document as it is now to another package beside it, and gives a document for that, of the same class,
+    /// which is not open yet.
+    ///
+    /// - Parameter path: The package to make; `nil` for one beside this one, “Name 2”, or 3, 4 ….
+    /// - Throws: As ``saveTo(_:replacing:)``.
+    public func duplicate(to path: String? = nil) async throws -> Self {
+        let copy = path ?? SiblingName.unused(beside: self.path)
+        try await saveTo(copy)
+        return Self(path: copy)
+    }
+
+    /// Renames or moves the document's package within its file system, and goes on with it there.
+    ///
+    /// - Parameter path: The new path, where there must be nothing.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `notFound` if the folder is not there, `unsupported` for another
+    ///   file system, or `invalidState` if the document is not open. Then it is where it was.
+    public func move(to path: String) async throws {
+        let path = FileSystem.absolute(path)
+        try await withOpenDocument { [self] open in
+            if let place = try await open.follow() { didMove(to: place) }
+            try await open.move(to: path)
+            self.path = path
+        }
+    }
+
+    // MARK: Copies of the last save
+
+    /// Saves unsaved changes, and exports the document to an archive, `.zip` or `.tar.zst` as the path says.
+    ///
+    /// Exporting an unchanged document again gives an equal archive. Editing and saving may go on meanwhile;
+    /// closing makes the export fail.
+    ///
+    /// - Parameters:
+    ///   - path: The archive to make.
+    ///   - replacing: Whether to replace a file that is there.
+    ///   - progress: Gets the bytes to write as its total; cancelling it stops the export and leaves nothing.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `unsupported`, `cancelled`, or as ``save()``.
+    public func export(
+        to path: String, replacing: Bool = false, progress: Progress? = nil
+    ) async throws {
+        if !isReadOnly { try await autosave() }
+        let package = try openPackage()
+        try await FileQueue.copies.run {
+            try package.export(to: path, replacing: replacing, progress: progress)
+        }
+    }
+
+    /// Looks at everything in the package, as of the last save. Changes nothing.
+    public func check() async throws -> [DocumentProblem] {
+        let package = try openPackage()
+        return try await FileQueue.copies.run { try package.check() }
+    }
+
+    /// Does something with the package's files, off the main queue, while the document itself leaves them alone: neither
+    /// saves nor closes before it is through.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidState` if the document is not open, or what the body throws.
+    public func performAsynchronousFileAccess<Result: Sendable>(
+        _ body: @escaping @Sendable (DocumentPackage) throws -> Result
+    ) async throws -> Result {
+        try await withOpenDocument { open in
+            let package = open.package
+            return try await FileQueue.copies.run { try body(package) }
+        }
+    }
+
+    private func openPackage() throws -> DocumentPackage {
+        guard let package = openDocument?.package else { throw notOpenError }
+        return package
+    }
+
+    /// The form with a completion handler of what is asynchronous.
+    private func answer(
+        _ completionHandler: @escaping DocumentCompletionHandler,
+        _ body: @escaping @MainActor (ManagedDocument) async throws -> Void
+    ) {
+        Task { @MainActor in
+            do {
+                try await body(self)
+                completionHandler(nil)
+            } catch {
+                completionHandler(QuireError(wrapping: error, path: path))
+            }
+        }
+    }
+}

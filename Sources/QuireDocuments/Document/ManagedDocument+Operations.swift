@@ -1,0 +1,298 @@
+import Dispatch
+import Foundation
+import Logging
+import Quire
+
+// Requests go to the state machine, and what it decides is carried out here.
+
+private let logger = Logger(label: "quire.document")
+
+extension ManagedDocument {
+    /// Hands a request to the state machine. The answer comes later, on the main queue.
+    func submit(
+        _ request: DocumentStateMachine.Request,
+        answer: @escaping @MainActor (QuireError?) -> Void
+    ) {
+        machine.hasUnsavedChanges = openDocument?.mayHaveUnsavedChanges ?? false
+        carryOut(machine.submit(request, for: requests.addWaiter(answer)))
+    }
+
+    /// Hands a request to the state machine and waits for the answer.
+    func request(_ request: DocumentStateMachine.Request) async throws {
+        try await withCheckedThrowingContinuation {
+            (continuation: CheckedContinuation<Void, any Error>) in
+            submit(request) { error in
+                if let error {
+                    continuation.resume(throwing: error)
+                } else {
+                    continuation.resume()
+                }
+            }
+        }
+    }
+
+    /// Does something that needs the open package to itself, when its turn comes.
+    func withOpenDocument<Result>(
+        _ body: @escaping @MainActor (OpenDocument) async throws -> Result
+    ) async throws -> Result {
+        try await withSnapshot { open in { try await body(open) } }
+    }
+
+    /// Takes a snapshot of the open document when its turn comes, and does something with that and the package.
+    func withSnapshot<Result>(
+        _ body: @escaping @MainActor (OpenDocument) throws -> @MainActor () async throws -> Result
+    ) async throws -> Result {
+        var result: Result?
+        let number = requests.addWork { open in
+            let rest = try body(open)
+            return { result = try await rest() }
+        }
+        try await request(.access(number))
+        guard let result else {
+            preconditionFailure("A document's work was answered without having been done.")
+        }
+        return result
+    }
+
+    func carryOut(_ new: [DocumentStateMachine.Effect]) {
+        effects += new
+        // An answer or a handler may request something; its effects come after those that are there.
+        if isCarryingOut { return }
+        isCarryingOut = true
+        while !effects.isEmpty { carryOut(effects.removeFirst()) }
+        isCarryingOut = false
+        scheduleAutosave()
+    }
+
+    private func carryOut(_ effect: DocumentStateMachine.Effect) {
+        switch effect {
+        case .answer(let waiters, let answer): deliver(answer, to: waiters)
+        case .stateChanged(let previous, let current):
+            if current.contains(.editingDisabled) && !previous.contains(.editingDisabled) {
+                disableEditing()
+            }
+            tell(
+                DocumentStateChange(
+                    previous: previous, current: current,
+                    error: current.contains(.savingError) ? lastSaveError : operationError))
+            if previous.contains(.editingDisabled)
+                && current.isDisjoint(with: [.editingDisabled, .closed])
+            {
+                enableEditing()
+            }
+        case .start(let operation): start(operation)
+        }
+    }
+
+    private func deliver(_ answer: DocumentStateMachine.Answer, to numbers: [Int]) {
+        let error: QuireError? =
+            switch answer {
+            case .done: nil
+            case .failed: operationError
+            case .cancelled:
+                QuireError(
+                    .cancelled, "“\(path)” was closed while it was being opened.",
+                    subject: .init(file: path))
+            case .notOpen: notOpenError
+            case .alreadyOpen:
+                QuireError(
+                    .invalidState, "“\(path)” is open already; close the document first.",
+                    subject: .init(file: path))
+            }
+        for number in numbers {
+            guard let waiter = requests.takeWaiter(number) else { continue }
+            // Never within the call that made the request, and always in the same order.
+            DispatchQueue.main.async { MainActor.assumeIsolated { waiter(error) } }
+        }
+    }
+
+    var notOpenError: QuireError {
+        QuireError(
+            .invalidState, "“\(path)” is not open; open the document first.",
+            subject: .init(file: path))
+    }
+
+    // MARK: Operations
+
+    private func start(_ operation: DocumentStateMachine.Operation) {
+        autosaveTimer.cancel()
+        switch operation {
+        case .open(let opening): run { try await $0.performOpening($0.requests.opening(opening)) }
+        case .save:
+            // The snapshot is taken now, on the caller; what is changed later is not in this save.
+            let snapshot = Result { try takeSnapshot() }
+            run { try await $0.performSave(snapshot) }
+        case .saveAs(let number), .access(let number):
+            let work = Result { try requests.takeWork(number)?(requireOpen()) }
+            run { _ in try await work.get()?() }
+        case .revert(let number):
+            let work = requests.takeWork(number)
+            run {
+                guard let work else { return try await $0.performRevert() }
+                try await work($0.requireOpen())()
+            }
+        case .close: run { try await $0.performClose() }
+        }
+        func run(_ body: @escaping @MainActor (ManagedDocument) async throws -> Void) {
+            // Retains the document: an operation that has begun ends, and is answered.
+            Task { @MainActor in
+                do {
+                    try await body(self)
+                    finish(operation, nil)
+                } catch {
+                    finish(operation, QuireError(wrapping: error, path: path))
+                }
+            }
+        }
+    }
+
+    private func finish(_ operation: DocumentStateMachine.Operation, _ error: QuireError?) {
+        operationError = error
+        switch operation {
+        case .save:
+            openDocument?.didFinishSave(succeeded: error == nil)
+            lastSaveError = error
+            autosaveSchedule.didSave(succeeded: error == nil, at: .now)
+            if let error {
+                logger.error("“\(path)” could not be saved: \(error.message)")
+            } else {
+                didSucceedSaving()
+            }
+        case .saveAs where error == nil:
+            lastSaveError = nil
+            autosaveSchedule.didSave(succeeded: true, at: .now)
+            didSucceedSaving()
+        default: break
+        }
+        if let error {
+            handleError(error, userInteractionPermitted: !isTerminating)
+        }
+        machine.hasUnsavedChanges = openDocument?.mayHaveUnsavedChanges ?? false
+        carryOut(machine.finish(succeeded: error == nil))
+    }
+
+    private func didSucceedSaving() {
+        fileModificationDate = Date()
+        didSave()
+    }
+
+    func takeSnapshot() throws -> OpenDocument.Snapshot {
+        let open = requireOpen()
+        if documentState.contains(.inConflict) {
+            throw QuireError(
+                .mergeConflict,
+                "Somebody else has put another “\(path)” into its place, so that it is not clear what to save; resolve the "
+                    + "conflict first.", subject: .init(file: path))
+        }
+        if open.package.isReadOnly {
+            throw QuireError(
+                .readOnly,
+                "“\(path)” was opened for reading only and cannot be saved; save it as another document.",
+                subject: .init(file: path))
+        }
+        return try open.takeSnapshot(content: contentToWrite())
+    }
+
+    /// Has the subclass take its part of a snapshot.
+    func contentToWrite() throws -> AdditionalContentChanges.Rewriting? {
+        guard let content = try contents(forType: fileType) else { return nil }
+        return { [self] folder, original in
+            try writeAdditionalContent(content, to: folder, originalContents: original)
+        }
+    }
+
+    private func performOpening(_ opening: Opening) async throws {
+        var opening = opening
+        if opening.model == nil { opening.model = managedObjectModel }
+        let loaded = try await load(opening)
+        autosaveSchedule = AutosaveSchedule()
+        try install(loaded, draft: loaded.draft)
+        OpenDocuments.add(self)
+    }
+
+    /// Opens the package.
+    func load(_ opening: Opening) async throws -> LoadedPackage {
+        let (path, options, migration) = (path, storeOptions, migrationOptions)
+        return try await FileQueue.shared.run {
+            try opening.load(
+                path: path, options: options, migrating: migration,
+                reading: self.readAdditionalContent,
+                configuring: self.configurePersistentStoreCoordinator)
+        }
+    }
+
+    /// Shows an opened package as the document, with a draft's changes as its unsaved ones.
+    func install(_ loaded: LoadedPackage, draft: LoadedPackage.Draft) throws {
+        let open = OpenDocument(loaded)
+        open.changed = { [weak self] in self?.documentDidChange() }
+        openDocument = open
+        lastSaveError = nil
+        fileModificationDate = loaded.modificationDate
+        open.restoreDraft(draft)
+        do {
+            try load(fromContents: loaded.content.contents)
+        } catch {
+            openDocument = nil
+            fileModificationDate = nil
+            open.detach()
+            FileQueue.shared.runLater { try? loaded.package.close() }
+            throw error
+        }
+        watchPackage()
+    }
+
+    private func performSave(
+        _ snapshot: Result<OpenDocument.Snapshot, any Error>
+    ) async throws {
+        let open = requireOpen()
+        if let place = try await open.follow() { didMove(to: place) }
+        do {
+            let snapshot = try snapshot.get()
+            await keepVersionBeforeSave()
+            try await open.write(snapshot)
+        } catch {
+            await open.saveDraft(after: error)
+            throw error
+        }
+        keepVersionAfterSave()
+    }
+
+    /// Makes the document's content what is in its package, or what a body has put there.
+    func performRevert(
+        _ body: @MainActor (OpenDocument) async throws -> Void = { _ in }
+    ) async throws {
+        let open = requireOpen()
+        if let place = try await open.follow() { didMove(to: place) }
+        try await body(open)
+        let contents = try await open.revert(reading: readAdditionalContent)
+        lastSaveError = nil
+        autosaveSchedule = AutosaveSchedule()
+        try load(fromContents: contents)
+    }
+
+    private func performClose() async throws {
+        let open = requireOpen()
+        isClosing = true
+        defer { isClosing = false }
+        stopWatching()
+        OpenDocuments.remove(self)
+        openDocument = nil
+        lastSaveError = nil
+        fileModificationDate = nil
+        open.detach()
+        // What is unsaved now is dropped.
+        await open.removeDraft()
+        let (package, coordinator) = (open.package, open.coordinator)
+        try await FileQueue.shared.run {
+            defer { try? coordinator.close() }
+            try package.close()
+        }
+    }
+
+    /// The package is found under another path.
+    func didMove(to place: String) {
+        if place == path { return }
+        path = place
+        presentedItemDidMove(to: place)
+    }
+}

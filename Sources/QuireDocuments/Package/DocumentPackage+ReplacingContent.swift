@@ -1,0 +1,169 @@
+public import Foundation
+public import Quire
+
+extension DocumentPackage {
+    /// Makes the content of this package that of another one as of its last save: rows, external data and additional
+    /// content, all or nothing.
+    ///
+    /// The document stays itself: it keeps its place, its UUID, its versions and the right to write, which is not given up
+    /// for a moment. Whoever reads beside sees the old or the new content, never a mix. The commit of one transaction
+    /// replaces the content; whatever stops the machine before leaves the old, after it the new.
+    ///
+    /// ```swift
+    /// let replaced = try package.replaceContent(with: other)
+    /// // Make contexts over replaced.store, then:
+    /// try package.close()          // Keeps the lock, which replaced has taken over.
+    /// replaced.removeReplacedContent()
+    /// ```
+    ///
+    /// The store object of this package may know what is there no more: cached rows, statements, identifiers. So it does not
+    /// save any more, and a new package, with a store that was opened since, comes in the place of this one. This one still
+    /// reads, and finds the files that rows read before refer to, until the new one's ``removeReplacedContent()``.
+    ///
+    /// Nobody may save meanwhile. Not to be called on the main queue.
+    ///
+    /// - Parameters:
+    ///   - other: The package with the content. Others may go on reading and saving it.
+    ///   - migration: How the content is migrated if it is of another version of the model; `nil` if it is not to be. The
+    ///     other package is left alone.
+    ///   - progress: Cancelling it leaves everything as it was.
+    /// - Returns: The package to use from now on. It owns the lock.
+    /// - Complexity: O(*n*) in the size of the content.
+    /// - Throws: ``QuireError`` with code `readOnly`, `incompatibleModel`, `outOfSpace`, `locked`, `cancelled`, `notFound`,
+    ///   or what reading and writing throw; then the content is as it was. With code `storeUnavailable`, if the disk failed,
+    ///   or the store could not be opened after its content had been replaced: close the package; whoever opens it finds the
+    ///   old or the new content.
+    public func replaceContent(
+        with other: DocumentPackage, migrating migration: StoreMigrationOptions? = nil,
+        progress: Progress? = nil
+    ) throws -> DocumentPackage {
+        try replaceContent(migrating: migration, progress: progress) {
+            try other.fill($0, by: .copying)
+        }
+    }
+
+    /// Makes the content of this package what a body puts into a new folder.
+    ///
+    /// - Parameter fill: Fills a folder that has the layout of a package, with files that may be moved away from there.
+    func replaceContent(
+        migrating migration: StoreMigrationOptions?, progress: Progress?,
+        by fill: (DocumentPackageLayout) throws -> Void
+    ) throws -> DocumentPackage {
+        try checkMayWrite()
+        let staging = DocumentPackageLayout(
+            path: FileSystem.temporarySibling(of: layout.storeFolder, for: "replacement"))
+        try FileSystem.makeFolder(staging.path)
+        defer { try? FileSystem.removeTree(staging.path) }
+        try FileSystem.makeFolder(staging.storeFolder)
+        try fill(staging)
+        try checkCancelled(progress)
+        let staged = StagedContent(staging: staging, package: self)
+        do {
+            try staged.moveIn(migrating: migration)
+            try checkCancelled(progress)
+            try store.replaceContent(withDatabaseAt: staging.store, progress: progress)
+        } catch {
+            // If nobody knows which content is there, the next owner of the package finds out.
+            if (error as? QuireError)?.code != .storeUnavailable { staged.moveOut() }
+            throw error
+        }
+        do {
+            return try succeeding(by: openStoreAgain(), generation: staged.generation)
+        } catch {
+            throw QuireError(
+                .storeUnavailable,
+                "The content of “\(layout.path)” has been replaced, but it cannot be opened: \(error); close the document and "
+                    + "open it again.", subject: .init(file: layout.path), underlying: error)
+        }
+    }
+
+    /// Removes what only the replaced content needs. To be called when nothing of it is read any more; until then, or if it
+    /// never is, it costs space and nothing else.
+    public func removeReplacedContent() {
+        tidy(generation: try? liveGeneration())
+    }
+
+    private func openStoreAgain() throws -> SQLiteStore {
+        do {
+            return try store.openAgain()
+        } catch let error as QuireError where error.code == .locked {
+            // Where there is no shared memory, one connection has the file to itself.
+            try store.close()
+            return try store.openAgain()
+        }
+    }
+
+    func checkMayWrite() throws {
+        if isReadOnly {
+            throw QuireError(
+                .readOnly, "“\(layout.path)” was opened for reading only and cannot be changed.",
+                subject: .init(file: layout.path))
+        }
+    }
+
+    private func checkCancelled(_ progress: Progress?) throws {
+        if progress?.isCancelled == true {
+            throw QuireError(
+                .cancelled,
+                "Replacing the content of “\(layout.path)” was cancelled; it is as it was.",
+                subject: .init(file: layout.path))
+        }
+    }
+}
+
+/// Content on its way into a package: in a folder of its own first, then beside what is live, where nothing names it
+/// until the store's transaction.
+private final class StagedContent {
+    private let staging: DocumentPackageLayout
+    private let package: DocumentPackage
+    /// The generation that its additional content has in the package.
+    private(set) var generation: Int?
+    /// Files of external data that were not there before.
+    private var added: [String] = []
+
+    init(staging: DocumentPackageLayout, package: DocumentPackage) {
+        self.staging = staging
+        self.package = package
+    }
+
+    /// Makes the store ready, and everything it refers to durable in its place.
+    func moveIn(migrating migration: StoreMigrationOptions?) throws {
+        if FileSystem.exists(staging.additionalContent),
+            let name = try FileSystem.names(in: staging.additionalContent).first
+        {
+            generation = try package.content.adopt(
+                FileSystem.path(staging.additionalContent, name))
+        }
+        let files = try package.store.prepareReplacement(
+            at: staging.store,
+            records: [AdditionalContentStore.recordKey: generation.map(String.init)],
+            migrating: migration)
+        if files.isEmpty { return }
+        let folder = package.layout.externalData
+        try FileSystem.makeFolder(folder, withIntermediates: true)
+        for file in files {
+            let target = FileSystem.path(folder, FileSystem.name(of: file))
+            guard let information = try FileSystem.information(at: file) else {
+                throw FileSystem.failure("read", file, errno: ENOENT)
+            }
+            if let present = try FileSystem.information(at: target) {
+                if present.isSameFile(as: information) { continue }
+            } else {
+                added.append(target)
+            }
+            try OpenFile.open(file, for: .reading).synchronize()
+            // Names are unique: a file of the same name is the same, or damaged.
+            try FileSystem.rename(file, to: target)
+        }
+        try FileSystem.synchronizeFolder(folder)
+        let support = FileSystem.folder(of: folder)
+        try FileSystem.synchronizeFolder(support)
+        try FileSystem.synchronizeFolder(containing: support)
+    }
+
+    /// Takes back what was put into its place.
+    func moveOut() {
+        for path in added { _ = try? FileSystem.removeFileIfPresent(path) }
+        if let generation { package.content.discard(generation) }
+    }
+}

@@ -1,0 +1,62 @@
+import Dispatch
+import Synchronization
+
+/// Keeps events and lets a test wait for them.
+final class EventRecorder<Event: Sendable>: Sendable {
+    private struct State {
+        var events: [Event] = []
+        /// How many have been handed out by ``next()``.
+        var taken = 0
+        var waiter: (number: Int, continuation: CheckedContinuation<Event?, Never>)?
+        var lastWaiter = 0
+    }
+
+    private let state = Mutex(State())
+
+    /// All events so far.
+    var events: [Event] { state.withLock { $0.events } }
+
+    /// Keeps an event.
+    func record(_ event: Event) {
+        let waiter = state.withLock { state in
+            state.events.append(event)
+            guard let waiter = state.waiter else { return CheckedContinuation<Event?, Never>?.none }
+            state.waiter = nil
+            state.taken += 1
+            return waiter.continuation
+        }
+        waiter?.resume(returning: event)
+    }
+
+    /// The next event that was not handed out; `nil` if none comes within some seconds.
+    func next(within seconds: Double = 20) async -> Event? {
+        await withCheckedContinuation { continuation in
+            let (event, number) = state.withLock { state -> (Event?, Int) in
+                if state.taken < state.events.count {
+                    state.taken += 1
+                    return (state.events[state.taken - 1], 0)
+                }
+                state.lastWaiter += 1
+                state.waiter = (state.lastWaiter, continuation)
+                return (nil, state.lastWaiter)
+            }
+            if let event { return continuation.resume(returning: event) }
+            DispatchQueue.global().asyncAfter(deadline: .now() + seconds) { [self] in
+                let late = state.withLock { state in
+                    guard state.waiter?.number == number else {
+                        return CheckedContinuation<Event?, Never>?.none
+                    }
+                    defer { state.waiter = nil }
+                    return state.waiter?.continuation
+                }
+                late?.resume(returning: nil)
+            }
+        }
+    }
+
+    /// The next event that fits.
+    func next(where fits: (Event) -> Bool) async -> Event? {
+        while let event = await next() { if fits(event) { return event } }
+        return nil
+    }
+}

@@ -1,0 +1,256 @@
+import Foundation
+import QuireTestSupport
+import Testing
+
+@testable import Quire
+@testable import QuireDocuments
+
+@Suite @MainActor struct ReplacingContentTests {
+    let folder: TemporaryFolder
+    let path: String
+    let otherPath: String
+    static let large = 200_000
+
+    init() throws {
+        folder = try TemporaryFolder()
+        path = folder.path("Notes.quire")
+        otherPath = folder.path("Other.quire")
+    }
+
+    private func makeBoth() async throws {
+        try await ManagedDocument.make(
+            at: path, notes: ["mine": -1, "my picture": Self.large],
+            files: ["a": Data([1]), "mine/b": Data([2])])
+        try await ManagedDocument.make(
+            at: otherPath, notes: ["other": 3, "other picture": Self.large + 1, "third": -1],
+            files: ["a": Data([9]), "other/c": Data([8])])
+    }
+
+    /// Replaces the content of the one by the other, and gives the package that is open then.
+    private func replace(
+        _ package: DocumentPackage, migrating: StoreMigrationOptions? = nil,
+        progress: Progress? = nil
+    ) throws -> DocumentPackage {
+        let other = try DocumentPackage.open(at: otherPath, readOnly: true)
+        defer { try? other.close() }
+        return try package.replaceContent(with: other, migrating: migrating, progress: progress)
+    }
+
+    @Test func everythingIsReplaced() async throws {
+        try await makeBoth()
+        let expected = try PackageContents(at: otherPath)
+        let old = try DocumentPackage.open(at: path)
+        let uuid = old.store.identity.uuid
+        let new = try replace(old)
+        #expect(try PackageContents(new) == expected)
+        #expect(new.store.identity.uuid == uuid)
+        try old.close()
+        new.removeReplacedContent()
+        #expect(try new.check() == [])
+        try new.close()
+        #expect(try PackageContents(at: path) == expected)
+        let reopened = try DocumentPackage.open(at: path)
+        #expect(try reopened.check() == [])
+        #expect(try reopened.leftovers() == [])
+        #expect(try FileSystem.names(in: reopened.layout.externalData).count == 1)
+        #expect(try FileSystem.names(in: reopened.layout.additionalContent).count == 1)
+        try reopened.close()
+        // The other was only read.
+        #expect(try PackageContents(at: otherPath) == expected)
+    }
+
+    @Test func additionalContentGoesIfTheOtherHasNone() async throws {
+        try await ManagedDocument.make(at: path, notes: ["mine": 0], files: ["a": Data([1])])
+        try await ManagedDocument.make(at: otherPath, notes: [:])
+        let old = try DocumentPackage.open(at: path)
+        let new = try replace(old)
+        #expect(try PackageContents(new).files == [:])
+        #expect(try PackageContents(new).notes == [])
+        new.removeReplacedContent()
+        #expect(try FileSystem.names(in: new.layout.additionalContent) == [])
+        #expect(try new.check() == [])
+        try old.close()
+        try new.close()
+    }
+
+    @Test func readerBesideSeesOldOrNew() async throws {
+        try await makeBoth()
+        let (mine, other) = (try PackageContents(at: path), try PackageContents(at: otherPath))
+        let old = try DocumentPackage.open(at: path)
+        try old.addNotes("saved")
+        var saved = mine
+        saved.notes.append("saved -1")
+        let reader = try DocumentPackage.open(at: path, readOnly: true)
+        #expect(try PackageContents(reader) == saved)
+        let new = try replace(old)
+        #expect(try PackageContents(reader) == other)
+        try reader.close()
+        try old.close()
+        try new.close()
+    }
+
+    @Test func rightToWriteIsKept() async throws {
+        try await makeBoth()
+        let old = try DocumentPackage.open(at: path)
+        let new = try replace(old)
+        #expect(failure { _ = try DocumentPackage.open(at: path) }?.code == .locked)
+        try old.close()
+        #expect(failure { _ = try DocumentPackage.open(at: path) }?.code == .locked)
+        try new.close()
+        try DocumentPackage.open(at: path).close()
+    }
+
+    @Test func onlyTheNewPackageSaves() async throws {
+        try await makeBoth()
+        let old = try DocumentPackage.open(at: path)
+        let new = try replace(old)
+        #expect(failure { try old.addNotes("lost") }?.code == .invalidState)
+        try new.addNotes("kept")
+        #expect(try PackageContents(old).notes.contains("kept -1"))
+        try old.close()
+        try new.addNotes("kept too")
+        try new.close()
+        let notes = try PackageContents(at: path).notes
+        #expect(notes.contains("kept -1") && notes.contains("kept too -1"))
+        #expect(!notes.contains("lost -1"))
+    }
+
+    @Test func identifiersAreNotGivenOutTwice() async throws {
+        try await makeBoth()
+        let old = try DocumentPackage.open(at: path)
+        try old.addNotes("3", "4", "5", "6")
+        let new = try replace(old)
+        try new.addNotes("seventh")
+        let context = ManagedObjectContext.mainQueue(
+            coordinator: PersistentStoreCoordinator(store: new.store))
+        let added = try #require(
+            try context.fetch(FetchRequest("Note")).first { $0.string("title") == "seventh" })
+        #expect(added.objectID.uriRepresentation.hasSuffix("/p7"))
+        try old.close()
+        try new.close()
+    }
+
+    @Test func mayBeDoneAgainAndAgain() async throws {
+        try await makeBoth()
+        let (mine, other) = (try PackageContents(at: path), try PackageContents(at: otherPath))
+        let copy = folder.path("Copy.quire")
+        var package = try DocumentPackage.open(at: path)
+        try package.writeCopy(to: copy)
+        for round in 0..<4 {
+            let source = try DocumentPackage.open(
+                at: round % 2 == 0 ? otherPath : copy, readOnly: true)
+            let next = try package.replaceContent(with: source)
+            try source.close()
+            try package.close()
+            package = next
+            package.removeReplacedContent()
+            #expect(try PackageContents(package) == (round % 2 == 0 ? other : mine))
+        }
+        #expect(try package.check() == [])
+        try package.close()
+    }
+
+    @Test func cancellingLeavesEverything() async throws {
+        try await makeBoth()
+        let package = try DocumentPackage.open(at: path)
+        let before = try contents(ofFolder: path)
+        let progress = Progress(totalUnitCount: 1)
+        progress.cancel()
+        let error = failure { _ = try replace(package, progress: progress) }
+        #expect(error?.code == .cancelled)
+        #expect(try contents(ofFolder: path) == before)
+        try package.addNotes("still saving")
+        try package.close()
+        #expect(try PackageContents(at: path).notes.count == 3)
+    }
+
+    @Test func failureWhileFilesAreMovedInLeavesEverything() async throws {
+        try await makeBoth()
+        let package = try DocumentPackage.open(at: path)
+        let before = try contents(ofFolder: path)
+        // Something that is no file has the name of one that the other brings.
+        let other = DocumentPackageLayout(path: otherPath)
+        let name = try #require(try FileSystem.names(in: other.externalData).first)
+        let obstacle = FileSystem.path(package.layout.externalData, name)
+        try FileSystem.makeFolder(obstacle)
+        #expect(failure { _ = try replace(package) } != nil)
+        try FileSystem.removeTree(obstacle)
+        #expect(try contents(ofFolder: path) == before)
+        try package.addNotes("still saving")
+        try package.close()
+    }
+
+    @Test func readOnlyPackageRefuses() async throws {
+        try await makeBoth()
+        let package = try DocumentPackage.open(at: path, readOnly: true)
+        #expect(failure { _ = try replace(package) }?.code == .readOnly)
+        try package.close()
+    }
+
+    @Test func otherModelIsMigratedIfThatIsWanted() async throws {
+        let wider = ManagedObjectModel {
+            Entity("Note") {
+                Attribute("title", .string).required().length(atMost: 40)
+                Attribute("code", .string)
+                Attribute("stars", .integer16)
+                Attribute("picture", .binary).externalStorage()
+                Unique("code")
+            }
+        }
+        try await ManagedDocument.make(
+            at: otherPath, notes: ["old": Self.large], files: ["a": Data([4])])
+        let expected = try PackageContents(at: otherPath)
+        let package = try DocumentPackage.create(at: path, model: wider)
+        try package.addNotes("wide")
+        let before = try PackageContents(package)
+        #expect(failure { _ = try replace(package) }?.code == .incompatibleModel)
+        #expect(try PackageContents(package) == before)
+        let new = try replace(package, migrating: StoreMigrationOptions())
+        #expect(try PackageContents(new) == expected)
+        #expect(new.store.layout.model.entity(named: "Note")?.property(named: "stars") != nil)
+        try package.close()
+        try new.close()
+        #expect(try PackageContents(at: path) == expected)
+        // The other was only read.
+        #expect(try PackageContents(at: otherPath) == expected)
+    }
+
+    @Test func pagesOfAnotherSizeAreNoObstacle() async throws {
+        try await makeBoth()
+        let expected = try PackageContents(at: otherPath)
+        let other = try SQLiteStore.open(at: DocumentPackageLayout(path: otherPath).store)
+        try other.executeOnWriter("PRAGMA journal_mode = DELETE; PRAGMA page_size = 1024; VACUUM")
+        try other.close()
+        let old = try DocumentPackage.open(at: path)
+        let new = try replace(old)
+        #expect(try PackageContents(new) == expected)
+        try old.close()
+        #expect(try new.check() == [])
+        try new.close()
+    }
+
+    @Test func storeWithoutLogIsReplacedToo() async throws {
+        try await makeBoth()
+        let expected = try PackageContents(at: otherPath)
+        var options = SQLiteStoreOptions()
+        options.journal = .rollback
+        let old = try DocumentPackage.open(at: path, options: options)
+        let new = try replace(old)
+        #expect(try PackageContents(new) == expected)
+        try new.addNotes("saved")
+        try old.close()
+        try new.close()
+        #expect(try PackageContents(at: path).notes.count == 4)
+    }
+
+    @Test func whatAKilledProcessLeftIsCollected() async throws {
+        try await makeBoth()
+        let layout = DocumentPackageLayout(path: path)
+        let staging = FileSystem.temporarySibling(of: layout.storeFolder, for: "replacement")
+        try FileSystem.copyTree(otherPath, to: staging)
+        let package = try DocumentPackage.open(at: path)
+        #expect(!FileSystem.exists(staging))
+        #expect(try package.check() == [])
+        try package.close()
+    }
+}
