@@ -55,6 +55,9 @@ static inline ssize_t quire_copy_file_range(int from, int to, size_t count) {
 // Makes a file share the blocks of another, on file systems that can.
 static inline int quire_clone(int from, int to) { return ioctl(to, FICLONE, from); }
 
+// Another descriptor of an open file, with the same position.
+static inline int quire_duplicate(int descriptor) { return fcntl(descriptor, F_DUPFD_CLOEXEC, 0); }
+
 // A lock that belongs to the open file, not to the process: it also excludes other descriptors of this process, and
 // closing another descriptor of the file does not drop it. Does not wait.
 static inline int quire_lock_open_file(int descriptor, int type) {
