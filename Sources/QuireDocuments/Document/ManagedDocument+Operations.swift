@@ -244,8 +244,8 @@ extension ManagedDocument {
         open.detach()
         let (package, coordinator) = (open.package, open.coordinator)
         try await FileQueue.shared.run {
-            defer { try? coordinator.close() }
-            try package.close()
+            try? coordinator.close()
+            package.closeSaved()
         }
     }
 

@@ -255,6 +255,9 @@ enum SynchronizedThing {
         case ("StoreContent", 3): "external folder"
         case ("StoreContent", _): "external file"
         case (_, 1) where parts[0].contains("DocumentMetadata"): "metadata"
+        case (".lock", 1): "lock"
+        case (let first?, _) where first.hasPrefix(".StoreContent."):
+            "staged \(part(Array(parts.dropFirst()), isFolder: isFolder))"
         default: "other"
         }
     }

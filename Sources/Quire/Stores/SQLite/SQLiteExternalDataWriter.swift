@@ -121,9 +121,17 @@ struct SQLiteExternalDataCleanup {
     private static let patience: Int64 = 24 * 60 * 60
 
     func run() {
-        for name in writer.unreferencedFiles { remove(name) }
+        for name in unreferenced() { remove(name) }
         guard store.carriesModel, let orphans = try? orphans() else { return }
         for name in orphans { remove(name) }
+    }
+
+    /// The files that saves have dropped, but those that rows refer to again: content that was replaced since may be from
+    /// before.
+    private func unreferenced() -> Set<String> {
+        if writer.unreferencedFiles.isEmpty { return [] }
+        guard let used = try? store.externalFileNames(writer.connection) else { return [] }
+        return writer.unreferencedFiles.subtracting(used)
     }
 
     /// What cannot be removed is in nobody's way.
