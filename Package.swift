@@ -167,7 +167,7 @@ let package = Package(
         .testTarget(
             name: "QuireDocumentsTests",
             dependencies: [
-                "Quire", "QuireDocuments", "QuireTestSupport",
+                "Quire", "QuireDocuments", "QuireTestSupport", "QuireCrashWriter",
                 .product(name: "Crypto", package: "swift-crypto"),
             ],
             swiftSettings: settings),

@@ -15,6 +15,8 @@ final class CrashSession {
     private var content = CrashContent()
     private var retries = false
     private var spareDescriptors: Int?
+    /// A version that was kept, and of which save.
+    private var kept: (version: DocumentVersion.ID, saves: Int)?
 
     init(folder: String, seed: UInt64) {
         self.folder = folder
@@ -56,6 +58,8 @@ final class CrashSession {
         case .saveAs(let name): return await saveAs(name)
         case .move(let name): return await move(to: name)
         case .revertTo(let name): return await revert(to: name)
+        case .keep: return await keepVersion()
+        case .restore: return await restoreVersion()
         case .close: return await attempt("close", { try await self.document.close() })
         }
         return true
@@ -174,6 +178,24 @@ final class CrashSession {
             CrashWriter.report("wrong: \(error)")
             return false
         }
+    }
+
+    private func keepVersion() async -> Bool {
+        await attempt("keep") {
+            let version = try await self.document.keepVersion()
+            if self.kept == nil { self.kept = (version.id, self.content.saves) }
+        }
+    }
+
+    private func restoreVersion() async -> Bool {
+        guard let kept else { return false }
+        begin(name, kept.saves)
+        guard await attempt("restore", { try await self.document.restore(kept.version) }) else {
+            return false
+        }
+        expectContent(kept.saves)
+        end(name, kept.saves)
+        return true
     }
 
     private func begin(_ name: String, _ saves: Int?) {

@@ -22,6 +22,10 @@ enum CrashStep: Equatable {
     case move(String)
     /// `revertTo=NAME`: makes its content that of another package.
     case revertTo(String)
+    /// `keep`: keeps a version of it.
+    case keep
+    /// `restore`: makes its content that of the first version that was kept by a step.
+    case restore
     /// `close`: closes it.
     case close
     /// `retry`: from now on a step that fails is tried again, and must succeed in the end.
@@ -46,6 +50,8 @@ enum CrashStep: Equatable {
         case "move": self = .move(value)
         case "revertTo": self = .revertTo(value)
         case "descriptors": self = .descriptors(Int(value) ?? 0)
+        case "keep": self = .keep
+        case "restore": self = .restore
         case "close": self = .close
         case "retry": self = .retry
         default: return nil

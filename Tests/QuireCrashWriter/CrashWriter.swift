@@ -6,9 +6,12 @@ import QuireDocuments
 /// hinder it anywhere and know what must be on disk.
 ///
 ///     QuireCrashWriter FOLDER SEED STEP…
+///     QuireCrashWriter PATH SEED draft
+///     QuireCrashWriter PATH SEED wait
 ///
 /// The document is `a.quire` in the folder. What it contains after N saves depends on the seed and N only;
-/// ``CrashContent`` says how. ``CrashStep`` lists the steps. What is printed:
+/// ``CrashContent`` says how. ``CrashStep`` lists the steps; ``CrashDraft`` and ``CrashWait`` are for tests of their own. What
+/// is printed:
 ///
 /// - `begin NAME N`: from now on the package NAME may be that of save N;
 /// - `end NAME N`: it is, durably;
@@ -20,6 +23,12 @@ enum CrashWriter {
     @MainActor
     static func main() async {
         let arguments = CommandLine.arguments
+        if arguments.count == 4, arguments[3] == "draft" {
+            return await CrashDraft.run(at: arguments[1])
+        }
+        if arguments.count == 4, arguments[3] == "wait" {
+            return await CrashWait.run(at: arguments[1])
+        }
         guard arguments.count >= 4, let seed = UInt64(arguments[2]) else {
             report("usage: QuireCrashWriter FOLDER SEED STEP…")
             exit(2)

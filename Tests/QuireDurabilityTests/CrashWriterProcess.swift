@@ -53,25 +53,6 @@ struct CrashWriterProcess {
         return trial?.status == 0 ? path : nil
     }()
 
-    /// The program, which lies beside the tests.
-    private static func program() throws -> URL {
-        let folders = [
-            Bundle.main.executableURL?.deletingLastPathComponent(),
-            URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent(),
-        ]
-        for folder in folders {
-            guard let url = folder?.appendingPathComponent("QuireCrashWriter"),
-                FileManager.default.isExecutableFile(atPath: url.path)
-            else { continue }
-            return url
-        }
-        throw Missing()
-    }
-
-    private struct Missing: Error, CustomStringConvertible {
-        var description: String { "QuireCrashWriter is not beside the tests." }
-    }
-
     /// Runs steps.
     ///
     /// - Parameters:
@@ -84,7 +65,7 @@ struct CrashWriterProcess {
         injecting injection: Injection? = nil, tracingTo trace: String? = nil,
         onNetwork: Bool = false
     ) async throws -> CrashProgress {
-        let writer = try Self.program()
+        let writer = try TestProgram.path(named: "QuireCrashWriter")
         let arguments = [folder, String(seed)] + steps
         var options: [String] = []
         var calls: Set<String> = []
@@ -109,9 +90,9 @@ struct CrashWriterProcess {
         if !calls.isEmpty, let strace = Self.strace {
             options += ["-e", "trace=" + calls.sorted().joined(separator: ",")]
             ended = try await ChildProcess.run(
-                strace, ["-f", "-qq"] + options + [writer.path] + arguments)
+                strace, ["-f", "-qq"] + options + [writer] + arguments)
         } else {
-            ended = try await ChildProcess.run(writer.path, arguments)
+            ended = try await ChildProcess.run(writer, arguments)
         }
         if ended.timedOut { throw Stuck(steps: steps, injection: injection) }
         return CrashProgress(ended.output, after: progress)

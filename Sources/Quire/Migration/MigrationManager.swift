@@ -53,7 +53,10 @@ public final class MigrationManager {
             try Self.greatestKey(of: $0, in: source)
         }
         try countUnits(of: plan, in: source)
-        let records = try source.records()
+        var records = try source.records()
+        let draft = try (source as? SQLiteStore)?.draft()
+        // Written with it, if the new store can keep it.
+        records[SQLiteStore.draftRecordKey] = nil
         func transfer(_ loading: any StoreLoading) throws {
             try ObjectTransfer(
                 plan, from: source, identity: destination.identity, into: loading,
@@ -70,6 +73,9 @@ public final class MigrationManager {
         }
         for (key, value) in try source.metadata().values where !StoreMetadata.isReserved(key) {
             try destination.setMetadata(value, forKey: key)
+        }
+        if let draft, let destination = destination as? SQLiteStore {
+            try destination.writeDraft(draft)
         }
         finish()
     }

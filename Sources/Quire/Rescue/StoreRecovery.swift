@@ -239,6 +239,12 @@ private struct StoreRecoveryRun {
                     + "SELECT Z_KEY, Z_VALUE FROM \(attached).\(SQLiteTables.records) WHERE Z_KEY IS NOT NULL"
             )
         }
+        if tables.contains(SQLiteTables.draft) {
+            let columns = "(Z_ORDER, Z_CONTENT)"
+            try connection.execute(
+                "\(SQLiteTables.createDraft); INSERT INTO main.\(SQLiteTables.draft) \(columns) "
+                    + "SELECT Z_ORDER, Z_CONTENT FROM \(attached).\(SQLiteTables.draft)")
+        }
         if tables.contains(SQLiteTables.externalData) {
             try connection.execute(
                 "\(SQLiteTables.createExternalData); INSERT OR IGNORE INTO main.\(SQLiteTables.externalData) "

@@ -120,8 +120,12 @@ struct RowSetBuilder: ~Copyable {
 
     /// Adds a finished row of the same model.
     ///
-    /// - Parameter storeBits: What identifiers in it are to have besides entity and primary key.
-    mutating func copyRow(_ source: PackedRow, of entity: EntityLayout, storeBits: UInt64) {
+    /// - Parameters:
+    ///   - storeBits: What identifiers in it are to have besides entity and primary key.
+    ///   - version: The version it is to have, if it is another one.
+    mutating func copyRow(
+        _ source: PackedRow, of entity: EntityLayout, storeBits: UInt64, version: UInt32? = nil
+    ) {
         let size = source.size
         rowStart = end
         if end + size > capacity { grow(toHold: size, rowSize: 0) }
@@ -130,6 +134,7 @@ struct RowSetBuilder: ~Copyable {
         end = rowStart + size
         let mask = ~ManagedObjectID.storeNumberMask
         row.storeBytes(of: source.identifierBits & mask | storeBits, as: UInt64.self)
+        if let version { row.storeBytes(of: version, toByteOffset: 8, as: UInt32.self) }
         let slotCount = entity.storages.count
         cells = PackedRow.headerSize + PackedRow.presenceSize(slotCount: slotCount)
         for slot in entity.identifierSlots

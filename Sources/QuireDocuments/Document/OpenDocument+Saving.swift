@@ -45,11 +45,13 @@ extension OpenDocument {
             } : old
         let records: String?? =
             changesContent || mustRecordGeneration ? .some(new.map(String.init)) : nil
+        let removesDraft = draftInStore != nil
         do {
             try await parent.perform { context in
                 if let record = records {
                     context.setRecord(record, forKey: AdditionalContentStore.recordKey)
                 }
+                if removesDraft { context.setRecord(nil, forKey: SQLiteStore.draftRecordKey) }
                 try context.save()
             }
         } catch {
@@ -60,6 +62,7 @@ extension OpenDocument {
             throw error
         }
         mustRecordGeneration = false
+        draftInStore = nil
         generation = new
         if changesContent {
             if snapshot.content.rewriting != nil { try? await readContentNames(of: package) }
@@ -74,8 +77,8 @@ extension OpenDocument {
             try package.content.files(in: generation).map(\.path)
         }
         contentNames = AdditionalContentNames(paths)
-        for (path, data) in unsavedContent.files {
-            if data == nil { contentNames.remove(path) } else { contentNames.insert(path) }
+        for (path, change) in unsavedContent.files {
+            if change.isRemoval { contentNames.remove(path) } else { contentNames.insert(path) }
         }
     }
 
@@ -103,7 +106,7 @@ extension OpenDocument {
             otherChanges.failSave(token)
             // What a subclass writes itself it is asked for again.
             contentBeingSaved.rewriting = nil
-            unsavedContent = unsavedContent.following(contentBeingSaved)
+            unsavedContent = allUnsavedContent
         }
         contentBeingSaved = AdditionalContentChanges()
     }
@@ -141,9 +144,14 @@ extension OpenDocument {
             try await goOn(with: new, insteadOf: old, saved: unsaved.objects, derived)
             generation = try await FileQueue.shared.run { try new.liveGeneration() }
             mustRecordGeneration = false
+            draftInStore = nil
             if snapshot.content.rewriting != nil { try? await readContentNames(of: new) }
             didFinishSave(succeeded: true)
-            try? await FileQueue.shared.run { try old.close() }
+            try? await FileQueue.shared.run {
+                // What it stands for is in the new package.
+                if !old.isReadOnly { try? old.removeDraft() }
+                try old.close()
+            }
         } catch {
             didFinishSave(succeeded: false)
             throw error

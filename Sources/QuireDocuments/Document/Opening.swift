@@ -51,6 +51,7 @@ struct LoadedPackage: Sendable {
     var package: DocumentPackage
     var coordinator: PersistentStoreCoordinator
     var content: LoadedContent
+    var draft: Draft
     /// When it was saved last.
     var modificationDate: Date?
 
@@ -60,6 +61,7 @@ struct LoadedPackage: Sendable {
         self.package = package
         self.coordinator = coordinator
         self.content = content
+        draft = Draft(in: package)
         modificationDate = package.modificationDate
     }
 }

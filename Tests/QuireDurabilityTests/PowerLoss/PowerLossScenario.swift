@@ -42,6 +42,9 @@ struct PowerLossScenario: CustomTestStringConvertible, Sendable {
             before: ["create", "save=3", "copy=b.quire", "save=6", "close"],
             processes: [["open", "save=7", "revertTo=b.quire", "save=4", "close"]]),
         .init(
+            name: "keeping versions", before: ["create", "save=3", "close"],
+            processes: [["open", "keep", "save=6", "keep", "restore", "save=5", "close"]]),
+        .init(
             name: "moving", before: ["create", "save=3", "close"],
             processes: [["open", "move=b.quire", "save=5", "close"]]),
         .init(

@@ -100,11 +100,15 @@ extension SynchronizedThing {
         ("new external folder", "copying"),
         ("new support folder", "copying"),
         ("journal", "saving on a network"),
+        ("version file", "keeping versions"),
+        ("version folder", "keeping versions"),
+        ("versions folder", "keeping versions"),
         ("staged content file", "reverting to another"),
         ("staged generation folder", "reverting to another"),
         ("staged external file", "reverting to another"),
     ]
 
+    private static let staged = "It is made as every package is; only parts of it are used."
     private static let sqlite =
         "SQLite does so by itself, in a database that nothing depends on before it is one file."
 
@@ -116,6 +120,8 @@ extension SynchronizedThing {
         "staged journal": sqlite,
         "staged store": sqlite,
         "staged store folder": sqlite,
+        "staged metadata": staged,
+        "staged package": staged,
         "new lock": "It goes with the rest of the new package.",
     ]
 }

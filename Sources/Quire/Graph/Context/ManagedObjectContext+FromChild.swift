@@ -17,6 +17,11 @@ extension ManagedObjectContext {
     func apply(_ changes: ChangeSet) {
         checkQueue()
         isParent = true
+        takeOver(changes)
+    }
+
+    /// Makes changes that were made to other objects of the same identifiers, in another context or at another time.
+    func takeOver(_ changes: ChangeSet) {
         // All new objects are there before anything leads to them.
         let inserted = changes.inserted.map(insert)
         for (change, object) in zip(changes.inserted, inserted) {

@@ -120,7 +120,8 @@ extension ManagedObjectContext {
 
     // MARK: Collecting
 
-    func collectChanges(insertedCount: Int) -> ChangeSet {
+    /// What a save would write. Without bases, an update's version is 0 if it is not the store's.
+    func collectChanges(insertedCount: Int, includesBases: Bool = true) -> ChangeSet {
         var changes = ChangeSet()
         changes.inserted.reserveCapacity(insertedCount)
         changes.records = pendingRecords
@@ -128,7 +129,9 @@ extension ManagedObjectContext {
             switch (object.state.contains(.live), object.state.contains(.persisted)) {
             case (true, false): changes.inserted.append(insertion(of: object))
             case (true, true):
-                if let change = update(of: object) { changes.updated.append(change) }
+                if let change = update(of: object, includesBase: includesBases) {
+                    changes.updated.append(change)
+                }
             case (false, true):
                 let isKnown = !object.isFault && knowsVersion(of: object)
                 changes.deleted.append(
@@ -155,15 +158,16 @@ extension ManagedObjectContext {
             toManyChanges: toManyChanges(of: object, edits))
     }
 
-    private func update(of object: ManagedObject) -> ObjectChange? {
+    private func update(of object: ManagedObject, includesBase: Bool) -> ObjectChange? {
         guard let edits = object.edits, edits.hasChanges else { return nil }
         let changed = edits.changed.subtracting(object.entity.transientSlots)
         let toManyChanges = toManyChanges(of: object, edits)
         if changed.isEmpty && toManyChanges.isEmpty { return nil }
         return ObjectChange(
-            objectID: object.objectID, entity: object.entity, version: object.version,
+            objectID: object.objectID, entity: object.entity,
+            version: includesBase || knowsVersion(of: object) ? object.version : 0,
             values: edits.values, changedSlots: changed, toManyChanges: toManyChanges,
-            base: base(of: object))
+            base: includesBase ? base(of: object) : nil)
     }
 
     /// Whether an object's version is the store's. Of what was saved to a parent, only the context at the top knows it;

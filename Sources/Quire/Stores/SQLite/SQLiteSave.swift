@@ -193,6 +193,9 @@ struct SQLiteSave {
                     try $0.bind(key, at: 1)
                     try $0.run()
                 }
+                if key == SQLiteStore.draftRecordKey {
+                    try connection.execute(SQLiteTables.dropDraft)
+                }
             }
         }
     }

@@ -6,6 +6,8 @@ enum SQLiteTables {
     static let records = "QUIRE_DOCUMENT"
     /// Sizes and digests of the files with external data, for stores made here.
     static let externalData = "QUIRE_EXTERNAL_DATA"
+    /// What somebody has not been able to save, in pieces; gone when it is saved.
+    static let draft = "QUIRE_DRAFT"
 
     /// The model as Core Data keeps it.
     static let modelCache = "Z_MODELCACHE"
@@ -16,6 +18,9 @@ enum SQLiteTables {
         "CREATE TABLE IF NOT EXISTS QUIRE_DOCUMENT (Z_KEY VARCHAR PRIMARY KEY, Z_VALUE VARCHAR)"
     static let createExternalData =
         "CREATE TABLE IF NOT EXISTS QUIRE_EXTERNAL_DATA (Z_UUID VARCHAR PRIMARY KEY, Z_BYTES INTEGER, Z_SHA256 BLOB)"
+    static let createDraft =
+        "CREATE TABLE QUIRE_DRAFT (Z_ORDER INTEGER PRIMARY KEY, Z_CONTENT BLOB)"
+    static let dropDraft = "DROP TABLE IF EXISTS QUIRE_DRAFT"
 }
 
 extension SQLiteConnection {

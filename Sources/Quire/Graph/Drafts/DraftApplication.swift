@@ -1,0 +1,224 @@
+/// Makes changes for a context of those of a draft: names become places in the model, references identifiers.
+struct DraftApplication {
+    private let context: ManagedObjectContext
+    /// What was left out so far, each only once.
+    private(set) var omissions: [ObjectDraft.Omission] = []
+    private var reported: Set<ObjectDraft.Omission> = []
+    /// The identifiers of the new objects; `nil` for one of an entity that is no more.
+    private var newIDs: [ManagedObjectID?] = []
+    /// The saved objects that there are.
+    private var present: Set<ManagedObjectID> = []
+    private var layout: ModelLayout { context.layout }
+
+    init(_ context: ManagedObjectContext) { self.context = context }
+
+    // MARK: Objects
+
+    /// Reads the saved objects that the draft changes, deletes or leads to. Gives them, to be held.
+    mutating func readObjects(of draft: ObjectDraft) throws -> [ManagedObject] {
+        var ids: Set<ManagedObjectID> = []
+        var versions: [ManagedObjectID: UInt32] = [:]
+        func add(_ reference: ObjectDraft.Reference, version: UInt32 = 0) {
+            guard let id = savedID(reference) else { return }
+            ids.insert(id)
+            if version > 0 && versions[id] == nil { versions[id] = version }
+        }
+        for layer in draft.layers {
+            for change in layer.inserted + layer.updated {
+                add(change.object, version: change.version)
+                for property in change.values {
+                    if case .object(let reference) = property.value { add(reference) }
+                }
+                for members in change.members { members.added.forEach { add($0) } }
+            }
+            for deletion in layer.deleted { add(deletion.object, version: deletion.version) }
+        }
+        let objects = ids.map { context.object(with: $0) }
+        try context.realizeFaults(of: objects)
+        for object in objects
+        where object.state.isSuperset(of: [.live, .realized]) && !object.isInaccessible {
+            present.insert(object.objectID)
+            if let version = versions[object.objectID] { context.setBack(object, to: version) }
+        }
+        return objects
+    }
+
+    /// The identifier of a saved object, if there can be such an object.
+    private func savedID(_ reference: ObjectDraft.Reference) -> ManagedObjectID? {
+        guard case .saved(let name, let key, let uuid) = reference,
+            let entity = layout.entity(named: name)
+        else { return nil }
+        let store = context.storeIdentity
+        var place = store.numberBits
+        if let uuid {
+            guard let number = store.stores.number(of: uuid) else { return nil }
+            place = UInt64(number) << ManagedObjectID.storeNumberShift
+        }
+        return ManagedObjectID(
+            bits: UInt64(entity.number) << 48 | place | UInt64(key), store: store)
+    }
+
+    /// The identifier of an object that is there.
+    private func id(of reference: ObjectDraft.Reference) -> ManagedObjectID? {
+        if case .new(let number) = reference {
+            return newIDs.indices.contains(number) ? newIDs[number] : nil
+        }
+        guard let id = savedID(reference), present.contains(id) else { return nil }
+        return id
+    }
+
+    // MARK: Changes
+
+    mutating func changes(of layer: ObjectDraft.Layer) -> ChangeSet {
+        var changes = ChangeSet()
+        // All new objects have identifiers before anything leads to them.
+        for change in layer.inserted { newIDs.append(newID(change)) }
+        if !layer.inserted.isEmpty { context.hasTemporaryIDs = true }
+        for change in layer.inserted {
+            guard let id = id(of: change.object) else { continue }
+            changes.inserted.append(self.change(change, id, isNew: true))
+        }
+        for change in layer.updated {
+            guard let id = id(of: change.object) else {
+                omitObject(change.object, change.entity, "changes of it were")
+                continue
+            }
+            changes.updated.append(self.change(change, id, isNew: false))
+        }
+        for deletion in layer.deleted {
+            // One that is gone need not be deleted.
+            guard let id = id(of: deletion.object) else { continue }
+            changes.deleted.append(ObjectDeletion(objectID: id, version: nil))
+        }
+        return changes
+    }
+
+    private mutating func newID(_ change: ObjectDraft.Change) -> ManagedObjectID? {
+        guard let entity = layout.entity(named: change.entity), !entity.isAbstract else {
+            omit(
+                change.entity, nil,
+                "The model has no objects of “\(change.entity)” any more; new ones were left out.")
+            return nil
+        }
+        return context.newTemporaryID(of: entity)
+    }
+
+    private mutating func change(
+        _ change: ObjectDraft.Change, _ id: ManagedObjectID, isNew: Bool
+    ) -> ObjectChange {
+        let entity = layout.entity(number: id.entityNumber)
+        var values =
+            isNew
+            ? entity.defaultValues
+            : ContiguousArray(repeating: .null, count: entity.storages.count)
+        var changed = isNew ? SlotMask(first: values.count) : SlotMask()
+        for property in change.values {
+            guard let slot = entity.slot(named: property.name), entity.slots[slot].isStored else {
+                omit(
+                    change.entity, property.name,
+                    "“\(change.entity)” has no single value “\(property.name)” any more; values of it were left out."
+                )
+                continue
+            }
+            guard let value = value(property, of: change, entity.slots[slot], entity) else {
+                continue
+            }
+            values[slot] = value
+            changed.insert(slot)
+        }
+        return ObjectChange(
+            objectID: id, entity: entity, version: 0, values: values, changedSlots: changed,
+            toManyChanges: change.members.compactMap { members($0, of: change, entity) })
+    }
+
+    /// The value for a slot; `nil` if it cannot have it.
+    private mutating func value(
+        _ property: ObjectDraft.Property, of change: ObjectDraft.Change, _ slot: EntityLayout.Slot,
+        _ entity: EntityLayout
+    ) -> AttributeValue? {
+        switch (property.value, slot.relationshipIndex) {
+        case (.attribute(.null), _): return .null
+        case (.attribute(let value), nil):
+            do {
+                return try slot.coerce(value, in: entity)
+            } catch {
+                omit(
+                    change.entity, property.name,
+                    "“\(property.name)” of \(change.entity) cannot have such values any more; they were left out."
+                )
+                return nil
+            }
+        case (.object(let reference), let index?):
+            let relationship = entity.relationships[index]
+            return target(reference, relationship, entity).map(AttributeValue.objectID) ?? .null
+        default:
+            omit(
+                change.entity, property.name,
+                "“\(property.name)” of \(change.entity) is of another kind now; values of it were left out."
+            )
+            return nil
+        }
+    }
+
+    private mutating func members(
+        _ members: ObjectDraft.Members, of change: ObjectDraft.Change, _ entity: EntityLayout
+    ) -> ToManyChange? {
+        guard let relationship = entity.relationship(named: members.name), relationship.isToMany
+        else {
+            omit(
+                change.entity, members.name,
+                "“\(change.entity)” has no to-many relationship “\(members.name)” any more; changes of it were left out."
+            )
+            return nil
+        }
+        return ToManyChange(
+            relationshipIndex: relationship.index,
+            added: members.added.compactMap { target($0, relationship, entity) },
+            // What is gone is in no relationship.
+            removed: members.removed.compactMap(anyID),
+            order: relationship.isOrdered ? members.order.map { $0.compactMap(anyID) } : nil)
+    }
+
+    /// The identifier of an object that a relationship is to lead to.
+    private mutating func target(
+        _ reference: ObjectDraft.Reference, _ relationship: EntityLayout.Relationship,
+        _ entity: EntityLayout
+    ) -> ManagedObjectID? {
+        guard let id = id(of: reference) else {
+            omitObject(reference, entity.name, "references to it were")
+            return nil
+        }
+        guard layout.destination(of: relationship).subtree.contains(id.entityNumber) else {
+            omit(
+                entity.name, relationship.name,
+                "“\(relationship.name)” of \(entity.name) leads elsewhere now; what it led to was left out."
+            )
+            return nil
+        }
+        return id
+    }
+
+    /// The identifier of an object, whether it is there or not.
+    private func anyID(_ reference: ObjectDraft.Reference) -> ManagedObjectID? {
+        id(of: reference) ?? savedID(reference)
+    }
+
+    // MARK: Omissions
+
+    private mutating func omitObject(
+        _ reference: ObjectDraft.Reference, _ entity: String, _ what: String
+    ) {
+        // Where new objects are missing, their entity is.
+        guard case .saved(let name, let key, _) = reference else { return }
+        let object = "\(name)/p\(key)"
+        omit(name, nil, object: object, "\(object) is not there any more; \(what) left out.")
+    }
+
+    private mutating func omit(
+        _ entity: String, _ property: String?, object: String? = nil, _ message: String
+    ) {
+        let omission = ObjectDraft.Omission(
+            entity: entity, property: property, object: object, message: message)
+        if reported.insert(omission).inserted { omissions.append(omission) }
+    }
+}

@@ -1,0 +1,142 @@
+public import Foundation
+import Logging
+public import Quire
+
+/// What became of the draft that a package had when its document was opened.
+public enum DocumentDraftStatus: Sendable {
+    /// There was none.
+    case none
+    /// Its changes are the document's unsaved changes now. Sentences say what could not be put back.
+    case restored(from: Date, omissions: [String])
+    /// It stays where it is, because the document was opened for reading only.
+    case ignored
+    /// It could not be read or put back; the error says why. It stays until another one takes its place.
+    case unreadable(QuireError)
+}
+
+extension ManagedDocument {
+    /// What became of the draft that the package had when it was opened: of changes that could not be saved, because
+    /// objects were invalid or in conflict, before the process ended.
+    ///
+    /// - Precondition: The document is open.
+    public var draftStatus: DocumentDraftStatus { requireOpen().draftStatus }
+}
+
+/// The draft of an open document.
+///
+/// When a save fails for what the objects are, its changes, those of earlier saves that failed, and what was changed since
+/// go to a draft in the store. The next save that succeeds removes it in its transaction. If there is none before the
+/// process ends, opening the document again makes the draft's changes its unsaved changes.
+extension OpenDocument {
+    private static let logger = Logger(label: "quire.document")
+
+    /// Keeps what is unsaved in a draft after a save has failed, if there is any use in it. Never throws: the failed save is
+    /// what is reported.
+    func saveDraft(after error: any Error) async {
+        let hopeless: Set<QuireError.Code> = [
+            .readOnly, .outOfSpace, .storeUnavailable, .cancelled,
+        ]
+        if let code = (error as? QuireError)?.code, hopeless.contains(code) { return }
+        do {
+            try await saveDraft()
+        } catch {
+            Self.logger.error(
+                "Unsaved changes of “\(package.layout.path)” could not be kept in a draft: \(error)"
+            )
+        }
+    }
+
+    /// Collects what is unsaved, of which any queue may make a draft.
+    func collectDraft() -> @Sendable () -> DocumentDraft {
+        let own = context.unsavedChanges()
+        let pushed = parent.performAndWait { $0.unsavedChanges() }
+        let content = allUnsavedContent.files
+        return { DocumentDraft(objects: ObjectDraft([pushed, own]), content: content) }
+    }
+
+    /// Keeps what is unsaved in a draft. When it returns, the draft survives power loss.
+    ///
+    /// What there is to keep is collected before this first suspends; on the main queue that is O(*n*) in changed
+    /// objects, and no value is copied or encoded there. No save may run: nothing moves from one context to the other
+    /// meanwhile.
+    func saveDraft() async throws {
+        let collected = collectDraft()
+        let (package, known) = (package, draftInStore)
+        draftInStore = try await FileQueue.shared.run {
+            let draft = collected()
+            if let known, known.hasSameChanges(as: draft) { return known }
+            try package.writeDraft(draft)
+            return draft
+        }
+    }
+
+    /// Makes the changes of the package's draft the document's unsaved changes. Call it once, after opening.
+    func restoreDraft(_ loaded: LoadedPackage.Draft) {
+        switch loaded {
+        case .none: draftStatus = .none
+        case .ignored: draftStatus = .ignored
+        case .unreadable(let error): draftStatus = .unreadable(error)
+        case .found(let draft):
+            do {
+                var omissions = try context.apply(draft.objects).map(\.message)
+                omissions += restoreContent(draft.content)
+                context.undoManager?.setActionName("Restore Unsaved Changes")
+                draftInStore = draft
+                draftStatus = .restored(from: draft.date, omissions: omissions)
+            } catch {
+                draftStatus = .unreadable(QuireError(wrapping: error, path: package.layout.path))
+            }
+        }
+        if case .unreadable(let error) = draftStatus {
+            Self.logger.error("The draft of “\(package.layout.path)” stays: \(error.message)")
+        }
+    }
+
+    /// Gives the sentences about what could not be put back.
+    private func restoreContent(_ content: [String: Data?]) -> [String] {
+        var omissions: [String] = []
+        for (path, data) in content.sorted(by: { $0.key < $1.key }) {
+            if data == nil {
+                if contentNames.contains(path) { changeContent(nil, at: path) }
+            } else if let problem = contentNames.problem(with: path) {
+                omissions.append("“\(path)” cannot be additional content any more: it \(problem).")
+            } else {
+                changeContent(data, at: path)
+            }
+        }
+        return omissions
+    }
+
+    /// Gives up the draft with the changes that it stands for. What cannot be removed is only logged.
+    func removeDraft() async {
+        guard draftInStore != nil else { return }
+        draftInStore = nil
+        let package = package
+        do {
+            try await FileQueue.shared.run { try package.removeDraft() }
+        } catch {
+            Self.logger.error("The draft of “\(package.layout.path)” was not removed: \(error)")
+        }
+    }
+}
+
+extension LoadedPackage {
+    /// What there is of a draft.
+    enum Draft: Sendable {
+        case none, ignored
+        case found(DocumentDraft)
+        case unreadable(QuireError)
+
+        init(in package: DocumentPackage) {
+            do {
+                if package.isReadOnly {
+                    self = try package.hasDraft() ? .ignored : .none
+                } else {
+                    self = try package.draft().map(Self.found) ?? .none
+                }
+            } catch {
+                self = .unreadable(QuireError(wrapping: error, path: package.layout.path))
+            }
+        }
+    }
+}
