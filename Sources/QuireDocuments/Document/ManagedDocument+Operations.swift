@@ -287,8 +287,8 @@ extension ManagedDocument {
         await open.removeDraft()
         let (package, coordinator) = (open.package, open.coordinator)
         try await FileQueue.shared.run {
-            defer { try? coordinator.close() }
-            try package.close()
+            try? coordinator.close()
+            package.closeSaved()
         }
     }
 

@@ -41,7 +41,7 @@ extension OpenDocument {
         let new =
             changesContent
             ? try await FileQueue.shared.run {
-                try package.content.write(snapshot.content, after: old)
+                try package.writeContent(snapshot.content, after: old)
             } : old
         let records: String?? =
             changesContent || mustRecordGeneration ? .some(new.map(String.init)) : nil

@@ -14,6 +14,15 @@ struct SQLiteSave {
 
     /// - Returns: The objects not in the change set whose derived values the save has set.
     func run(beforeCommit: () throws -> Void) throws -> [ManagedObjectID] {
+        do {
+            return try write(beforeCommit: beforeCommit)
+        } catch {
+            writer.note(error)
+            throw error
+        }
+    }
+
+    private func write(beforeCommit: () throws -> Void) throws -> [ManagedObjectID] {
         let hasExternalData = store.hasExternalData
         let files =
             hasExternalData
@@ -59,6 +68,8 @@ struct SQLiteSave {
                 if (error.error as? QuireError)?.underlying is SaveConflicts {
                     try claimPrimaryKeys()
                 }
+            } else {
+                writer.uncertainFiles.formUnion(files.all.map(\.name))
             }
             throw error.error
         }

@@ -43,6 +43,7 @@ final class SQLiteBatch {
                     error as? SQLiteFailure ?? (error as? QuireError)?.underlying as? SQLiteFailure
                 SQLiteSave.undo(after: failure, store: store, writer: writer)
                 // If nobody knows whether the transaction is on disk, it may refer to them after all.
+                writer.note(error)
                 if writer.poison == nil {
                     batch.rows.files.remove()
                 } else {

@@ -24,6 +24,7 @@ extension SQLiteStore: BulkLoadableStore {
                 didRecordPrimaryKeys(greatest)
             } catch {
                 SQLiteSave.undo(after: error as? SQLiteFailure, store: self, writer: writer)
+                writer.note(error)
                 if writer.poison == nil { loading.removeFiles() }
                 throw error
             }
