@@ -63,13 +63,12 @@ struct SQLiteSave {
             // If nobody knows whether the transaction is on disk, it may refer to them after all.
             if writer.poison != nil {
                 rows.files.giveToStore()
+                writer.uncertainFiles.formUnion(rows.files.all.map(\.name))
             } else {
                 rows.files.remove()
                 if (error.error as? QuireError)?.underlying is SaveConflicts {
                     try claimPrimaryKeys()
                 }
-            } else {
-                writer.uncertainFiles.formUnion(files.all.map(\.name))
             }
             throw error.error
         }
