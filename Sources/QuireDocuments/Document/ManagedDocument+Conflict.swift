@@ -57,7 +57,7 @@ extension ManagedDocument {
         let (old, coordinator) = (open.package, open.coordinator)
         // It may have come back meanwhile, or have been followed.
         if try await FileQueue.shared.run({ old.isInPlace || old.presentPath != nil }) { return }
-        let unsaved = open.hasUnsavedChanges ? open.collectDraft()() : nil
+        let unsaved = open.hasUnsavedChanges ? try open.collectDraft()() : nil
         let loaded = try await load(
             Opening(model: coordinator.layout.model, isReadOnly: old.isReadOnly))
         guard loaded.package.store.identity.uuid == old.store.identity.uuid else {
