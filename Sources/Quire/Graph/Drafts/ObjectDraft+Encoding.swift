@@ -333,7 +333,7 @@ private struct DraftReader {
     private mutating func decimal() throws -> Decimal {
         let bytes = try take(MemoryLayout<Decimal>.size)
         // A length of more words than there are would have arithmetic read beyond them.
-        guard bytes[1] & 0x0F <= 8, bytes[1] & 0xC0 == 0, bytes[2] == 0, bytes[3] == 0 else {
+        guard bytes[1] >> 4 <= 8, bytes[1] & 0x03 == 0, bytes[2] == 0, bytes[3] == 0 else {
             throw damaged("a decimal number is none")
         }
         return bytes.loadUnaligned(as: Decimal.self)

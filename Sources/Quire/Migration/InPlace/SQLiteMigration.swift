@@ -91,6 +91,9 @@ struct SQLiteMigration {
                 try manager.mappingModel ?? .inferred(from: books.schema.layout, to: layout)
             var plan = try TransferPlan(mapping, from: books.schema.layout, to: layout)
             try plan.assignKeys { try books.greatestKey(of: $0, connection) }
+            if try connection.draftSize() != nil {
+                try plan.requireSameKeys(forDraftIn: source.storePath)
+            }
             let schema = SQLSchema(fresh: layout)
             let load = SQLiteBulkLoad(
                 connection: connection, schema: schema,

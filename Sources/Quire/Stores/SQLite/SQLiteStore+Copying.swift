@@ -9,9 +9,12 @@ extension SQLiteStore {
     /// - Parameters:
     ///   - path: The copy's path, in a folder that exists.
     ///   - linking: Whether the copy may share the files of external data, which never change, with this store.
+    ///   - withoutDraft: Whether the copy is to have what was saved only.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `outOfSpace`, `notFound` if a saving process removed external data
     ///   meanwhile, or `storeUnavailable`.
-    package func writeCopy(to path: String, linking: Bool = false) throws {
+    package func writeCopy(
+        to path: String, linking: Bool = false, withoutDraft: Bool = false
+    ) throws {
         if FileSystem.exists(path) {
             throw FileSystem.failure("create", path, errno: EEXIST)
         }
@@ -26,6 +29,7 @@ extension SQLiteStore {
                     try $0.run()
                 }
             }
+            if withoutDraft { try Self.dropDraft(ofCopyAt: path) }
             // VACUUM counts up the version of the schema, at this place of the header: a copy of a copy would differ. Nobody
             // has opened the file yet who could have remembered the version.
             let file = try OpenFile.open(path, for: .updating)

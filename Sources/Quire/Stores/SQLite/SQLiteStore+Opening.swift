@@ -118,6 +118,8 @@ private struct SQLiteStoreOpening {
             try checkHashes(of: schema.layout.model, metadata)
         }
         noteMissing(in: schema)
+        var options = options
+        if !isInferred { options.configuration = configuration(of: schema.layout, catalog) }
         let hasLog = try synchronize(
             schema, carriesModel: carriesModel, hasLog: prepareForWriting())
         if !options.isReadOnly {
@@ -130,7 +132,7 @@ private struct SQLiteStoreOpening {
             source: source, identity: try identity(metadata.storeUUID, schema.layout),
             schema: schema, carriesModel: carriesModel, hasInferredModel: isInferred,
             options: options, connection: connection, hasLog: hasLog,
-            keys: hasItsKeys ? predecessor?.primaryKeys : nil)
+            hashes: metadata.entityVersionHashes, keys: hasItsKeys ? predecessor?.primaryKeys : nil)
     }
 
     private func identity(_ uuid: String, _ layout: ModelLayout) throws -> StoreIdentity {
@@ -248,7 +250,8 @@ private struct SQLiteStoreOpening {
         of layout: ModelLayout, catalog: SQLCatalog, hasStrays: Bool
     ) throws -> SQLSchema {
         do {
-            let entities = try layout.entityNumbers(ofConfiguration: options.configuration)
+            let entities = try layout.entityNumbers(
+                ofConfiguration: configuration(of: layout, catalog))
             return try SQLSchema(
                 layout, catalog: catalog, entities: entities, hasStrays: hasStrays)
         } catch let error as QuireError {
@@ -258,6 +261,18 @@ private struct SQLiteStoreOpening {
                     entity: error.subject.entity, property: error.subject.property, file: path),
                 underlying: error, failures: error.failures)
         }
+    }
+
+    /// The configuration whose entities' objects the store keeps: the one that is given, or else, if it does not keep those of
+    /// all entities, one that has just the entities it does keep.
+    private func configuration(of layout: ModelLayout, _ catalog: SQLCatalog) -> String? {
+        if let given = options.configuration { return given }
+        let kept = Set(catalog.entities.map(\.name)).intersection(layout.entities.map(\.name))
+        if kept.count == layout.entities.count { return nil }
+        return layout.model.configurations.first { configuration in
+            let numbers = try? layout.entityNumbers(ofConfiguration: configuration.name)
+            return numbers.map { Set($0.map { layout.entity(number: $0).name }) == kept } ?? false
+        }?.name
     }
 
     /// Gives the store the model's indexes, unless it is only read.

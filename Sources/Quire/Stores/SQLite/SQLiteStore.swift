@@ -74,7 +74,7 @@ public final class SQLiteStore: PersistentStore {
     init(
         source: SQLiteStoreSource, identity: StoreIdentity, schema: SQLSchema, carriesModel: Bool,
         hasInferredModel: Bool = false, options: SQLiteStoreOptions, connection: SQLiteConnection,
-        hasLog: Bool, keys: SQLiteKeyRegister? = nil
+        hasLog: Bool, hashes: [String: Data], keys: SQLiteKeyRegister? = nil
     ) {
         primaryKeys = keys ?? SQLiteKeyRegister()
         self.source = source
@@ -105,7 +105,7 @@ public final class SQLiteStore: PersistentStore {
         } else {
             if !schema.computedIndexes.isEmpty { connection.trustSchema() }
             writer = SQLiteWriter(
-                connection: connection, schema: schema, path: source.storePath)
+                connection: connection, schema: schema, path: source.storePath, hashes: hashes)
         }
     }
 
