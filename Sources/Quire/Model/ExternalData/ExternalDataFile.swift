@@ -44,6 +44,8 @@ final class ExternalDataFile: Sendable {
     private let place: ExternalDataPlace
     /// Where the file was at first.
     private let home: String
+    /// The file itself, whatever its name, if it is not a store's.
+    private let identity: FileInformation?
     private let state: Mutex<State>
     private let records: (any ExternalDataRecords)?
 
@@ -53,6 +55,7 @@ final class ExternalDataFile: Sendable {
         self.place = place
         self.records = records
         home = FileSystem.path(place.folder, name)
+        identity = nil
         state = Mutex(State(owner: .store))
         ExternalDataHolds.hold(name)
     }
@@ -73,6 +76,7 @@ final class ExternalDataFile: Sendable {
         self.place = place
         records = nil
         home = FileSystem.path(place.folder, name)
+        identity = try? FileSystem.informationWithoutFollowing(at: home)
         state = Mutex(
             State(owner: .holders, size: record.size, record: record, movedFrom: movedFrom))
         ExternalDataHolds.hold(name)
@@ -80,7 +84,9 @@ final class ExternalDataFile: Sendable {
 
     deinit {
         if state.withLock({ $0.owner == .holders }) {
-            _ = try? FileSystem.removeFileIfPresent(path)
+            for path in Set([home, path]) where isStill(at: path) {
+                _ = try? FileSystem.removeFileIfPresent(path)
+            }
         }
         ExternalDataHolds.release(name)
     }
@@ -99,13 +105,24 @@ final class ExternalDataFile: Sendable {
     ///
     /// - Returns: Whether it is one in this folder, and no other save has it.
     func claim(in folder: String) -> Bool {
-        guard self.folder == folder else { return false }
+        let path = path
+        guard FileSystem.folder(of: path) == folder, isStill(at: path) else { return false }
         return state.withLock {
             guard $0.owner == .holders else { return false }
             $0.owner = .save
             return true
         }
     }
+
+    /// Whether what is at a path is the file that was made for the value, and not one of a store to which it was copied.
+    private func isStill(at path: String) -> Bool {
+        guard let identity, let found = try? FileSystem.informationWithoutFollowing(at: path)
+        else { return false }
+        return found.isSameFile(as: identity)
+    }
+
+    /// Whether the file was made for a value that is not saved yet.
+    var isSpooled: Bool { state.withLock { $0.owner != .store } }
 
     /// Ends the claim of a save that has failed.
     func giveBack() { state.withLock { $0.owner = .holders } }

@@ -165,7 +165,7 @@ struct SQLiteExternalDataWriter {
             }
             return .init(name: file.name, record: record, spooled: file, origin: file)
         }
-        let name = UUID().uuidString
+        let name = nameForCopy(of: file)
         let path = externalData.path(ofFileNamed: name)
         if file.folder == externalData.folder, (try? FileSystem.link(file.path, to: path)) != nil {
             do {
@@ -180,6 +180,15 @@ struct SQLiteExternalDataWriter {
         }
         let copy = try value.naming { try SQLiteExternalCopy.copy(value, to: path) }
         return .init(name: name, record: copy, origin: file)
+    }
+
+    /// The name that a value gets here. One that is not saved in its own store keeps its name if it can, so that it is found
+    /// when the document goes on with this store.
+    private func nameForCopy(of file: ExternalDataFile) -> String {
+        let isFree =
+            file.isSpooled && SQLiteExternalData.isFileName(file.name)
+            && !FileSystem.exists(externalData.path(ofFileNamed: file.name))
+        return isFree ? file.name : UUID().uuidString
     }
 
     /// What a file of the store holds. The store's own record is asked for here: another connection would wait for this one.
