@@ -289,9 +289,10 @@ extension OpenFile {
     /// Tries to mark a file or folder as being worked on, until it is closed. Unlike ``lockExclusively()`` this is for
     /// folders as well; the two kinds of lock do not see each other.
     ///
+    /// - Parameter shared: Whether others may do so as well who share it.
     /// - Returns: Whether nobody else has.
-    package func claim() throws -> Bool {
-        if flock(descriptor, LOCK_EX | LOCK_NB) == 0 { return true }
+    package func claim(shared: Bool = false) throws -> Bool {
+        if flock(descriptor, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0 { return true }
         if errno == EWOULDBLOCK { return false }
         throw FileSystem.failure("lock", path)
     }

@@ -14,12 +14,16 @@ extension ManagedDocument {
 
     /// Sees to it that what is unsaved will be saved when it is due.
     func scheduleAutosave() {
-        guard machine.isOpen, !isReadOnly, openDocument?.needsSave == true else {
+        guard machine.isOpen, !isReadOnly, let open = openDocument,
+            open.hasUnsavedChanges || open.draftInStore != nil
+        else {
             autosaveSchedule.isClean()
             return autosaveTimer.cancel()
         }
         autosaveSchedule.isUnsaved(at: .now)
-        guard !machine.isSaveExpected, let due = autosaveSchedule.due(autosavePolicy) else {
+        guard !machine.isSaveExpected, !documentState.contains(.inConflict),
+            let due = autosaveSchedule.due(autosavePolicy)
+        else {
             return autosaveTimer.cancel()
         }
         // If more is changed until it fires, it is found not to be due yet, and set again.

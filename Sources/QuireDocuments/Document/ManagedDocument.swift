@@ -50,6 +50,8 @@ open class ManagedDocument {
     public var autosavePolicy = AutosavePolicy() { didSet { autosavePolicyDidChange() } }
     /// How the store uses its file, from the next opening on.
     public var storeOptions = SQLiteStoreOptions()
+    /// When the document keeps versions of itself; see ``keepVersion(named:progress:)``.
+    public var versionPolicy = VersionPolicy.onDemand
     /// How the document is migrated when it is opened with another model than it was made with; `nil` if opening it is to
     /// fail then. Set it before opening.
     public var migrationOptions: StoreMigrationOptions?
@@ -70,7 +72,11 @@ open class ManagedDocument {
     var operationError: QuireError?
     var autosaveSchedule = AutosaveSchedule()
     lazy var autosaveTimer = AutosaveTimer { [weak self] in self?.autosaveTimerFired() }
+    /// Whether the process is about to end.
     var isTerminating = false
+    /// Whether the document is being closed, and does not care about its package any more.
+    var isClosing = false
+    var packageWatch: PackageWatch?
 
     /// Makes a document for a package, which need not exist yet. Nothing is read before it is opened.
     public required init(path: String) { self.path = FileSystem.absolute(path) }
@@ -221,6 +227,7 @@ open class ManagedDocument {
     /// in memory can still be read, and what is unsaved is lost afterwards.
     open func accommodatePresentedItemDeletion() async {}
 
-    /// Called on the main actor when somebody else has changed the package, and the document shows that now.
+    /// Called on the main actor when somebody else has put another state of the document into its place, and the document
+    /// shows that now: with new contexts. If anything was unsaved it is so still, and the document is in conflict.
     open func presentedItemDidChange() {}
 }

@@ -77,8 +77,8 @@ extension OpenDocument {
             try package.content.files(in: generation).map(\.path)
         }
         contentNames = AdditionalContentNames(paths)
-        for (path, data) in unsavedContent.files {
-            if data == nil { contentNames.remove(path) } else { contentNames.insert(path) }
+        for (path, change) in unsavedContent.files {
+            if change.isRemoval { contentNames.remove(path) } else { contentNames.insert(path) }
         }
     }
 
@@ -144,13 +144,12 @@ extension OpenDocument {
             try await goOn(with: new, insteadOf: old, saved: unsaved.objects, derived)
             generation = try await FileQueue.shared.run { try new.liveGeneration() }
             mustRecordGeneration = false
+            draftInStore = nil
             if snapshot.content.rewriting != nil { try? await readContentNames(of: new) }
             didFinishSave(succeeded: true)
-            let hadDraft = draftInStore != nil
-            draftInStore = nil
             try? await FileQueue.shared.run {
-                // What it stands for is saved elsewhere.
-                if hadDraft { try? old.removeDraft() }
+                // What it stands for is in the new package.
+                if !old.isReadOnly { try? old.removeDraft() }
                 try old.close()
             }
         } catch {

@@ -22,7 +22,7 @@ public struct DocumentProblem: Sendable, Hashable {
 
 extension DocumentPackage {
     /// Looks at everything in the package: the database, the files of external data, the additional content, the
-    /// metadata, and what should not be there. Changes nothing. What interrupted saves have left is no problem; see
+    /// versions, the metadata, and what should not be there. Changes nothing. What interrupted saves have left is no problem; see
     /// ``leftovers()``.
     ///
     /// - Returns: The problems, errors first; empty if all is well.
@@ -47,7 +47,7 @@ extension DocumentPackage {
     /// What is wrong with the package beside its store: the additional content, the metadata, and what should not be
     /// there.
     package func packageProblems() throws -> [DocumentProblem] {
-        try additionalContentProblems() + strayFileProblems()
+        try additionalContentProblems() + versionStore.problems() + strayFileProblems()
     }
 }
 
@@ -79,8 +79,13 @@ extension DocumentPackage {
     private func isAsRecorded(_ file: SQLiteExternalFile, size: Int64) throws -> Bool {
         if let recorded = file.size, recorded != size { return false }
         guard let recorded = file.sha256 else { return true }
+        return try Self.digest(ofFile: file.path) == recorded
+    }
+
+    /// The SHA-256 of a file.
+    static func digest(ofFile path: String) throws -> Data {
         var digest = SHA256()
-        let open = try OpenFile.open(file.path, for: .reading)
+        let open = try OpenFile.open(path, for: .reading)
         try withUnsafeTemporaryAllocation(byteCount: 262_144, alignment: 16) { buffer in
             while true {
                 let count = try open.read(into: buffer)
@@ -88,7 +93,7 @@ extension DocumentPackage {
                 digest.update(bufferPointer: UnsafeRawBufferPointer(rebasing: buffer[..<count]))
             }
         }
-        return Data(digest.finalize()) == recorded
+        return Data(digest.finalize())
     }
 
     private func additionalContentProblems() throws -> [DocumentProblem] {
@@ -166,7 +171,8 @@ extension DocumentPackage {
     /// - Returns: The paths.
     public func leftovers() throws -> [String] {
         var paths = try store.unreferencedExternalFiles()
-        for folder in [layout.path, layout.storeFolder] {
+        for folder in [layout.path, layout.storeFolder, layout.versions, layout.versionBlocks]
+        where FileSystem.exists(folder) {
             paths += try Self.temporaryFiles(in: folder)
         }
         if FileSystem.exists(layout.additionalContent) {

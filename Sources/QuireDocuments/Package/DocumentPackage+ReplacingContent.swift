@@ -93,7 +93,7 @@ extension DocumentPackage {
         }
     }
 
-    private func checkMayWrite() throws {
+    func checkMayWrite() throws {
         if isReadOnly {
             throw QuireError(
                 .readOnly, "“\(layout.path)” was opened for reading only and cannot be changed.",

@@ -98,13 +98,15 @@ extension DocumentPackage {
         _ target: DocumentPackageLayout, with unsaved: UnsavedChanges
     ) throws -> [ManagedObjectID] {
         try fill(target, by: .copying)
-        if unsaved.isEmpty { return [] }
+        if try unsaved.isEmpty && !store.hasDraft() { return [] }
         let copy = try SQLiteStore.open(
             at: target.store, continuing: store, options: writingOptions)
         do {
             let content = AdditionalContentStore(layout: target)
             let old = try content.generation(in: copy.records())
             var (changes, new) = (unsaved.objects, old)
+            // What it stands for is written now.
+            changes.records[SQLiteStore.draftRecordKey] = .some(nil)
             if !unsaved.content.isEmpty {
                 new = try content.write(unsaved.content, after: old)
                 changes.records[AdditionalContentStore.recordKey] = .some(new.map(String.init))

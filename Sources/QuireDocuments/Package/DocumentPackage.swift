@@ -26,19 +26,28 @@ public final class DocumentPackage: Sendable {
     public var isReadOnly: Bool { lock == nil }
 
     let content: AdditionalContentStore
+    /// The versions that were kept.
+    let versionStore: VersionStore
     /// The package folder, wherever it is moved to; `nil` if it could not be opened, which then nothing can follow.
     let folder: OpenFile?
+    /// The store's file as it was when it was opened.
+    let storeFile: FileInformation?
     let lock: DocumentLock?
     /// Whether another object owns the lock now.
     private let hasSuccessor = Atomic(false)
     private static let logger = Logger(label: "quire.document")
 
-    init(layout: DocumentPackageLayout, store: SQLiteStore, lock: DocumentLock?) {
+    init(
+        layout: DocumentPackageLayout, store: SQLiteStore, lock: DocumentLock?,
+        versionStore: VersionStore? = nil
+    ) {
         self.layout = layout
         self.store = store
         self.lock = lock
+        self.versionStore = versionStore ?? VersionStore(layout: layout)
         content = AdditionalContentStore(layout: layout)
         folder = try? OpenFile.open(layout.path, for: .folder)
+        storeFile = (try? FileSystem.information(at: layout.store)) ?? nil
     }
 
     // MARK: Opening
@@ -112,9 +121,13 @@ public final class DocumentPackage: Sendable {
             at: layout.store, model: model, options: options, migrating: migration)
     }
 
-    /// Ends all use of the package. Closing twice does nothing.
+    /// Ends all use of the package, when versions that are being kept or removed are done. Closing twice does nothing.
     public func close() throws {
-        defer { if !hasSuccessor.load(ordering: .acquiring) { lock?.release() } }
+        defer {
+            if let lock, !hasSuccessor.load(ordering: .acquiring) {
+                versionStore.writing.withLock { lock.release() }
+            }
+        }
         // If another package has taken the place of this one, its files are not ours to tidy up.
         if !isInPlace { store.supersede() }
         try store.close()
@@ -122,7 +135,8 @@ public final class DocumentPackage: Sendable {
 
     /// Hands the lock over to a package with the same content and a store that was opened since.
     func succeeding(by store: SQLiteStore, generation: Int?) -> DocumentPackage {
-        let successor = DocumentPackage(layout: layout, store: store, lock: lock)
+        let successor = DocumentPackage(
+            layout: layout, store: store, lock: lock, versionStore: versionStore)
         hasSuccessor.store(true, ordering: .releasing)
         successor.bringMetadataUpToDate(generation: generation)
         return successor
@@ -249,7 +263,7 @@ public final class DocumentPackage: Sendable {
     }
 
     /// Runs a body with the live generation, again if a writer replaced it meanwhile.
-    private func withLiveGeneration<Result>(_ body: (Int?) throws -> Result) throws -> Result {
+    func withLiveGeneration<Result>(_ body: (Int?) throws -> Result) throws -> Result {
         var generation = try liveGeneration()
         while true {
             do {

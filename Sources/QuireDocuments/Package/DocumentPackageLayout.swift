@@ -9,6 +9,8 @@ import Quire
 ///       StoreContent/persistentStore                      the SQLite store
 ///       StoreContent/.persistentStore_SUPPORT/_EXTERNAL_DATA/UUID     large binary values
 ///       AdditionalContent/7/…                             the files of generation 7, which the store names
+///       Versions/ID/…                                     a version: its manifest, and links to files that it shares
+///       Versions/Blocks/00000001.blocks                   what versions' databases are made of, each block once
 public struct DocumentPackageLayout: Sendable, Hashable {
     /// The package folder.
     public let path: String
@@ -35,6 +37,14 @@ public struct DocumentPackageLayout: Sendable, Hashable {
     public func additionalContent(generation: Int) -> String {
         FileSystem.path(additionalContent, String(generation))
     }
+
+    /// The folder of the versions.
+    public var versions: String { FileSystem.path(path, "Versions") }
+    /// The folder of the blocks that versions are made of.
+    var versionBlocks: String { FileSystem.path(versions, "Blocks") }
+
+    /// The folder of a version.
+    func version(_ id: String) -> String { FileSystem.path(versions, id) }
 
     /// Whether there is what looks like a document package: a folder with a store in it.
     public var isPackage: Bool {

@@ -247,6 +247,8 @@ import Testing
 
     @Test func aDeletedPackageIsNotMadeAgain() async throws {
         let document = try await make()
+        // As where nobody tells that it was deleted.
+        document.stopWatching()
         try document.addNote("unsaved")
         try FileSystem.removeTree(path)
         let error = await failure { try await document.save() }
@@ -260,6 +262,7 @@ import Testing
 
     @Test func closingLeavesAPackageAloneThatHasTakenThePlaceOfOurs() async throws {
         let document = try await make()
+        document.stopWatching()
         try FileSystem.removeTree(path)
         try await ManagedDocument.make(at: path, titles: ["stranger"])
         let before = try contents(ofFolder: path)

@@ -1,0 +1,174 @@
+import Crypto
+import Foundation
+import Quire
+
+/// A file of blocks, which never changes once it has its name.
+///
+///     "QUIREBLK"  version: 1 as UInt64
+///     block, block, …
+///     for each block: SHA-256, offset as UInt64, length as UInt64
+///     number of blocks as UInt64, SHA-256 of the index, "QUIREEND"
+///
+/// Numbers are little-endian. Nothing in it is trusted: the index has a digest, its numbers are checked against the file's
+/// size, and a block is compared with its digest when it is read.
+final class BlockPack: Sendable {
+    /// Where a block is.
+    struct Entry: Sendable {
+        var digest: BlockDigest
+        var offset: Int64
+        var length: Int
+    }
+
+    static let start = Array("QUIREBLK".utf8) + [1, 0, 0, 0, 0, 0, 0, 0]
+    static let end = Array("QUIREEND".utf8)
+    static let entrySize = BlockDigest.byteCount + 16
+    static let footerSize = 8 + SHA256.byteCount + end.count
+    /// The longest block: a page of a database at its largest.
+    static let greatestLength = 65_536
+
+    let path: String
+    /// The size of the file.
+    let size: Int64
+    let entries: [Entry]
+    private let file: OpenFile
+
+    /// Opens a file of blocks and reads its index.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidFormat` if it is damaged, or what reading throws.
+    init(_ path: String) throws {
+        self.path = path
+        file = try OpenFile.open(path, for: .reading)
+        size = try file.information().size
+        func require(_ condition: Bool) throws {
+            if !condition {
+                throw QuireError(
+                    .invalidFormat, "“\(path)”, which holds parts of versions, is damaged.",
+                    subject: .init(file: path))
+            }
+        }
+        try require(size >= Int64(Self.start.count + Self.footerSize))
+        try require(try file.read(Self.start.count, at: 0) == Self.start)
+        let footer = try file.read(Self.footerSize, at: size - Int64(Self.footerSize))
+        try require(Array(footer.suffix(Self.end.count)) == Self.end)
+        let count = Self.number(footer, at: 0)
+        let indexEnd = size - Int64(Self.footerSize)
+        let (indexSize, overflow) = count.multipliedReportingOverflow(by: UInt64(Self.entrySize))
+        try require(!overflow && indexSize <= UInt64(indexEnd) - UInt64(Self.start.count))
+        let index = try file.read(Int(indexSize), at: indexEnd - Int64(indexSize))
+        let digest = index.withUnsafeBytes { BlockDigest(of: $0) }
+        try require(digest.bytes == Array(footer[8..<8 + SHA256.byteCount]))
+        let blocksEnd = UInt64(indexEnd) - indexSize
+        entries = try (0..<Int(count)).map { position in
+            let place = position * Self.entrySize
+            let offset = Self.number(index, at: place + BlockDigest.byteCount)
+            let length = Self.number(index, at: place + BlockDigest.byteCount + 8)
+            try require(length > 0 && length <= UInt64(Self.greatestLength))
+            try require(offset >= UInt64(Self.start.count) && offset <= blocksEnd - length)
+            return Entry(
+                digest: index.withUnsafeBytes {
+                    BlockDigest(
+                        UnsafeRawBufferPointer(rebasing: $0[place..<place + BlockDigest.byteCount]))
+                }, offset: Int64(offset), length: Int(length))
+        }
+    }
+
+    /// The bytes of a block, or `nil` if they are not what they were.
+    func block(_ entry: Entry) -> [UInt8]? {
+        guard let bytes = try? file.read(entry.length, at: entry.offset),
+            bytes.withUnsafeBytes({ BlockDigest(of: $0) }) == entry.digest
+        else { return nil }
+        return bytes
+    }
+
+    /// Whether a block has these bytes.
+    func holds(_ bytes: UnsafeRawBufferPointer, at entry: Entry) -> Bool {
+        guard entry.length == bytes.count, let held = try? file.read(entry.length, at: entry.offset)
+        else { return false }
+        return held.withUnsafeBytes { held in
+            guard let one = held.baseAddress, let other = bytes.baseAddress else { return false }
+            return memcmp(one, other, bytes.count) == 0
+        }
+    }
+
+    private static func number(_ bytes: [UInt8], at place: Int) -> UInt64 {
+        bytes.withUnsafeBytes {
+            UInt64(littleEndian: $0.loadUnaligned(fromByteOffset: place, as: UInt64.self))
+        }
+    }
+}
+
+/// Writes a file of blocks. It has its name, and is durable, when it is finished; if it never is, nothing is left but a
+/// temporary file.
+final class BlockPackWriter {
+    private let path: String
+    private let temporary: String
+    private let file: OpenFile
+    private var buffer = [UInt8](repeating: 0, count: 1 << 20)
+    private var filled = 0
+    private var position: Int64 = 0
+    private var index: [UInt8] = []
+    private var isFinished = false
+    /// The blocks that have been written.
+    private(set) var digests: Set<BlockDigest> = []
+
+    /// Begins to write a file.
+    init(_ path: String) throws {
+        self.path = path
+        temporary = FileSystem.temporarySibling(of: path, for: "new")
+        file = try OpenFile.open(temporary, for: .creating, reportedAs: path)
+        try write(BlockPack.start)
+    }
+
+    deinit { if !isFinished { _ = try? FileSystem.removeFileIfPresent(temporary) } }
+
+    func append(_ block: UnsafeRawBufferPointer, _ digest: BlockDigest) throws {
+        guard digests.insert(digest).inserted else { return }
+        index += digest.bytes
+        index += Self.bytes(UInt64(position))
+        index += Self.bytes(UInt64(block.count))
+        try write(block)
+    }
+
+    /// Finishes the file, unless there is no block.
+    ///
+    /// - Returns: Its size; 0 if there is none.
+    func finish() throws -> Int64 {
+        if digests.isEmpty { return 0 }
+        let digest = index.withUnsafeBytes { BlockDigest(of: $0) }
+        try write(index)
+        try write(Self.bytes(UInt64(digests.count)) + digest.bytes + BlockPack.end)
+        try flush()
+        try file.synchronize()
+        let size = try file.information().size
+        try FileSystem.renameWithoutReplacing(temporary, to: path)
+        isFinished = true
+        try FileSystem.synchronizeFolder(containing: path)
+        return size
+    }
+
+    private func write(_ bytes: [UInt8]) throws { try bytes.withUnsafeBytes { try write($0) } }
+
+    private func write(_ bytes: UnsafeRawBufferPointer) throws {
+        if filled + bytes.count > buffer.count { try flush() }
+        if bytes.count > buffer.count {
+            try file.write(bytes)
+        } else {
+            buffer.withUnsafeMutableBytes {
+                UnsafeMutableRawBufferPointer(rebasing: $0[filled...]).copyMemory(from: bytes)
+            }
+            filled += bytes.count
+        }
+        position += Int64(bytes.count)
+    }
+
+    private func flush() throws {
+        try buffer.withUnsafeBytes {
+            try file.write(UnsafeRawBufferPointer(rebasing: $0[..<filled]))
+        }
+        filled = 0
+    }
+
+    private static func bytes(_ number: UInt64) -> [UInt8] {
+        withUnsafeBytes(of: number.littleEndian) { Array($0) }
+    }
+}

@@ -1,0 +1,130 @@
+import Foundation
+import Quire
+
+/// The blocks of all versions of a package, each of which is there once: the files of blocks, and which of them has
+/// which block.
+struct BlockStore {
+    /// The folder of the files.
+    let folder: String
+    private(set) var packs: [BlockPack] = []
+    /// Files that cannot be read.
+    private(set) var damaged: [QuireError] = []
+    private var places: [BlockDigest: (pack: Int, entry: Int)] = [:]
+    private var lastNumber = 0
+
+    /// Looks at what is there, which may be nothing.
+    init(_ folder: String) throws {
+        self.folder = folder
+        // Somebody who writes may put the blocks of several files into one, and remove these, while we look.
+        for attempt in 1...5 {
+            do {
+                try load(mayMiss: attempt == 5)
+                return
+            } catch let error as QuireError where error.code == .notFound { continue }
+        }
+    }
+
+    private mutating func load(mayMiss: Bool) throws {
+        packs = []
+        damaged = []
+        places = [:]
+        guard FileSystem.exists(folder) else { return }
+        let numbers = try FileSystem.names(in: folder).compactMap(Self.number).sorted()
+        lastNumber = numbers.last ?? 0
+        for number in numbers {
+            do {
+                add(try BlockPack(FileSystem.path(folder, Self.name(number))))
+            } catch let error as QuireError where error.code == .notFound && !mayMiss {
+                throw error
+            } catch let error as QuireError {
+                damaged.append(error)
+            }
+        }
+    }
+
+    private mutating func add(_ pack: BlockPack) {
+        // Where a block is twice, the later file is right: it was written because the other was damaged.
+        for (position, entry) in pack.entries.enumerated() {
+            places[entry.digest] = (packs.count, position)
+        }
+        packs.append(pack)
+    }
+
+    /// The bytes of a block, or `nil` if it is missing or damaged.
+    func block(_ digest: BlockDigest) -> [UInt8]? {
+        guard let place = places[digest] else { return nil }
+        return packs[place.pack].block(packs[place.pack].entries[place.entry])
+    }
+
+    /// Whether there is a block, sound or not.
+    func contains(_ digest: BlockDigest) -> Bool { places[digest] != nil }
+
+    /// Whether there is a block with these bytes.
+    func holds(_ bytes: UnsafeRawBufferPointer, _ digest: BlockDigest) -> Bool {
+        guard let place = places[digest] else { return false }
+        return packs[place.pack].holds(bytes, at: packs[place.pack].entries[place.entry])
+    }
+
+    /// Begins to write another file.
+    func makeWriter() throws -> BlockPackWriter {
+        try BlockPackWriter(FileSystem.path(folder, Self.name(lastNumber + 1)))
+    }
+
+    /// Removes files that hold no block which is needed, and puts the needed ones of files that are mostly not into a new
+    /// file. Only for the owner of the package's lock.
+    mutating func removeBlocks(except needed: Set<BlockDigest>) throws {
+        var removed: [BlockPack] = []
+        var moved: [BlockPack.Entry] = []
+        for (number, pack) in packs.enumerated() {
+            var live: [BlockPack.Entry] = []
+            for (position, entry) in pack.entries.enumerated() where needed.contains(entry.digest) {
+                guard let place = places[entry.digest] else { continue }
+                if place == (number, position) { live.append(entry) }
+            }
+            let liveSize = live.reduce(0) { $0 + Int64($1.length) }
+            if liveSize * 2 > pack.size { continue }
+            removed.append(pack)
+            moved += live
+        }
+        if removed.isEmpty { return }
+        if !moved.isEmpty {
+            // One small file is not rewritten for the sake of a few blocks.
+            let gain =
+                removed.reduce(0) { $0 + $1.size } - moved.reduce(0) { $0 + Int64($1.length) }
+            if gain < Self.leastGain { return try removeUnneeded(removed, needed) }
+            let writer = try makeWriter()
+            for entry in moved {
+                // A damaged block stays missing: there is nothing to save of it.
+                guard let bytes = block(entry.digest) else { continue }
+                try bytes.withUnsafeBytes { try writer.append($0, entry.digest) }
+            }
+            _ = try writer.finish()
+        }
+        for pack in removed { try FileSystem.removeFileIfPresent(pack.path) }
+        try load(mayMiss: true)
+    }
+
+    /// Removes those of some files in which nothing is needed.
+    private mutating func removeUnneeded(
+        _ packs: [BlockPack], _ needed: Set<BlockDigest>
+    ) throws {
+        for pack in packs where !pack.entries.contains(where: { needed.contains($0.digest) }) {
+            try FileSystem.removeFileIfPresent(pack.path)
+        }
+        try load(mayMiss: true)
+    }
+
+    private static let leastGain: Int64 = 65_536
+
+    private static func name(_ number: Int) -> String {
+        let digits = String(number)
+        return String(repeating: "0", count: max(8 - digits.count, 0)) + digits + ".blocks"
+    }
+
+    private static func number(_ name: String) -> Int? {
+        guard name.hasSuffix(".blocks"), let number = Int(name.dropLast(7)), number > 0,
+            Self.name(number) == name
+        else { return nil }
+        return number
+    }
+}

@@ -1,0 +1,186 @@
+import Foundation
+import Quire
+
+extension VersionStore {
+    /// The versions, newest first.
+    func versions() throws -> [DocumentVersion] {
+        let ids = try ids()
+        if ids.isEmpty { return [] }
+        let blocks = try BlockStore(layout.versionBlocks)
+        return ids.reversed().compactMap { version($0, blocks) }
+    }
+
+    /// The names of the versions, oldest first.
+    func ids() throws -> [String] {
+        guard FileSystem.exists(layout.versions) else { return [] }
+        return try FileSystem.names(in: layout.versions).filter { Self.date(in: $0) != nil }
+    }
+
+    /// - Throws: ``QuireError`` with code `notFound` or `invalidFormat`.
+    func manifest(of id: String) throws -> VersionManifest {
+        guard Self.date(in: id) != nil, FileSystem.exists(layout.version(id)) else {
+            throw missing(id)
+        }
+        return try VersionManifest(
+            contentsOf: FileSystem.path(layout.version(id), Self.manifestName))
+    }
+
+    func missing(_ id: String) -> QuireError {
+        QuireError(
+            .notFound, "“\(layout.path)” has no version “\(id)”.",
+            subject: .init(file: layout.path, value: id))
+    }
+
+    private func version(_ id: String, _ blocks: BlockStore) -> DocumentVersion? {
+        do {
+            let manifest = try manifest(of: id)
+            return version(id, manifest, problem: try visibleProblem(id, manifest, blocks))
+        } catch {
+            // One that has been removed meanwhile is none.
+            guard FileSystem.exists(layout.version(id)), let date = Self.date(in: id) else {
+                return nil
+            }
+            let message = (error as? QuireError)?.message ?? "\(error)"
+            return DocumentVersion(
+                id: id, date: date, name: nil, reason: .requested, origin: nil, size: 0,
+                addedSize: 0, isResolved: false, problem: message)
+        }
+    }
+
+    func version(
+        _ id: String, _ manifest: VersionManifest, problem: String? = nil
+    ) -> DocumentVersion {
+        DocumentVersion(
+            id: id, date: manifest.date, name: manifest.name, reason: manifest.reason,
+            origin: manifest.origin, size: manifest.size, addedSize: manifest.addedSize,
+            isResolved: FileSystem.exists(
+                FileSystem.path(layout.version(id), Self.resolvedName)),
+            problem: problem)
+    }
+
+    /// What is wrong with a version that shows without reading all of it.
+    private func visibleProblem(
+        _ id: String, _ manifest: VersionManifest, _ blocks: BlockStore
+    ) throws -> String? {
+        for digest in BlockDigest.list(Array(manifest.nodes)) where !blocks.contains(digest) {
+            return "Blocks of the version “\(id)” of “\(layout.path)” are missing."
+        }
+        return try fileProblems(id, manifest).first?.message
+    }
+
+    /// What is wrong with the files of a version, as far as their sizes tell.
+    func fileProblems(_ id: String, _ manifest: VersionManifest) throws -> [DocumentProblem] {
+        var problems: [DocumentProblem] = []
+        for (path, size) in files(id, manifest).sorted(by: { $0.key < $1.key }) {
+            let information = try FileSystem.informationWithoutFollowing(at: path)
+            if information?.kind == .regular, information?.size == size { continue }
+            problems.append(
+                .init(
+                    severity: .error, path: path,
+                    message: "The file “\(path)” of the version “\(id)” is "
+                        + (information == nil ? "missing." : "not what was kept.")))
+        }
+        return problems
+    }
+
+    /// The files that a version shares with the document, with their sizes.
+    private func files(_ id: String, _ manifest: VersionManifest) -> [String: Int64] {
+        var files: [String: Int64] = [:]
+        let folder = layout.version(id)
+        for (name, file) in manifest.externalFiles {
+            files[FileSystem.path(folder, "\(Self.externalDataName)/\(name)")] = file.size
+        }
+        for (path, size) in manifest.content {
+            files[FileSystem.path(folder, "\(Self.contentName)/\(path)")] = size
+        }
+        return files
+    }
+
+    // MARK: - Restoring
+
+    /// Runs a body while nobody may remove a version.
+    func reading<Result>(
+        _ id: String, _ body: (String, VersionManifest) throws -> Result
+    ) throws -> Result {
+        guard Self.date(in: id) != nil, FileSystem.exists(layout.version(id)) else {
+            throw missing(id)
+        }
+        let folder = layout.version(id)
+        let claim = try OpenFile.open(folder, for: .folder)
+        guard try claim.claim(shared: true) else { throw missing(id) }
+        defer { claim.close() }
+        return try body(folder, manifest(of: id))
+    }
+
+    /// Fills a new folder with a version's content: a package, but for its metadata.
+    ///
+    /// - Parameter progress: Gets the bytes of the database as its total.
+    func fill(
+        _ target: DocumentPackageLayout, with id: String, by method: FileSystem.CopyMethod,
+        progress: Progress?
+    ) throws {
+        try reading(id) { folder, manifest in
+            if let problem = try fileProblems(id, manifest).first {
+                throw QuireError(
+                    .invalidFormat, problem.message, subject: .init(file: problem.path))
+            }
+            try writeDatabase(of: id, manifest, to: target.store, progress: progress)
+            for name in manifest.externalFiles.keys.sorted() {
+                try FileSystem.makeFolder(target.externalData, withIntermediates: true)
+                try add(
+                    FileSystem.path(folder, "\(Self.externalDataName)/\(name)"),
+                    to: FileSystem.path(target.externalData, name), by: method)
+            }
+            guard let generation = manifest.generation else { return }
+            let content = target.additionalContent(generation: generation)
+            try FileSystem.makeFolder(content, withIntermediates: true)
+            for path in manifest.content.keys.sorted() {
+                let file = FileSystem.path(content, path)
+                try FileSystem.makeFolder(FileSystem.folder(of: file), withIntermediates: true)
+                try add(
+                    FileSystem.path(folder, "\(Self.contentName)/\(path)"), to: file, by: method)
+            }
+        }
+    }
+
+    private func add(
+        _ path: String, to target: String, by method: FileSystem.CopyMethod
+    ) throws {
+        switch method {
+        case .linking: try FileSystem.linkOrCopy(path, to: target)
+        case .copying: try FileSystem.copyFile(path, to: target)
+        }
+    }
+
+    private func damaged(_ id: String) -> QuireError {
+        QuireError(
+            .invalidFormat,
+            "The version “\(id)” of “\(layout.path)” is damaged; restore another one.",
+            subject: .init(file: layout.version(id)))
+    }
+
+    private func writeDatabase(
+        of id: String, _ manifest: VersionManifest, to path: String, progress: Progress?
+    ) throws {
+        let blocks = try BlockStore(layout.versionBlocks)
+        let file = try OpenFile.open(path, for: .creating)
+        progress?.totalUnitCount = manifest.storeSize
+        var written: Int64 = 0
+        for node in BlockDigest.list(Array(manifest.nodes)) {
+            if progress?.isCancelled == true {
+                throw QuireError(
+                    .cancelled, "Reading a version of “\(layout.path)” was cancelled.",
+                    subject: .init(file: layout.path))
+            }
+            guard let digests = blocks.block(node) else { throw damaged(id) }
+            for digest in BlockDigest.list(digests) {
+                guard let block = blocks.block(digest) else { throw damaged(id) }
+                try block.withUnsafeBytes { try file.write($0) }
+                written += Int64(block.count)
+                if written > manifest.storeSize { throw damaged(id) }
+            }
+            progress?.completedUnitCount = written
+        }
+        if written != manifest.storeSize { throw damaged(id) }
+    }
+}

@@ -1,0 +1,220 @@
+import Foundation
+import Quire
+import Synchronization
+
+/// The versions of a document that were kept, in the package's folder `Versions`.
+///
+/// A version is a folder with a manifest, and links to files of external data and additional content, which never change.
+/// Its database is cut into blocks of a page each, and those that no version has had yet go into a file of blocks. So it
+/// costs what changed since the versions before.
+///
+/// Invariants
+/// ==========
+///
+/// - A version is there once its folder has its name. Everything in it, and all blocks that it needs, are on disk before.
+/// - What is in a version never changes, and no block goes that a version needs. Whoever reads a version claims its
+///   folder meanwhile, and a claimed version is not removed.
+/// - Only the owner of the package's lock writes, one operation at a time.
+/// - Folders with temporary names are rubbish of interrupted operations. Files of blocks that no version needs do no harm:
+///   the next version may need them, and the next removal of a version collects them.
+/// - What is wrong with a version is nobody else's problem: neither the document's nor another version's.
+final class VersionStore: Sendable {
+    static let manifestName = "Manifest"
+    static let externalDataName = "ExternalData"
+    static let contentName = "AdditionalContent"
+    static let resolvedName = "Resolved"
+
+    let layout: DocumentPackageLayout
+    /// Held by whoever writes.
+    let writing = NSLock()
+    private let hasSaved = Atomic(false)
+
+    init(layout: DocumentPackageLayout) { self.layout = layout }
+
+    /// What is said of a version when it is kept.
+    struct Description {
+        var name: String?
+        var reason = DocumentVersion.Reason.requested
+        var origin: DocumentVersion.Origin?
+    }
+
+    /// Takes notice that a save is about to begin.
+    ///
+    /// - Returns: Whether it is the first one.
+    func willSave() -> Bool { !hasSaved.exchange(true, ordering: .relaxed) }
+
+    // MARK: - Keeping
+
+    /// Keeps what a package, usually that of these versions, has as of its last save.
+    ///
+    /// - Parameters:
+    ///   - source: The package. Others may go on reading and saving it.
+    ///   - method: How its files get here.
+    ///   - onlyIfNew: Whether nothing is kept if the last version is of the same content.
+    ///   - progress: Gets the bytes of the database as its total.
+    /// - Returns: The version; the last one if it is of the same content and that will do.
+    func keep(
+        _ source: DocumentPackage, _ description: Description, by method: FileSystem.CopyMethod,
+        onlyIfNew: Bool, progress: Progress?
+    ) throws -> DocumentVersion {
+        writing.lock()
+        defer { writing.unlock() }
+        try makeFolders()
+        // A save may remove files that the copied database refers to before we have linked them; then all is done anew.
+        var attempts = 5
+        while true {
+            let date = Date()
+            let id = Self.id(for: date)
+            let scratch = FileSystem.temporarySibling(of: layout.version(id), for: "new")
+            do {
+                try FileSystem.makeFolder(scratch)
+                defer { try? FileSystem.removeTree(scratch) }
+                var manifest = VersionManifest(
+                    date: date, name: description.name, reason: description.reason,
+                    origin: description.origin, storeUUID: source.store.identity.uuid)
+                try fill(scratch, &manifest, from: source, by: method, progress: progress)
+                if onlyIfNew, let last = try lastVersion(), manifest.hasSameContent(as: last.1) {
+                    return version(last.0, last.1)
+                }
+                let data = try manifest.data()
+                manifest.addedSize += Int64(data.count)
+                try FileSystem.writeNewFile(
+                    try manifest.data(), at: FileSystem.path(scratch, Self.manifestName))
+                try FileSystem.synchronizeFolders(ofTree: scratch)
+                try FileSystem.renameWithoutReplacing(scratch, to: layout.version(id))
+                try FileSystem.synchronizeFolder(layout.versions)
+                return version(id, manifest)
+            } catch let error as QuireError where error.code == .notFound && attempts > 1 {
+                attempts -= 1
+            } catch let error as QuireError where error.code == .cancelled {
+                throw QuireError(
+                    .cancelled, "Keeping a version of “\(layout.path)” was cancelled.",
+                    subject: .init(file: layout.path))
+            }
+        }
+    }
+
+    private func makeFolders() throws {
+        for folder in [layout.versions, layout.versionBlocks] where !FileSystem.exists(folder) {
+            try FileSystem.makeFolder(folder)
+            try FileSystem.synchronizeFolder(containing: folder)
+        }
+    }
+
+    /// Puts all that a version needs into its folder and among the blocks, durably but for the folders' names.
+    private func fill(
+        _ folder: String, _ manifest: inout VersionManifest, from source: DocumentPackage,
+        by method: FileSystem.CopyMethod, progress: Progress?
+    ) throws {
+        let database = FileSystem.path(folder, "database")
+        // One that has been replaced is read by the connection that still has it.
+        let isInPlace = try source.isReadOnly || source.changeByOthers() == nil
+        let place = isInPlace ? source.layout : source.presentLayout
+        try source.store.writePageCopy(
+            to: database, byWriter: !isInPlace, progress: progress)
+        var options = SQLiteStoreOptions()
+        options.isReadOnly = true
+        options.configuration = source.store.configurationName
+        let copy = try SQLiteStore.open(
+            at: database, model: source.store.layout.model, options: options)
+        do {
+            defer { try? copy.close() }
+            manifest.generation = try source.content.generation(in: copy.records())
+            for file in try copy.externalFiles() {
+                let name = FileSystem.name(of: file.path)
+                let target = try addFile(
+                    FileSystem.path(place.externalData, name),
+                    to: FileSystem.path(folder, Self.externalDataName) + "/" + name, by: method,
+                    &manifest)
+                manifest.externalFiles[name] = .init(size: target, sha256: file.sha256)
+            }
+        }
+        if let generation = manifest.generation {
+            let live = place.additionalContent(generation: generation)
+            let target = FileSystem.path(folder, Self.contentName)
+            try FileSystem.makeFolder(target)
+            let content = AdditionalContentStore(layout: place)
+            for (path, _) in try content.files(in: generation) {
+                manifest.content[path] = try addFile(
+                    FileSystem.path(live, path), to: FileSystem.path(target, path), by: method,
+                    &manifest)
+            }
+        }
+        manifest.storeSize = try FileSystem.information(at: database)?.size ?? 0
+        progress?.totalUnitCount = manifest.storeSize
+        var cutter = try BlockCutter(BlockStore(layout.versionBlocks))
+        manifest.nodes = try cutter.cut(database, progress: progress)
+        manifest.addedSize += try cutter.finish()
+        try FileSystem.removeFile(database)
+    }
+
+    /// Adds a file to a version.
+    ///
+    /// - Returns: Its size.
+    private func addFile(
+        _ path: String, to target: String, by method: FileSystem.CopyMethod,
+        _ manifest: inout VersionManifest
+    ) throws -> Int64 {
+        try FileSystem.makeFolder(FileSystem.folder(of: target), withIntermediates: true)
+        var isCopy = true
+        switch method {
+        case .linking: isCopy = try FileSystem.linkOrCopy(path, to: target)
+        case .copying: try FileSystem.copyFile(path, to: target)
+        }
+        let file = try OpenFile.open(target, for: .reading)
+        let size = try file.information().size
+        if isCopy {
+            try file.synchronize()
+            manifest.addedSize += size
+        }
+        return size
+    }
+
+    private func lastVersion() throws -> (String, VersionManifest)? {
+        guard let id = try ids().last, let manifest = try? manifest(of: id) else { return nil }
+        return (id, manifest)
+    }
+
+    // MARK: - Names
+
+    /// A version's name: its time, and something unique.
+    private static func id(for date: Date) -> String {
+        let milliseconds = Int64(date.timeIntervalSince1970 * 1000)
+        var seconds = time_t(milliseconds / 1000)
+        var parts = tm()
+        gmtime_r(&seconds, &parts)
+        func digits(_ number: some BinaryInteger, _ count: Int) -> String {
+            let text = String(number)
+            return String(repeating: "0", count: max(count - text.count, 0)) + text
+        }
+        return digits(parts.tm_year + 1900, 4) + digits(parts.tm_mon + 1, 2)
+            + digits(parts.tm_mday, 2) + "T" + digits(parts.tm_hour, 2) + digits(parts.tm_min, 2)
+            + digits(parts.tm_sec, 2) + digits(milliseconds % 1000, 3) + "Z-"
+            + UUID().uuidString.prefix(8)
+    }
+
+    /// The time in a version's name, or `nil` if it is none.
+    static func date(in id: String) -> Date? {
+        let bytes = Array(id.utf8)
+        guard bytes.count == 28, bytes[8] == UInt8(ascii: "T"), bytes[18] == UInt8(ascii: "Z"),
+            bytes[19] == UInt8(ascii: "-"),
+            bytes[20...].allSatisfy({ (0x30...0x39).contains($0) || (0x41...0x46).contains($0) })
+        else { return nil }
+        func number(_ range: Range<Int>) -> Int32? {
+            guard bytes[range].allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
+            return Int32(String(decoding: bytes[range], as: UTF8.self))
+        }
+        guard let year = number(0..<4), let month = number(4..<6), let day = number(6..<8),
+            let hour = number(9..<11), let minute = number(11..<13), let second = number(13..<15),
+            let fraction = number(15..<18)
+        else { return nil }
+        var parts = tm()
+        parts.tm_year = year - 1900
+        parts.tm_mon = month - 1
+        parts.tm_mday = day
+        parts.tm_hour = hour
+        parts.tm_min = minute
+        parts.tm_sec = second
+        return Date(timeIntervalSince1970: Double(timegm(&parts)) + Double(fraction) / 1000)
+    }
+}

@@ -1,0 +1,264 @@
+import Foundation
+import Quire
+import QuireTestSupport
+import Testing
+
+@testable import QuireDocuments
+
+/// The order in which a subclass is called, and what it can do then.
+@Suite @MainActor struct LifeCycleTests {
+    let folder: TemporaryFolder
+    let path: String
+
+    init() throws {
+        folder = try TemporaryFolder()
+        path = folder.path("Notes.quire")
+    }
+
+    @Test func subclassesAreCalledInTheOrderOfUIManagedDocument() async throws {
+        let document = LoggingDocument(path: path)
+        try await document.create()
+        #expect(document.takeLog() == ["configure", "load nil", "state normal"])
+        document.text = "first"
+        document.updateChangeCount(.done)
+        try await document.save()
+        #expect(
+            document.takeLog() == [
+                "contents", "snapshot", "state saving", "write after nil", "did save",
+                "state normal",
+            ])
+        document.text = "second"
+        document.updateChangeCount(.done)
+        try await document.close()
+        #expect(
+            document.takeLog() == [
+                "contents", "snapshot", "state saving", "disable", "write after first",
+                "did save", "state closing", "state closed",
+            ])
+        try await document.open()
+        #expect(
+            document.takeLog() == ["configure", "read second", "load second", "state normal"])
+        document.text = "unsaved"
+        document.updateChangeCount(.done)
+        try await document.revert()
+        #expect(
+            document.takeLog() == [
+                "state reverting", "disable", "read second", "load second", "state normal",
+                "enable",
+            ])
+        #expect(document.text == "second")
+        try await document.close()
+    }
+
+    @Test func whatASubclassWritesBelongsToTheSaveWithTheObjects() async throws {
+        let document = LoggingDocument(path: path)
+        try await document.create()
+        document.text = "one"
+        try document.addNote("note")
+        try document.additionalContent.write(Data([1]), at: "more/file")
+        try await document.save()
+        #expect(document.additionalContent.paths == ["more/file", "text"])
+        document.failure = QuireError(.inputOutput, "The writer fails.")
+        document.text = "two"
+        try document.addNote("second")
+        let error = await failure { try await document.save() }
+        #expect(error?.message == "The writer fails.")
+        #expect(document.errors.map(\.message) == ["The writer fails."])
+        #expect(document.hasUnsavedChanges)
+        #expect(try await ManagedDocument.titles(at: path) == ["note"])
+        #expect(
+            try document.package.additionalContent(at: "text") == Data("one".utf8))
+        document.failure = nil
+        try await document.close()
+        #expect(try await ManagedDocument.titles(at: path) == ["note", "second"])
+        let reader = LoggingDocument(path: path)
+        try await reader.open(readOnly: true)
+        #expect(reader.text == "two")
+        try await reader.close()
+    }
+
+    @Test func aSubclassMayNotWriteLinksThatLeadElsewhere() async throws {
+        let document = LoggingDocument(path: path)
+        try await document.create()
+        document.text = "link"
+        document.linksElsewhere = true
+        let error = await failure { try await document.save() }
+        #expect(error?.code == .invalidValue)
+        #expect(try document.package.additionalContent().isEmpty)
+        try await document.close(discardingChanges: true)
+    }
+
+    @Test func stateChangesComeAsNotificationAndAsSequenceWithTheError() async throws {
+        let document = LoggingDocument(path: path)
+        try await document.create()
+        let changes = document.stateChanges
+        let told = LockedArray<DocumentStateChange>()
+        let observer = NotificationCenter.default.addObserver(
+            forName: ManagedDocument.stateChangedNotification, object: document, queue: nil
+        ) { notification in
+            guard let change = DocumentStateChange(notification) else { return }
+            #expect(
+                (notification.userInfo?[NSUnderlyingErrorKey] as? QuireError)?.message
+                    == change.error?.message)
+            told.append(change)
+        }
+        defer { NotificationCenter.default.removeObserver(observer) }
+        document.failure = QuireError(.inputOutput, "No.")
+        document.text = "x"
+        _ = await failure { try await document.save() }
+        var iterator = changes.makeAsyncIterator()
+        let first = await iterator.next()
+        let second = await iterator.next()
+        #expect(first?.current == .progressAvailable && first?.error == nil)
+        #expect(second?.current == .savingError && second?.error?.message == "No.")
+        let notified = told.takeAll()
+        #expect(notified.map(\.current) == [.progressAvailable, .savingError])
+        #expect(notified.last?.error?.message == "No.")
+        document.failure = nil
+        try await document.close()
+    }
+
+    @Test func aTokenCoversWhatItWasTakenOf() async throws {
+        let document = ManagedDocument(path: path)
+        document.autosavePolicy = .never
+        try await document.create(model: notesModel)
+        try document.addNote("one")
+        let token = document.changeCountToken()
+        #expect(document.hasUnsavedChanges)
+        document.updateChangeCount(with: token)
+        #expect(!document.hasUnsavedChanges)
+        let second = document.changeCountToken()
+        try document.addNote("two")
+        document.managedObjectContext.processPendingChanges()
+        document.updateChangeCount(with: second)
+        #expect(document.hasUnsavedChanges)
+        document.undoManager?.undo()
+        #expect(!document.hasUnsavedChanges)
+        document.updateChangeCount(with: token)
+        #expect(document.hasUnsavedChanges)
+        try await document.close(discardingChanges: true)
+    }
+
+    @Test func fileAccessHasThePackageToItself() async throws {
+        let document = ManagedDocument(path: path)
+        document.autosavePolicy = .never
+        try await document.create(model: notesModel)
+        try document.addNote("one")
+        var log: [String] = []
+        let before = try await document.performAsynchronousFileAccess {
+            try $0.store.count(matching: FetchRequest("Note"))
+        }
+        log.append("found \(before)")
+        document.save { _ in log.append("saved") }
+        let count = try await document.performAsynchronousFileAccess {
+            try $0.store.count(matching: FetchRequest("Note"))
+        }
+        log.append("found \(count)")
+        #expect(log == ["found 0", "saved", "found 1"])
+        let error = await failure {
+            try await document.performAsynchronousFileAccess { _ in
+                throw QuireError(.invalidValue, "Mine.")
+            }
+        }
+        #expect(error?.message == "Mine.")
+        try await document.close()
+        let closed = await failure { try await document.performAsynchronousFileAccess { _ in } }
+        #expect(closed?.code == .invalidState)
+    }
+}
+
+/// Keeps a text beside the objects, and says what it is called for.
+private final class LoggingDocument: ManagedDocument {
+    var text: String?
+    var errors: [QuireError] = []
+    nonisolated(unsafe) var failure: QuireError?  // Changed only while no save runs.
+    nonisolated(unsafe) var linksElsewhere = false  // The same.
+    private let log = EventLog()
+
+    required init(path: String) {
+        super.init(path: path)
+        autosavePolicy = .never
+        stateChangeHandler = { [log] change in
+            let name: String? =
+                switch change.current {
+                case .normal: "normal"
+                case .closed: "closed"
+                case .editingDisabled:
+                    change.previous.contains(.progressAvailable) ? "closing" : "reverting"
+                case [.progressAvailable, .editingDisabled], .progressAvailable: "saving"
+                default: nil
+                }
+            if let name { log.add("state \(name)") }
+        }
+    }
+
+    func takeLog() -> [String] { log.take() }
+
+    override var managedObjectModel: ManagedObjectModel? { notesModel }
+
+    override nonisolated func configurePersistentStoreCoordinator(
+        _ coordinator: PersistentStoreCoordinator
+    ) throws { log.add("configure") }
+
+    override nonisolated func readAdditionalContent(from folder: String) throws
+        -> (any Sendable)?
+    {
+        let text = String(
+            decoding: try FileSystem.contents(of: FileSystem.path(folder, "text")), as: UTF8.self)
+        log.add("read \(text)")
+        return text
+    }
+
+    override func load(fromContents contents: (any Sendable)?) throws {
+        text = contents as? String
+        log.add("load \(text ?? "nil")")
+    }
+
+    override func contents(forType type: String) throws -> (any Sendable)? {
+        log.add("contents")
+        #expect(type == "quire")
+        return try super.contents(forType: type)
+    }
+
+    override func additionalContent(for path: String) throws -> (any Sendable)? {
+        log.add("snapshot")
+        return text
+    }
+
+    override nonisolated func writeAdditionalContent(
+        _ content: any Sendable, to folder: String, originalContents: String?
+    ) throws {
+        if let failure { throw failure }
+        let old = try originalContents.map {
+            String(
+                decoding: try FileSystem.contents(of: FileSystem.path($0, "text")), as: UTF8.self)
+        }
+        log.add("write after \(old ?? "nil")")
+        if linksElsewhere {
+            try FileSystem.makeSymbolicLink(FileSystem.path(folder, "text"), to: "/etc/passwd")
+        } else {
+            try Data((content as? String ?? "").utf8)
+                .write(to: URL(fileURLWithPath: FileSystem.path(folder, "text")))
+        }
+    }
+
+    override func didSave() { log.add("did save") }
+
+    override func handleError(_ error: QuireError, userInteractionPermitted: Bool) {
+        #expect(userInteractionPermitted)
+        errors.append(error)
+    }
+
+    override func disableEditing() { log.add("disable") }
+
+    override func enableEditing() { log.add("enable") }
+}
+
+/// What was called, from any thread.
+private final class EventLog: Sendable {
+    private let events = LockedArray<String>()
+
+    func add(_ event: String) { events.append(event) }
+
+    func take() -> [String] { events.takeAll() }
+}

@@ -1,0 +1,15 @@
+import Synchronization
+
+/// Elements that several threads add.
+final class LockedArray<Element: Sendable>: Sendable {
+    private let elements = Mutex<[Element]>([])
+
+    func append(_ element: Element) { elements.withLock { $0.append(element) } }
+
+    func takeAll() -> [Element] {
+        elements.withLock { elements in
+            defer { elements = [] }
+            return elements
+        }
+    }
+}
