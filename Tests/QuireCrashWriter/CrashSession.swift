@@ -5,14 +5,18 @@ import QuireDocuments
 /// The document that the writer works on, and what it must contain.
 @MainActor
 final class CrashSession {
-    /// The name of the document.
+    /// The name that the document has first.
     nonisolated static let name = "a.quire"
 
     private let folder: String
     private let seed: UInt64
-    private var document: ManagedDocument
+    private let document: ManagedDocument
+    private var name = CrashSession.name
     private var content = CrashContent()
     private var retries = false
+    private var spareDescriptors: Int?
+    /// A version that was kept, and of which save.
+    private var kept: (version: DocumentVersion.ID, saves: Int)?
 
     init(folder: String, seed: UInt64) {
         self.folder = folder
@@ -26,64 +30,67 @@ final class CrashSession {
     /// - Returns: Whether it was done.
     func run(_ step: CrashStep) async -> Bool {
         switch step {
-        case .retry:
-            retries = true
-            return true
-        case .save(let last):
-            while content.saves < last {
-                guard change(),
-                    await attempt("save", { try await self.document.save() }, then: checkIsUnsaved)
-                else { return false }
-                CrashWriter.report("end \(Self.name) \(content.saves)")
-            }
-            return true
-        case .autosave(let last):
-            document.autosavePolicy = AutosavePolicy(delay: .milliseconds(1))
-            defer { document.autosavePolicy = .never }
-            while content.saves < last {
-                guard change(),
-                    await attempt(
-                        "autosave", waitForAutosave, again: { try await self.document.autosave() })
-                else { return false }
-                CrashWriter.report("end \(Self.name) \(content.saves)")
-            }
-            return true
+        case .retry: retries = true
+        case .descriptors(let count): spareDescriptors = count
         case .create: return await attempt("create", create)
         case .open:
             let isThere = FileManager.default.fileExists(atPath: document.path)
             return await attempt("open", isThere ? { try await self.open(model: nil) } : create)
-        case .migrate, .rewrite:
-            let options = document.migrationOptions
+        case .migrate:
             document.migrationOptions = StoreMigrationOptions()
-            if step == .rewrite {
-                document.migrationOptions?.policies = ["Note": { EntityMigrationPolicy() }]
-            }
-            defer { document.migrationOptions = options }
+            defer { document.migrationOptions = nil }
             return await attempt("migrate", { try await self.open(model: CrashContent.nextModel) })
-        case .copy(let name): return await copy(to: name, replacing: false)
-        case .replace(let name): return await copy(to: name, replacing: true)
-        case .close: return await attempt("close", close)
+        case .save(let last):
+            while content.saves < last {
+                guard await save() else { return false }
+            }
+        case .autosave(let last):
+            document.autosavePolicy = AutosavePolicy(delay: .milliseconds(1))
+            defer { document.autosavePolicy = .never }
+            while content.saves < last {
+                guard await autosave() else { return false }
+            }
+        case .copy(let name): return await saveTo(name, replacing: false)
+        case .replace(let name): return await saveTo(name, replacing: true)
+        case .export(let name):
+            guard change(for: name) else { return false }
+            return await saveTo(name, replacing: false)
+        case .saveAs(let name): return await saveAs(name)
+        case .move(let name): return await move(to: name)
+        case .revertTo(let name): return await revert(to: name)
+        case .keep: return await keepVersion()
+        case .restore: return await restoreVersion()
+        case .close: return await attempt("close", { try await self.document.close() })
         }
+        return true
     }
 
     // MARK: - Steps
 
     private func create() async throws {
-        CrashWriter.report("begin \(Self.name) 0")
+        begin(name, 0)
         try await document.create(model: CrashContent.model)
-        CrashWriter.report("end \(Self.name) 0")
+        end(name, 0)
     }
 
     private func open(model: ManagedObjectModel?) async throws {
         try await document.open(model: model)
-        let found = try CrashContent(of: document)
-        content = CrashContent(saves: found.saves, seed: seed)
-        if found != content { CrashWriter.report("wrong: the content is not save \(found.saves)") }
+        content = try CrashContent(of: document)
+        expectContent(content.saves)
     }
 
-    /// Changes the document to what the next save shall leave.
-    private func change() -> Bool {
-        CrashWriter.report("begin \(Self.name) \(content.saves + 1)")
+    /// The document must have the content of a save.
+    private func expectContent(_ saves: Int) {
+        let expected = CrashContent(saves: saves, seed: seed)
+        if (try? CrashContent(of: document)) != expected {
+            CrashWriter.report("wrong: the content is not that of save \(saves)")
+        }
+        content = expected
+    }
+
+    /// Changes the document to what the next save shall leave in a package.
+    private func change(for name: String) -> Bool {
+        begin(name, content.saves + 1)
         do {
             try content.advance(seed: seed, in: document)
             // Until then it does not know.
@@ -95,6 +102,23 @@ final class CrashSession {
         }
     }
 
+    private func save() async -> Bool {
+        guard change(for: name),
+            await attempt("save", { try await self.document.save() }, then: checkIsUnsaved)
+        else { return false }
+        end(name, content.saves)
+        return true
+    }
+
+    private func autosave() async -> Bool {
+        guard change(for: name),
+            await attempt(
+                "autosave", waitForAutosave, again: { try await self.document.autosave() })
+        else { return false }
+        end(name, content.saves)
+        return true
+    }
+
     private func waitForAutosave() async throws {
         while document.hasUnsavedChanges {
             if let error = document.lastSaveError { throw error }
@@ -102,17 +126,85 @@ final class CrashSession {
         }
     }
 
-    private func copy(to name: String, replacing: Bool) async -> Bool {
-        CrashWriter.report("begin \(name) \(content.saves)")
+    private func saveTo(_ name: String, replacing: Bool) async -> Bool {
+        begin(name, content.saves)
         let path = folder + "/" + name
-        let isDone = await attempt("copy") {
+        let isDone = await attempt("saveTo") {
             try await self.document.saveTo(path, replacing: replacing)
         }
-        if isDone { CrashWriter.report("end \(name) \(content.saves)") }
+        if isDone { end(name, content.saves) }
         return isDone
     }
 
-    private func close() async throws { try await document.close() }
+    private func saveAs(_ name: String) async -> Bool {
+        guard change(for: name) else { return false }
+        let path = folder + "/" + name
+        let isDone = await attempt("saveAs") { try await self.document.saveAs(path) }
+        if isDone {
+            end(name, content.saves)
+            self.name = name
+        }
+        return isDone
+    }
+
+    private func move(to name: String) async -> Bool {
+        begin(name, content.saves)
+        begin(self.name, nil)
+        let path = folder + "/" + name
+        let isDone = await attempt("move") { try await self.document.move(to: path) }
+        if isDone {
+            end(name, content.saves)
+            end(self.name, nil)
+            self.name = name
+        }
+        return isDone
+    }
+
+    private func revert(to name: String) async -> Bool {
+        let path = folder + "/" + name
+        let other = ManagedDocument(path: path)
+        do {
+            try await other.open(readOnly: true)
+            let saves = try CrashContent(of: other).saves
+            try await other.close()
+            begin(self.name, saves)
+            guard await attempt("revert", { try await self.document.revert(to: path) }) else {
+                return false
+            }
+            expectContent(saves)
+            end(self.name, saves)
+            return true
+        } catch {
+            CrashWriter.report("wrong: \(error)")
+            return false
+        }
+    }
+
+    private func keepVersion() async -> Bool {
+        await attempt("keep") {
+            let version = try await self.document.keepVersion()
+            if self.kept == nil { self.kept = (version.id, self.content.saves) }
+        }
+    }
+
+    private func restoreVersion() async -> Bool {
+        guard let kept else { return false }
+        begin(name, kept.saves)
+        guard await attempt("restore", { try await self.document.restore(kept.version) }) else {
+            return false
+        }
+        expectContent(kept.saves)
+        end(name, kept.saves)
+        return true
+    }
+
+    private func begin(_ name: String, _ saves: Int?) {
+        CrashWriter.report("begin \(name) \(saves.map(String.init) ?? "missing")")
+    }
+
+    private func end(_ name: String, _ saves: Int?) {
+        CrashWriter.report("end \(name) \(saves.map(String.init) ?? "missing")")
+    }
 
     // MARK: - Failing
 
@@ -121,7 +213,7 @@ final class CrashSession {
         again: (() async throws -> Void)? = nil
     ) async -> Bool {
         do {
-            try await body()
+            try await withFewDescriptors(body)
             return true
         } catch { report(error, of: name) }
         check()
@@ -135,6 +227,19 @@ final class CrashSession {
         }
         if retries { CrashWriter.report("wrong: \(name) does not succeed any more") }
         return false
+    }
+
+    private func withFewDescriptors(_ body: () async throws -> Void) async throws {
+        guard let spareDescriptors else { return try await body() }
+        let open = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
+        var old = rlimit()
+        getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &old)
+        var few = old
+        // The list has the descriptor by which it was read.
+        few.rlim_cur = rlim_t(open.count - 1 + spareDescriptors)
+        setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &few)
+        defer { setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &old) }
+        try await body()
     }
 
     private func report(_ error: any Error, of name: String) {

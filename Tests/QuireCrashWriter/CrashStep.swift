@@ -6,20 +6,33 @@ enum CrashStep: Equatable {
     case open
     /// `migrate`: opens it with the next version of its model.
     case migrate
-    /// `rewrite`: as `migrate`, object by object.
-    case rewrite
     /// `save=N`: saves it, each time with other content, until N saves have been made.
     case save(Int)
     /// `autosave=N`: the same, but waits until it has saved itself.
     case autosave(Int)
-    /// `copy=NAME`: writes a copy to another package, which is not there yet.
+    /// `copy=NAME`: saves it as it is to another package, which is not there yet, and goes on with this one.
     case copy(String)
-    /// `replace=NAME`: writes a copy in the place of another package.
+    /// `replace=NAME`: the same in the place of another package.
     case replace(String)
+    /// `export=NAME`: changes it and saves that to another package only, with what it is not saved with itself.
+    case export(String)
+    /// `saveAs=NAME`: changes it, saves that as another package, and goes on with that one.
+    case saveAs(String)
+    /// `move=NAME`: moves it.
+    case move(String)
+    /// `revertTo=NAME`: makes its content that of another package.
+    case revertTo(String)
+    /// `keep`: keeps a version of it.
+    case keep
+    /// `restore`: makes its content that of the first version that was kept by a step.
+    case restore
     /// `close`: closes it.
     case close
     /// `retry`: from now on a step that fails is tried again, and must succeed in the end.
     case retry
+    /// `descriptors=N`: from now on a step may open no more than N files more than are open, the first time that it is
+    /// tried.
+    case descriptors(Int)
 
     init?(_ text: String) {
         let parts = text.split(separator: "=", maxSplits: 1).map(String.init)
@@ -28,11 +41,17 @@ enum CrashStep: Equatable {
         case "create": self = .create
         case "open": self = .open
         case "migrate": self = .migrate
-        case "rewrite": self = .rewrite
         case "save": self = .save(Int(value) ?? 1)
         case "autosave": self = .autosave(Int(value) ?? 1)
         case "copy": self = .copy(value)
         case "replace": self = .replace(value)
+        case "export": self = .export(value)
+        case "saveAs": self = .saveAs(value)
+        case "move": self = .move(value)
+        case "revertTo": self = .revertTo(value)
+        case "descriptors": self = .descriptors(Int(value) ?? 0)
+        case "keep": self = .keep
+        case "restore": self = .restore
         case "close": self = .close
         case "retry": self = .retry
         default: return nil

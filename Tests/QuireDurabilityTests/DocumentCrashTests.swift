@@ -27,7 +27,7 @@ struct DocumentCrashTests {
         var random = SeededRandom(seed: seed)
         let folder = try ScratchFolder()
         let writer = CrashWriterProcess(folder: folder.path, seed: seed)
-        let last = Torture.isOn ? 200 : 30
+        let last = Torture.isOn ? 200 : 24
         var progress = CrashProgress()
         var kills = 0
         var stand = 0
@@ -54,7 +54,7 @@ struct DocumentCrashTests {
         for seed in SeededRandom.baseSeed..<SeededRandom.baseSeed + Torture.seeds {
             var random = SeededRandom(seed: seed)
             let calls = CrashWriterProcess.changingCalls.shuffled(using: &random)
-            for (name, usual) in Torture.isOn ? calls : Array(calls.prefix(2)) {
+            for (name, usual) in Torture.isOn ? calls : Array(calls.prefix(1)) {
                 var number = Torture.isOn ? 1 : .random(in: 1...max(usual / 4, 2), using: &random)
                 while true {
                     let call = CrashWriterProcess.Call(name: name, number: number)

@@ -20,7 +20,9 @@ struct FailingCallTests {
     /// Calls that give up what is not needed any more. Where they fail there is something left that the next one removes.
     private static let removals: Set<String> = ["unlink", "unlinkat", "rmdir"]
 
-    @Test(arguments: PowerLossScenario.all.filter(\.kills.isEmpty))
+    /// Not on network file systems: without a log a save that was told to have failed may have succeeded, which the next
+    /// one takes for somebody else's.
+    @Test(arguments: PowerLossScenario.all.filter { $0.kills.isEmpty && !$0.isOnNetwork })
     func callThatFailsOnceFailsOneStep(scenario: PowerLossScenario) async throws {
         var tried = 0
         var failed = 0
@@ -81,7 +83,7 @@ struct FailingCallTests {
             }
         } else {
             var random = SeededRandom(seed: SeededRandom.baseSeed)
-            for name in Self.calls.shuffled(using: &random).prefix(2) {
+            for name in Self.calls.shuffled(using: &random).prefix(1) {
                 _ = try await body(
                     .init(name: name, number: .random(in: 1...6, using: &random)),
                     Self.errors.randomElement(using: &random)!, SeededRandom.baseSeed)

@@ -153,7 +153,7 @@ package final class OpenFile: Sendable {
             if errno == EINTR { continue }
             // Some network file systems cannot synchronize a folder; its names are then as durable as they get.
             if errno == EINVAL, try information().kind == .folder { return }
-            throw FileSystem.failure("write to disk", path)
+            throw FailedSynchronization.error(path: path, errno: errno)
         }
     }
 
@@ -269,14 +269,21 @@ extension OpenFile {
     package func lockExclusively() throws -> Bool {
         if quire_lock_open_file(descriptor, Int32(F_WRLCK)) == 0 { return true }
         if errno == EAGAIN || errno == EACCES { return false }
+        // Some file systems know only locks of whole files.
+        if Self.lacksLocks(errno) { return try claim() }
         throw FileSystem.failure("lock", path)
     }
 
     /// Whether somebody else has locked the file exclusively. Takes no lock.
     package func isLockedByAnother() throws -> Bool {
         let answer = quire_would_block(descriptor, Int32(F_RDLCK))
-        if answer < 0 { throw FileSystem.failure("examine the lock of", path) }
-        return answer == 1
+        if answer >= 0 { return answer == 1 }
+        guard Self.lacksLocks(errno) else {
+            throw FileSystem.failure("examine the lock of", path)
+        }
+        if try !claim() { return true }
+        flock(descriptor, LOCK_UN)
+        return false
     }
 
     /// Whether anybody else has locked any of the file, shared or exclusively. Takes no lock.
@@ -295,5 +302,9 @@ extension OpenFile {
         if flock(descriptor, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0 { return true }
         if errno == EWOULDBLOCK { return false }
         throw FileSystem.failure("lock", path)
+    }
+
+    private static func lacksLocks(_ number: Int32) -> Bool {
+        [EINVAL, ENOSYS, EOPNOTSUPP, ENOLCK].contains(number)
     }
 }

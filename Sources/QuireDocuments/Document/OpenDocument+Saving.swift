@@ -41,7 +41,7 @@ extension OpenDocument {
         let new =
             changesContent
             ? try await FileQueue.shared.run {
-                try package.content.write(snapshot.content, after: old)
+                try package.writeContent(snapshot.content, after: old)
             } : old
         let records: String?? =
             changesContent || mustRecordGeneration ? .some(new.map(String.init)) : nil
@@ -144,12 +144,13 @@ extension OpenDocument {
             try await goOn(with: new, insteadOf: old, saved: unsaved.objects, derived)
             generation = try await FileQueue.shared.run { try new.liveGeneration() }
             mustRecordGeneration = false
-            draftInStore = nil
             if snapshot.content.rewriting != nil { try? await readContentNames(of: new) }
             didFinishSave(succeeded: true)
+            let hadDraft = draftInStore != nil
+            draftInStore = nil
             try? await FileQueue.shared.run {
-                // What it stands for is in the new package.
-                if !old.isReadOnly { try? old.removeDraft() }
+                // What it stands for is saved elsewhere.
+                if hadDraft { try? old.removeDraft() }
                 try old.close()
             }
         } catch {

@@ -27,7 +27,7 @@ extension AdditionalContentStore {
                 try FileSystem.removeTree(temporary)
                 return nil
             }
-            return try adopt(temporary)
+            return try adopt(temporary, after: live)
         } catch {
             try? FileSystem.removeTree(temporary)
             throw error

@@ -104,8 +104,8 @@ struct AdditionalContentStore: Sendable {
     /// Makes a folder of the package a new generation. When it returns the generation is durable, but nobody knows it.
     ///
     /// - Returns: Its number.
-    func adopt(_ path: String) throws -> Int {
-        let number = try nextGeneration(after: nil)
+    func adopt(_ path: String, after live: Int? = nil) throws -> Int {
+        let number = try nextGeneration(after: live)
         try FileSystem.synchronizeTree(path)
         try FileSystem.renameWithoutReplacing(
             path, to: layout.additionalContent(generation: number))
@@ -115,9 +115,9 @@ struct AdditionalContentStore: Sendable {
 
     /// A number that no generation has. The folder of the generations is there afterwards.
     private func nextGeneration(after live: Int?) throws -> Int {
-        let isFirst = !FileSystem.exists(layout.additionalContent)
         try FileSystem.makeFolder(layout.additionalContent, withIntermediates: true)
-        if isFirst { try FileSystem.synchronizeFolder(layout.path) }
+        // Also if it was there: whoever made it may have been killed before it was durable.
+        if live == nil { try FileSystem.synchronizeFolder(layout.path) }
         return try (generations() + [live ?? 0]).reduce(0, max) + 1
     }
 

@@ -30,8 +30,9 @@ final class DocumentLock: Sendable {
                 try current.isSameFile(as: file.information())
             else { continue }
             let lock = DocumentLock(file: file, path: path)
-            try file.setSize(0)
-            try file.write(Data(DocumentOwner.current(since: Date()).text.utf8))
+            // A full disk is no reason not to open a document.
+            try? file.setSize(0)
+            try? file.write(Data(DocumentOwner.current(since: Date()).text.utf8))
             return lock
         }
         throw QuireError(
@@ -84,7 +85,9 @@ final class DocumentLock: Sendable {
     private static func owner(in file: OpenFile) -> DocumentOwner {
         withUnsafeTemporaryAllocation(byteCount: 4096, alignment: 1) { buffer in
             let count = (try? file.read(into: buffer)) ?? 0
-            return DocumentOwner(text: String(decoding: buffer[..<count], as: UTF8.self))
+            let owner = DocumentOwner(text: String(decoding: buffer[..<count], as: UTF8.self))
+            // What a former owner wrote, if this one could not, misleads.
+            return owner.isKnownToBeGone ? DocumentOwner() : owner
         }
     }
 }

@@ -90,13 +90,27 @@ extension DocumentOwner {
         .map { line(String(decoding: $0, as: UTF8.self)) }
 
     /// Field 22 of `/proc/self/stat`. The process's name, field 2, is in parentheses and may hold any.
-    private static let thisStart = (try? FileSystem.contents(of: "/proc/self/stat"))
-        .map { String(decoding: $0, as: UTF8.self) }
-        .flatMap { text in text.lastIndex(of: ")").map { text[text.index(after: $0)...] } }
-        .flatMap { fields in
-            let fields = fields.split(separator: " ")
-            return fields.count > 19 ? UInt64(fields[19]) : nil
-        }
+    private static let thisStart = start(ofProcess: "self")
+
+    /// When a running process was started.
+    private static func start(ofProcess process: String) -> UInt64? {
+        (try? FileSystem.contents(of: "/proc/\(process)/stat"))
+            .map { String(decoding: $0, as: UTF8.self) }
+            .flatMap { text in text.lastIndex(of: ")").map { text[text.index(after: $0)...] } }
+            .flatMap { fields in
+                let fields = fields.split(separator: " ")
+                return fields.count > 19 ? UInt64(fields[19]) : nil
+            }
+    }
+
+    /// Whether it was a process of this machine that has ended since, or of the machine before it was started anew. Of
+    /// others nothing can be told.
+    var isKnownToBeGone: Bool {
+        guard let bootIdentifier, let thisBoot = Self.thisBoot else { return false }
+        if bootIdentifier != thisBoot { return hostName == ProcessInfo.processInfo.hostName }
+        guard let processIdentifier, let processStart else { return false }
+        return Self.start(ofProcess: String(processIdentifier)) != processStart
+    }
 }
 
 extension DocumentPackage {

@@ -52,7 +52,7 @@ extension DocumentPackage {
                 }
         }
         if changes.isEmpty { return }
-        let generation = try content.write(changes, after: live)
+        let generation = try writeContent(changes, after: live)
         var save = ChangeSet()
         save.records = [AdditionalContentStore.recordKey: generation.map(String.init)]
         do {

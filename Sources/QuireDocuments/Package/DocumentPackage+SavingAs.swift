@@ -51,9 +51,21 @@ extension DocumentPackage {
             at: destination.path, replacing: destination.replaces, locking: true
         ) { derived = try fill($0, with: unsaved) }
         let layout = DocumentPackageLayout(path: destination.path)
-        let store = try SQLiteStore.open(
-            at: layout.store, continuing: store, options: writingOptions)
-        return (DocumentPackage(layout: layout, store: store, lock: lock), derived)
+        do {
+            let store = try SQLiteStore.open(
+                at: layout.store, continuing: store, options: writingOptions)
+            return (DocumentPackage(layout: layout, store: store, lock: lock), derived)
+        } catch {
+            if !destination.replaces { Self.takeBack(layout.path) }
+            throw error
+        }
+    }
+
+    /// Removes a new package that cannot be gone on with. Its name is free even if no file can be opened any more.
+    private static func takeBack(_ path: String) {
+        let temporary = FileSystem.temporarySibling(of: path, for: "new")
+        guard (try? FileSystem.renameWithoutReplacing(path, to: temporary)) != nil else { return }
+        try? FileSystem.removeTree(temporary)
     }
 
     /// Whether the package is found under its path, and not moved, deleted, or another in its place.

@@ -203,14 +203,24 @@ public final class DocumentPackage: Sendable {
             if replacing, FileSystem.exists(path) {
                 let replaced = try DocumentLock.acquire(for: place)
                 try FileSystem.exchange(temporary, path)
+                do {
+                    try FileSystem.synchronizeFolder(containing: path)
+                } catch {
+                    try? FileSystem.exchange(temporary, path)
+                    throw error
+                }
                 replaced.move(to: layout)
                 lock?.move(to: place)
-                try FileSystem.synchronizeFolder(containing: path)
-                try FileSystem.removeTree(temporary)
+                try? FileSystem.removeTree(temporary)
             } else {
                 try FileSystem.renameWithoutReplacing(temporary, to: path)
+                do {
+                    try FileSystem.synchronizeFolder(containing: path)
+                } catch {
+                    try? FileSystem.renameWithoutReplacing(path, to: temporary)
+                    throw error
+                }
                 lock?.move(to: place)
-                try FileSystem.synchronizeFolder(containing: path)
             }
             return lock
         } catch {

@@ -116,7 +116,11 @@ struct CrashStates {
     private func isDurable(_ change: DiskChange, after synchronized: Set<Int>) -> Bool {
         switch change {
         case .write(let node, _, _), .resize(let node, _): synchronized.contains(node)
-        case .names(let changes): changes.allSatisfy { synchronized.contains($0.folder) }
+        // What moves from one folder to another is there when the other has been synchronized: no file system forgets the
+        // one half of a renaming.
+        case .names(let changes):
+            changes.filter { $0.node != nil || changes.count == 1 }
+                .allSatisfy { synchronized.contains($0.folder) }
         }
     }
 

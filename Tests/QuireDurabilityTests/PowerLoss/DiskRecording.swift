@@ -255,6 +255,11 @@ enum SynchronizedThing {
         case ("StoreContent", 3): "external folder"
         case ("StoreContent", _): "external file"
         case (_, 1) where parts[0].contains("DocumentMetadata"): "metadata"
+        case ("Versions", 1): "versions folder"
+        case ("Versions", _): isFolder ? "version folder" : "version file"
+        case (".lock", 1): "lock"
+        case (let first?, _) where first.hasPrefix(".StoreContent."):
+            "staged \(part(Array(parts.dropFirst()), isFolder: isFolder))"
         default: "other"
         }
     }

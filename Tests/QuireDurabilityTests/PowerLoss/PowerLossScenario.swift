@@ -35,8 +35,18 @@ struct PowerLossScenario: CustomTestStringConvertible, Sendable {
             name: "migrating", before: ["create", "save=6", "close"],
             processes: [["migrate", "save=7", "close"]]),
         .init(
-            name: "rewriting", before: ["create", "save=6", "close"],
-            processes: [["rewrite", "save=7", "close"]]),
+            name: "saving elsewhere", before: ["create", "save=6", "close"],
+            processes: [["open", "export=b.quire", "saveAs=c.quire", "save=9", "close"]]),
+        .init(
+            name: "reverting to another",
+            before: ["create", "save=3", "copy=b.quire", "save=6", "close"],
+            processes: [["open", "save=7", "revertTo=b.quire", "save=4", "close"]]),
+        .init(
+            name: "keeping versions", before: ["create", "save=3", "close"],
+            processes: [["open", "keep", "save=6", "keep", "restore", "save=5", "close"]]),
+        .init(
+            name: "moving", before: ["create", "save=3", "close"],
+            processes: [["open", "move=b.quire", "save=5", "close"]]),
         .init(
             name: "saving after a kill", before: ["create", "close"],
             processes: [["open", "save=9"], ["open", "save=12", "close"]],

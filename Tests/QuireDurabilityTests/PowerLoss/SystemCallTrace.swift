@@ -36,6 +36,8 @@ struct SystemCallTrace {
     ]
 
     private(set) var calls: [Call] = []
+    /// The calls, and those that failed, whose result is negative.
+    private(set) var attempts: [Call] = []
 
     /// Reads what `strace -f -qq -xx` has written.
     init(contentsOf path: String) throws {
@@ -79,8 +81,10 @@ struct SystemCallTrace {
         guard scanner.skip("(") else { return }
         let arguments = scanner.arguments()
         scanner.skipSpaces()
-        guard scanner.skip("= "), let result = scanner.number(), result >= 0 else { return }
-        calls.append(Call(name: name, arguments: arguments, result: result))
+        guard scanner.skip("= "), let result = scanner.number() else { return }
+        let call = Call(name: name, arguments: arguments, result: result)
+        attempts.append(call)
+        if result >= 0 { calls.append(call) }
     }
 }
 

@@ -143,6 +143,10 @@ private struct DraftWriter {
             kind(.binary)
             integer(UInt64(data.count))
             bytes += data
+        case .attribute(.external(let value)):
+            // A draft outlives the file of a value that is not saved, and holds its bytes.
+            guard let data = try? value.contents() else { return kind(.null) }
+            self.value(.attribute(.binary(data)))
         case .attribute(.uuid(let uuid)):
             kind(.uuid)
             withUnsafeBytes(of: uuid.uuid) { bytes += $0 }

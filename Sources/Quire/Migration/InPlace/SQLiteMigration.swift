@@ -97,7 +97,8 @@ struct SQLiteMigration {
             let schema = SQLSchema(fresh: layout)
             let load = SQLiteBulkLoad(
                 connection: connection, schema: schema,
-                externalData: SQLiteExternalData(storePath: source.storePath))
+                externalData: SQLiteExternalData(storePath: source.storePath),
+                externalDataThreshold: options.externalDataThreshold)
             loading = load
             connection.trustSchema()
             let before = try books.externalNames(books.schema, connection)

@@ -14,10 +14,21 @@ struct SQLiteSave {
 
     /// - Returns: The objects not in the change set whose derived values the save has set.
     func run(beforeCommit: () throws -> Void) throws -> [ManagedObjectID] {
+        do {
+            return try write(beforeCommit: beforeCommit)
+        } catch {
+            writer.note(error)
+            throw error
+        }
+    }
+
+    private func write(beforeCommit: () throws -> Void) throws -> [ManagedObjectID] {
         let hasExternalData = store.hasExternalData
         let files =
             hasExternalData
-            ? try SQLiteExternalDataWriter(store: store, changes: changes).write()
+            ? try SQLiteExternalDataWriter(
+                store: store, connection: writer.connection, changes: changes
+            ).write()
             : SQLiteExternalFiles(externalData: store.externalData)
         let rows = SQLiteRowWriter(
             store: store, writer: writer, files: files, dropsExternalData: hasExternalData)
@@ -45,15 +56,20 @@ struct SQLiteSave {
             try connection.execute("COMMIT")
             store.didRecordPrimaryKeys(greatest)
             writer.unreferencedFiles.formUnion(rows.droppedFiles)
+            rows.files.didSave()
         } catch {
             let error = describe(error, object: rows.currentObject)
             Self.undo(after: error.failure, store: store, writer: writer)
             // If nobody knows whether the transaction is on disk, it may refer to them after all.
-            if writer.poison == nil {
-                files.remove()
+            if writer.poison != nil {
+                rows.files.giveToStore()
+            } else {
+                rows.files.remove()
                 if (error.error as? QuireError)?.underlying is SaveConflicts {
                     try claimPrimaryKeys()
                 }
+            } else {
+                writer.uncertainFiles.formUnion(files.all.map(\.name))
             }
             throw error.error
         }

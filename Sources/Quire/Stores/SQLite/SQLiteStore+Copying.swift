@@ -41,15 +41,25 @@ extension SQLiteStore {
             // What the copy refers to, not what this store refers to by now.
             let copy = try SQLiteStore.open(at: path, model: layout.model, options: options)
             defer { try? copy.close() }
+            var copied: [UInt64: String] = [:]
             for name in try copy.externalFileNames().sorted() {
                 let source = externalData.path(ofFileNamed: name)
                 let target = copy.externalData.path(ofFileNamed: name)
                 try FileSystem.makeFolder(copy.externalData.folder, withIntermediates: true)
                 if linking {
                     try FileSystem.linkOrCopy(source, to: target)
-                } else {
-                    try FileSystem.copyFile(source, to: target)
+                    continue
                 }
+                // What shares its bytes here shares them there.
+                let information = try FileSystem.information(at: source)
+                if let information, information.linkCount > 1 {
+                    if let twin = copied[information.inode] {
+                        if (try? FileSystem.link(twin, to: target)) != nil { continue }
+                    } else {
+                        copied[information.inode] = target
+                    }
+                }
+                try FileSystem.copyFile(source, to: target)
             }
         } catch {
             _ = try? FileSystem.removeFileIfPresent(path)

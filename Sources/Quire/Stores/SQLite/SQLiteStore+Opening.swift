@@ -43,15 +43,18 @@ extension SQLiteStore {
                 .invalidFormat, "“\(path)” is no file, so it cannot be a store.",
                 subject: .init(file: path))
         }
+        let collects = options.isOnlyWriter && !options.isReadOnly && !isInUse(path)
         let source = try SQLiteStoreSource(path: path, isReadOnly: options.isReadOnly)
         do {
             let connection = try source.connect(
                 options.isReadOnly ? .reading : .writing, options: options)
             do {
-                return try SQLiteStoreOpening(
+                let store = try SQLiteStoreOpening(
                     source: source, connection: connection, options: options,
                     predecessor: predecessor, hasItsKeys: hasItsKeys
                 ).open(model: model, layout: layout)
+                if collects { store.collectExternalData() }
+                return store
             } catch {
                 connection.close()
                 throw error
@@ -60,6 +63,14 @@ extension SQLiteStore {
             source.release()
             throw (error as? SQLiteFailure)?.openingError(path: path) ?? error
         }
+    }
+}
+
+extension SQLiteStore {
+    /// Whether anybody may have a database open, or has left its log when killed.
+    private static func isInUse(_ path: String) -> Bool {
+        SQLiteOpenFiles.contains(path) || FileSystem.exists(path + "-wal")
+            || FileSystem.exists(path + "-shm")
     }
 }
 

@@ -112,6 +112,7 @@ extension SQLiteStore {
                 .invalidState,
                 "The content of “\(storePath)” has been replaced; use the store that was opened since.",
                 subject: .init(file: storePath))
+            writer.mayBeReopened = false
         }
     }
 

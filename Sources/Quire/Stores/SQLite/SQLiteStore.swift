@@ -47,6 +47,10 @@ public final class SQLiteStore: PersistentStore {
     private let source: SQLiteStoreSource
     /// Unsafe because it is used only while ``writerLock`` is held.
     private nonisolated(unsafe) var writer: SQLiteWriter?
+    /// Whether there is no writer because the file could not be opened again yet. Used while ``writerLock`` is held, as is:
+    private nonisolated(unsafe) var isBeingReopened = false
+    /// Files of external data that are of no use any more, until there is a writer.
+    private nonisolated(unsafe) var abandoned: Set<String> = []
     private let writerLock = NSLock()
     private let readers: SQLiteReaderPool
     let primaryKeys: SQLiteKeyRegister
@@ -86,7 +90,8 @@ public final class SQLiteStore: PersistentStore {
         layout = schema.layout
         storePath = source.storePath
         isReadOnly = options.isReadOnly
-        externalData = SQLiteExternalData(storePath: source.storePath)
+        let records = SQLiteExternalRecords()
+        externalData = SQLiteExternalData(storePath: source.storePath, records: records)
         // In memory there is no place beside the store.
         hasExternalData =
             !source.access.isMemory
@@ -98,6 +103,7 @@ public final class SQLiteStore: PersistentStore {
             return connection
         }
         self.hasLog = Atomic(hasLog || options.isReadOnly)
+        records.follow(self)
         if options.isReadOnly {
             connection.close()
         } else {
@@ -125,6 +131,7 @@ public final class SQLiteStore: PersistentStore {
                 writerLock.lock()
                 defer { writerLock.unlock() }
                 if let writer { return try body(writer.connection) }
+                if isBeingReopened { throw notReopenedError() }
             }
         } catch let failure as SQLiteFailure {
             throw failure.error(path: storePath, schema: schema)
@@ -149,21 +156,51 @@ public final class SQLiteStore: PersistentStore {
             checkNotInBatch()
             writerLock.lock()
             defer { writerLock.unlock() }
-            if let writer {
-                if let poison = writer.poison { throw poison }
-                return try body(writer)
-            }
+            if writer?.poison != nil || isBeingReopened { try reopen() }
+            if let writer { return try body(writer) }
         } catch let failure as SQLiteFailure {
             throw failure.error(path: storePath, schema: schema)
         }
         throw closedError()
     }
 
+    /// Opens the file again after a failure that left open what is on disk; see ``SQLiteReopening``. If that fails, the
+    /// next save tries again. Called with the lock held.
+    private func reopen() throws {
+        if let writer, let poison = writer.poison, !writer.mayBeReopened { throw poison }
+        guard !isClosed.load(ordering: .acquiring) else { throw closedError() }
+        let old = writer
+        let reopening = SQLiteReopening(
+            source: source, options: options, hasLog: hasLog.load(ordering: .acquiring))
+        if !reopening.hasLog {
+            writer = nil
+            isBeingReopened = true
+            abandoned.formUnion(old?.giveUp() ?? [])
+        }
+        let connection = try reopening.run()
+        if !schema.computedIndexes.isEmpty { connection.trustSchema() }
+        let new = SQLiteWriter(connection: connection, schema: schema, path: storePath)
+        new.unreferencedFiles = abandoned
+        if reopening.hasLog { new.unreferencedFiles.formUnion(old?.giveUp() ?? []) }
+        new.cleansUp = old?.cleansUp ?? true
+        abandoned = []
+        isBeingReopened = false
+        writer = new
+    }
+
+    /// Takes notice of a failure to synchronize something that belongs to the store.
+    package func distrust(after error: any Error) {
+        writerLock.withLock { writer?.note(error) }
+    }
+
     /// Runs a closure with the writer, ready to begin a transaction.
     func withWriter<Result>(_ body: (SQLiteWriter) throws -> Result) throws -> Result {
         if isReadOnly { throw readOnlyError() }
         return try write { writer in
-            if !writer.isJournalReady { try prepareJournal(writer) }
+            if !writer.isJournalReady {
+                try prepareJournal(writer)
+                try secureExternalFolders(writer.connection)
+            }
             return try body(writer)
         }
     }
@@ -188,6 +225,13 @@ public final class SQLiteStore: PersistentStore {
     /// Runs a statement with the connection that saves, for tests and for checking a store.
     func executeOnWriter(_ sql: String) throws {
         try write { try $0.connection.execute(sql) }
+    }
+
+    private func notReopenedError() -> QuireError {
+        QuireError(
+            .storeUnavailable,
+            "“\(storePath)” could not be written, and has not been opened again since; save again.",
+            subject: .init(file: storePath))
     }
 
     private func closedError() -> QuireError {
@@ -366,6 +410,14 @@ public final class SQLiteStore: PersistentStore {
         }
     }
 
+    /// Removes files with external data that a process left behind which was killed.
+    func collectExternalData() {
+        writerLock.withLock {
+            guard let writer, hasExternalData else { return }
+            SQLiteExternalDataCleanup(store: self, writer: writer).collectAfterOpening()
+        }
+    }
+
     // MARK: - Closing
 
     /// Leaves the files beside the store alone when it is closed: another store has taken its place, or another file its
@@ -404,7 +456,11 @@ public final class SQLiteStore: PersistentStore {
 
     /// Empties the log, so that the database is one file, and ends the connection.
     private func finish(_ writer: SQLiteWriter) -> (any Error)? {
-        defer { writer.close() }
+        var unused: [String] = []
+        defer {
+            writer.close()
+            SQLiteExternalDataCleanup.remove(unused, ofStoreAt: storePath)
+        }
         if writer.poison != nil {
             writer.connection.keepLogOnClose()
             return nil
@@ -423,7 +479,7 @@ public final class SQLiteStore: PersistentStore {
             return nil
         }
         if !isInMemory && writer.cleansUp {
-            SQLiteExternalDataCleanup(store: self, writer: writer).run()
+            unused = SQLiteExternalDataCleanup(store: self, writer: writer).unusedFiles()
         }
         return nil
     }

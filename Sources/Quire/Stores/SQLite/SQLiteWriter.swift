@@ -9,8 +9,12 @@ final class SQLiteWriter {
     private var deletions: [DeletionKey: SQLitePreparedRow] = [:]
     private var lastInsert: (entity: Int, row: SQLitePreparedRow)?
     private var lastUpdate: (key: UpdateKey, row: SQLitePreparedRow)?
-    /// Why the store does not save any more.
+    /// Why the store does not save any more, unless it is opened again.
     var poison: QuireError?
+    /// Whether opening the store again may help.
+    var mayBeReopened = true
+    /// Files of external data of saves of which nobody knows whether they have been committed.
+    var uncertainFiles: Set<String> = []
     /// Whether the journal is as the options want it.
     var isJournalReady = false
     /// What SQLite said at the last save about the changes of others: a number that changes with them, and only
@@ -78,6 +82,11 @@ final class SQLiteWriter {
     }
 
     private static let greatestUpdateCount = 256
+
+    /// Takes notice of a failure: one to synchronize leaves open what is on disk.
+    func note(_ error: any Error) {
+        if poison == nil, error.isFailedSynchronization { poison = error as? QuireError }
+    }
 
     /// Drops everything prepared and ends the connection.
     func close() {

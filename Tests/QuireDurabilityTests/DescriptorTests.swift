@@ -1,0 +1,70 @@
+import Foundation
+import Quire
+import QuireTestSupport
+import Testing
+
+@testable import QuireCrashWriter
+@testable import QuireDocuments
+
+/// Documents and the process's descriptors: none is kept, and a document that gets none loses nothing.
+@Suite(.serialized) @MainActor struct DescriptorTests {
+    @Test func openingAndClosingLeavesNothingOpen() async throws {
+        let folder = try ScratchFolder()
+        let path = folder.path("a.quire")
+        let document = ManagedDocument(path: path)
+        document.autosavePolicy = .never
+        var content = CrashContent()
+        try await document.create(model: CrashContent.model)
+        for _ in 0..<3 { try content.advance(seed: 1, in: document) }
+        try await document.close()
+        let cycles = Torture.isOn ? 10_000 : 200
+        for cycle in 0..<cycles {
+            try await document.open(readOnly: cycle % 3 == 2)
+            if cycle % 50 == 0 {
+                #expect(try document.managedObjectContext.fetch(FetchRequest("Note")).count > 0)
+            }
+            try await document.close()
+        }
+        let threads = try FileSystem.names(in: "/proc/self/task").count
+        print("Opened and closed \(cycles) times: \(threads) threads.")
+        #expect(threads < 150)
+        #expect(open(below: folder.path) == [])
+        #expect(try FileSystem.names(in: folder.path) == ["a.quire"])
+        #expect(!FileSystem.exists(DocumentPackageLayout(path: path).lock))
+    }
+
+    private func open(below folder: String) -> [String] {
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
+        return names.compactMap {
+            try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/" + $0)
+        }
+        .filter { $0.hasPrefix(folder) }
+    }
+
+    /// `EMFILE` at each opening of a file in turn.
+    @Test(arguments: [
+        "open save=3 close", "open copy=b.quire close", "open saveAs=b.quire close",
+        "migrate save=3 close",
+    ])
+    func withoutDescriptorsNothingIsLost(steps: String) async throws {
+        var failed = 0
+        let counts = Torture.isOn ? Array(0...24) : [0, 2, 5]
+        for count in counts {
+            let folder = try ScratchFolder()
+            let writer = CrashWriterProcess(folder: folder.path, seed: 21)
+            var progress = try await writer.run(["create", "save=2", "close"])
+            var steps = steps.split(separator: " ").map(String.init)
+            // Sometimes the first step already, sometimes the second.
+            steps.insert("descriptors=\(count)", at: count % 2)
+            progress = try await writer.run(["retry"] + steps, after: progress)
+            if !progress.failures.isEmpty { failed += 1 }
+            let what = "\(steps)"
+            #expect(progress.isClosed, "\(what): \(progress.failures)")
+            #expect(progress.wrongs == [], "\(what): \(progress.failures)")
+            let problems = await CrashCheck(folder: folder.path, seed: writer.seed)
+                .problems(allowing: progress.allowed)
+            #expect(problems == [], "\(what): \(progress.failures)")
+        }
+        #expect(failed > 0, "\(steps)")
+    }
+}
