@@ -54,13 +54,19 @@ extension OpenDocument {
         let own = context.unsavedChanges()
         // No save runs now, so nothing moves from one to the other meanwhile.
         let pushed = parent.performAndWait { $0.unsavedChanges() }
-        let content = allUnsavedContent.files
+        let content = allUnsavedContent
         let (package, known) = (package, draftInStore)
-        draftInStore = try await FileQueue.shared.run {
-            let draft = DocumentDraft(objects: ObjectDraft([pushed, own]), content: content)
-            if let known, known.hasSameChanges(as: draft) { return known }
+        let (draft, omitted) = try await FileQueue.shared.run {
+            let (files, omitted) = try content.forDraft()
+            let draft = DocumentDraft(objects: ObjectDraft([pushed, own]), content: files)
+            if let known, known.hasSameChanges(as: draft) { return (known, omitted) }
             try package.writeDraft(draft)
-            return draft
+            return (draft, omitted)
+        }
+        draftInStore = draft
+        for path in omitted {
+            Self.logger.warning(
+                "“\(path)” is too large for the draft of “\(package.layout.path)”.")
         }
     }
 
@@ -90,12 +96,14 @@ extension OpenDocument {
     private func restoreContent(_ content: [String: Data?]) -> [String] {
         var omissions: [String] = []
         for (path, data) in content.sorted(by: { $0.key < $1.key }) {
-            if data == nil {
-                if contentNames.contains(path) { changeContent(nil, at: path) }
-            } else if let problem = contentNames.problem(with: path) {
+            guard let data else {
+                if contentNames.contains(path) { changeContent(.removal, at: path) }
+                continue
+            }
+            if let problem = contentNames.problem(with: path) {
                 omissions.append("“\(path)” cannot be additional content any more: it \(problem).")
             } else {
-                changeContent(data, at: path)
+                changeContent(.data(data), at: path)
             }
         }
         return omissions

@@ -23,6 +23,9 @@ final class SpooledFile: Sendable {
         return FileSystem.path("/proc/self/fd/\(folder.descriptor)", name)
     }
 
+    /// The number of bytes.
+    func size() throws -> Int64 { try OpenFile.open(path, for: .reading).information().size }
+
     /// A free name for new bytes. Not among the generations, where saves remove what has a temporary name.
     private static func temporaryName(in package: DocumentPackage) -> String {
         FileSystem.temporarySibling(of: package.layout.additionalContent, for: "spool")
