@@ -227,6 +227,7 @@ open class ManagedDocument {
     /// in memory can still be read, and what is unsaved is lost afterwards.
     open func accommodatePresentedItemDeletion() async {}
 
-    /// Called on the main actor when somebody else has changed the package, and the document shows that now.
+    /// Called on the main actor when somebody else has put another state of the document into its place, and the document
+    /// shows that now: with new contexts. If anything was unsaved it is so still, and the document is in conflict.
     open func presentedItemDidChange() {}
 }

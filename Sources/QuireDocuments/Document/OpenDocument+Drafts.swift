@@ -28,7 +28,7 @@ extension ManagedDocument {
 /// go to a draft in the store. The next save that succeeds removes it in its transaction. If there is none before the
 /// process ends, opening the document again makes the draft's changes its unsaved changes.
 extension OpenDocument {
-    private static let logger = Logger(label: "quire.document")
+    private nonisolated static let logger = Logger(label: "quire.document")
 
     /// Keeps what is unsaved in a draft after a save has failed, if there is any use in it. Never throws: the failed save is
     /// what is reported.
@@ -46,27 +46,34 @@ extension OpenDocument {
         }
     }
 
+    /// Collects what is unsaved, of which any queue may make a draft.
+    func collectDraft() -> @Sendable () -> DocumentDraft {
+        let own = context.unsavedChanges()
+        let pushed = parent.performAndWait { $0.unsavedChanges() }
+        let content = allUnsavedContent
+        let path = package.layout.path
+        return {
+            let (files, omitted) = content.forDraft()
+            for file in omitted {
+                Self.logger.warning("“\(file)” is too large for the draft of “\(path)”.")
+            }
+            return DocumentDraft(objects: ObjectDraft([pushed, own]), content: files)
+        }
+    }
+
     /// Keeps what is unsaved in a draft. When it returns, the draft survives power loss.
     ///
     /// What there is to keep is collected before this first suspends; on the main queue that is O(*n*) in changed
-    /// objects, and no value is copied or encoded there.
+    /// objects, and no value is copied or encoded there. No save may run: nothing moves from one context to the other
+    /// meanwhile.
     func saveDraft() async throws {
-        let own = context.unsavedChanges()
-        // No save runs now, so nothing moves from one to the other meanwhile.
-        let pushed = parent.performAndWait { $0.unsavedChanges() }
-        let content = allUnsavedContent
+        let collected = collectDraft()
         let (package, known) = (package, draftInStore)
-        let (draft, omitted) = try await FileQueue.shared.run {
-            let (files, omitted) = try content.forDraft()
-            let draft = DocumentDraft(objects: ObjectDraft([pushed, own]), content: files)
-            if let known, known.hasSameChanges(as: draft) { return (known, omitted) }
+        draftInStore = try await FileQueue.shared.run {
+            let draft = collected()
+            if let known, known.hasSameChanges(as: draft) { return known }
             try package.writeDraft(draft)
-            return (draft, omitted)
-        }
-        draftInStore = draft
-        for path in omitted {
-            Self.logger.warning(
-                "“\(path)” is too large for the draft of “\(package.layout.path)”.")
+            return draft
         }
     }
 

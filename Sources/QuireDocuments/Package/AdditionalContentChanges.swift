@@ -54,14 +54,18 @@ struct AdditionalContentChanges: Sendable {
 
     var isEmpty: Bool { files.isEmpty && rewriting == nil }
 
-    /// The changes with all bytes, as a draft has them, and the paths of files that are too large for one.
-    func forDraft() throws -> (files: [String: Data?], omitted: [String]) {
+    /// The changes with all bytes, as a draft has them, and the paths of files that are too large for one, or cannot be read.
+    func forDraft() -> (files: [String: Data?], omitted: [String]) {
         var (content, omitted): ([String: Data?], [String]) = ([:], [])
         for (path, change) in files {
-            if case .file(let file) = change, try file.size() > Self.greatestSizeInDraft {
+            if case .file(let file) = change, file.size > Self.greatestSizeInDraft {
                 omitted.append(path)
+            } else if let data = try? change.data() {
+                content.updateValue(data, forKey: path)
+            } else if change.isRemoval {
+                content.updateValue(nil, forKey: path)
             } else {
-                content.updateValue(try change.data(), forKey: path)
+                omitted.append(path)
             }
         }
         return (content, omitted.sorted())

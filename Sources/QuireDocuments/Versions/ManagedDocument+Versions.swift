@@ -72,7 +72,7 @@ extension ManagedDocument {
     ) async throws {
         try await request(
             .revert(
-                requests.add { open in
+                requests.addWork { open in
                     {
                         let old = open.package
                         let new = try await FileQueue.copies.run { try body(old) }
