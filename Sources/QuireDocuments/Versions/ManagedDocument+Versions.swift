@@ -72,11 +72,13 @@ extension ManagedDocument {
     ) async throws {
         try await request(
             .revert(
-                requests.addWork { open in
+                requests.addWork { [self] _ in
                     {
-                        let old = open.package
-                        let new = try await FileQueue.copies.run { try body(old) }
-                        await open.goOn(with: new, insteadOf: old)
+                        try await self.performRevert { open in
+                            let old = open.package
+                            let new = try await FileQueue.copies.run { try body(old) }
+                            await open.goOn(with: new, insteadOf: old)
+                        }
                     }
                 }))
     }
