@@ -17,6 +17,7 @@ let package = Package(
                 "SystemSQLite",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Quire", package: "quire"),
+                .product(name: "QuireDocuments", package: "quire"),
             ],
             swiftSettings: [
                 .enableUpcomingFeature("ExistentialAny"),

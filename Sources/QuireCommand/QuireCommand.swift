@@ -30,6 +30,7 @@ struct QuireCommand: AsyncParsableCommand {
                     TemplatesCommand.self, NewCommand.self, InfoCommand.self,
                     ModelCommand.self, OnDocument<CheckVerb>.self, MigrateCommand.self,
                     OpenCommand.self, ContentCommand.self, VersionsCommand.self,
+                    SaveAsCommand.self, DuplicateCommand.self, RevertCommand.self,
                 ]),
             CommandGroup(
                 name: "Objects",
@@ -37,7 +38,7 @@ struct QuireCommand: AsyncParsableCommand {
                     OnDocument<FetchVerb>.self, OnDocument<ExplainVerb>.self,
                     OnDocument<InsertVerb>.self,
                     OnDocument<SetVerb>.self, OnDocument<DeleteVerb>.self,
-                    OnDocument<ImportVerb>.self, OnDocument<DumpVerb>.self,
+                    OnDocument<ImportVerb>.self, OnDocument<DumpVerb>.self, DataCommand.self,
                 ]),
             CommandGroup(
                 name: "Rescue", subcommands: [RepairCommand.self, RecoverCommand.self]),

@@ -8,10 +8,11 @@ import QuireDocuments
 ///     QuireCrashWriter FOLDER SEED STEP…
 ///     QuireCrashWriter PATH SEED draft
 ///     QuireCrashWriter PATH SEED wait
+///     QuireCrashWriter PATH commands
 ///
 /// The document is `a.quire` in the folder. What it contains after N saves depends on the seed and N only;
-/// ``CrashContent`` says how. ``CrashStep`` lists the steps; ``CrashDraft`` and ``CrashWait`` are for tests of their own. What
-/// is printed:
+/// ``CrashContent`` says how. ``CrashStep`` lists the steps; ``CrashDraft``, ``CrashWait`` and ``CommandedWriter`` are for tests
+/// of their own. What is printed:
 ///
 /// - `begin NAME N`: from now on the package NAME may be that of save N;
 /// - `end NAME N`: it is, durably;
@@ -23,6 +24,9 @@ enum CrashWriter {
     @MainActor
     static func main() async {
         let arguments = CommandLine.arguments
+        if arguments.count == 3, arguments[2] == "commands" {
+            return await CommandedWriter(path: arguments[1]).run()
+        }
         if arguments.count == 4, arguments[3] == "draft" {
             return await CrashDraft.run(at: arguments[1])
         }

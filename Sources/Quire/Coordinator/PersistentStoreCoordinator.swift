@@ -167,7 +167,8 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
         let others = store.foreignSaveCount
         let derived: [ManagedObjectID]
         do {
-            derived = try store.save(changes)
+            derived = try store.save(
+                store is StoreCombination ? changes : changes.loadingExternalData(for: store))
         } catch {
             // Whatever it failed for, what is known about the objects may not be so any more.
             rowCache.removeAll()

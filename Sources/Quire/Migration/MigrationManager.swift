@@ -54,7 +54,9 @@ public final class MigrationManager {
         }
         try countUnits(of: plan, in: source)
         var records = try source.records()
-        let draft = try (source as? SQLiteStore)?.draft()
+        let draft =
+            destination is SQLiteStore ? try (source as? SQLiteStore)?.draft() : nil
+        if draft != nil { try plan.requireSameKeys(forDraftIn: source.path) }
         // Written with it, if the new store can keep it.
         records[SQLiteStore.draftRecordKey] = nil
         func transfer(_ loading: any StoreLoading) throws {

@@ -5,6 +5,7 @@ extension AttributeDescription {
     ///
     /// A value of the attribute's own form comes back as it is, without any cost; of others, these are taken:
     /// - an integer for a double, float or decimal that can say it exactly, and 0 and 1 for a boolean,
+    /// - external data for a binary attribute; for one that does not allow external storage, its bytes,
     /// - a floating-point number for a decimal: the decimal that its shortest text names (9.99 is 9.99).
     ///
     /// A float is rounded to its 32 bits. A date must be a number and less than 285 million years away.
@@ -22,6 +23,10 @@ extension AttributeDescription {
             (.boolean, .boolean), (.uuid, .uuid), (.uri, .uri), (.binary, .binary),
             (.transformable, .binary), (.objectID, .objectID), (.composite, .composite):
             return value
+        case (.binary, .external(let data)):
+            // Only a file is worth a detour.
+            if allowsExternalBinaryDataStorage, !isTransient, data.file != nil { return value }
+            return .binary(try data.data())
         case (.integer16, .integer(let integer)):
             if integer >= Int16.min && integer <= Int16.max { return value }
             throw outOfRange(value, "\(Int16.min) to \(Int16.max)", entity: entity)
@@ -129,8 +134,8 @@ extension AttributeDescription {
     private func matchesType(_ value: AttributeValue) -> Bool {
         switch (type, value) {
         case (.undefined, _), (.string, .string), (.boolean, .boolean), (.uuid, .uuid),
-            (.uri, .uri), (.binary, .binary), (.transformable, .binary), (.objectID, .objectID),
-            (.composite, .composite), (.decimal, .decimal), (.date, .date):
+            (.uri, .uri), (.binary, .binary), (.binary, .external), (.transformable, .binary),
+            (.objectID, .objectID), (.composite, .composite), (.decimal, .decimal), (.date, .date):
             true
         case (.integer16, .integer), (.integer32, .integer), (.integer64, .integer): true
         case (.double, .double), (.float, .double): true
@@ -196,7 +201,7 @@ extension AttributeValue {
         case .decimal: "the decimal number"
         case .string: "the text"
         case .date: "the date"
-        case .binary: "a binary value of"
+        case .binary, .external: "a binary value of"
         case .uuid: "the UUID"
         case .uri: "the URI"
         case .objectID: "the object"

@@ -50,7 +50,7 @@ extension AttributeValue {
     }
 
     /// The value's text in the form that ``init(parsing:as:)`` reads back; `nil` if there is no value or it has
-    /// no text: a composite, or a date that is not a number.
+    /// no text: a composite, a date that is not a number, or a value in a file that cannot be read.
     ///
     /// A value that is not of the type, which no object holds, is written as what it is.
     public func text(as type: AttributeType) -> String? {
@@ -63,6 +63,7 @@ extension AttributeValue {
         case .string(let text): text
         case .date(let date): DateText.text(of: date)
         case .binary(let data): data.base64EncodedString()
+        case .external(let data): (try? data.data())?.base64EncodedString()
         case .uuid(let uuid): uuid.uuidString
         case .uri(let uri): uri.absoluteString
         case .objectID(let identifier): identifier.uriRepresentation
@@ -173,6 +174,7 @@ extension AttributeValue {
         case .string(let text): Self.shown(text)
         case .composite(let elements): "a composite of \(elements.count) elements"
         case .binary(let data): "\(data.count) bytes"
+        case .external(let data): "\(data.size) bytes"
         case .double(let number): number.description
         default: text(as: .undefined) ?? "not a number"
         }

@@ -21,6 +21,9 @@ public enum AttributeValue: Sendable, Hashable {
     case date(Date)
     /// Bytes: of a binary attribute, or of a transformable one before its transformer.
     case binary(Data)
+    /// Bytes that are not in memory: of a binary attribute that allows external storage. What reads an attribute by its key
+    /// gives ``binary(_:)`` instead; see ``ManagedObject/externalData(forKey:)``.
+    case external(ExternalData)
     /// A universally unique identifier.
     case uuid(UUID)
     /// A uniform resource identifier.

@@ -33,6 +33,14 @@ public struct ObjectSnapshot: Sendable {
         try PackedRow(chunk: chunk, offset: offset).value(
             of: entity.slots[slot], in: entity, store: store)
     }
+
+    /// The value of a slot; ``AttributeValue/external(_:)`` if it is in a file, which is not read.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidFormat` if the row is damaged.
+    public func heldValue(at slot: Int) throws -> AttributeValue {
+        try PackedRow(chunk: chunk, offset: offset).heldValue(
+            of: entity.slots[slot], in: entity, store: store)
+    }
 }
 
 /// Decodes a row in place. Valid only while its chunk is alive, hence for use within a call.
@@ -119,6 +127,27 @@ struct PackedRow {
             return .binary(slot.isExternalCapable ? try externalCapable(raw) : Data(raw))
         case .transient: return .null
         }
+    }
+
+    /// The value of a slot, without reading the file that it may be in.
+    func heldValue(
+        of slot: EntityLayout.Slot, in entity: EntityLayout, store: StoreIdentity
+    ) throws -> AttributeValue {
+        if slot.isExternalCapable, let value = try externalValue(slot.index, of: entity) {
+            return .external(value)
+        }
+        return try value(of: slot, in: entity, store: store)
+    }
+
+    /// The value of a slot that may be kept outside, if it is.
+    func externalValue(_ slot: Int, of entity: EntityLayout) throws -> ExternalData? {
+        guard hasValue(slot) else { return nil }
+        let raw = bytes(slot, slotCount: entity.slots.count)
+        guard raw.first == ExternalDataTag.external, let reader = chunk.externalData else {
+            return nil
+        }
+        return try reader.externalData(
+            named: String(decoding: raw.dropFirst().prefix { $0 != 0 }, as: UTF8.self))
     }
 
     /// The value of an attribute that may be kept outside: a tag byte, then the bytes or a file's name.

@@ -62,4 +62,14 @@ final class RowChunk: @unchecked Sendable {
 public protocol ExternalDataReading: Sendable {
     /// The bytes of the value of a name.
     func data(named name: String) throws -> Data
+
+    /// The value of a name, without reading it.
+    func externalData(named name: String) throws -> ExternalData
+}
+
+extension ExternalDataReading {
+    /// The value of a name, read into memory.
+    public func externalData(named name: String) throws -> ExternalData {
+        ExternalData(try data(named: name))
+    }
 }

@@ -177,6 +177,11 @@ struct RowSetBuilder: ~Copyable {
                     to: UnsafeMutableRawBufferPointer(
                         start: destination + tag, count: data.count))
             }
+        case (.binary, .external(let data)):
+            guard slot.isExternalCapable, let held = externalData as? HeldExternalData else {
+                return try set(value.loaded(), at: slot)
+            }
+            held.hold(data).withUnsafeBytes { setBytes($0, at: index) }
         default:
             throw QuireError(
                 .invalidValue, "“\(slot.name)” cannot hold \(value).",

@@ -20,6 +20,8 @@ package struct FileInformation: Sendable {
     package var size: Int64
     /// The permission bits.
     package var permissions: UInt32
+    /// The user whose it is.
+    package var user: UInt32
     /// How many names it has.
     package var linkCount: Int
     /// The device it is on.
@@ -42,6 +44,7 @@ package struct FileInformation: Sendable {
         }
         size = Int64(status.st_size)
         permissions = UInt32(status.st_mode & 0o7777)
+        user = UInt32(status.st_uid)
         linkCount = Int(status.st_nlink)
         device = UInt64(status.st_dev)
         inode = UInt64(status.st_ino)

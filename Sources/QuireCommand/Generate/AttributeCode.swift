@@ -68,7 +68,7 @@ struct AttributeCode {
         case .uri(let uri): "URL(string: \(SwiftLiteral.text(uri.absoluteString)))!"
         case .binary(let data):
             "Data(base64Encoded: \(SwiftLiteral.text(data.base64EncodedString())))!"
-        case .null, .objectID, .composite: nil
+        case .null, .objectID, .composite, .external: nil
         }
     }
 

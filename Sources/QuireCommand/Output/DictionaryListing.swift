@@ -53,7 +53,7 @@ extension PropertyValue {
         case .decimal: self = .attribute(value, .decimal)
         case .string: self = .attribute(value, .string)
         case .date: self = .attribute(value, .date)
-        case .binary: self = .attribute(value, .binary)
+        case .binary, .external: self = .attribute(value, .binary)
         case .uuid: self = .attribute(value, .uuid)
         case .uri: self = .attribute(value, .uri)
         case .objectID(let id): self = .object(id)

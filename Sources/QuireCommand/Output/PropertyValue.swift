@@ -30,6 +30,7 @@ enum PropertyValue {
     var text: String {
         switch self {
         case .attribute(.binary(let data), _): "<\(data.count) bytes>"
+        case .attribute(.external(let data), _): "<\(data.size) bytes>"
         case .attribute(let value, let type):
             switch Self.json(value, type) {
             case .null: ""
@@ -63,7 +64,7 @@ enum PropertyValue {
             .string(
                 value.text(as: type)
                     ?? "\(date.timeIntervalSinceReferenceDate) s after 2001-01-01T00:00:00Z")
-        case .binary, .uuid, .uri: JSONValue(value.text(as: type))
+        case .binary, .external, .uuid, .uri: JSONValue(value.text(as: type))
         case .objectID(let id): .string(id.uriRepresentation)
         case .composite(let elements): .object(elements.mapValues { json($0, type) })
         }

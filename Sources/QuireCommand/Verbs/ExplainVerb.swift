@@ -15,19 +15,12 @@ struct ExplainVerb: DocumentVerb {
         """
     static let access = DocumentSession.Access.read
 
-    @Argument(help: ArgumentHelp("The entity.", valueName: "ENTITY"))
-    var entity: String
-
-    @OptionGroup var filter: FilterOption
-    @OptionGroup var listing: ListingOptions
-    @OptionGroup var grouping: GroupingOptions
+    @OptionGroup var query: QueryArguments
 
     @MainActor
     func run(on document: DocumentSession) async throws -> Reply {
-        let entity = try document.layout.requireEntity(named: entity)
-        let request = FetchRequest(entity.name, predicate: try filter.predicate)
-        let listed = try ListingRequest(request, listing, grouping, in: document.layout)
-        let explanation = try document.context.explain(listed.request)
+        let explanation = try document.context.explain(
+            query.listingRequest(in: document.layout).request)
         return Reply { output in
             if output.json {
                 try output.print(Self.json(explanation), levels: 2)

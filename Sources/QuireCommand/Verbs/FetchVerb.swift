@@ -21,19 +21,11 @@ struct FetchVerb: DocumentVerb {
         """
     static let access = DocumentSession.Access.read
 
-    @Argument(help: ArgumentHelp("The entity.", valueName: "ENTITY"))
-    var entity: String
-
-    @OptionGroup var filter: FilterOption
-    @OptionGroup var listing: ListingOptions
-    @OptionGroup var grouping: GroupingOptions
+    @OptionGroup var query: QueryArguments
 
     @MainActor
     func run(on document: DocumentSession) async throws -> Reply {
-        let entity = try document.layout.requireEntity(named: entity)
-        let request = FetchRequest(entity.name, predicate: try filter.predicate)
-        return try ListingRequest(request, listing, grouping, in: document.layout)
-            .reply(on: document)
+        try query.listingRequest(in: document.layout).reply(on: document)
     }
 }
 

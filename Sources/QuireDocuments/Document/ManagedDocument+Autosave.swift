@@ -14,9 +14,7 @@ extension ManagedDocument {
 
     /// Sees to it that what is unsaved will be saved when it is due.
     func scheduleAutosave() {
-        guard machine.isOpen, !isReadOnly, let open = openDocument,
-            open.hasUnsavedChanges || open.draftInStore != nil
-        else {
+        guard machine.isOpen, !isReadOnly, openDocument?.needsSave == true else {
             autosaveSchedule.isClean()
             return autosaveTimer.cancel()
         }

@@ -18,7 +18,7 @@ public enum DocumentConflictChoice: Sendable, Hashable {
 extension ManagedDocument {
     /// Ends a conflict: somebody else has replaced the package while there were unsaved changes here.
     ///
-    /// With `own`, the document is saved. If what the others have changed contradicts what is unsaved here, that is a conflict
+    /// With `own`, the document is saved; what the others have left is kept as a version before. If what the others have changed contradicts what is unsaved here, that is a conflict
     /// of saving as usual, and nothing is lost. With `others`, the unsaved changes are dropped.
     ///
     /// - Throws: As ``save()`` or ``revert()``; the conflict is over then too, and the document unsaved. With code
@@ -30,7 +30,13 @@ extension ManagedDocument {
         }
         carryOut(machine.setConflict(false))
         switch choice {
-        case .own: try await save()
+        case .own:
+            let package = requireOpen().package
+            // What the others have left can be come back to.
+            _ = try? await FileQueue.copies.run {
+                try package.keepVersion(reason: .beforeChanges, onlyIfNew: true)
+            }
+            try await save()
         case .others: try await revert()
         }
     }
@@ -57,7 +63,7 @@ extension ManagedDocument {
         let (old, coordinator) = (open.package, open.coordinator)
         // It may have come back meanwhile, or have been followed.
         if try await FileQueue.shared.run({ old.isInPlace || old.presentPath != nil }) { return }
-        let unsaved = open.hasUnsavedChanges ? open.collectDraft()() : nil
+        let unsaved = open.hasUnsavedChanges ? try open.collectDraft()() : nil
         let loaded = try await load(
             Opening(model: coordinator.layout.model, isReadOnly: old.isReadOnly))
         guard loaded.package.store.identity.uuid == old.store.identity.uuid else {
@@ -74,6 +80,8 @@ extension ManagedDocument {
         }
         guard unsaved != nil else { return }
         carryOut(machine.setConflict(true))
+        // It is not in this package yet.
+        requireOpen().draftInStore = nil
         try? await requireOpen().saveDraft()
     }
 }

@@ -238,6 +238,7 @@ extension ManagedDocument {
             FileQueue.shared.runLater { try? loaded.package.close() }
             throw error
         }
+        presence = DocumentPresence(of: self)
         watchPackage()
     }
 
@@ -245,9 +246,9 @@ extension ManagedDocument {
         _ snapshot: Result<OpenDocument.Snapshot, any Error>
     ) async throws {
         let open = requireOpen()
-        if let place = try await open.follow() { didMove(to: place) }
         do {
             let snapshot = try snapshot.get()
+            if let place = try await open.follow() { didMove(to: place) }
             await keepVersionBeforeSave()
             try await open.write(snapshot)
         } catch {
@@ -276,6 +277,8 @@ extension ManagedDocument {
         defer { isClosing = false }
         stopWatching()
         OpenDocuments.remove(self)
+        presence?.end()
+        presence = nil
         openDocument = nil
         lastSaveError = nil
         fileModificationDate = nil

@@ -45,7 +45,7 @@ public import Quire
 @MainActor
 open class ManagedDocument {
     /// The package folder. It changes when the document is saved as another package, and when the folder is moved.
-    public internal(set) var path: String
+    public internal(set) var path: String { didSet { presence?.move(to: path) } }
     /// When the document saves itself.
     public var autosavePolicy = AutosavePolicy() { didSet { autosavePolicyDidChange() } }
     /// How the store uses its file, from the next opening on.
@@ -64,6 +64,8 @@ open class ManagedDocument {
 
     var machine = DocumentStateMachine()
     var openDocument: OpenDocument?
+    /// How others see the document while it is open.
+    var presence: DocumentPresence?
     let stateBroadcast = Broadcast<DocumentStateChange>()
     /// The requests that are neither answered nor forgotten, and what the machine's numbers stand for.
     var requests = DocumentRequests()

@@ -47,7 +47,7 @@ extension OpenDocument {
     }
 
     /// Collects what is unsaved, of which any queue may make a draft.
-    func collectDraft() -> @Sendable () -> DocumentDraft {
+    func collectDraft() -> @Sendable () throws -> DocumentDraft {
         let own = context.unsavedChanges()
         let pushed = parent.performAndWait { $0.unsavedChanges() }
         let content = allUnsavedContent
@@ -70,7 +70,7 @@ extension OpenDocument {
         let collected = collectDraft()
         let (package, known) = (package, draftInStore)
         draftInStore = try await FileQueue.shared.run {
-            let draft = collected()
+            let draft = try collected()
             if let known, known.hasSameChanges(as: draft) { return known }
             try package.writeDraft(draft)
             return draft

@@ -144,12 +144,13 @@ extension OpenDocument {
             try await goOn(with: new, insteadOf: old, saved: unsaved.objects, derived)
             generation = try await FileQueue.shared.run { try new.liveGeneration() }
             mustRecordGeneration = false
-            draftInStore = nil
             if snapshot.content.rewriting != nil { try? await readContentNames(of: new) }
             didFinishSave(succeeded: true)
+            let hadDraft = draftInStore != nil
+            draftInStore = nil
             try? await FileQueue.shared.run {
-                // What it stands for is in the new package.
-                if !old.isReadOnly { try? old.removeDraft() }
+                // What it stands for is saved elsewhere.
+                if hadDraft { try? old.removeDraft() }
                 try old.close()
             }
         } catch {

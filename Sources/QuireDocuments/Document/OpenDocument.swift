@@ -75,9 +75,10 @@ final class OpenDocument {
 
     /// Whether a save might write anything: also when undo has led back to what was saved, which the context may not
     /// know. To be asked before changes are dropped.
-    var mayHaveUnsavedChanges: Bool {
-        hasUnsavedChanges || context.hasChanges || draftInStore != nil
-    }
+    var mayHaveUnsavedChanges: Bool { needsSave || context.hasChanges }
+
+    /// Whether a save would write anything: also if only the draft is to go, because undo has led back to what was saved.
+    var needsSave: Bool { hasUnsavedChanges || draftInStore != nil }
 
     /// The changes of additional content that the store does not have, those that a save is writing included.
     var allUnsavedContent: AdditionalContentChanges {

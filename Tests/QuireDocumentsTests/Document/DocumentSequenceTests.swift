@@ -9,9 +9,10 @@ import Testing
 /// are in memory and on disk.
 @Suite @MainActor struct DocumentSequenceTests {
     /// 5,000 in the long form.
-    private static let isLong = ProcessInfo.processInfo.environment["QUIRE_TORTURE"] == "1"
-    private static let groups = isLong ? 100 : 3
-    private static let sequencesPerGroup = isLong ? 50 : 25
+    private nonisolated static let isLong =
+        ProcessInfo.processInfo.environment["QUIRE_TORTURE"] == "1"
+    private nonisolated static let groups = isLong ? 100 : 3
+    private nonisolated static let sequencesPerGroup = isLong ? 50 : 25
 
     @Test(arguments: 0..<groups)
     func everySequenceKeepsThePromises(_ group: Int) async throws {
@@ -331,8 +332,8 @@ private final class SequenceRun {
         try require(
             document.hasUnsavedChanges == (memory != disk),
             "unsaved is \(document.hasUnsavedChanges)")
-        try require(
-            try document.titles() == memory.sorted(), "in memory is \(try document.titles())")
+        let titles = try document.titles()
+        try require(titles == memory.sorted(), "in memory is \(titles)")
         try require(
             (document.lastSaveError != nil) == hasSavingError, "the last error is wrong")
     }

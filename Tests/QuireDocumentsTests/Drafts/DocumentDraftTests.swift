@@ -213,21 +213,47 @@ import Testing
         try reader.close()
     }
 
-    @Test func aCopyAndARecoveredDocumentHaveTheDraft() async throws {
+    @Test func aRecoveredDocumentHasTheDraftAndACopyOfTheLastSaveHasNot() async throws {
         let folder = try TemporaryFolder()
         let document = try await makeDocument(folder)
         try note("first", in: document)["title"] = nil
         #expect(await failure { try await document.save() }?.code == .validation)
         let draft = try document.package.draft()
-        let (copy, recovered) = (folder.path("copy.quire"), folder.path("recovered.quire"))
+        let copy = folder.path("copy.quire")
         try document.package.writeCopy(to: copy)
+        let bytes = try Data(
+            contentsOf: URL(fileURLWithPath: DocumentPackageLayout(path: copy).store))
+        #expect(bytes.range(of: Data("QDRAFT".utf8)) == nil)
+        let raw = try await reopen(document, readOnly: true)
+        try await raw.close()
         try await document.close(discardingChanges: true)
-        _ = try DocumentPackage.recover(copy, to: recovered)
-        for path in [copy, recovered] {
+        let recovered = folder.path("recovered.quire")
+        _ = try DocumentPackage.recover(raw.path, to: recovered)
+        for (path, expected) in [(copy, nil), (recovered, draft)] {
             let package = try DocumentPackage.open(at: path, readOnly: true)
-            #expect(try package.draft() == draft)
+            #expect(try package.draft() == expected)
+            #expect(try package.check().isEmpty)
             try package.close()
         }
+    }
+
+    @Test func savedElsewhereWhatTheDraftStandsForIsNoDraft() async throws {
+        let folder = try TemporaryFolder()
+        let document = try await makeDocument(folder)
+        let path = document.path
+        try document.addNote("twin", code: "1")
+        #expect(await failure { try await document.save() }?.code == .constraintConflict)
+        #expect(try document.package.hasDraft())
+        try note("twin", in: document)["code"] = "3"
+        try await document.saveAs(folder.path("elsewhere.quire"))
+        #expect(try !document.package.hasDraft())
+        try await document.close()
+        let old = try DocumentPackage.open(at: path, readOnly: true)
+        #expect(try !old.hasDraft())
+        try old.close()
+        #expect(
+            try await ManagedDocument.titles(at: folder.path("elsewhere.quire"))
+                == ["first", "second", "twin"])
     }
 
     @Test func killedProcessesLeaveTheirDraft() async throws {

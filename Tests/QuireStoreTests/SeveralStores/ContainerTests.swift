@@ -68,6 +68,68 @@ import Testing
         try container.close()
     }
 
+    @Test func aDescribedStoreOfAnOlderModelIsMigratedIfThatIsSaid() throws {
+        let path = folder.path("old.sqlite")
+        var older = FixtureModels.library
+        older.entities.removeAll { $0.name == "Song" || $0.name == "Playlist" }
+        let old = try PersistentContainer(
+            managedObjectModel: older,
+            persistentStoreDescriptions: [PersistentStoreDescription(path: path)])
+        let author = try old.viewContext.insertObject(entityName: "Author")
+        author["name"] = "Austen"
+        try old.viewContext.save()
+        try old.close()
+
+        var description = PersistentStoreDescription(path: path)
+        func open() throws -> PersistentContainer {
+            try PersistentContainer(
+                managedObjectModel: FixtureModels.library,
+                persistentStoreDescriptions: [description])
+        }
+        let error = #expect(throws: QuireError.self) { try open() }
+        #expect(error?.code == .incompatibleModel)
+        description.migration = StoreMigrationOptions()
+        description.isReadOnly = true
+        #expect(throws: QuireError.self) { try open() }
+        description.isReadOnly = false
+        let container = try open()
+        let names = try container.viewContext.fetch(FetchRequest("Author"))
+        #expect(names.map { $0.string("name") } == ["Austen"])
+        _ = try container.viewContext.insertObject(entityName: "Song")
+        try container.viewContext.save()
+        try container.close()
+        // There is nothing to migrate any more, and a new store needs none.
+        try open().close()
+        description.path = folder.path("new.sqlite")
+        try open().close()
+    }
+
+    @Test func storesOfTheReadmeAreThere() throws {
+        let model = FixtureModels.library
+        let (books, file) = (folder.path("books.sqlite"), folder.path("archive.xml"))
+        let archive = PersistentStoreDescription(path: file, type: .xml)
+        let container = try PersistentContainer(
+            managedObjectModel: model,
+            persistentStoreDescriptions: [PersistentStoreDescription(path: books), archive])
+        #expect(container.persistentStoreCoordinator.persistentStores.count == 2)
+        try container.close()
+        // The same, word for word, in README.md.
+        let readme = try String(
+            contentsOf: URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+                .deletingLastPathComponent().deletingLastPathComponent()
+                .deletingLastPathComponent().appendingPathComponent("README.md"), encoding: .utf8)
+        #expect(
+            readme.contains(
+                """
+                ```swift
+                let archive = PersistentStoreDescription(path: "archive.xml", type: .xml)
+                let container = try PersistentContainer(
+                    managedObjectModel: model,
+                    persistentStoreDescriptions: [PersistentStoreDescription(path: "books.sqlite"), archive])
+                ```
+                """))
+    }
+
     // MARK: - Places
 
     @Test func aStoreThatWasMovedIsGoneOnWithUnderItsIdentifiers() throws {

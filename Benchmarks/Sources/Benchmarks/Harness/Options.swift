@@ -10,6 +10,8 @@ struct Options {
     var folder = "/var/tmp"
     var measuresMemory = true
     var measuresMainQueue = true
+    /// Whether to measure the main queue while documents are saved.
+    var measuresDocumentSaves = true
     /// What contexts do, which only Quire has.
     var graphTasks = GraphTask.all
     /// Whether to measure that memory does not grow with the number of inserts.
@@ -30,6 +32,7 @@ struct Options {
           --folder PATH          where to make documents (/var/tmp); it should be on a disk
           --no-memory            do not measure peak memory
           --no-main-queue        do not measure the main queue's part of a save
+          --no-documents         do not measure the main queue while documents are saved
           --graph C1,U2          which tasks of contexts (\(GraphTask.all.map(\.id).joined(separator: ","))), or none
           --no-growth            do not measure that memory stays the same however many objects are inserted
           --json                 print JSON instead of tables
@@ -52,6 +55,7 @@ struct Options {
                 counts = [1_000, 10_000]
                 effort = 0.5
                 measuresGrowth = false
+                measuresDocumentSaves = false
             case "--counts":
                 counts = try list().map {
                     guard let count = Int($0), count >= 100 else {
@@ -81,6 +85,7 @@ struct Options {
             case "--folder": folder = try value()
             case "--no-memory": measuresMemory = false
             case "--no-main-queue": measuresMainQueue = false
+            case "--no-documents": measuresDocumentSaves = false
             case "--graph":
                 graphTasks = try list().filter { $0 != "none" }.map { id in
                     guard let task = GraphTask.all.first(where: { $0.id == id }) else {

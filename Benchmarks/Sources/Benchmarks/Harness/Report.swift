@@ -7,6 +7,7 @@ struct Report {
     var memory: [MemoryResult] = []
     var mainQueue: [MainQueueResult] = []
     var graph: [GraphResult] = []
+    var documentSaves: [DocumentSaveResult] = []
     var growth: GrowthResult?
     /// The machine's load before the run: above about 0.5, times are those of a busy machine.
     var loadBefore = Machine.load
@@ -56,6 +57,7 @@ struct Report {
                             ]
                         }))
         }
+        if !documentSaves.isEmpty { print(Self.format(documentRows)) }
         if !graph.isEmpty { print(Self.format(graphRows)) }
         if let growth {
             print(
@@ -71,6 +73,23 @@ struct Report {
                 "\(verdicts.filter { $0 >= .must }.count) of \(verdicts.count) rows with targets are met."
             )
         }
+    }
+
+    private var documentRows: [[String]] {
+        [
+            [
+                "Save of a document", "changed", "external MB", "longest turn ms", "in all ms",
+                "must", "",
+            ]
+        ]
+            + documentSaves.map {
+                [
+                    "main queue", Self.grouped($0.changes), Self.grouped($0.megabytes),
+                    Self.number($0.longestTurnMilliseconds), Self.number($0.totalMilliseconds),
+                    "≤ \(Self.number(DocumentSaveResult.greatestTurnMilliseconds)) ms",
+                    $0.isMet ? "met" : "MISSED",
+                ]
+            }
     }
 
     private var graphRows: [[String]] {
@@ -179,6 +198,13 @@ struct Report {
             var mainQueueMicroseconds: Double
             var totalMilliseconds: Double
         }
+        struct DocumentRow: Encodable {
+            var changes: Int
+            var externalMegabytes: Int
+            var longestTurnMilliseconds: Double
+            var totalMilliseconds: Double
+            var met: Bool
+        }
         struct GraphRow: Encodable {
             var id: String
             var title: String
@@ -201,6 +227,7 @@ struct Report {
             var milliseconds: [Row]
             var megabytes: [Row]
             var mainQueue: [MainQueueRow]
+            var documentSaves: [DocumentRow]
             var graph: [GraphRow]
             var growth: GrowthRow?
         }
@@ -223,6 +250,12 @@ struct Report {
                 MainQueueRow(
                     count: $0.count, mainQueueMicroseconds: $0.mainQueueMicroseconds,
                     totalMilliseconds: $0.totalMilliseconds)
+            },
+            documentSaves: documentSaves.map {
+                DocumentRow(
+                    changes: $0.changes, externalMegabytes: $0.megabytes,
+                    longestTurnMilliseconds: $0.longestTurnMilliseconds,
+                    totalMilliseconds: $0.totalMilliseconds, met: $0.isMet)
             },
             graph: graph.map {
                 GraphRow(

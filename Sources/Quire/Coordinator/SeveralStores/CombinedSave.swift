@@ -17,6 +17,10 @@ struct CombinedSave {
     func run() throws -> [ManagedObjectID] {
         try checkReferences()
         var parts = try parts()
+        for index in parts.indices {
+            parts[index].changes = try parts[index].changes.loadingExternalData(
+                for: parts[index].member.store)
+        }
         if parts.count == 1 { return try parts[0].member.store.save(parts[0].changes) }
         // Those that can only commit in one step come last: their failure then undoes the others.
         parts.sort { left, right in

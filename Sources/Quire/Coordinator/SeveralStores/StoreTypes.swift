@@ -25,6 +25,9 @@ enum StoreTypes {
             let path = try description.requirePath()
             let options = description.effectiveSQLiteOptions
             if SQLiteStore.exists(at: path) || options.isReadOnly {
+                if let migration = description.migration {
+                    try SQLiteStore.migrate(at: path, to: layout.model, migration, options)
+                }
                 return try SQLiteStore.open(
                     at: path, model: nil, layout: layout, options: options)
             }

@@ -77,9 +77,11 @@ public struct StoreFile: Sendable {
         model: ManagedObjectModel? = nil, isReadOnly: Bool = true
     ) throws -> any PersistentStore {
         switch type {
-        case .xml: return try open(XMLStore.self, model, isReadOnly, XMLStore.inferredModel)
+        case .xml:
+            return try open(XMLStore.self, model, isReadOnly, XMLStore.inferredModel(of:path:))
         case .binary:
-            return try open(BinaryStore.self, model, isReadOnly, BinaryStore.inferredModel)
+            return try open(
+                BinaryStore.self, model, isReadOnly, BinaryStore.inferredModel(of:path:))
         default:
             var options = SQLiteStoreOptions()
             options.isReadOnly = isReadOnly
@@ -90,13 +92,13 @@ public struct StoreFile: Sendable {
 
     private func open<Store: AtomicStore>(
         _ type: Store.Type, _ model: ManagedObjectModel?, _ isReadOnly: Bool,
-        _ inferredModel: (String) throws -> ManagedObjectModel
+        _ inferredModel: @escaping ModelOfFile
     ) throws -> Store {
         var options = AtomicStoreOptions()
         options.isReadOnly = isReadOnly
-        let carried = try model ?? type.carriedModel(at: path)
         return try type.open(
-            at: path, model: carried ?? (isReadOnly ? inferredModel(path) : nil), options: options)
+            at: path, model: model, layout: nil, options: options,
+            inferringModel: isReadOnly ? inferredModel : nil)
     }
 
     // MARK: - As a whole

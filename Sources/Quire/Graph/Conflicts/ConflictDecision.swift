@@ -83,7 +83,7 @@ extension ManagedObjectContext {
         let own = edits.own
         let changed = edits.changed
         let present = object.entity.slots.map { slot in
-            decision.slots.contains(slot.index) ? object.value(at: slot.index) : .null
+            decision.slots.contains(slot.index) ? object.heldValue(at: slot.index) : .null
         }
         for slot in object.entity.slots where slot.isStored {
             edits.own.remove(slot.index)
@@ -104,7 +104,7 @@ extension ManagedObjectContext {
             } else {
                 continue
             }
-            if value != object.value(at: slot.index) {
+            if !value.isSame(as: object.heldValue(at: slot.index)) {
                 edits.write(value, at: slot.index, remembersCommitted: true)
             }
         }

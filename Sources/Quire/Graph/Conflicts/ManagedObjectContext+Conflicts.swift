@@ -167,7 +167,7 @@ extension ManagedObjectContext {
         of object: ManagedObject, _ relationships: [EntityLayout.Relationship]
     ) -> ConflictSnapshot {
         ConflictSnapshot(
-            values: values(of: object.entity) { object.value(at: $0) },
+            values: values(of: object.entity) { object.heldValue(at: $0) },
             orderedObjectIDs: orders(relationships) { object.members(of: $0).elements })
     }
 
@@ -185,7 +185,7 @@ extension ManagedObjectContext {
         of row: ObjectSnapshot, _ relationships: [EntityLayout.Relationship]
     ) -> ConflictSnapshot {
         ConflictSnapshot(
-            values: values(of: row.entity) { (try? row.value(at: $0)) ?? .null },
+            values: values(of: row.entity) { (try? row.heldValue(at: $0)) ?? .null },
             orderedObjectIDs: orders(relationships) { relationship in
                 let rows = try? source.relatedRows(of: row.objectID, through: relationship)
                 return rows.map { rows in rows.indices.map { rows.objectID(at: $0) } } ?? []

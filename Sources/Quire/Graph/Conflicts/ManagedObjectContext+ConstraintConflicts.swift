@@ -62,7 +62,7 @@ extension ManagedObjectContext {
     private func takeBack(_ slots: Set<Int>, of object: ManagedObject) {
         for slot in slots.sorted() {
             let value = object.savedValue(at: slot)
-            guard value != object.value(at: slot) else { continue }
+            guard !value.isSame(as: object.heldValue(at: slot)) else { continue }
             if let index = object.entity.slots[slot].relationshipIndex {
                 let target = value.objectID.map { self.object(with: $0) }
                 setToOne(of: object, object.entity.relationships[index], slot: slot, to: target)
@@ -82,10 +82,10 @@ extension ManagedObjectContext {
         willChange(winner)
         for slot in loser.entity.slots where slot.relationshipIndex == nil {
             guard let target = winner.entity.slot(named: slot.name) else { continue }
-            let value = loser.value(at: slot.index)
-            let present = winner.value(at: target)
+            let value = loser.heldValue(at: slot.index)
+            let present = winner.heldValue(at: target)
             let `default` = loser.entity.defaultValues[slot.index]
-            if value != present, !constraint.contains(slot.index),
+            if !value.isSame(as: present), !constraint.contains(slot.index),
                 transfer.includes(value, default: `default`, over: present)
             {
                 winner.write(value, at: target)

@@ -90,7 +90,7 @@ struct Rebase {
         guard object.state.isSuperset(of: [.realized, .live]), !object.isInaccessible else {
             return
         }
-        remembered[decision.objectID] = object.entity.slots.map { object.value(at: $0.index) }
+        remembered[decision.objectID] = object.entity.slots.map { object.heldValue(at: $0.index) }
     }
 
     private func intent(of object: ManagedObject) -> Intent {
@@ -258,14 +258,14 @@ struct Rebase {
         let object = intent.object
         guard object.state.contains(.live), intent.kind == .update else { return }
         for (slot, value) in intent.values where keeps(slot, of: object.objectID) {
-            if object.value(at: slot) != value { object.write(value, at: slot) }
+            if !object.heldValue(at: slot).isSame(as: value) { object.write(value, at: slot) }
         }
         guard let decision = decision(object.objectID), decision.fate == .keep else { return }
         if let cached = intent.saved, decision.current != nil {
             writeUnchanged(decision, object, intent, cached.chunk, cached.offset, cached.edits)
         }
         for (slot, value) in decision.values.sorted(by: { $0.key < $1.key })
-        where object.value(at: slot) != value {
+        where !object.heldValue(at: slot).isSame(as: value) {
             object.write(value, at: slot)
         }
     }
@@ -285,9 +285,9 @@ struct Rebase {
             } else if let chunk {
                 value =
                     (try? PackedRow(chunk: chunk, offset: Int(offset))
-                        .value(of: slot, in: object.entity, store: object.rowIdentity)) ?? .null
+                        .heldValue(of: slot, in: object.entity, store: object.rowIdentity)) ?? .null
             }
-            if value == object.value(at: slot.index) { continue }
+            if value.isSame(as: object.heldValue(at: slot.index)) { continue }
             if let index = slot.relationshipIndex {
                 var target: ManagedObject?
                 if case .objectID(let id) = value, isThere(id) { target = context.object(with: id) }

@@ -227,6 +227,6 @@ extension ManagedObject {
     /// Takes a slot off the changed ones if an undo brought back the saved value.
     final func forgetChangeIfCommitted(at slot: Int) {
         guard let edits, edits.committed != nil, edits.changed.contains(slot) else { return }
-        if savedValue(at: slot) == edits.values[slot] { edits.changed.remove(slot) }
+        if savedValue(at: slot).isSame(as: edits.values[slot]) { edits.changed.remove(slot) }
     }
 }

@@ -131,7 +131,7 @@ extension ManagedObjectContext {
     func rowSet(of objects: [ManagedObject]) throws -> RowSet {
         var builder = RowSetBuilder(
             layout: layout, store: storeIdentity,
-            externalData: objects.lazy.compactMap { $0.chunk?.externalData }.first)
+            externalData: HeldExternalData())
         builder.reserveCapacity(objects.count)
         for object in objects {
             object.realize()
@@ -141,11 +141,8 @@ extension ManagedObjectContext {
             builder.beginRow(
                 object.objectID.bits, entity: object.entity, version: isSaved ? object.version : 0)
             for slot in object.entity.slots where slot.isStored {
-                if slot.isExternalCapable, let raw = object.rowBytes(at: slot.index) {
-                    builder.setBytes(raw, at: slot.index)  // As it is, so that no file is read.
-                } else {
-                    try builder.set(object.readValue(at: slot.index), at: slot)
-                }
+                // So that no file is read.
+                try builder.set(object.readHeldValue(at: slot.index), at: slot)
             }
             builder.endRow()
         }

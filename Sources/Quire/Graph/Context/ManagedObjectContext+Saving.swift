@@ -149,7 +149,7 @@ extension ManagedObjectContext {
         if object.chunk != nil {
             // Deleted, saved, and brought back by undo: what the row held is written again.
             for slot in values.indices where !edits.own.contains(slot) {
-                values[slot] = object.value(at: slot)
+                values[slot] = object.heldValue(at: slot)
             }
         }
         return ObjectChange(
@@ -181,16 +181,12 @@ extension ManagedObjectContext {
         guard object.state.contains(.savedHere) else { return object.snapshot }
         if parent == nil { return nil }
         var builder = RowSetBuilder(
-            layout: layout, store: storeIdentity, externalData: object.chunk?.externalData,
+            layout: layout, store: storeIdentity, externalData: HeldExternalData(),
             expectedRows: 1)
         builder.beginRow(object.objectID.bits, entity: object.entity, version: 0)
         for slot in object.entity.slots where slot.isStored {
-            if slot.isExternalCapable, let raw = object.rowBytes(at: slot.index) {
-                builder.setBytes(raw, at: slot.index)
-            } else {
-                // A value that a row cannot hold is none that was saved.
-                try? builder.set(object.savedValue(at: slot.index), at: slot)
-            }
+            // A value that a row cannot hold is none that was saved.
+            try? builder.set(object.savedValue(at: slot.index), at: slot)
         }
         builder.endRow()
         return builder.finish().first

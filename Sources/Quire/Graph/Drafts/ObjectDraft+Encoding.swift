@@ -143,6 +143,10 @@ private struct DraftWriter {
             kind(.binary)
             integer(UInt64(data.count))
             bytes += data
+        case .attribute(.external(let value)):
+            // A draft outlives the file of a value that is not saved, and holds its bytes.
+            guard let data = try? value.contents() else { return kind(.null) }
+            self.value(.attribute(.binary(data)))
         case .attribute(.uuid(let uuid)):
             kind(.uuid)
             withUnsafeBytes(of: uuid.uuid) { bytes += $0 }
@@ -329,7 +333,7 @@ private struct DraftReader {
     private mutating func decimal() throws -> Decimal {
         let bytes = try take(MemoryLayout<Decimal>.size)
         // A length of more words than there are would have arithmetic read beyond them.
-        guard bytes[1] & 0x0F <= 8, bytes[1] & 0xC0 == 0, bytes[2] == 0, bytes[3] == 0 else {
+        guard bytes[1] >> 4 <= 8, bytes[1] & 0x03 == 0, bytes[2] == 0, bytes[3] == 0 else {
             throw damaged("a decimal number is none")
         }
         return bytes.loadUnaligned(as: Decimal.self)

@@ -81,12 +81,25 @@ public struct ObjectDraft: Sendable, Hashable {
     public var deletedCount: Int { layers.reduce(0) { $0 + $1.deleted.count } }
 }
 
+extension ObjectDraft.Reference: Comparable {
+    static func < (left: Self, right: Self) -> Bool {
+        switch (left, right) {
+        case (.new(let left), .new(let right)): left < right
+        case (.new, .saved): true
+        case (.saved, .new): false
+        case (.saved(let entity, let key, let store), .saved(let entity2, let key2, let store2)):
+            (store ?? "", entity, key) < (store2 ?? "", entity2, key2)
+        }
+    }
+}
+
 // MARK: - Making
 
 extension ObjectDraft {
-    /// Makes a draft of the unsaved changes of contexts, a parent's before its child's.
+    /// Makes a draft of the unsaved changes of contexts, a parent's before its child's. In which order saved objects were
+    /// changed makes no difference.
     ///
-    /// - Complexity: O(*n*) in the changes. May be called on any queue.
+    /// - Complexity: O(*n* log *n*) in the changes. May be called on any queue.
     package init(_ changes: [ChangeSet]) {
         var names = ReferenceNames()
         for changes in changes {
@@ -95,6 +108,7 @@ extension ObjectDraft {
             layer.inserted = changes.inserted.map { Self.change($0, isNew: true, names) }
             layer.updated = changes.updated.map { Self.change($0, isNew: false, names) }
                 .filter { !$0.values.isEmpty || !$0.members.isEmpty }
+                .sorted { $0.object < $1.object }
             layer.deleted = changes.deleted.compactMap { deletion in
                 names[deletion.objectID].map {
                     Deletion(object: $0, version: deletion.version ?? 0)

@@ -1,7 +1,8 @@
 internal import OrderedCollections
 
 /// What has changed, and from what. Of stored properties only: transient ones make ``hasChanges`` true, but are
-/// not in any of these. Elements of composite attributes count by their dotted names.
+/// not in any of these. Elements of composite attributes count by their dotted names. A value that is kept in a file is
+/// given as ``AttributeValue/external(_:)``, unread.
 extension ManagedObject {
     /// Whether a stored value or relationship differs from what was saved.
     ///
@@ -50,7 +51,7 @@ extension ManagedObject {
             } else {
                 before = savedValue(at: slot.index)
             }
-            if before != edits.values[slot.index] { changes[slot.name] = .value(before) }
+            if !before.isSame(as: edits.values[slot.index]) { changes[slot.name] = .value(before) }
         }
         for index in edits.toMany.indices {
             let relationship = toManyRelationship(index)
@@ -114,7 +115,7 @@ extension ManagedObject {
 
     private final func isChanged(_ slot: EntityLayout.Slot, _ edits: ObjectEdits) -> Bool {
         slot.isStored && edits.changed.contains(slot.index)
-            && edits.values[slot.index] != savedValue(at: slot.index)
+            && !edits.values[slot.index].isSame(as: savedValue(at: slot.index))
     }
 
     private final func isChanged(toMany index: Int, _ edits: ObjectEdits) -> Bool {
@@ -142,7 +143,7 @@ extension ManagedObject {
         guard let chunk, entity.slots[slot].isStored else { return .null }
         do {
             return try PackedRow(chunk: chunk, offset: Int(rowOffset))
-                .value(of: entity.slots[slot], in: entity, store: rowIdentity)
+                .heldValue(of: entity.slots[slot], in: entity, store: rowIdentity)
         } catch {
             context?.reportFault(error)
             return .null

@@ -61,7 +61,7 @@ extension ManagedObject {
 
     private final func willChange(_ slot: Int, in context: ManagedObjectContext) {
         if context.logsChanges {
-            context.log(.value(self, slot: slot, value: value(at: slot)))
+            context.log(.value(self, slot: slot, value: heldValue(at: slot)))
         }
         announceChange(at: slot, to: nil)
         let edits = editsForWriting()

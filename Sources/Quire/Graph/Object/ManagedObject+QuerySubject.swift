@@ -6,8 +6,12 @@ extension ManagedObject: QuerySubject {
     ///
     /// - Throws: ``QuireError`` with code `unknownKey`, or what reading the store throws.
     public func queryValue(forKey key: String) throws -> QueryValue {
-        guard case .relationship(let index) = try property(key) else {
-            return .value(try value(forKey: key))
+        let index: Int
+        switch try property(key) {
+        case .relationship(let found): index = found
+        // Of a value in a file it matters only that it is there.
+        case .attribute(let slot): return .value(try readHeldValue(at: slot))
+        default: return .value(try value(forKey: key))
         }
         let relationship = entity.relationships[index]
         let context = requireContext()

@@ -7,6 +7,13 @@ extension ManagedObject {
     ///
     /// - Throws: What reading the store or the value's file throws.
     public final func readValue(at slot: Int) throws -> AttributeValue {
+        let value = try readHeldValue(at: slot)
+        if case .external(let data) = value { return .binary(try load(data, at: slot)) }
+        return value
+    }
+
+    /// The value of a slot, without reading the file that it may be in.
+    final func readHeldValue(at slot: Int) throws -> AttributeValue {
         noteAccess(.slot(slot))
         if let edits, edits.own.contains(slot) { return edits.values[slot] }
         if entity.storages[slot] == .reference {
@@ -15,7 +22,18 @@ extension ManagedObject {
         realize()
         guard let chunk else { return .null }
         return try PackedRow(chunk: chunk, offset: Int(rowOffset))
-            .value(of: entity.slots[slot], in: entity, store: rowIdentity)
+            .heldValue(of: entity.slots[slot], in: entity, store: rowIdentity)
+    }
+
+    /// The value of a slot, without reading the file that it may be in; missing if it cannot be read, as in
+    /// ``value(at:)``.
+    final func heldValue(at slot: Int) -> AttributeValue {
+        do {
+            return try readHeldValue(at: slot)
+        } catch {
+            context?.reportFault(error)
+            return .null
+        }
     }
 
     /// The value of a slot; missing if it cannot be read, which the context's
@@ -130,13 +148,6 @@ extension ManagedObject {
         }
     }
 
-    /// The bytes of a slot as the object's row has them, or `nil` if its value is not there.
-    final func rowBytes(at slot: Int) -> UnsafeRawBufferPointer? {
-        guard let chunk, edits?.own.contains(slot) != true else { return nil }
-        let row = PackedRow(chunk: chunk, offset: Int(rowOffset))
-        return row.hasValue(slot) ? row.bytes(slot, slotCount: entity.storages.count) : nil
-    }
-
     /// Sets the attribute in a slot.
     ///
     /// - Throws: ``QuireError`` with code `invalidValue` if the value is not of the attribute's type.
@@ -158,7 +169,7 @@ extension ManagedObject {
     ) {
         announceChange(at: slot, to: value)
         if context.logsChanges {
-            context.log(.value(self, slot: slot, value: self.value(at: slot)))
+            context.log(.value(self, slot: slot, value: heldValue(at: slot)))
         }
         let edits = editsForWriting()
         if !state.contains(.inEvent) { edits.beginEvent() }

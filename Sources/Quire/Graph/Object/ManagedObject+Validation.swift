@@ -45,7 +45,7 @@ extension ManagedObject {
                 if asksClass {
                     try validateByClass(slot)
                 } else {
-                    try validate(value(at: slot.index), in: slot)
+                    try validate(heldValue(at: slot.index), in: slot)
                 }
             } catch {
                 failures += self.failures(from: error, property: slot.name)
@@ -61,7 +61,7 @@ extension ManagedObject {
 
     /// Has the class check a value, and takes over what it makes of it.
     private final func validateByClass(_ slot: EntityLayout.Slot) throws {
-        let present = value(at: slot.index)
+        let present = heldValue(at: slot.index)
         var value = present
         try validateValue(&value, forKey: slot.name)
         if value != present { try setPrimitiveValue(value, forKey: slot.name) }

@@ -91,7 +91,7 @@ extension ManagedObject: Observable {
         for slot in entity.slots where slot.isStored && edits?.changed.contains(slot.index) != true
         {
             guard observation.isObserved(self, .slot(slot.index)) else { continue }
-            if (try? row.value(at: slot.index)) != currentValue(at: slot.index) {
+            if (try? row.heldValue(at: slot.index)) != currentValue(at: slot.index) {
                 observation.announce(self, .slot(slot.index))
             }
         }
@@ -105,7 +105,7 @@ extension ManagedObject: Observable {
             if let value = decision.values[slot.index] {
                 announceChange(at: slot.index, to: value)
             } else if decision.fate != .keep || !decision.slots.contains(slot.index) {
-                announceChange(at: slot.index, to: try? row.value(at: slot.index))
+                announceChange(at: slot.index, to: try? row.heldValue(at: slot.index))
             }
         }
     }
@@ -127,7 +127,7 @@ extension ManagedObject: Observable {
 
     /// The value of a slot, without being noted as read; missing if it is not there or cannot be read.
     private final func currentValue(at slot: Int) -> AttributeValue {
-        withoutNoting { value(at: slot) }
+        withoutNoting { heldValue(at: slot) }
     }
 
     private final func withoutNoting<Result>(_ read: () -> Result) -> Result {

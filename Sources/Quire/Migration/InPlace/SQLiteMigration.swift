@@ -91,10 +91,14 @@ struct SQLiteMigration {
                 try manager.mappingModel ?? .inferred(from: books.schema.layout, to: layout)
             var plan = try TransferPlan(mapping, from: books.schema.layout, to: layout)
             try plan.assignKeys { try books.greatestKey(of: $0, connection) }
+            if try connection.draftSize() != nil {
+                try plan.requireSameKeys(forDraftIn: source.storePath)
+            }
             let schema = SQLSchema(fresh: layout)
             let load = SQLiteBulkLoad(
                 connection: connection, schema: schema,
-                externalData: SQLiteExternalData(storePath: source.storePath))
+                externalData: SQLiteExternalData(storePath: source.storePath),
+                externalDataThreshold: options.externalDataThreshold)
             loading = load
             connection.trustSchema()
             let before = try books.externalNames(books.schema, connection)

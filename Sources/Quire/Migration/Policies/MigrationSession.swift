@@ -92,7 +92,7 @@ public final class MigrationSession {
                 }
             case .copy(let from, let conversion, let fallback):
                 if entity.slots[slot].isDerived { continue }
-                let old = try source.snapshot.value(at: from)
+                let old = try source.snapshot.heldValue(at: from)
                 try object.setValue(
                     old.isNull ? fallback : conversion.apply(to: old),
                     for: entity.slots[slot].name)

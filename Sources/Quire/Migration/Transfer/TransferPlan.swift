@@ -356,3 +356,17 @@ extension TransferPlan {
         return nil
     }
 }
+
+extension TransferPlan {
+    /// Checks that objects keep their identifiers, by which a draft of unsaved changes refers to them.
+    ///
+    /// - Throws: ``QuireError`` with code `unsupported` if some do not.
+    func requireSameKeys(forDraftIn path: String?) throws {
+        if keyOffsets.allSatisfy({ $0 == 0 }) { return }
+        throw QuireError(
+            .unsupported,
+            "“\(path ?? "the store")” has a draft of unsaved changes, and objects would get other identifiers; open it with "
+                + "the model it was made with, save or discard the changes, and migrate it then.",
+            subject: .init(file: path))
+    }
+}

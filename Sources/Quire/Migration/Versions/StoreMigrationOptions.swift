@@ -31,6 +31,15 @@ extension SQLiteStore {
         at path: String, model: ManagedObjectModel, options: SQLiteStoreOptions = .init(),
         migrating migration: StoreMigrationOptions
     ) throws -> SQLiteStore {
+        try migrate(at: path, to: model, migration, options)
+        return try open(at: path, model: model, options: options)
+    }
+
+    /// Migrates a store that was made with another model.
+    static func migrate(
+        at path: String, to model: ManagedObjectModel, _ migration: StoreMigrationOptions,
+        _ options: SQLiteStoreOptions
+    ) throws {
         let steps = try steps(at: path, to: model, migration)
         if !steps.isEmpty && options.isReadOnly {
             throw QuireError(
@@ -45,7 +54,6 @@ extension SQLiteStore {
                 at: path, from: step.source, to: step.destination, manager: manager,
                 options: options)
         }
-        return try open(at: path, model: model, options: options)
     }
 
     /// What it takes to bring a store to a model; nothing if it opens with it as it is.

@@ -30,6 +30,9 @@ extension KeyedArchive.Scalar {
         case .string(let text): self = .string(text)
         case .date(let date): self = .date(date)
         case .binary(let data): self = .data(data)
+        case .external(let value):
+            guard let data = try? value.data() else { return nil }
+            self = .data(data)
         case .uuid(let uuid): self = .uuid(uuid)
         case .uri(let url): self = .url(url)
         case .objectID, .composite: return nil

@@ -44,7 +44,7 @@ enum ColumnForm: Sendable, Hashable {
         case .decimal: self = .decimal
         case .string: self = .string
         case .date: self = .date
-        case .binary: self = .binary
+        case .binary, .external: self = .binary
         case .uuid: self = .uuid
         case .uri: self = .uri
         }

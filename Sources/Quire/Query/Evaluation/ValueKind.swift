@@ -32,7 +32,7 @@ enum ValueKind: Sendable, Hashable {
         case .integer, .double, .decimal, .boolean: self = .number
         case .string, .uri: self = .text
         case .date: self = .date
-        case .binary: self = .bytes
+        case .binary, .external: self = .bytes
         case .uuid: self = .uuid
         case .objectID: self = .object
         case .composite: self = .any

@@ -39,7 +39,8 @@ enum ValueOrder {
         case .binary(let bytes): return .bytes(bytes)
         case .uuid(let uuid): return .bytes(withUnsafeBytes(of: uuid.uuid) { Data($0) })
         case .objectID(let id): return .object(id)
-        case .composite: return .incomparable
+        // Whoever may be asked refuses requests that compare them.
+        case .composite, .external: return .incomparable
         }
     }
 

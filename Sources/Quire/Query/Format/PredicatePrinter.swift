@@ -95,6 +95,8 @@ enum PredicatePrinter {
         case .date(let date):
             "CAST(\(text(of: .double(date.timeIntervalSinceReferenceDate))), \"\(QueryCast.date.rawValue)\")"
         case .binary(let bytes): cast(bytes.base64EncodedString(), to: .binary)
+        case .external(let data):
+            cast((try? data.data())?.base64EncodedString() ?? "", to: .binary)
         case .uuid(let uuid): cast(uuid.uuidString, to: .uuid)
         case .uri(let uri): cast(uri.absoluteString, to: .uri)
         case .objectID(let id): cast(id.uriRepresentation, to: .objectID)

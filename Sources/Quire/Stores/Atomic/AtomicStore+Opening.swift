@@ -21,6 +21,9 @@ public struct AtomicStoreOpening {
     let options: AtomicStoreOptions
 }
 
+/// Makes a model of what is in a file.
+typealias ModelOfFile = (_ data: Data, _ path: String) throws -> ManagedObjectModel
+
 extension AtomicStore {
     /// Makes a new, empty store for the objects of a model, which it carries from then on.
     ///
@@ -44,20 +47,8 @@ extension AtomicStore {
         at path: String, layout: ModelLayout, options: AtomicStoreOptions
     ) throws -> Self {
         let path = FileSystem.absolute(path)
-        if options.isReadOnly {
-            throw QuireError(
-                .readOnly, "“\(path)” cannot be made for reading only.", subject: .init(file: path))
-        }
-        if FileSystem.exists(path) {
-            throw QuireError(
-                .alreadyExists, "There is a “\(path)” already; remove it or choose another name.",
-                subject: .init(file: path))
-        }
-        guard try FileSystem.information(at: FileSystem.folder(of: path))?.kind == .folder else {
-            throw QuireError(
-                .notFound, "There is no folder “\(FileSystem.folder(of: path))” for the store.",
-                subject: .init(file: path))
-        }
+        try NewStorePlace(path: path, isTaken: FileSystem.exists(path))
+            .check(isReadOnly: options.isReadOnly)
         let store = Self(
             try opening(layout, file: AtomicStoreFile(path: path), options: options))
         try store.writeFirst()
@@ -100,16 +91,17 @@ extension AtomicStore {
         try open(at: path, model: model, layout: nil, options: options)
     }
 
-    /// As ``open(at:model:options:)``, with a model that other stores have too, if it is given.
+    /// As ``open(at:model:options:)``, with a model that other stores have too, if it is given; one that is made of the file
+    /// does if there is none else.
     static func open(
         at path: String, model: ManagedObjectModel?, layout known: ModelLayout?,
-        options: AtomicStoreOptions
+        options: AtomicStoreOptions, inferringModel infer: ModelOfFile? = nil
     ) throws -> Self {
         let (file, data) = try read(path)
         let path = file.path
         let metadata = try loadMetadata(from: data, path: path)
         let carried = try metadata.carriedModel(path: path)
-        guard let model = known?.model ?? model ?? carried else {
+        guard let model = try known?.model ?? model ?? carried ?? infer?(data, path) else {
             throw QuireError(
                 .incompatibleModel,
                 "“\(path)” does not carry its model; say which model it was made with.",

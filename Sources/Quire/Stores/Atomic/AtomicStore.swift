@@ -40,6 +40,8 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
     public let isReadOnly: Bool
     /// The configuration of the model whose entities' objects it keeps; `nil` if it keeps those of all entities.
     public let configurationName: String?
+    /// Whether its file has the model in it. A file that Core Data has made has not, whatever is saved to it.
+    public let carriesModel: Bool
     private let file: AtomicStoreFile?
     private let contents: Mutex<AtomicContents?>
     /// Unsafe because it is used only while ``saving`` is held.
@@ -97,6 +99,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
         path = opening.file?.path
         isReadOnly = opening.options.isReadOnly
         configurationName = opening.options.configuration
+        carriesModel = opening.contents.carriesModel
         file = opening.file
         lastKey = Mutex(Swift.max(opening.contents.greatestKey, Self.firstPrimaryKey - 1))
         contents = Mutex(opening.contents)

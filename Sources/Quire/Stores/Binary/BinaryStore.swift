@@ -116,9 +116,14 @@ extension BinaryStore {
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` or `inputOutput`.
     public static func inferredModel(at path: String) throws -> ManagedObjectModel {
         let (file, data) = try read(path)
-        let reader = try BinaryStoreReader(data, path: file.path)
+        return try inferredModel(of: data, path: file.path)
+    }
+
+    /// As ``inferredModel(at:)``, of a file that has been read.
+    static func inferredModel(of data: Data, path: String) throws -> ManagedObjectModel {
+        let reader = try BinaryStoreReader(data, path: path)
         var inference = BinaryModelInference()
         try reader.forEachNode { inference.note($0) }
-        return try inference.model(path: file.path)
+        return try inference.model(path: path)
     }
 }

@@ -86,7 +86,8 @@ struct BinaryStoreWriter {
     /// A value as it is archived.
     private static func scalar(_ value: AttributeValue) -> KeyedArchive.Scalar {
         switch value {
-        case .null, .objectID, .composite: .null
+        // Rows of such a store have their bytes with them.
+        case .null, .objectID, .composite, .external: .null
         case .integer(let number): .integer(number)
         case .double(let number): .real(number)
         case .boolean(let truth): .boolean(truth)

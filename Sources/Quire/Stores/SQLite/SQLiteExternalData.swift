@@ -8,11 +8,14 @@ import Foundation
 struct SQLiteExternalData: ExternalDataReading {
     /// The folder of the files.
     let folder: String
+    /// What the store knows of them, if it is open.
+    let records: SQLiteExternalRecords?
     /// Where they are read, which is elsewhere when another store has taken this one's place.
-    private let place: SQLiteExternalDataPlace
+    let place: ExternalDataPlace
 
     /// The files of the store at a path.
-    init(storePath: String) {
+    init(storePath: String, records: SQLiteExternalRecords? = nil) {
+        self.records = records
         let name = FileSystem.name(of: storePath)
         let stem: Substring
         if let dot = name.lastIndex(of: "."), dot != name.startIndex {
@@ -22,7 +25,7 @@ struct SQLiteExternalData: ExternalDataReading {
         }
         let support = FileSystem.path(FileSystem.folder(of: storePath), ".\(stem)_SUPPORT")
         folder = FileSystem.path(support, "_EXTERNAL_DATA")
-        place = SQLiteExternalDataPlace(folder)
+        place = ExternalDataPlace(folder)
     }
 
     /// What was read from this store finds its files with another one.
@@ -33,22 +36,18 @@ struct SQLiteExternalData: ExternalDataReading {
 
     func path(ofFileNamed name: String) -> String { FileSystem.path(folder, name) }
 
-    func data(named name: String) throws -> Data {
+    func data(named name: String) throws -> Data { try externalData(named: name).data() }
+
+    /// The value in a file, which is not looked at.
+    func externalData(named name: String) throws -> ExternalData {
         guard Self.isFileName(name) else {
             throw QuireError(
                 .invalidFormat,
                 "“\(name)” is no name of a file with external data; the store is damaged.",
                 subject: .init(file: folder))
         }
-        let path = FileSystem.path(place.folder, name)
-        do {
-            return try FileSystem.contents(of: path)
-        } catch let error as QuireError where error.code == .notFound {
-            throw QuireError(
-                .storeUnavailable,
-                "The file “\(path)” that holds a value of the store is missing; restore it from a backup.",
-                subject: .init(file: path), underlying: error)
-        }
+        return ExternalData(
+            .file(ExternalDataFile(name, in: place, records: records)))
     }
 
     // MARK: - The form of a value

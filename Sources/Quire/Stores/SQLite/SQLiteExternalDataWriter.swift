@@ -1,13 +1,15 @@
-internal import Crypto
 import Foundation
 
-/// Files with external data that a save has written.
+/// Files with external data that a save refers to.
 struct SQLiteExternalFiles {
     /// A file that is complete and on disk.
     struct File {
         let name: String
-        let size: Int
-        let digest: Data
+        let record: ExternalDataRecord
+        /// What keeps the file until the save has made it the store's, if it was there before the save.
+        var spooled: ExternalDataFile?
+        /// The value that the save was given, which may have been moved from elsewhere.
+        var origin: ExternalDataFile?
     }
 
     /// Where a value is.
@@ -17,7 +19,11 @@ struct SQLiteExternalFiles {
     }
 
     fileprivate(set) var files: [Place: File] = [:]
+    /// The names of files by what they hold.
+    fileprivate var names: [ExternalDataRecord: String] = [:]
     let externalData: SQLiteExternalData
+
+    init(externalData: SQLiteExternalData) { self.externalData = externalData }
 
     var isEmpty: Bool { files.isEmpty }
     var all: some Collection<File> { files.values }
@@ -25,6 +31,11 @@ struct SQLiteExternalFiles {
     /// The name of the file with a value; `nil` if the value is kept in the row.
     func name(object: ManagedObjectID, slot: Int) -> String? {
         files.isEmpty ? nil : files[Place(object: object.bits, slot: slot)]?.name
+    }
+
+    fileprivate mutating func add(_ file: File, at place: Place) {
+        files[place] = file
+        names[file.record] = file.name
     }
 
     /// Makes the names of the files durable.
@@ -42,8 +53,8 @@ struct SQLiteExternalFiles {
                 "INSERT INTO \(SQLiteTables.externalData) VALUES (?, ?, ?)"
             ) {
                 try $0.bind(file.name, at: 1)
-                try $0.bind(Int64(file.size), at: 2)
-                try $0.bind(file.digest, at: 3)
+                try $0.bind(Int64(file.record.size), at: 2)
+                try $0.bind(file.record.sha256, at: 3)
                 try $0.run()
             }
         }
@@ -57,18 +68,43 @@ struct SQLiteExternalFiles {
         }
     }
 
-    /// Removes the files of a save that failed. What cannot be removed is in nobody's way.
+    // MARK: - What becomes of them
+
+    /// Leaves the files to the store, which has been saved.
+    func didSave() {
+        giveToStore()
+        for file in files.values {
+            file.spooled?.removeOriginal()
+            file.origin?.removeOriginal()
+        }
+    }
+
+    /// Leaves the files where they are.
+    func giveToStore() { for file in files.values { file.spooled?.giveToStore() } }
+
+    /// Removes the files of a save that failed, but those that were there before: another save may be tried with them. What
+    /// cannot be removed is in nobody's way.
     func remove() {
         for file in files.values {
-            _ = try? FileSystem.removeFileIfPresent(externalData.path(ofFileNamed: file.name))
+            if let spooled = file.spooled {
+                spooled.giveBack()
+            } else {
+                _ = try? FileSystem.removeFileIfPresent(externalData.path(ofFileNamed: file.name))
+            }
         }
     }
 }
 
-/// Writes the large binary values of a save to files, durably, before its transaction begins.
+/// Puts the large binary values of a save into files, durably, before its transaction begins.
+///
+/// What is in a file of the store's folder already is not copied: one that was written for a value not saved yet becomes the
+/// store's, others get a second name. So do files with bytes that the store has in another one, which is compared with them
+/// first. Every value has a name of its own, so that each can go without the others.
 struct SQLiteExternalDataWriter {
     let store: SQLiteStore
+    let connection: SQLiteConnection
     let changes: ChangeSet
+    private var externalData: SQLiteExternalData { store.externalData }
 
     /// Writes the files. If one fails, those before it are removed.
     func write() throws -> SQLiteExternalFiles {
@@ -88,66 +124,121 @@ struct SQLiteExternalDataWriter {
     func write(_ change: ObjectChange, to files: inout SQLiteExternalFiles) throws {
         for slot in change.entity.slots
         where slot.isExternalCapable && change.changedSlots.contains(slot.index) {
-            guard case .binary(let data) = change.values[slot.index],
-                data.count > ExternalDataTag.greatestInlineSize
-            else { continue }
-            if files.isEmpty { try makeFolder() }
-            let name = UUID().uuidString
-            try FileSystem.writeNewFile(
-                data, at: store.externalData.path(ofFileNamed: name), synchronizingFolder: false)
-            files.files[.init(object: change.objectID.bits, slot: slot.index)] = .init(
-                name: name, size: data.count, digest: Data(SHA256.hash(data: data)))
+            let value = change.values[slot.index]
+            guard let size = value.binarySize, size > store.options.externalDataThreshold else {
+                continue
+            }
+            if files.isEmpty { try FileSystem.makeFolderDurably(externalData.folder) }
+            let file: SQLiteExternalFiles.File
+            if case .external(let external) = value, let present = external.file {
+                file = try take(external, present, files)
+            } else {
+                file = try new(value.contents() ?? Data(), files)
+            }
+            files.add(file, at: .init(object: change.objectID.bits, slot: slot.index))
         }
     }
 
-    /// Makes the folder, and its name durable.
-    private func makeFolder() throws {
-        let folder = store.externalData.folder
-        if FileSystem.exists(folder) { return }
-        try FileSystem.makeFolder(folder, withIntermediates: true)
-        try FileSystem.synchronizeFolder(containing: folder)
-        try FileSystem.synchronizeFolder(containing: FileSystem.folder(of: folder))
-    }
-}
-
-/// Removes files with external data that no row refers to, when the store is closed.
-///
-/// Not earlier, because rows read before may still refer to them.
-struct SQLiteExternalDataCleanup {
-    let store: SQLiteStore
-    let writer: SQLiteWriter
-
-    /// Files of nobody are left for so long, in seconds: another process may be about to refer to one.
-    private static let patience: Int64 = 24 * 60 * 60
-
-    func run() {
-        for name in writer.unreferencedFiles { remove(name) }
-        guard store.carriesModel, let orphans = try? orphans() else { return }
-        for name in orphans { remove(name) }
+    /// Puts bytes into a file.
+    private func new(_ data: Data, _ files: SQLiteExternalFiles) throws -> SQLiteExternalFiles.File
+    {
+        let record = ExternalDataRecord(
+            size: data.count, sha256: RunningDigest.sha256(of: data))
+        let name = UUID().uuidString
+        let path = externalData.path(ofFileNamed: name)
+        if try !linkTwin(of: ExternalData(data), record, to: path, files) {
+            try FileSystem.writeNewFile(data, at: path, synchronizingFolder: false)
+        }
+        return .init(name: name, record: record)
     }
 
-    /// What cannot be removed is in nobody's way.
-    private func remove(_ name: String) {
-        _ = try? FileSystem.removeFileIfPresent(store.externalData.path(ofFileNamed: name))
-    }
-
-    /// Files that a save left behind which never got to its end, because the process was killed.
-    private func orphans() throws -> [String] {
-        let folder = store.externalData.folder
-        guard FileSystem.exists(folder) else { return [] }
-        var known: Set<String> = []
-        if try writer.connection.hasTable(SQLiteTables.externalData) {
-            try writer.connection.withStatement("SELECT Z_UUID FROM \(SQLiteTables.externalData)") {
-                while try $0.step() { known.insert($0.text(0)) }
+    /// Makes a file the store's that holds a value.
+    private func take(
+        _ value: ExternalData, _ file: ExternalDataFile, _ files: SQLiteExternalFiles
+    ) throws -> SQLiteExternalFiles.File {
+        if let record = file.knownRecord, file.claim(in: externalData.folder) {
+            do {
+                try shareTwin(of: value, file, record, files)
+            } catch {
+                file.giveBack()
+                throw error
+            }
+            return .init(name: file.name, record: record, spooled: file, origin: file)
+        }
+        let name = UUID().uuidString
+        let path = externalData.path(ofFileNamed: name)
+        if file.folder == externalData.folder, (try? FileSystem.link(file.path, to: path)) != nil {
+            do {
+                return .init(name: name, record: try record(of: file, value))
+            } catch {
+                _ = try? FileSystem.removeFileIfPresent(path)
+                throw error
             }
         }
-        let now = Int64(Date().timeIntervalSince1970)
-        return try FileSystem.names(in: folder).filter { name in
-            guard SQLiteExternalData.isFileName(name), !known.contains(name),
-                let information = try FileSystem.information(
-                    at: store.externalData.path(ofFileNamed: name))
-            else { return false }
-            return now - information.statusChangeTime > Self.patience
+        if let record = file.knownRecord, try linkTwin(of: value, record, to: path, files) {
+            return .init(name: name, record: record, origin: file)
+        }
+        let copy = try value.naming { try SQLiteExternalCopy.copy(value, to: path) }
+        return .init(name: name, record: copy, origin: file)
+    }
+
+    /// What a file of the store holds. The store's own record is asked for here: another connection would wait for this one.
+    private func record(
+        of file: ExternalDataFile, _ value: ExternalData
+    ) throws -> ExternalDataRecord {
+        if let known = try file.knownRecord ?? connection.externalDataRecord(ofFileNamed: file.name)
+        {
+            return known
+        }
+        let digest = RunningDigest()
+        try value.forEachBlock(digest.update)
+        return ExternalDataRecord(size: digest.size, sha256: digest.sha256)
+    }
+
+    // MARK: - Files with the same bytes
+
+    /// A file of the store with the same bytes as a value.
+    private func twin(
+        of value: ExternalData, _ record: ExternalDataRecord, _ files: SQLiteExternalFiles
+    ) throws -> String? {
+        var names = try connection.externalFiles(like: record)
+        if let name = files.names[record] { names.insert(name, at: 0) }
+        for name in names where SQLiteExternalData.isFileName(name) {
+            let path = externalData.path(ofFileNamed: name)
+            if path == value.path { continue }
+            // It may have been damaged since; then the value must not become the damaged one.
+            let other = ExternalData(.file(ExternalDataFile(storedAt: path)))
+            if other.size == record.size, (try? other.readsSame(as: value)) == true { return path }
+        }
+        return nil
+    }
+
+    /// Gives a file of the store with the same bytes a second name.
+    ///
+    /// - Returns: Whether there is one, and the file system has second names.
+    private func linkTwin(
+        of value: ExternalData, _ record: ExternalDataRecord, to path: String,
+        _ files: SQLiteExternalFiles
+    ) throws -> Bool {
+        guard let twin = try twin(of: value, record, files) else { return false }
+        return (try? FileSystem.link(twin, to: path)) != nil
+    }
+
+    /// Replaces the file of a value by a second name of another with the same bytes.
+    private func shareTwin(
+        of value: ExternalData, _ file: ExternalDataFile, _ record: ExternalDataRecord,
+        _ files: SQLiteExternalFiles
+    ) throws {
+        guard let twin = try twin(of: value, record, files) else { return }
+        let temporary = FileSystem.temporarySibling(of: file.path, for: "new")
+        guard (try? FileSystem.link(twin, to: temporary)) != nil else { return }
+        do {
+            try FileSystem.rename(temporary, to: file.path)
+            // Nothing happens if both were the same file already.
+            _ = try FileSystem.removeFileIfPresent(temporary)
+        } catch {
+            _ = try? FileSystem.removeFileIfPresent(temporary)
+            throw error
         }
     }
 }

@@ -6,14 +6,13 @@ struct SQLiteModelGuard {
     private let path: String
     /// Counts the changes of the schema, whoever makes them.
     private var schemaVersion: Int64?
-    private let hashes: [String: Data]?
+    private let hashes: [String: Data]
 
-    /// Remembers the model of a store that has just been opened.
-    init(_ connection: SQLiteConnection, path: String) {
+    /// Remembers the model of a store that has just been opened, with the hashes that its metadata have.
+    init(_ connection: SQLiteConnection, path: String, hashes: [String: Data]) {
         self.path = path
+        self.hashes = hashes
         schemaVersion = try? connection.integer("PRAGMA schema_version")
-        hashes = try? SQLiteMetadataReader(connection: connection, path: path).metadata()
-            .entityVersionHashes
     }
 
     /// Call in a transaction that writes, before it does.
@@ -24,7 +23,7 @@ struct SQLiteModelGuard {
         if version == schemaVersion { return }
         let present = try SQLiteMetadataReader(connection: connection, path: path).metadata()
             .entityVersionHashes
-        if let hashes, hashes != present {
+        if hashes != present {
             throw QuireError(
                 .incompatibleModel,
                 "“\(path)” has been migrated to another version of its model since it was opened; open it anew.",

@@ -144,6 +144,10 @@ final class SQLiteRowWriter {
             }
         case (.binary, .binary(let data)):
             try bind(data, binding, of: change, to: statement)
+        case (.binary, .external(let data)):
+            // One in a file has its name; what is left is small.
+            let name = files.name(object: change.pointee.objectID, slot: binding.slot)
+            try bind(name == nil ? data.contents() : Data(), binding, of: change, to: statement)
         case (.decimal, .decimal(let decimal)):
             switch SQLiteDecimal.stored(decimal) {
             case .integer(let integer): try statement.bind(integer, at: index)

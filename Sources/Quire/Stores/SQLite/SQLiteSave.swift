@@ -17,7 +17,9 @@ struct SQLiteSave {
         let hasExternalData = store.hasExternalData
         let files =
             hasExternalData
-            ? try SQLiteExternalDataWriter(store: store, changes: changes).write()
+            ? try SQLiteExternalDataWriter(
+                store: store, connection: writer.connection, changes: changes
+            ).write()
             : SQLiteExternalFiles(externalData: store.externalData)
         let rows = SQLiteRowWriter(
             store: store, writer: writer, files: files, dropsExternalData: hasExternalData)
@@ -45,12 +47,15 @@ struct SQLiteSave {
             try connection.execute("COMMIT")
             store.didRecordPrimaryKeys(greatest)
             writer.unreferencedFiles.formUnion(rows.droppedFiles)
+            rows.files.didSave()
         } catch {
             let error = describe(error, object: rows.currentObject)
             Self.undo(after: error.failure, store: store, writer: writer)
             // If nobody knows whether the transaction is on disk, it may refer to them after all.
-            if writer.poison == nil {
-                files.remove()
+            if writer.poison != nil {
+                rows.files.giveToStore()
+            } else {
+                rows.files.remove()
                 if (error.error as? QuireError)?.underlying is SaveConflicts {
                     try claimPrimaryKeys()
                 }

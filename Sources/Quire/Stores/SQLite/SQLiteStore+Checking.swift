@@ -55,7 +55,10 @@ extension SQLiteStore {
     }
 
     /// The names of the files that the rows refer to.
-    func externalFileNames() throws -> Set<String> {
+    func externalFileNames() throws -> Set<String> { try read(externalFileNames) }
+
+    /// The names of the files that the rows refer to, as a connection sees them.
+    func externalFileNames(_ connection: SQLiteConnection) throws -> Set<String> {
         var columns: Set<[String]> = []
         for entity in layout.entities {
             let place = schema.entity(entity)
@@ -66,16 +69,14 @@ extension SQLiteStore {
             }
         }
         var names: Set<String> = []
-        try read { connection in
-            for place in columns {
-                let (table, column) = (SQLName.quoted(place[0]), SQLName.quoted(place[1]))
-                let sql = "SELECT \(column) FROM \(table) WHERE substr(\(column), 1, 1) = x'02'"
-                try connection.withStatement(sql) { statement in
-                    while try statement.step() {
-                        let value = statement.data(0)
-                        if let name = value.withUnsafeBytes(SQLiteExternalData.fileName) {
-                            names.insert(name)
-                        }
+        for place in columns {
+            let (table, column) = (SQLName.quoted(place[0]), SQLName.quoted(place[1]))
+            let sql = "SELECT \(column) FROM \(table) WHERE substr(\(column), 1, 1) = x'02'"
+            try connection.withStatement(sql) { statement in
+                while try statement.step() {
+                    let value = statement.data(0)
+                    if let name = value.withUnsafeBytes(SQLiteExternalData.fileName) {
+                        names.insert(name)
                     }
                 }
             }

@@ -9,9 +9,12 @@ extension SQLiteStore {
     /// - Parameters:
     ///   - path: The copy's path, in a folder that exists.
     ///   - linking: Whether the copy may share the files of external data, which never change, with this store.
+    ///   - withoutDraft: Whether the copy is to have what was saved only.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `outOfSpace`, `notFound` if a saving process removed external data
     ///   meanwhile, or `storeUnavailable`.
-    package func writeCopy(to path: String, linking: Bool = false) throws {
+    package func writeCopy(
+        to path: String, linking: Bool = false, withoutDraft: Bool = false
+    ) throws {
         if FileSystem.exists(path) {
             throw FileSystem.failure("create", path, errno: EEXIST)
         }
@@ -26,6 +29,7 @@ extension SQLiteStore {
                     try $0.run()
                 }
             }
+            if withoutDraft { try Self.dropDraft(ofCopyAt: path) }
             // VACUUM counts up the version of the schema, at this place of the header: a copy of a copy would differ. Nobody
             // has opened the file yet who could have remembered the version.
             let file = try OpenFile.open(path, for: .updating)
@@ -37,15 +41,25 @@ extension SQLiteStore {
             // What the copy refers to, not what this store refers to by now.
             let copy = try SQLiteStore.open(at: path, model: layout.model, options: options)
             defer { try? copy.close() }
+            var copied: [UInt64: String] = [:]
             for name in try copy.externalFileNames().sorted() {
                 let source = externalData.path(ofFileNamed: name)
                 let target = copy.externalData.path(ofFileNamed: name)
                 try FileSystem.makeFolder(copy.externalData.folder, withIntermediates: true)
                 if linking {
                     try FileSystem.linkOrCopy(source, to: target)
-                } else {
-                    try FileSystem.copyFile(source, to: target)
+                    continue
                 }
+                // What shares its bytes here shares them there.
+                let information = try FileSystem.information(at: source)
+                if let information, information.linkCount > 1 {
+                    if let twin = copied[information.inode] {
+                        if (try? FileSystem.link(twin, to: target)) != nil { continue }
+                    } else {
+                        copied[information.inode] = target
+                    }
+                }
+                try FileSystem.copyFile(source, to: target)
             }
         } catch {
             _ = try? FileSystem.removeFileIfPresent(path)

@@ -24,23 +24,9 @@ extension SQLiteStore {
     ) throws -> SQLiteStore {
         let path = FileSystem.absolute(path)
         let entities = try layout.entityNumbers(ofConfiguration: options.configuration)
-        if options.isReadOnly {
-            throw QuireError(
-                .readOnly, "“\(path)” cannot be made for reading only.", subject: .init(file: path))
-        }
-        if exists(at: path) {
-            throw QuireError(
-                .alreadyExists, "There is a “\(path)” already; remove it or choose another name.",
-                subject: .init(file: path))
-        }
-        guard
-            try SQLiteMemoryPath.contains(path)
-                || FileSystem.information(at: FileSystem.folder(of: path))?.kind == .folder
-        else {
-            throw QuireError(
-                .notFound, "There is no folder “\(FileSystem.folder(of: path))” for the store.",
-                subject: .init(file: path))
-        }
+        try NewStorePlace(
+            path: path, isTaken: exists(at: path), isInMemory: SQLiteMemoryPath.contains(path)
+        ).check(isReadOnly: options.isReadOnly)
         let source = try SQLiteStoreSource(path: path, isReadOnly: false)
         do {
             return try create(
@@ -68,7 +54,8 @@ extension SQLiteStore {
             let schema = SQLSchema(fresh: layout, entities: entities)
             let uuid = UUID().uuidString
             try connection.execute("BEGIN IMMEDIATE")
-            try writeTables(of: schema, uuid: uuid, connection)
+            let metadata = metadata(of: schema, uuid: uuid)
+            try writeTables(of: schema, metadata, connection)
             try connection.execute("COMMIT")
             if !source.access.isMemory {
                 try FileSystem.synchronizeFolder(containing: source.storePath)
@@ -77,15 +64,23 @@ extension SQLiteStore {
                 source: source,
                 identity: StoreIdentity(uuid: uuid, entityNames: layout.entities.map(\.name)),
                 schema: schema, carriesModel: true, options: options,
-                connection: connection, hasLog: hasLog)
+                connection: connection, hasLog: hasLog, hashes: metadata.entityVersionHashes)
         } catch {
             connection.close()
             throw error
         }
     }
 
+    private static func metadata(of schema: SQLSchema, uuid: String) -> StoreMetadata {
+        let model = schema.layout.model
+        let kept = Set(schema.keptEntities.map(\.name))
+        return StoreMetadata(
+            storeUUID: uuid, type: .sqlite, model: model,
+            hashes: model.versionHashesForNewStores.filter { kept.contains($0.key) })
+    }
+
     private static func writeTables(
-        of schema: SQLSchema, uuid: String, _ connection: SQLiteConnection
+        of schema: SQLSchema, _ metadata: StoreMetadata, _ connection: SQLiteConnection
     ) throws {
         let statements = SQLSchemaStatements(schema: schema)
         for sql in statements.all + SQLSchemaStatements.bookkeepingTables {
@@ -103,12 +98,8 @@ extension SQLiteStore {
                 try $0.run()
             }
         }
-        let kept = Set(schema.keptEntities.map(\.name))
-        let metadata = StoreMetadata(
-            storeUUID: uuid, type: .sqlite, model: model,
-            hashes: model.versionHashesForNewStores.filter { kept.contains($0.key) })
         try connection.withStatement("INSERT INTO Z_METADATA VALUES (1, ?, ?)") {
-            try $0.bind(uuid, at: 1)
+            try $0.bind(metadata.storeUUID, at: 1)
             try $0.bind(metadata.propertyList, at: 2)
             try $0.run()
         }

@@ -46,7 +46,7 @@ extension SQLiteStore {
     /// - Throws: ``QuireError`` with code `invalidFormat` if it is not as long as it was, or what reading throws.
     package func draft() throws -> Data? {
         try read { connection in
-            guard let size = try draftSize(connection) else { return nil }
+            guard let size = try connection.draftSize() else { return nil }
             var bytes = Data()
             if try connection.hasTable(SQLiteTables.draft) {
                 try connection.withStatement(
@@ -65,27 +65,31 @@ extension SQLiteStore {
 
     /// Whether there is a draft.
     package func hasDraft() throws -> Bool {
-        try read { try draftSize($0) != nil }
+        try read { try $0.draftSize() != nil }
     }
 
     /// Removes the draft, if there is one, in a transaction of its own.
     package func removeDraft() throws {
         guard try hasDraft() else { return }
-        try changeDraft { connection in
-            try connection.withStatement("DELETE FROM \(SQLiteTables.records) WHERE Z_KEY = ?") {
-                try $0.bind(Self.draftRecordKey, at: 1)
-                try $0.run()
-            }
-        }
+        try changeDraft(Self.removeRecord)
     }
 
-    private func draftSize(_ connection: SQLiteConnection) throws -> Int? {
-        guard try connection.hasTable(SQLiteTables.records) else { return nil }
-        return try connection.withStatement(
-            "SELECT Z_VALUE FROM \(SQLiteTables.records) WHERE Z_KEY = ?"
-        ) {
-            try $0.bind(Self.draftRecordKey, at: 1)
-            return try $0.step() ? Int($0.text(0)) ?? 0 : nil
+    /// Removes the draft of a copy that nobody has opened yet, and every trace of it.
+    static func dropDraft(ofCopyAt path: String) throws {
+        let source = try SQLiteStoreSource(path: path, isReadOnly: false)
+        defer { source.release() }
+        let connection = try source.connect(.writing, options: SQLiteStoreOptions())
+        defer { connection.close() }
+        guard try connection.draftSize() != nil else { return }
+        try connection.execute(SQLiteTables.dropDraft)
+        try removeRecord(connection)
+        try connection.execute("VACUUM")
+    }
+
+    private static func removeRecord(_ connection: SQLiteConnection) throws {
+        try connection.withStatement("DELETE FROM \(SQLiteTables.records) WHERE Z_KEY = ?") {
+            try $0.bind(draftRecordKey, at: 1)
+            try $0.run()
         }
     }
 
@@ -102,6 +106,17 @@ extension SQLiteStore {
                 SQLiteSave.undo(after: error as? SQLiteFailure, store: self, writer: writer)
                 throw error
             }
+        }
+    }
+}
+
+extension SQLiteConnection {
+    /// How long the draft is, or `nil` if there is none.
+    func draftSize() throws -> Int? {
+        guard try hasTable(SQLiteTables.records) else { return nil }
+        return try withStatement("SELECT Z_VALUE FROM \(SQLiteTables.records) WHERE Z_KEY = ?") {
+            try $0.bind(SQLiteStore.draftRecordKey, at: 1)
+            return try $0.step() ? Int($0.text(0)) ?? 0 : nil
         }
     }
 }

@@ -43,15 +43,18 @@ extension SQLiteStore {
                 .invalidFormat, "“\(path)” is no file, so it cannot be a store.",
                 subject: .init(file: path))
         }
+        let collects = options.isOnlyWriter && !options.isReadOnly && !isInUse(path)
         let source = try SQLiteStoreSource(path: path, isReadOnly: options.isReadOnly)
         do {
             let connection = try source.connect(
                 options.isReadOnly ? .reading : .writing, options: options)
             do {
-                return try SQLiteStoreOpening(
+                let store = try SQLiteStoreOpening(
                     source: source, connection: connection, options: options,
                     predecessor: predecessor, hasItsKeys: hasItsKeys
                 ).open(model: model, layout: layout)
+                if collects { store.collectExternalData() }
+                return store
             } catch {
                 connection.close()
                 throw error
@@ -60,6 +63,14 @@ extension SQLiteStore {
             source.release()
             throw (error as? SQLiteFailure)?.openingError(path: path) ?? error
         }
+    }
+}
+
+extension SQLiteStore {
+    /// Whether anybody may have a database open, or has left its log when killed.
+    private static func isInUse(_ path: String) -> Bool {
+        SQLiteOpenFiles.contains(path) || FileSystem.exists(path + "-wal")
+            || FileSystem.exists(path + "-shm")
     }
 }
 
@@ -107,6 +118,8 @@ private struct SQLiteStoreOpening {
             try checkHashes(of: schema.layout.model, metadata)
         }
         noteMissing(in: schema)
+        var options = options
+        if !isInferred { options.configuration = configuration(of: schema.layout, catalog) }
         let hasLog = try synchronize(
             schema, carriesModel: carriesModel, hasLog: prepareForWriting())
         if !options.isReadOnly {
@@ -119,7 +132,7 @@ private struct SQLiteStoreOpening {
             source: source, identity: try identity(metadata.storeUUID, schema.layout),
             schema: schema, carriesModel: carriesModel, hasInferredModel: isInferred,
             options: options, connection: connection, hasLog: hasLog,
-            keys: hasItsKeys ? predecessor?.primaryKeys : nil)
+            hashes: metadata.entityVersionHashes, keys: hasItsKeys ? predecessor?.primaryKeys : nil)
     }
 
     private func identity(_ uuid: String, _ layout: ModelLayout) throws -> StoreIdentity {
@@ -237,7 +250,8 @@ private struct SQLiteStoreOpening {
         of layout: ModelLayout, catalog: SQLCatalog, hasStrays: Bool
     ) throws -> SQLSchema {
         do {
-            let entities = try layout.entityNumbers(ofConfiguration: options.configuration)
+            let entities = try layout.entityNumbers(
+                ofConfiguration: configuration(of: layout, catalog))
             return try SQLSchema(
                 layout, catalog: catalog, entities: entities, hasStrays: hasStrays)
         } catch let error as QuireError {
@@ -247,6 +261,18 @@ private struct SQLiteStoreOpening {
                     entity: error.subject.entity, property: error.subject.property, file: path),
                 underlying: error, failures: error.failures)
         }
+    }
+
+    /// The configuration whose entities' objects the store keeps: the one that is given, or else, if it does not keep those of
+    /// all entities, one that has just the entities it does keep.
+    private func configuration(of layout: ModelLayout, _ catalog: SQLCatalog) -> String? {
+        if let given = options.configuration { return given }
+        let kept = Set(catalog.entities.map(\.name)).intersection(layout.entities.map(\.name))
+        if kept.count == layout.entities.count { return nil }
+        return layout.model.configurations.first { configuration in
+            let numbers = try? layout.entityNumbers(ofConfiguration: configuration.name)
+            return numbers.map { Set($0.map { layout.entity(number: $0).name }) == kept } ?? false
+        }?.name
     }
 
     /// Gives the store the model's indexes, unless it is only read.

@@ -74,7 +74,7 @@ public final class SQLiteStore: PersistentStore {
     init(
         source: SQLiteStoreSource, identity: StoreIdentity, schema: SQLSchema, carriesModel: Bool,
         hasInferredModel: Bool = false, options: SQLiteStoreOptions, connection: SQLiteConnection,
-        hasLog: Bool, keys: SQLiteKeyRegister? = nil
+        hasLog: Bool, hashes: [String: Data], keys: SQLiteKeyRegister? = nil
     ) {
         primaryKeys = keys ?? SQLiteKeyRegister()
         self.source = source
@@ -86,7 +86,8 @@ public final class SQLiteStore: PersistentStore {
         layout = schema.layout
         storePath = source.storePath
         isReadOnly = options.isReadOnly
-        externalData = SQLiteExternalData(storePath: source.storePath)
+        let records = SQLiteExternalRecords()
+        externalData = SQLiteExternalData(storePath: source.storePath, records: records)
         // In memory there is no place beside the store.
         hasExternalData =
             !source.access.isMemory
@@ -98,12 +99,13 @@ public final class SQLiteStore: PersistentStore {
             return connection
         }
         self.hasLog = Atomic(hasLog || options.isReadOnly)
+        records.follow(self)
         if options.isReadOnly {
             connection.close()
         } else {
             if !schema.computedIndexes.isEmpty { connection.trustSchema() }
             writer = SQLiteWriter(
-                connection: connection, schema: schema, path: source.storePath)
+                connection: connection, schema: schema, path: source.storePath, hashes: hashes)
         }
     }
 
@@ -366,6 +368,14 @@ public final class SQLiteStore: PersistentStore {
         }
     }
 
+    /// Removes files with external data that a process left behind which was killed.
+    func collectExternalData() {
+        writerLock.withLock {
+            guard let writer, hasExternalData else { return }
+            SQLiteExternalDataCleanup(store: self, writer: writer).collectAfterOpening()
+        }
+    }
+
     // MARK: - Closing
 
     /// Leaves the files beside the store alone when it is closed: another store has taken its place, or another file its
@@ -404,7 +414,11 @@ public final class SQLiteStore: PersistentStore {
 
     /// Empties the log, so that the database is one file, and ends the connection.
     private func finish(_ writer: SQLiteWriter) -> (any Error)? {
-        defer { writer.close() }
+        var unused: [String] = []
+        defer {
+            writer.close()
+            SQLiteExternalDataCleanup.remove(unused, ofStoreAt: storePath)
+        }
         if writer.poison != nil {
             writer.connection.keepLogOnClose()
             return nil
@@ -423,7 +437,7 @@ public final class SQLiteStore: PersistentStore {
             return nil
         }
         if !isInMemory && writer.cleansUp {
-            SQLiteExternalDataCleanup(store: self, writer: writer).run()
+            unused = SQLiteExternalDataCleanup(store: self, writer: writer).unusedFiles()
         }
         return nil
     }

@@ -36,6 +36,14 @@ public struct SQLiteStoreOptions: Sendable {
     /// Whether a store that carries no model which can be read, and is opened for reading only without being given one,
     /// gets a model inferred from its tables; see ``SQLiteStore/inferredModel(at:)``.
     public var infersModel = false
+    /// The greatest size, in bytes, of a value that is kept in its row although its attribute allows external storage. A
+    /// larger one is kept in a file. A value that is in the store stays where it is until it is set anew.
+    ///
+    /// Core Data's is the usual one. Core Data reads stores with any.
+    public var externalDataThreshold = 100 * 1024
+    /// Whether values in files are compared with their digests whenever they are read as a whole, which takes about as long
+    /// again as reading them. Without it that is done where they are read piece by piece, verified, or checked.
+    public var verifiesExternalData = false
     /// Further pragmas by name, for every connection: `["mmap_size": "268435456"]`. Names and values are words and numbers.
     /// Those by which a store could be damaged, or that the other options set, are refused when the store is opened.
     public var pragmas: [String: String] = [:]

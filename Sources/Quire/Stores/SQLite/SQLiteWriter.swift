@@ -1,3 +1,5 @@
+import Foundation
+
 /// A store's only connection that writes, with what it has prepared. Used under the store's lock.
 final class SQLiteWriter {
     let connection: SQLiteConnection
@@ -31,10 +33,10 @@ final class SQLiteWriter {
         let checksVersion: Bool
     }
 
-    init(connection: SQLiteConnection, schema: SQLSchema, path: String) {
+    init(connection: SQLiteConnection, schema: SQLSchema, path: String, hashes: [String: Data]) {
         self.connection = connection
         self.schema = schema
-        modelGuard = SQLiteModelGuard(connection, path: path)
+        modelGuard = SQLiteModelGuard(connection, path: path, hashes: hashes)
     }
 
     // MARK: - Statements for rows

@@ -11,7 +11,12 @@ extension XMLStore {
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` or `inputOutput`.
     public static func inferredModel(at path: String) throws -> ManagedObjectModel {
         let (file, data) = try read(path)
-        let reader = try XMLStoreReader(data, path: file.path)
+        return try inferredModel(of: data, path: file.path)
+    }
+
+    /// As ``inferredModel(at:)``, of a file that has been read.
+    static func inferredModel(of data: Data, path: String) throws -> ManagedObjectModel {
+        let reader = try XMLStoreReader(data, path: path)
         let metadata = try reader.head().metadata
         var inference = ModelInference(
             names: metadata.entityVersionHashes.keys.map { ($0.uppercased(), $0) })
@@ -29,6 +34,6 @@ extension XMLStore {
                     declared: relation.destination.uppercased(), of: entity)
             }
         }
-        return try inference.model(path: file.path)
+        return try inference.model(path: path)
     }
 }

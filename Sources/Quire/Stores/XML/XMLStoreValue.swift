@@ -57,7 +57,8 @@ enum XMLStoreValue {
         _ value: AttributeValue, of type: AttributeType, to text: inout XMLStoreText
     ) {
         switch value {
-        case .null, .composite, .objectID: break
+        // Rows of such a store have their bytes with them.
+        case .null, .composite, .objectID, .external: break
         case .string(let string): text.writeEscaped(string)
         case .integer(let number): text.write(String(number))
         case .boolean(let truth): text.write(truth ? "1" : "0")

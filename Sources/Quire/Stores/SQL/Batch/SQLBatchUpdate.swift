@@ -89,11 +89,11 @@ struct SQLBatchUpdate {
     ) throws -> AttributeValue {
         let value = try slot.coerce(value, in: entity)
         try slot.attribute?.validate(value, entity: entity.name)
-        guard slot.isExternalCapable, case .binary(let data) = value else { return value }
-        guard data.count <= ExternalDataTag.greatestInlineSize else {
+        guard slot.isExternalCapable, let size = value.binarySize else { return value }
+        guard size <= ExternalDataTag.greatestInlineSize else {
             throw entity.unsettable(
-                slot.name, "keeps \(data.count) bytes in a file, which objects cannot share")
+                slot.name, "keeps \(size) bytes in a file, which objects cannot share")
         }
-        return .binary(Data([ExternalDataTag.inline]) + data)
+        return .binary(Data([ExternalDataTag.inline]) + (try value.contents() ?? Data()))
     }
 }

@@ -79,6 +79,7 @@ extension AttributeValue {
         case .boolean(let truth): .integer(truth ? 1 : 0)
         case .decimal(let number): number.storedNumber ?? .null
         case .date(let date): AttributeValue.double(date.timeIntervalSinceReferenceDate).stored
+        case .external(let data): (try? data.data()).map { .binary($0) } ?? .null
         case .uuid(let uuid): .binary(withUnsafeBytes(of: uuid.uuid) { Data($0) })
         case .uri(let uri): .string(uri.absoluteString)
         case .objectID(let id): .integer(id.primaryKey)

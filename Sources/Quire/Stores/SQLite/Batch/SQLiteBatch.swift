@@ -43,7 +43,11 @@ final class SQLiteBatch {
                     error as? SQLiteFailure ?? (error as? QuireError)?.underlying as? SQLiteFailure
                 SQLiteSave.undo(after: failure, store: store, writer: writer)
                 // If nobody knows whether the transaction is on disk, it may refer to them after all.
-                if writer.poison == nil { batch.rows.files.remove() }
+                if writer.poison == nil {
+                    batch.rows.files.remove()
+                } else {
+                    batch.rows.files.giveToStore()
+                }
                 throw error
             }
         }
@@ -70,6 +74,7 @@ final class SQLiteBatch {
         try connection.execute("COMMIT")
         store.didRecordPrimaryKeys(greatestKeys)
         writer.unreferencedFiles.formUnion(removed)
+        rows.files.didSave()
     }
 
     /// Notes the files that rows refer to which are about to be changed or deleted.

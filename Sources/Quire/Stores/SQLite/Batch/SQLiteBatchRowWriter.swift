@@ -34,7 +34,8 @@ final class SQLiteBatchRowWriter {
         entity = row.entity
         uniqueRows = SQLiteUniqueRows(entity, store: store, connection: batch.connection)
         references = try SQLiteBatchReferences(entity, batch)
-        files = SQLiteExternalDataWriter(store: store, changes: ChangeSet())
+        files = SQLiteExternalDataWriter(
+            store: store, connection: batch.connection, changes: ChangeSet())
         hasExternalData =
             store.hasExternalData && entity.slots.contains(where: \.isExternalCapable)
         allSlots = SlotMask(first: entity.slots.count)
@@ -110,7 +111,7 @@ final class SQLiteBatchRowWriter {
         change.values = ContiguousArray(repeating: .null, count: target.slots.count)
         change.changedSlots = SlotMask()
         for slot in entity.slots where isWritten(slot) && has(target, slot) {
-            if rule == .fill, try present?.value(at: slot.index).isNull == false { continue }
+            if rule == .fill, try present?.heldValue(at: slot.index).isNull == false { continue }
             change.values[slot.index] = row.values[slot.index]
             change.changedSlots.insert(slot.index)
         }

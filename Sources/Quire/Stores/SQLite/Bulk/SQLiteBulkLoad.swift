@@ -1,4 +1,3 @@
-internal import Crypto
 import Foundation
 
 /// Writes whole objects into the tables of a schema, within a transaction of the caller's, without the checks that
@@ -10,13 +9,20 @@ final class SQLiteBulkLoad: StoreLoading {
     let connection: SQLiteConnection
     let schema: SQLSchema
     let externalData: SQLiteExternalData
+    private let threshold: Int
     /// The files that have been made, to be removed if the transaction fails.
     private(set) var newFiles: [String] = []
+    /// The files of the store's own that objects refer to: each can go without the others.
+    private var adopted: Set<String> = []
     private var inserts: [Int: Insertion] = [:]
     private var lastInsert: Insertion?
     private var greatestKeys: [Int: Int64] = [:]
 
-    init(connection: SQLiteConnection, schema: SQLSchema, externalData: SQLiteExternalData) {
+    init(
+        connection: SQLiteConnection, schema: SQLSchema, externalData: SQLiteExternalData,
+        externalDataThreshold: Int
+    ) {
+        threshold = externalDataThreshold
         self.connection = connection
         self.schema = schema
         self.externalData = externalData
@@ -148,14 +154,19 @@ final class SQLiteBulkLoad: StoreLoading {
         if let file = object.files[slot.index] {
             return .binary(SQLiteExternalData.reference(toFileNamed: try adopt(file)))
         }
-        guard case .binary(let data) = object.values[slot.index] else { return .null }
-        if data.count > ExternalDataTag.greatestInlineSize {
+        let value = object.values[slot.index]
+        if case .external(let data) = value, data.size > threshold, let file = data.file {
+            let known = ExternalFile(path: file.path, sha256: file.record?.sha256)
+            return .binary(SQLiteExternalData.reference(toFileNamed: try adopt(known)))
+        }
+        guard let data = try value.contents() else { return .null }
+        if data.count > threshold {
             let name = UUID().uuidString
             try prepareFolder()
             let path = externalData.path(ofFileNamed: name)
             try FileSystem.writeNewFile(data, at: path, synchronizingFolder: false)
             newFiles.append(path)
-            try record(name, size: data.count, digest: Data(SHA256.hash(data: data)))
+            try record(name, size: data.count, digest: RunningDigest.sha256(of: data))
             return .binary(SQLiteExternalData.reference(toFileNamed: name))
         }
         return .binary(Data([ExternalDataTag.inline]) + data)
@@ -164,19 +175,20 @@ final class SQLiteBulkLoad: StoreLoading {
     /// Makes a file this store's, and gives its name. One that is in the store's own folder stays as it is.
     private func adopt(_ file: ExternalFile) throws -> String {
         let name = FileSystem.name(of: file.path)
-        if FileSystem.folder(of: file.path) == externalData.folder { return name }
+        let isHere = FileSystem.folder(of: file.path) == externalData.folder
+        if isHere && adopted.insert(name).inserted { return name }
         try prepareFolder()
         let newName = UUID().uuidString
         let path = externalData.path(ofFileNamed: newName)
         let copy = try SQLiteExternalCopy.copy(file.path, to: path)
         newFiles.append(path)
-        if let known = file.sha256, known != copy.digest {
+        if let known = file.sha256, known != copy.sha256 {
             throw QuireError(
                 .invalidFormat,
                 "The file “\(file.path)” that holds a value of the store is not what was saved; restore it from a backup.",
                 subject: .init(file: file.path))
         }
-        try record(newName, size: copy.size, digest: copy.digest)
+        try record(newName, size: copy.size, digest: copy.sha256)
         return newName
     }
 
@@ -194,10 +206,7 @@ final class SQLiteBulkLoad: StoreLoading {
 
     private func prepareFolder() throws {
         guard newFiles.isEmpty, !FileSystem.exists(externalData.folder) else { return }
-        try FileSystem.makeFolder(externalData.folder, withIntermediates: true)
-        try FileSystem.synchronizeFolder(containing: externalData.folder)
-        try FileSystem.synchronizeFolder(
-            containing: FileSystem.folder(of: externalData.folder))
+        try FileSystem.makeFolderDurably(externalData.folder)
     }
 
     /// Makes the names of new files durable. Call it before the transaction commits.

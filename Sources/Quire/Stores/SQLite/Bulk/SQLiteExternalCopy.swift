@@ -1,34 +1,28 @@
-internal import Crypto
 import Foundation
 
 /// Copies a file with external data, however large, and says what its bytes were.
 enum SQLiteExternalCopy {
-    private static let blockSize = 1 << 20
+    /// Makes a new file durable, but not its name.
+    static func copy(_ path: String, to newPath: String) throws -> ExternalDataRecord {
+        try copy(
+            ExternalData(.file(ExternalDataFile(storedAt: path))), to: newPath)
+    }
 
     /// Makes a new file durable, but not its name.
-    static func copy(_ path: String, to newPath: String) throws -> (size: Int, digest: Data) {
+    static func copy(_ value: ExternalData, to newPath: String) throws -> ExternalDataRecord {
         let temporary = FileSystem.temporarySibling(of: newPath, for: "new")
         do {
-            let source = try OpenFile.open(path, for: .reading)
-            defer { source.close() }
             let target = try OpenFile.open(temporary, for: .creating, reportedAs: newPath)
-            var hash = SHA256()
-            var size = 0
-            let block = UnsafeMutableRawBufferPointer.allocate(
-                byteCount: blockSize, alignment: 16)
-            defer { block.deallocate() }
-            while true {
-                let count = try source.read(into: block)
-                if count == 0 { break }
-                let bytes = UnsafeRawBufferPointer(rebasing: block[..<count])
-                hash.update(bufferPointer: bytes)
-                try target.write(bytes)
-                size += count
+            let digest = RunningDigest()
+            try value.forEachBlock { block in
+                digest.update(block)
+                try target.write(block)
             }
+            if let known = value.file?.knownRecord { try value.check(digest, against: known) }
             try target.synchronize()
             target.close()
             try FileSystem.renameWithoutReplacing(temporary, to: newPath)
-            return (size, Data(hash.finalize()))
+            return ExternalDataRecord(size: digest.size, sha256: digest.sha256)
         } catch {
             _ = try? FileSystem.removeFileIfPresent(temporary)
             throw error

@@ -7,7 +7,8 @@ extension SQLiteStore: BulkLoadableStore {
         try withWriter { writer in
             let connection = writer.connection
             let loading = SQLiteBulkLoad(
-                connection: connection, schema: schema, externalData: externalData)
+                connection: connection, schema: schema, externalData: externalData,
+                externalDataThreshold: options.externalDataThreshold)
             let completion = SQLiteSchemaCompletion(connection: connection, schema: schema)
             try connection.execute("BEGIN IMMEDIATE")
             do {

@@ -1,0 +1,140 @@
+import Foundation
+import Quire
+import QuireDocuments
+
+/// How long the main queue is kept by the save of a document with many changes and large values.
+struct DocumentSaveResult: Sendable {
+    /// How many objects were changed.
+    var changes: Int
+    /// The bytes of external data that were changed with them, in megabytes.
+    var megabytes: Int
+    /// The longest turn of the main queue while the save ran.
+    var longestTurnMilliseconds: Double
+    /// Until the save had returned.
+    var totalMilliseconds: Double
+
+    /// What the longest turn may take.
+    static let greatestTurnMilliseconds = 50.0
+
+    var isMet: Bool { longestTurnMilliseconds <= Self.greatestTurnMilliseconds }
+}
+
+/// Notes when the main queue comes to its turns: it asks for the next as soon as it has one.
+@MainActor
+private final class Heartbeat {
+    private var last = DispatchTime.now()
+    private var longest: UInt64 = 0
+    private var isBeating = false
+
+    /// Begins. The time until the first beat counts.
+    func start() {
+        (last, longest, isBeating) = (.now(), 0, true)
+        beat()
+    }
+
+    /// Ends, and gives the longest time between two beats, in milliseconds.
+    func stop() -> Double {
+        note()
+        isBeating = false
+        return Double(longest) / 1_000_000
+    }
+
+    private func beat() {
+        DispatchQueue.main.async { [self] in
+            MainActor.assumeIsolated {
+                guard isBeating else { return }
+                note()
+                beat()
+            }
+        }
+    }
+
+    private func note() {
+        let now = DispatchTime.now()
+        longest = max(longest, now.uptimeNanoseconds - last.uptimeNanoseconds)
+        last = now
+    }
+}
+
+extension Run {
+    private static var documentModel: ManagedObjectModel {
+        ManagedObjectModel {
+            Entity("Item") {
+                Attribute("number", .integer64)
+                Attribute("title", .string)
+                Attribute("body", .string)
+                Attribute("picture", .binary).externalStorage()
+            }
+        }
+    }
+
+    /// Changes objects of a document, saves it, and measures the main queue meanwhile.
+    @MainActor
+    func measureDocumentSaves(
+        progress: (String) -> Void
+    ) async throws -> [DocumentSaveResult] {
+        var results: [DocumentSaveResult] = []
+        for (changes, megabytes) in [(100, 0), (10_000, 0), (10_000, 500)] {
+            progress("document save, \(changes) changed objects and \(megabytes) MB")
+            results.append(try await measureDocumentSave(changes: changes, megabytes: megabytes))
+        }
+        return results
+    }
+
+    @MainActor
+    private func measureDocumentSave(
+        changes: Int, megabytes: Int
+    ) async throws -> DocumentSaveResult {
+        let path = "\(folder)/save-\(changes)-\(megabytes).quire"
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        let document = ManagedDocument(path: path)
+        document.autosavePolicy = .never
+        try await document.create(model: Self.documentModel)
+        let context = document.managedObjectContext
+        var objects: [ManagedObject] = []
+        for number in 0..<changes {
+            let object = try context.insertObject(entityName: "Item")
+            object["number"] = .integer(Int64(number))
+            object["title"] = .string("Item \(number)")
+            object["body"] = .string(String(repeating: "text ", count: 40))
+            objects.append(object)
+        }
+        try await document.save()
+
+        let large = 50
+        var (turns, totals): ([Double], [Double]) = ([], [])
+        for round in 0..<(megabytes > 0 ? 3 : 5) {
+            for object in objects {
+                object["number"] = .integer((object.integer("number") ?? 0) + 1)
+                object["title"] = .string("Round \(round)")
+            }
+            if megabytes > 0 {
+                for index in 0..<large {
+                    var data = Data(count: megabytes << 20 / large)
+                    // No two files are the same.
+                    data[0] = UInt8(round + 1)
+                    data[1] = UInt8(index)
+                    objects[index]["picture"] = .binary(data)
+                }
+            }
+            // What the edits themselves take ends here.
+            context.processPendingChanges()
+            await Task.yield()
+            let heartbeat = Heartbeat()
+            let start = DispatchTime.now()
+            heartbeat.start()
+            try await document.save()
+            turns.append(heartbeat.stop())
+            totals.append(
+                Double(DispatchTime.now().uptimeNanoseconds - start.uptimeNanoseconds) / 1_000_000)
+        }
+        guard !document.hasUnsavedChanges else {
+            throw BenchmarkFailure("The document was not saved.")
+        }
+        try await document.close()
+        return DocumentSaveResult(
+            changes: changes, megabytes: megabytes,
+            longestTurnMilliseconds: turns.sorted()[turns.count / 2],
+            totalMilliseconds: totals.sorted()[totals.count / 2])
+    }
+}

@@ -1,0 +1,197 @@
+import Foundation
+import Synchronization
+
+/// Where a store has written down what its files of external data hold.
+protocol ExternalDataRecords: Sendable {
+    /// The number and digest of the bytes of a file; `nil` if nothing has been recorded of it.
+    func record(ofFileNamed name: String) -> ExternalDataRecord?
+    /// Whether whole values are compared with that when they are read.
+    var verifiesWholeValues: Bool { get }
+}
+
+/// The number and digest of the bytes of a file.
+struct ExternalDataRecord: Sendable, Hashable {
+    var size: Int
+    var sha256: Data
+}
+
+/// A file that holds one value. It never changes.
+///
+/// While anybody holds this, nobody of this process removes the file as one that no row refers to. A file that was made
+/// for a value which is not saved yet goes when nobody holds this any more.
+final class ExternalDataFile: Sendable {
+    /// Whose the file is.
+    private enum Owner {
+        /// A store's: a row refers to it, or did.
+        case store
+        /// Nobody's yet.
+        case holders
+        /// A running save's, which is about to make a row refer to it.
+        case save
+    }
+
+    private struct State {
+        var owner: Owner
+        var size: Int?
+        var record: ExternalDataRecord?
+        var hasAskedRecords = false
+        /// A file to remove when the value has been saved: the one that the value was moved from.
+        var movedFrom: String?
+    }
+
+    /// The file's name within its folder.
+    let name: String
+    private let place: ExternalDataPlace
+    /// Where the file was at first.
+    private let home: String
+    private let state: Mutex<State>
+    private let records: (any ExternalDataRecords)?
+
+    /// A file of a store.
+    init(_ name: String, in place: ExternalDataPlace, records: (any ExternalDataRecords)?) {
+        self.name = name
+        self.place = place
+        self.records = records
+        home = FileSystem.path(place.folder, name)
+        state = Mutex(State(owner: .store))
+        ExternalDataHolds.hold(name)
+    }
+
+    /// A file of a store of which nothing else is known.
+    convenience init(storedAt path: String) {
+        self.init(
+            FileSystem.name(of: path), in: ExternalDataPlace(FileSystem.folder(of: path)),
+            records: nil)
+    }
+
+    /// A file with a value that is not saved yet.
+    init(
+        spooled name: String, in place: ExternalDataPlace, record: ExternalDataRecord,
+        movedFrom: String? = nil
+    ) {
+        self.name = name
+        self.place = place
+        records = nil
+        home = FileSystem.path(place.folder, name)
+        state = Mutex(
+            State(owner: .holders, size: record.size, record: record, movedFrom: movedFrom))
+        ExternalDataHolds.hold(name)
+    }
+
+    deinit {
+        if state.withLock({ $0.owner == .holders }) {
+            _ = try? FileSystem.removeFileIfPresent(path)
+        }
+        ExternalDataHolds.release(name)
+    }
+
+    /// The file's path. It changes with the place of the store, unless the file has stayed behind.
+    var path: String {
+        let path = FileSystem.path(place.folder, name)
+        return path == home || FileSystem.exists(path) ? path : home
+    }
+    /// The folder that the file is in.
+    var folder: String { FileSystem.folder(of: path) }
+
+    // MARK: - Saving
+
+    /// Gives a file that was made for a value not saved yet to a save.
+    ///
+    /// - Returns: Whether it is one in this folder, and no other save has it.
+    func claim(in folder: String) -> Bool {
+        guard self.folder == folder else { return false }
+        return state.withLock {
+            guard $0.owner == .holders else { return false }
+            $0.owner = .save
+            return true
+        }
+    }
+
+    /// Ends the claim of a save that has failed.
+    func giveBack() { state.withLock { $0.owner = .holders } }
+
+    /// Makes the file a store's, as nobody can say that none refers to it.
+    func giveToStore() { state.withLock { $0.owner = .store } }
+
+    /// Notes the file that the value was moved from.
+    func willRemove(_ original: String) { state.withLock { $0.movedFrom = original } }
+
+    /// Removes what the value was moved from, once it is saved.
+    func removeOriginal() {
+        let original = state.withLock { state in
+            defer { state.movedFrom = nil }
+            return state.movedFrom
+        }
+        // What cannot be removed is there twice.
+        if let original { _ = try? FileSystem.removeFileIfPresent(original) }
+    }
+
+    // MARK: - Facts
+
+    /// The number of bytes; 0 if there is no file.
+    var size: Int {
+        if let known = state.withLock({ $0.size }) { return known }
+        guard let information = try? FileSystem.information(at: path) else { return 0 }
+        let size = Int(clamping: information.size)
+        state.withLock { $0.size = size }
+        return size
+    }
+
+    /// The number and digest of the bytes as far as this knows them, without asking the store.
+    var knownRecord: ExternalDataRecord? { state.withLock { $0.record } }
+
+    /// The number and digest of the bytes that the store has recorded.
+    var record: ExternalDataRecord? {
+        let (known, hasAsked) = state.withLock { ($0.record, $0.hasAskedRecords) }
+        if let known { return known }
+        guard !hasAsked, let records else { return nil }
+        let found = records.record(ofFileNamed: name)
+        state.withLock {
+            $0.record = found
+            $0.hasAskedRecords = true
+        }
+        return found
+    }
+
+    // MARK: - Reading
+
+    /// Whether the bytes are to be compared with what was recorded when they are read as a whole.
+    var verifiesWholeValues: Bool { records?.verifiesWholeValues ?? false }
+
+    /// Opens the file.
+    ///
+    /// - Throws: ``QuireError`` with code `storeUnavailable` if it is missing, `invalidFormat` if it is none.
+    func open() throws -> OpenFile {
+        do {
+            let file = try OpenFile.open(path, for: .reading)
+            guard try file.information().kind == .regular else {
+                throw QuireError(
+                    .invalidFormat,
+                    "“\(path)” should hold a value of the store, and is no file; restore it from a backup.",
+                    subject: .init(file: path))
+            }
+            return file
+        } catch let error as QuireError where error.code == .notFound {
+            throw QuireError(
+                .storeUnavailable,
+                "The file “\(path)” that holds a value of the store is missing; restore it from a backup.",
+                subject: .init(file: path), underlying: error)
+        }
+    }
+}
+
+/// The files with external data that somebody in this process holds, by their names, which are unique.
+enum ExternalDataHolds {
+    private static let counts = Mutex<[String: Int]>([:])
+
+    static func hold(_ name: String) { counts.withLock { $0[name, default: 0] += 1 } }
+
+    static func release(_ name: String) {
+        counts.withLock { counts in
+            counts[name] = counts[name].flatMap { $0 > 1 ? $0 - 1 : nil }
+        }
+    }
+
+    /// Whether anybody holds a file.
+    static func contains(_ name: String) -> Bool { counts.withLock { $0[name] != nil } }
+}

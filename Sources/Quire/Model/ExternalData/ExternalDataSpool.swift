@@ -1,0 +1,187 @@
+import Foundation
+import Synchronization
+
+/// Writes the bytes of a value that is to be saved into a file, as they come, and finds out their digest.
+///
+/// The file lies where the store will have it, so that the save has nothing to copy. Until then nothing refers to it: it
+/// goes when nobody holds the value any more, and if the process is killed, as a file of nobody.
+final class ExternalDataSpool: Sendable {
+    /// The place for values of no store in particular.
+    private static var temporaryPlace: ExternalDataPlace {
+        ExternalDataPlace(FileManager.default.temporaryDirectory.path)
+    }
+
+    private let place: ExternalDataPlace
+    private let folder: String
+    private let temporary: String
+    private let file: OpenFile
+    private let digest = RunningDigest()
+    private let isFinished = Atomic(false)
+
+    /// Begins a file in a store's folder, which is made if it is not there.
+    init(in place: ExternalDataPlace?) throws {
+        self.place = place ?? Self.temporaryPlace
+        folder = self.place.folder
+        try FileSystem.makeFolderDurably(folder)
+        let path = FileSystem.path(folder, UUID().uuidString)
+        temporary = FileSystem.temporarySibling(of: path, for: "new")
+        file = try OpenFile.open(temporary, for: .creating, reportedAs: path)
+        ExternalDataHolds.hold(FileSystem.name(of: temporary))
+    }
+
+    deinit {
+        if !isFinished.load(ordering: .relaxed) {
+            _ = try? FileSystem.removeFileIfPresent(temporary)
+        }
+        ExternalDataHolds.release(FileSystem.name(of: temporary))
+    }
+
+    /// Adds bytes.
+    func append(_ bytes: UnsafeRawBufferPointer) throws {
+        try file.write(bytes)
+        digest.update(bytes)
+    }
+
+    /// Adds bytes, apart from the caller's queue.
+    @concurrent func append(_ data: Data) async throws {
+        try data.withUnsafeBytes { try append($0) }
+    }
+
+    /// Adds what a file holds from its position on.
+    func append(contentsOf source: OpenFile) throws {
+        let block = UnsafeMutableRawBufferPointer.allocate(
+            byteCount: ExternalData.blockSize, alignment: 16)
+        defer { block.deallocate() }
+        while true {
+            if Task.isCancelled { throw ExternalData.cancelled() }
+            let count = try source.read(into: block)
+            if count == 0 { return }
+            try append(UnsafeRawBufferPointer(rebasing: block[..<count]))
+        }
+    }
+
+    /// Makes the file durable, and gives the value.
+    func finish() throws -> ExternalData {
+        try file.synchronize()
+        file.close()
+        let name = UUID().uuidString
+        // The store may have moved meanwhile, and the file with it.
+        let present = FileSystem.path(place.folder, FileSystem.name(of: temporary))
+        let isHere = place.folder == folder || !FileSystem.exists(present)
+        let place = place.folder == folder || !isHere ? place : ExternalDataPlace(folder)
+        try FileSystem.renameWithoutReplacing(
+            isHere ? temporary : present, to: FileSystem.path(place.folder, name))
+        isFinished.store(true, ordering: .relaxed)
+        return ExternalData(
+            .file(
+                ExternalDataFile(
+                    spooled: name, in: place,
+                    record: .init(size: digest.size, sha256: digest.sha256))))
+    }
+
+    /// As ``finish()``, apart from the caller's queue.
+    @concurrent func finishApart() async throws -> ExternalData { try finish() }
+
+    // MARK: - Files
+
+    /// The value with the bytes of a file.
+    static func value(
+        contentsOf path: String, taking: ExternalData.Taking, in place: ExternalDataPlace?
+    ) throws -> ExternalData {
+        if taking == .moving, let moved = try moved(path, to: place ?? temporaryPlace) {
+            return moved
+        }
+        let source = try OpenFile.open(path, for: .reading)
+        defer { source.close() }
+        let information = try source.information()
+        if information.kind == .folder { throw FileSystem.failure("read", path, errno: EISDIR) }
+        let spool = try ExternalDataSpool(in: place)
+        if information.kind == .regular, information.size > 0, spool.file.takeBlocks(of: source) {
+            let written = try spool.file.reopened()
+            let block = UnsafeMutableRawBufferPointer.allocate(
+                byteCount: ExternalData.blockSize, alignment: 16)
+            defer { block.deallocate() }
+            while case let count = try written.read(into: block), count > 0 {
+                if Task.isCancelled { throw ExternalData.cancelled() }
+                spool.digest.update(UnsafeRawBufferPointer(rebasing: block[..<count]))
+            }
+        } else {
+            try spool.append(contentsOf: source)
+        }
+        let value = try spool.finish()
+        if taking == .moving, let file = value.file { file.willRemove(path) }
+        return value
+    }
+
+    /// Gives a file a second name in the folder of values; `nil` if the file system cannot, or it is no plain file.
+    private static func moved(
+        _ path: String, to place: ExternalDataPlace
+    ) throws -> ExternalData? {
+        guard try FileSystem.informationWithoutFollowing(at: path)?.kind == .regular else {
+            return nil
+        }
+        try FileSystem.makeFolderDurably(place.folder)
+        let name = UUID().uuidString
+        let link = FileSystem.path(place.folder, name)
+        do { try FileSystem.link(path, to: link) } catch { return nil }
+        do {
+            let file = try OpenFile.open(link, for: .reading)
+            let digest = RunningDigest()
+            try ExternalData(
+                .file(ExternalDataFile(storedAt: link)), descriptor: file
+            ).forEachBlock(digest.update)
+            try file.synchronize()
+            return ExternalData(
+                .file(
+                    ExternalDataFile(
+                        spooled: name, in: place,
+                        record: .init(size: digest.size, sha256: digest.sha256), movedFrom: path)))
+        } catch {
+            _ = try? FileSystem.removeFileIfPresent(link)
+            throw error
+        }
+    }
+
+    /// As ``value(contentsOf:taking:in:)``, apart from the caller's queue.
+    @concurrent static func valueApart(
+        contentsOf path: String, taking: ExternalData.Taking, in place: ExternalDataPlace?
+    ) async throws -> ExternalData {
+        try value(contentsOf: path, taking: taking, in: place)
+    }
+
+    /// The value with the bytes that come one after another.
+    static func value<Chunks: AsyncSequence>(
+        of chunks: Chunks, in place: ExternalDataPlace?
+    ) async throws -> ExternalData where Chunks.Element: DataProtocol {
+        let spool = try ExternalDataSpool(in: place)
+        for try await chunk in chunks {
+            if Task.isCancelled { throw ExternalData.cancelled() }
+            try await spool.append(Data(chunk))
+        }
+        // A sequence may end because the task was cancelled.
+        if Task.isCancelled { throw ExternalData.cancelled() }
+        return try await spool.finishApart()
+    }
+
+    /// The value with the bytes that a handle gives from its position on.
+    static func value(readingFrom handle: FileHandle, in place: ExternalDataPlace?) throws
+        -> ExternalData
+    {
+        let spool = try ExternalDataSpool(in: place)
+        let source = try OpenFile.duplicate(of: handle.fileDescriptor)
+        defer { source.close() }
+        try spool.append(contentsOf: source)
+        return try spool.finish()
+    }
+}
+
+extension ExternalData {
+    /// What becomes of the file that a value is made of.
+    public enum Taking: Sendable {
+        /// It stays. Its blocks are shared where the file system can; else its bytes are copied.
+        case copying
+        /// It becomes the store's: it gets a name there, without being copied if it is on the same file system, and loses
+        /// its own when the value has been saved. Nobody may change it from now on.
+        case moving
+    }
+}

@@ -1,0 +1,26 @@
+import Foundation
+import Synchronization
+
+/// Stands in for a store's files where a context makes rows of what it has: it keeps the values that these rows refer to,
+/// saved ones and others.
+final class HeldExternalData: ExternalDataReading {
+    private let values = Mutex<[String: ExternalData]>([:])
+
+    /// Keeps a value.
+    ///
+    /// - Returns: What is to be in the row.
+    func hold(_ value: ExternalData) -> Data {
+        let name = UUID().uuidString
+        values.withLock { $0[name] = value }
+        return Data([ExternalDataTag.external] + Array(name.utf8) + [0])
+    }
+
+    func data(named name: String) throws -> Data { try externalData(named: name).data() }
+
+    func externalData(named name: String) throws -> ExternalData {
+        guard let value = values.withLock({ $0[name] }) else {
+            throw QuireError(.invalidFormat, "The row has no value in a file “\(name)”.")
+        }
+        return value
+    }
+}

@@ -1,0 +1,191 @@
+import ArgumentParser
+import Foundation
+import Quire
+
+/// `quire data list|get|put PATH …`
+struct DataCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "data",
+        abstract: "Lists binary values in files, and streams binary values in and out.",
+        discussion: """
+            EXAMPLES:
+              quire data list Films.quire
+              quire data put Films.quire Film/p1 video 00001.mts
+              quire data get Films.quire Film/p1 video -o 00001.mts
+            """,
+        subcommands: [
+            OnDocument<DataListVerb>.self, OnDocument<DataGetVerb>.self,
+            OnDocument<DataPutVerb>.self,
+        ])
+}
+
+/// `quire data get PATH ID ATTRIBUTE [-o FILE]`
+struct DataGetVerb: DocumentVerb {
+    static let name = "get"
+    static let abstract = "Writes a binary value to a file or to standard output."
+    static let discussion = """
+        The bytes are checked on the way, if the store has recorded their digest, and one block of them at a \
+        time is in memory. A file has its name only when it is complete.
+
+        EXAMPLES:
+          quire data get Films.quire Film/p1 video -o 00001.mts
+          quire data get Films.quire Film/p1 video | mpv -
+        """
+    static let access = DocumentSession.Access.read
+
+    @Argument(help: ArgumentHelp("The object.", valueName: "OBJECT"))
+    var object: String
+
+    @Argument(help: ArgumentHelp("A binary attribute.", valueName: "ATTRIBUTE"))
+    var attribute: String
+
+    @Option(name: .shortAndLong, help: ArgumentHelp("The file to make.", valueName: "FILE"))
+    var output: String?
+
+    @MainActor
+    func run(on document: DocumentSession) async throws -> Reply {
+        let object = try document.object(named: object)
+        guard let data = try object.externalData(forKey: attribute) else {
+            throw QuireError(
+                .notFound, "“\(attribute)” of \(object.objectID.shortDescription) has no value.",
+                subject: .init(property: attribute, object: object.objectID.uriRepresentation))
+        }
+        guard let output else { return try await stream(data) }
+        try data.copy(to: output)
+        let id = object.objectID
+        return Reply {
+            if $0.json {
+                try $0.print(
+                    .object([
+                        "id": .string(id.uriRepresentation), "attribute": .string(attribute),
+                        "bytes": .integer(Int64(data.size)), "path": .string(output),
+                    ]), levels: 0)
+            } else {
+                try $0.print(
+                    "Wrote \(attribute) of \(id.shortDescription) to \(output): \(Count.of(data.size, "byte"))."
+                )
+            }
+        }
+    }
+
+    @MainActor
+    private func stream(_ data: ExternalData) async throws -> Reply {
+        if isatty(STDOUT_FILENO) == 1 {
+            throw Failure(
+                sentence: "Bytes are not for a terminal; name a file with -o, or pipe the output.",
+                status: .usage)
+        }
+        for try await chunk in data.chunks() {
+            do {
+                try FileHandle.standardOutput.write(contentsOf: chunk)
+            } catch {
+                throw QuireError(
+                    .inputOutput, "The output could not be written: \(error.localizedDescription)",
+                    underlying: error)
+            }
+        }
+        return Reply { _ in }
+    }
+}
+
+/// `quire data put PATH ID ATTRIBUTE FILE|-`
+struct DataPutVerb: DocumentVerb {
+    static let name = "put"
+    static let abstract = "Sets a binary attribute to what a file holds, or standard input."
+    static let discussion = """
+        One block of the bytes at a time is in memory.
+
+        EXAMPLES:
+          quire data put Films.quire Film/p1 video 00001.mts
+          curl -s https://example.org/film.mkv | quire data put Films.quire Film/p2 video -
+        """
+    static let access = DocumentSession.Access.write
+
+    @Argument(help: ArgumentHelp("The object.", valueName: "OBJECT"))
+    var object: String
+
+    @Argument(help: ArgumentHelp("A binary attribute.", valueName: "ATTRIBUTE"))
+    var attribute: String
+
+    @Argument(help: ArgumentHelp("The file; - for standard input.", valueName: "FILE"))
+    var file: String
+
+    @MainActor
+    func run(on document: DocumentSession) async throws -> Reply {
+        let object = try document.object(named: object)
+        if file == "-" {
+            try object.setExternalData(readingFrom: .standardInput, forKey: attribute)
+        } else {
+            try await object.setExternalData(contentsOf: file, forKey: attribute)
+        }
+        let size = try object.externalData(forKey: attribute)?.size ?? 0
+        return Reply {
+            if $0.json {
+                try $0.print(
+                    .object([
+                        "id": .string(object.objectID.uriRepresentation),
+                        "attribute": .string(attribute), "bytes": .integer(Int64(size)),
+                    ]), levels: 0)
+            } else {
+                try $0.print(
+                    "Set \(attribute) of \(object.objectID.shortDescription): \(Count.of(size, "byte"))."
+                )
+            }
+        }
+    }
+}
+
+/// `quire data list PATH [--verify]`
+struct DataListVerb: DocumentVerb {
+    static let name = "list"
+    static let abstract = "Lists the binary values that are in files of their own."
+    static let discussion = """
+        The last column says what is known of a file: that its digest is recorded, that none is (as in stores of \
+        Core Data), or that the file is missing or of another size. With --verify every file is read, and is \
+        whole or damaged.
+
+        EXAMPLES:
+          quire data list Films.quire
+          quire data list Films.quire --verify --json
+        """
+    static let access = DocumentSession.Access.read
+
+    @Flag(help: "Read every file and compare it with its digest.")
+    var verify = false
+
+    @MainActor
+    func run(on document: DocumentSession) async throws -> Reply {
+        let values = try (document.store as? SQLiteStore)?.externalValues() ?? []
+        let rows = try values.map { ($0, try verify ? $0.verifiedState() : $0.state) }
+        return Reply { output in
+            if output.json {
+                let list = rows.map { value, state in
+                    JSONValue.object([
+                        "id": .string(value.objectID.uriRepresentation),
+                        "attribute": .string(value.attribute), "bytes": .integer(value.size),
+                        "file": .string(value.name), "state": .string(state.rawValue),
+                        "sha256": JSONValue(value.sha256.map(Self.hexadecimal)),
+                    ])
+                }
+                try output.print(.array(list), levels: 1)
+                return
+            }
+            if rows.isEmpty { return try output.print("No values are in files.") }
+            var table = TextTable([
+                ("object", .left), ("attribute", .left), ("bytes", .right), ("file", .left),
+                ("digest", .left),
+            ])
+            for (value, state) in rows {
+                table.rows.append([
+                    value.objectID.shortDescription, value.attribute, "\(value.size)", value.name,
+                    state.rawValue,
+                ])
+            }
+            try output.print(raw: table.text)
+        }
+    }
+
+    private static func hexadecimal(_ digest: Data) -> String {
+        digest.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+    }
+}

@@ -1,0 +1,78 @@
+import Dispatch
+import Synchronization
+
+/// Waits for something, but not for ever.
+///
+/// - Parameters:
+///   - timeout: How long.
+///   - onTimeout: What to throw then.
+///   - failEarly: Gets, once, what ends the wait with an error at any time.
+///   - body: What to wait for. If it does not come to an end in time it goes on alone, and what it gives is dropped.
+/// - Throws: What the body throws, or what `onTimeout` gives.
+func waitBounded<Result: Sendable>(
+    _ timeout: Duration, onTimeout: @escaping @Sendable () -> any Error,
+    failEarly: (@escaping @Sendable (any Error) -> Void) -> Void = { _ in },
+    for body: @escaping @Sendable () async throws -> Result
+) async throws -> Result {
+    try await withCheckedThrowingContinuation { continuation in
+        let once = Once(continuation)
+        Task {
+            do {
+                let result = try await body()
+                once.resume { $0.resume(returning: result) }
+            } catch {
+                once.resume { $0.resume(throwing: error) }
+            }
+        }
+        let timer = DispatchSource.makeTimerSource(queue: .global())
+        timer.schedule(deadline: .now() + timeout.dispatchInterval)
+        timer.setEventHandler { once.resume { $0.resume(throwing: onTimeout()) } }
+        once.keep(timer)
+        timer.resume()
+        failEarly { error in once.resume { $0.resume(throwing: error) } }
+    }
+}
+
+/// Waits for something that cannot fail, but not for ever.
+func waitBounded(_ timeout: Duration, for body: @escaping @Sendable () async -> Void) async {
+    try? await waitBounded(timeout, onTimeout: { CancellationError() }, for: body)
+}
+
+/// A continuation that several may want to resume, and the first does.
+///
+/// `@unchecked`: what it holds is only touched with the lock held.
+private final class Once<Result: Sendable>: @unchecked Sendable {
+    typealias Continuation = CheckedContinuation<Result, any Error>
+
+    private let lock = Mutex(())
+    private var continuation: Continuation?
+    private var timer: (any DispatchSourceTimer)?
+
+    init(_ continuation: Continuation) { self.continuation = continuation }
+
+    /// Keeps a timer until the continuation is resumed.
+    func keep(_ timer: any DispatchSourceTimer) {
+        lock.withLock { _ in if continuation != nil { self.timer = timer } }
+    }
+
+    func resume(_ body: (Continuation) -> Void) {
+        let continuation = lock.withLock { _ in
+            defer {
+                self.continuation = nil
+                timer?.cancel()
+                timer = nil
+            }
+            return self.continuation
+        }
+        if let continuation { body(continuation) }
+    }
+}
+
+extension Duration {
+    /// The duration as Dispatch has it.
+    var dispatchInterval: DispatchTimeInterval {
+        let (seconds, attoseconds) = components
+        if seconds > 1_000_000_000 { return .seconds(1_000_000_000) }
+        return .nanoseconds(Int(seconds) * 1_000_000_000 + Int(attoseconds / 1_000_000_000))
+    }
+}

@@ -1,0 +1,134 @@
+import Quire
+import Synchronization
+
+/// A document that is open, as others see it: a ``FilePresenter`` in this process, and, if it is open for writing, somebody
+/// whom other processes can ask to save; if it is open for reading, it follows what another process saves.
+///
+/// ```swift
+/// presence = DocumentPresence(of: self)      // when it has been opened
+/// presence?.end()                            // before it is closed
+/// ```
+final class DocumentPresence: FilePresenter {
+    /// What is done with the document.
+    struct Actions: Sendable {
+        /// Saves what is unsaved.
+        var save: @Sendable () async throws -> Void
+        /// Whether anything is.
+        var hasUnsavedChanges: @Sendable () async -> Bool
+        /// Closes it without saving, because it is about to be deleted.
+        var close: @Sendable () async throws -> Void
+        /// It was moved.
+        var didMove: @Sendable (String) async -> Void
+    }
+
+    private let path: Mutex<String?>
+    private let actions: Actions
+    private let isWriting: Bool
+    private let listener: Mutex<PackageListener?>
+    private let remoteChanges: Mutex<RemoteChanges?>
+    let presenterName: String
+
+    /// Presents a package that is open, until ``end()`` is called.
+    init(ofPackageAt path: String, isWriting: Bool, _ actions: Actions) {
+        self.path = Mutex(path)
+        self.actions = actions
+        self.isWriting = isWriting
+        presenterName = "the document “\(FileSystem.name(of: path))”"
+        listener = Mutex(nil)
+        remoteChanges = Mutex(nil)
+        FileCoordinator.addFilePresenter(self)
+        listen(at: path)
+    }
+
+    /// Has other processes find the package.
+    private func listen(at path: String) {
+        guard isWriting else { return }
+        let answers = PackageListener.Actions(
+            save: { [weak self] in
+                guard let path = self?.presentedItemPath else { return }
+                // In turn with those in this process.
+                try await FileCoordinator().coordinate(readingItemAt: path) { _ in }
+            },
+            hasUnsavedChanges: actions.hasUnsavedChanges)
+        let old = listener.withLock { listener in
+            if listener?.isForPackage(at: path) == true { return PackageListener?.none }
+            let old = listener
+            listener = PackageListener(forPackageAt: path, answers)
+            return old
+        }
+        old?.close()
+    }
+
+    /// Does not present it any more. Doing so twice does nothing.
+    func end() {
+        FileCoordinator.removeFilePresenter(self)
+        path.withLock { $0 = nil }
+        let listener = listener.withLock { listener in
+            defer { listener = nil }
+            return listener
+        }
+        listener?.close()
+        remoteChanges.withLock { remoteChanges in
+            defer { remoteChanges = nil }
+            return remoteChanges
+        }?.end()
+    }
+
+    /// The document is at another path, or is another package by now.
+    func move(to newPath: String) {
+        let isOpen = path.withLock { path in
+            defer { if path != nil { path = newPath } }
+            return path != nil
+        }
+        if isOpen { listen(at: newPath) }
+    }
+
+    var presentedItemPath: String? { path.withLock { $0 } }
+
+    func savePresentedItemChanges() async throws { try await actions.save() }
+
+    func accommodatePresentedItemDeletion() async throws { try await actions.close() }
+
+    func presentedItemDidMove(to newPath: String) async {
+        move(to: newPath)
+        await actions.didMove(newPath)
+    }
+}
+
+extension DocumentPresence {
+    /// Presents a document that is open. It does not retain it.
+    @MainActor
+    convenience init(of document: ManagedDocument) {
+        self.init(
+            ofPackageAt: document.path, isWriting: !document.isReadOnly,
+            Actions(
+                save: { @MainActor [weak document] in
+                    if let document, !document.isReadOnly { try await document.autosave() }
+                },
+                hasUnsavedChanges: { @MainActor [weak document] in
+                    document?.hasUnsavedChanges ?? false
+                },
+                close: { @MainActor [weak document] in
+                    await document?.accommodatePresentedItemDeletion()
+                    try await document?.close(discardingChanges: true)
+                },
+                didMove: { @MainActor [weak document] _ in await document?.followPackage() }))
+        if document.isReadOnly {
+            let changes = RemoteChanges(
+                ofPackageAt: document.path, document.persistentStoreCoordinator
+            ) { [weak document] in
+                Task { @MainActor in await document?.showRemoteChanges() }
+            }
+            remoteChanges.withLock { $0 = changes }
+        }
+    }
+}
+
+extension ManagedDocument {
+    /// Goes on with the package where it is now.
+    func followPackage() async {
+        try? await withOpenDocument { [self] open in
+            if let place = try await open.follow() { didMove(to: place) }
+        }
+    }
+}

@@ -1,0 +1,306 @@
+import Foundation
+import Quire
+import Synchronization
+
+/// One coordinated access, from lining up to the end. As a list of steps:
+///
+/// 1. Line up, and wait until nobody is in the way.
+/// 2. Have presenters save, where the access asks for it, and make way; have another process save a document.
+/// 3. Run the body.
+/// 4. Let presenters have the items again, and tell them what was done.
+/// 5. Let the next ones in.
+///
+/// Whatever fails, steps 4 and 5 are done for what was done before.
+final class FileAccess: Sendable {
+    /// An item with what is wanted of it.
+    struct Item: Sendable {
+        enum Use: Sendable, Equatable {
+            case reading(FileCoordinator.ReadingOptions)
+            case writing(FileCoordinator.WritingPurpose)
+        }
+
+        var path: String
+        var use: Use
+
+        init(_ path: String, reading options: FileCoordinator.ReadingOptions) {
+            self.path = standardized(path)
+            use = .reading(options)
+        }
+
+        init(_ path: String, writing purpose: FileCoordinator.WritingPurpose) {
+            self.path = standardized(path)
+            use = .writing(purpose)
+        }
+
+        var isWriting: Bool {
+            if case .writing = use { return true }
+            return false
+        }
+
+        /// Whether presenters are to save before.
+        var needsSave: Bool {
+            switch use {
+            case .reading(let options): !options.contains(.withoutChanges)
+            case .writing(let purpose): purpose == .moving || purpose == .merging
+            }
+        }
+
+        /// What is done to it, for sentences.
+        var phrase: String {
+            switch use {
+            case .reading: "reading “\(path)”"
+            case .writing(.changing): "writing to “\(path)”"
+            case .writing(.deleting): "deleting “\(path)”"
+            case .writing(.moving): "moving “\(path)”"
+            case .writing(.merging): "merging into “\(path)”"
+            case .writing(.replacing): "replacing “\(path)”"
+            }
+        }
+    }
+
+    /// The accesses in whose bodies the task is.
+    @TaskLocal private static var outer: [FileAccess] = []
+
+    private let items: [Item]
+    private let presenter: (any FilePresenter)?
+    private let timeout: Duration
+    private let registry: FileAccessRegistry
+    private struct State {
+        /// The number in the registry.
+        var number: AccessQueue.Number?
+        var isCancelled = false
+        /// Ends the wait for a presenter.
+        var failEarly: (@Sendable (any Error) -> Void)?
+    }
+
+    private let state = Mutex(State())
+
+    init(
+        items: [Item], presenter: (any FilePresenter)?, timeout: Duration,
+        registry: FileAccessRegistry
+    ) {
+        self.items = items
+        self.presenter = presenter
+        self.timeout = timeout
+        self.registry = registry
+    }
+
+    /// A path by which an item is compared: from the root, without `.` and `..`, symbolic links on the way to it followed.
+    static func standardized(_ path: String) -> String {
+        let path = FileSystem.absolute(path)
+        let folder = FileSystem.folder(of: path)
+        guard let real = realpath(folder, nil) else { return path }
+        defer { free(real) }
+        return FileSystem.path(String(cString: real), FileSystem.name(of: path))
+    }
+
+    /// Goes through the steps.
+    func run<Result: Sendable>(
+        _ body: @Sendable ([String]) async throws -> Result
+    ) async throws -> Result {
+        if try isCoveredByOuter() { return try await body(items.map(\.path)) }
+        let number = registry.add(
+            items.map { AccessQueue.Item(path: $0.path, isWriting: $0.isWriting) },
+            for: presenter, name: phrase)
+        defer { registry.remove(number) }
+        if state.withLock({ state in
+            state.number = number
+            return state.isCancelled
+        }) {
+            throw cancelled
+        }
+        try await waitForTurn(number)
+        let reacquirers = ReacquirerList()
+        do {
+            let result = try await runInTurn(number, reacquirers, body)
+            await reacquirers.call(timeout)
+            await tellOfChanges(number)
+            return result
+        } catch {
+            await reacquirers.call(timeout)
+            throw error
+        }
+    }
+
+    /// Has it fail if it waits, now or later.
+    func cancel() {
+        let (number, failEarly) = state.withLock { state in
+            state.isCancelled = true
+            return (state.number, state.failEarly)
+        }
+        if let number { registry.giveUp(number) { _ in cancelled } }
+        failEarly?(cancelled)
+    }
+
+    private var phrase: String { items.map(\.phrase).joined(separator: " and ") }
+
+    private var cancelled: QuireError {
+        QuireError(.cancelled, "\(sentence) was cancelled.", subject: .init(file: items[0].path))
+    }
+
+    private var sentence: String { phrase.prefix(1).uppercased() + phrase.dropFirst() }
+
+    // MARK: Steps
+
+    private func isCoveredByOuter() throws -> Bool {
+        let outer = Self.outer.filter { $0.registry === registry }
+        if outer.isEmpty { return false }
+        let held = outer.flatMap(\.items)
+        if items.allSatisfy({ item in
+            held.contains {
+                AccessQueue.Item.isPath(item.path, in: $0.path)
+                    && ($0.isWriting || !item.isWriting)
+            }
+        }) {
+            return true
+        }
+        let own = items.map { AccessQueue.Item(path: $0.path, isWriting: $0.isWriting) }
+        for item in held {
+            let other = AccessQueue.Item(path: item.path, isWriting: item.isWriting)
+            if own.contains(where: { $0.disturbs(other) }) {
+                throw QuireError(
+                    .invalidState,
+                    "\(sentence) would wait for \(item.phrase), in which it was asked for; "
+                        + "ask for all that is needed at once.",
+                    subject: .init(file: items[0].path))
+            }
+        }
+        return false
+    }
+
+    /// Waits for those who have the items, or were first to ask for them.
+    private func waitForTurn(_ number: AccessQueue.Number) async throws {
+        let timer = DispatchSource.makeTimerSource(queue: .global())
+        timer.schedule(deadline: .now() + timeout.dispatchInterval)
+        timer.setEventHandler { [registry, timeout, sentence, items] in
+            registry.giveUp(number) { obstacles in
+                QuireError(
+                    .timedOut,
+                    "\(sentence) was not possible within \(timeout), because of: "
+                        + "\(obstacles.joined(separator: ", ")).",
+                    subject: .init(file: items[0].path))
+            }
+        }
+        timer.resume()
+        defer { timer.cancel() }
+        try await registry.turn(of: number)
+    }
+
+    private func runInTurn<Result: Sendable>(
+        _ number: AccessQueue.Number, _ reacquirers: ReacquirerList,
+        _ body: @Sendable ([String]) async throws -> Result
+    ) async throws -> Result {
+        let paths = registry.paths(of: number)
+        for (item, path) in zip(items, paths) {
+            let presenters = registry.presenters(of: path, except: presenter)
+            registry.ask(presenters, for: number)
+            for presenter in presenters {
+                try await prepare(presenter, for: item, reacquirers)
+            }
+            if item.needsSave { try await saveElsewhere(path) }
+        }
+        if state.withLock({ $0.isCancelled }) { throw cancelled }
+        registry.run(number)
+        return try await Self.$outer.withValue(Self.outer + [self]) { try await body(paths) }
+    }
+
+    private func prepare(
+        _ presenter: any FilePresenter, for item: Item, _ reacquirers: ReacquirerList
+    ) async throws {
+        if item.needsSave {
+            try await ask(presenter, "save") { try await $0.savePresentedItemChanges() }
+        }
+        switch item.use {
+        case .writing(.deleting):
+            try await ask(presenter, "close") { try await $0.accommodatePresentedItemDeletion() }
+        case .writing:
+            try await ask(presenter, "make way") {
+                reacquirers.append(await $0.relinquishPresentedItemToWriter())
+            }
+        case .reading:
+            try await ask(presenter, "make way") {
+                reacquirers.append(await $0.relinquishPresentedItemToReader())
+            }
+        }
+    }
+
+    /// Has a presenter do something, which waits for it and for nobody else.
+    private func ask(
+        _ presenter: any FilePresenter, _ what: String,
+        _ body: @escaping @Sendable (any FilePresenter) async throws -> Void
+    ) async throws {
+        if state.withLock({ $0.isCancelled }) { throw cancelled }
+        let name = presenter.presenterName
+        try await waitBounded(timeout) { [sentence, timeout, items] in
+            QuireError(
+                .timedOut,
+                "\(sentence) failed, because \(name) was asked to \(what) and did not within \(timeout).",
+                subject: .init(file: items[0].path))
+        } failEarly: { fail in
+            state.withLock { $0.failEarly = fail }
+        } for: {
+            try await body(presenter)
+        }
+        state.withLock { $0.failEarly = nil }
+    }
+
+    /// Has the process that has a document open save it.
+    private func saveElsewhere(_ path: String) async throws {
+        let timeout = timeout
+        _ = try await FileQueue.shared.run {
+            try DocumentPackage.askOwnerToSave(at: path, timeout: timeout)
+        }
+    }
+
+    private func tellOfChanges(_ number: AccessQueue.Number) async {
+        for (item, path) in zip(items, registry.paths(of: number)) {
+            switch item.use {
+            case .reading, .writing(.deleting), .writing(.moving): continue
+            case .writing: break
+            }
+            for presenter in registry.presenters(of: path, except: presenter) {
+                await waitBounded(timeout) { await presenter.presentedItemDidChange() }
+            }
+        }
+    }
+}
+
+/// What is to be called when an access is over. Presenters that did not answer in time may add to it later; theirs are
+/// called at once then.
+private final class ReacquirerList: Sendable {
+    private let list = Mutex<[FileReacquirer]?>([])
+
+    func append(_ reacquirer: FileReacquirer?) {
+        guard let reacquirer else { return }
+        let isLate = list.withLock { list in
+            list?.append(reacquirer)
+            return list == nil
+        }
+        if isLate { Task { await reacquirer() } }
+    }
+
+    func call(_ timeout: Duration) async {
+        let all = list.withLock { list in
+            defer { list = nil }
+            return list ?? []
+        }
+        for reacquirer in all { await waitBounded(timeout, for: reacquirer) }
+    }
+}
+
+/// The accesses of a coordinator that are under way.
+final class CancellableAccesses: Sendable {
+    private let accesses = Mutex<[ObjectIdentifier: FileAccess]>([:])
+
+    func add(_ access: FileAccess) {
+        accesses.withLock { $0[ObjectIdentifier(access)] = access }
+    }
+
+    func remove(_ access: FileAccess) {
+        accesses.withLock { $0[ObjectIdentifier(access)] = nil }
+    }
+
+    func cancelAll() {
+        for access in accesses.withLock({ Array($0.values) }) { access.cancel() }
+    }
+}

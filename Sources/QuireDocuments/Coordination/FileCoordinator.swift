@@ -1,0 +1,222 @@
+import Foundation
+public import Quire
+
+/// Reads and writes files and folders in turn with others in this process, and asks who shows them to make way.
+///
+/// ```swift
+/// let coordinator = FileCoordinator()
+/// let data = try await coordinator.coordinate(readingItemAt: path) { path in
+///     try FileSystem.contents(of: path)       // Editors of the file have saved it; nobody writes to it.
+/// }
+/// ```
+///
+/// What it promises
+/// ================
+///
+/// - An item is a path with everything below it. Readers share it, a writer has it alone; first come, first served.
+/// - Before a reader gets an item, its presenters save it and make way for a reader. Before a writer gets it, they make
+///   way for a writer; whether they save before, ``WritingPurpose`` says. The coordinator's own presenter is not asked.
+/// - Before a reader gets a document that **another process** has open for writing, that process saves it. It goes on
+///   writing meanwhile, which a reader of the package does not see.
+/// - Every wait ends: by ``timeout``, with an error of code `timedOut` that says for whom was waited; or because the
+///   task, or everything by ``cancel()``, is cancelled.
+/// - The body runs once or not at all. It is called with where the item is by then.
+///
+/// An access in the body of another one is let through if the outer one covers it; one that would wait for the outer one
+/// fails at once with code `invalidState`.
+///
+/// It orders nothing between those who do not use it, or between processes that write; for documents ``DocumentPackage``
+/// has a lock.
+public final class FileCoordinator: Sendable {
+    /// How an item is going to be read.
+    public struct ReadingOptions: OptionSet, Sendable, Hashable {
+        /// The bits.
+        public let rawValue: Int
+
+        /// Makes options of bits.
+        public init(rawValue: Int) { self.rawValue = rawValue }
+
+        /// Presenters need not save: what is on disk will do.
+        public static let withoutChanges = ReadingOptions(rawValue: 1 << 0)
+    }
+
+    /// What an item is going to be written for.
+    public enum WritingPurpose: Sendable, Hashable {
+        /// To change it. Presenters make way, and look at it afterwards.
+        case changing
+        /// To delete it. Presenters close it, without saving; one that refuses makes the deletion fail.
+        case deleting
+        /// To move it. Presenters save it, and are told its new path; the body calls
+        /// ``FileCoordinator/item(at:didMoveTo:)``.
+        case moving
+        /// To change parts of it. Presenters save it before.
+        case merging
+        /// To put something else in its place. Presenters do not save it.
+        case replacing
+    }
+
+    /// The longest time to wait: for others who have the item, and for each presenter.
+    public let timeout: Duration
+    let presenter: (any FilePresenter)?
+    private let registry: FileAccessRegistry
+    /// Holds the accesses that are under way, to cancel them.
+    private let accesses = CancellableAccesses()
+
+    /// Makes a coordinator.
+    ///
+    /// - Parameters:
+    ///   - presenter: On whose behalf it reads and writes; it is not asked to make way.
+    ///   - timeout: The longest time to wait.
+    public convenience init(
+        presenter: (any FilePresenter)? = nil, timeout: Duration = .seconds(30)
+    ) {
+        self.init(presenter: presenter, timeout: timeout, registry: .shared)
+    }
+
+    /// For tests: with a registry of its own.
+    init(presenter: (any FilePresenter)?, timeout: Duration, registry: FileAccessRegistry) {
+        self.presenter = presenter
+        self.timeout = timeout
+        self.registry = registry
+    }
+
+    // MARK: Presenters
+
+    /// Has a presenter asked from now on. Registering it twice does nothing.
+    public static func addFilePresenter(_ presenter: any FilePresenter) {
+        FileAccessRegistry.shared.add(presenter)
+    }
+
+    /// Does not have a presenter asked any more. An access that is asking it goes on doing so.
+    public static func removeFilePresenter(_ presenter: any FilePresenter) {
+        FileAccessRegistry.shared.remove(presenter)
+    }
+
+    /// All presenters, in the order in which they were registered.
+    public static var filePresenters: [any FilePresenter] { FileAccessRegistry.shared.presenters }
+
+    // MARK: Reading and writing
+
+    /// Reads an item.
+    ///
+    /// - Parameters:
+    ///   - path: The file or folder.
+    ///   - options: How it is going to be read.
+    ///   - body: Reads it. It gets the path at which the item is by then.
+    /// - Throws: What the body throws, what a presenter's saving throws, or ``QuireError`` with code `timedOut`,
+    ///   `cancelled` or `invalidState`.
+    public func coordinate<Result: Sendable>(
+        readingItemAt path: String, options: ReadingOptions = [],
+        _ body: @Sendable (String) async throws -> Result
+    ) async throws -> Result {
+        try await access([FileAccess.Item(path, reading: options)]) { try await body($0[0]) }
+    }
+
+    /// Writes to an item.
+    ///
+    /// - Parameters:
+    ///   - path: The file or folder, which need not exist.
+    ///   - purpose: What for.
+    ///   - body: Writes to it.
+    /// - Throws: As ``coordinate(readingItemAt:options:_:)``.
+    public func coordinate<Result: Sendable>(
+        writingItemAt path: String, for purpose: WritingPurpose = .changing,
+        _ body: @Sendable (String) async throws -> Result
+    ) async throws -> Result {
+        try await access([FileAccess.Item(path, writing: purpose)]) { try await body($0[0]) }
+    }
+
+    /// Reads an item and writes to another one.
+    ///
+    /// - Throws: As ``coordinate(readingItemAt:options:_:)``.
+    public func coordinate<Result: Sendable>(
+        readingItemAt path: String, options: ReadingOptions = [],
+        writingItemAt otherPath: String, for purpose: WritingPurpose = .changing,
+        _ body: @Sendable (String, String) async throws -> Result
+    ) async throws -> Result {
+        try await access([
+            FileAccess.Item(path, reading: options), FileAccess.Item(otherPath, writing: purpose),
+        ]) { try await body($0[0], $0[1]) }
+    }
+
+    /// Writes to two items: for moving one to where the other is or was.
+    ///
+    /// - Throws: As ``coordinate(readingItemAt:options:_:)``.
+    public func coordinate<Result: Sendable>(
+        writingItemAt path: String, for purpose: WritingPurpose = .changing,
+        writingItemAt otherPath: String, for otherPurpose: WritingPurpose = .changing,
+        _ body: @Sendable (String, String) async throws -> Result
+    ) async throws -> Result {
+        try await access([
+            FileAccess.Item(path, writing: purpose),
+            FileAccess.Item(otherPath, writing: otherPurpose),
+        ]) { try await body($0[0], $0[1]) }
+    }
+
+    /// Reads an item.
+    ///
+    /// - Parameter completionHandler: Called once on the main queue.
+    public func coordinate<Result: Sendable>(
+        readingItemAt path: String, options: ReadingOptions = [],
+        _ body: @escaping @Sendable (String) async throws -> Result,
+        completionHandler: @escaping @MainActor @Sendable (Swift.Result<Result, any Error>) -> Void
+    ) {
+        complete(completionHandler) {
+            try await self.coordinate(readingItemAt: path, options: options, body)
+        }
+    }
+
+    /// Writes to an item.
+    ///
+    /// - Parameter completionHandler: Called once on the main queue.
+    public func coordinate<Result: Sendable>(
+        writingItemAt path: String, for purpose: WritingPurpose = .changing,
+        _ body: @escaping @Sendable (String) async throws -> Result,
+        completionHandler: @escaping @MainActor @Sendable (Swift.Result<Result, any Error>) -> Void
+    ) {
+        complete(completionHandler) {
+            try await self.coordinate(writingItemAt: path, for: purpose, body)
+        }
+    }
+
+    private func complete<Result: Sendable>(
+        _ handler: @escaping @MainActor @Sendable (Swift.Result<Result, any Error>) -> Void,
+        _ body: @escaping @Sendable () async throws -> Result
+    ) {
+        Task {
+            let result: Swift.Result<Result, any Error>
+            do { result = .success(try await body()) } catch { result = .failure(error) }
+            DispatchQueue.main.async { MainActor.assumeIsolated { handler(result) } }
+        }
+    }
+
+    /// Tells that an item was moved: to presenters of it and of what is in it, and to those who wait for it. To be called
+    /// in the body of an access for moving.
+    public func item(at path: String, didMoveTo newPath: String) async {
+        await registry.didMove(
+            FileAccess.standardized(path), to: FileAccess.standardized(newPath), except: presenter,
+            timeout)
+    }
+
+    /// Gives up every access that waits, for others or for a presenter. A body that has begun goes on.
+    public func cancel() { accesses.cancelAll() }
+
+    private func access<Result: Sendable>(
+        _ items: [FileAccess.Item], _ body: @Sendable ([String]) async throws -> Result
+    ) async throws -> Result {
+        let access = FileAccess(
+            items: items, presenter: presenter, timeout: timeout, registry: registry)
+        accesses.add(access)
+        defer { accesses.remove(access) }
+        return try await withTaskCancellationHandler {
+            try await access.run(body)
+        } onCancel: {
+            access.cancel()
+        }
+    }
+}
+
+extension QuireError.Code {
+    /// Somebody who was waited for did not answer in time.
+    public static let timedOut = Self(rawValue: "timedOut")
+}

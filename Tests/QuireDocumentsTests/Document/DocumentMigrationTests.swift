@@ -1,0 +1,85 @@
+import Foundation
+import Quire
+import QuireTestSupport
+import Testing
+
+@testable import QuireDocuments
+
+/// Documents that are opened with another model than they were made with.
+@MainActor @Suite struct DocumentMigrationTests {
+    /// As `notesModel`, with one attribute more.
+    private let newer = ManagedObjectModel {
+        Entity("Note") {
+            Attribute("title", .string).required().length(atMost: 40)
+            Attribute("code", .string)
+            Attribute("picture", .binary).externalStorage()
+            Attribute("rating", .integer16).default(3)
+            Unique("code")
+        }
+    }
+
+    @Test func withoutOptionsTheDocumentIsNotOpened() async throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("notes.quire")
+        try await ManagedDocument.make(at: path)
+        let document = ManagedDocument(path: path)
+        #expect(
+            await failure { try await document.open(model: newer) }?.code == .incompatibleModel)
+        #expect(!document.isOpen)
+        try await document.open(model: notesModel)
+        try await document.close()
+    }
+
+    @Test func withOptionsItIsMigratedWithAllItHas() async throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("notes.quire")
+        let picture = Data(repeating: 5, count: 200_000)
+        let old = ManagedDocument(path: path)
+        try await old.create(model: notesModel)
+        try old.addNote("first", picture: picture)
+        try old.additionalContent.write(Data("page".utf8), at: "pages/1")
+        try await old.close()
+
+        let document = ManagedDocument(path: path)
+        document.migrationOptions = StoreMigrationOptions()
+        try await document.open(model: newer)
+        let note = try #require(
+            try document.managedObjectContext.fetch(FetchRequest("Note")).first)
+        #expect(note.string("title") == "first")
+        #expect(note.integer("rating") == 3)
+        #expect(note["picture"] == .binary(picture))
+        #expect(try document.additionalContent.data(at: "pages/1") == Data("page".utf8))
+        note["rating"] = 5
+        try await document.close()
+        #expect(try await ManagedDocument.titles(at: path) == ["first"])
+        #expect(
+            await failure { try await ManagedDocument(path: path).open(model: notesModel) }?.code
+                == .incompatibleModel)
+    }
+
+    @Test func aDraftComesAlong() async throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("notes.quire")
+        try await ManagedDocument.make(at: path)
+        let package = try DocumentPackage.open(at: path)
+        let context = ManagedObjectContext.mainQueue(
+            coordinator: PersistentStoreCoordinator(store: package.store))
+        try context.fetch(FetchRequest("Note")).first?["title"] = nil
+        try package.writeDraft(DocumentDraft(objects: context.makeDraft()))
+        try package.close()
+
+        let document = ManagedDocument(path: path)
+        document.autosavePolicy = .never
+        document.migrationOptions = StoreMigrationOptions()
+        try await document.open(model: newer)
+        guard case .restored(_, let omissions) = document.draftStatus else {
+            Issue.record("The draft was lost by migrating.")
+            return
+        }
+        #expect(omissions.isEmpty)
+        #expect(await failure { try await document.save() }?.code == .validation)
+        try document.managedObjectContext.fetch(FetchRequest("Note")).first?["title"] = "mended"
+        try await document.close()
+        #expect(try await ManagedDocument.titles(at: path) == ["mended"])
+    }
+}
