@@ -28,7 +28,7 @@ extension ManagedDocument {
 /// go to a draft in the store. The next save that succeeds removes it in its transaction. If there is none before the
 /// process ends, opening the document again makes the draft's changes its unsaved changes.
 extension OpenDocument {
-    private static let logger = Logger(label: "quire.document")
+    private nonisolated static let logger = Logger(label: "quire.document")
 
     /// Keeps what is unsaved in a draft after a save has failed, if there is any use in it. Never throws: the failed save is
     /// what is reported.
@@ -50,11 +50,14 @@ extension OpenDocument {
     func collectDraft() -> @Sendable () throws -> DocumentDraft {
         let own = context.unsavedChanges()
         let pushed = parent.performAndWait { $0.unsavedChanges() }
-        let content = allUnsavedContent.files
+        let content = allUnsavedContent
+        let path = package.layout.path
         return {
-            DocumentDraft(
-                objects: ObjectDraft([pushed, own]),
-                content: try content.mapValues { try $0.data() })
+            let (files, omitted) = content.forDraft()
+            for file in omitted {
+                Self.logger.warning("“\(file)” is too large for the draft of “\(path)”.")
+            }
+            return DocumentDraft(objects: ObjectDraft([pushed, own]), content: files)
         }
     }
 

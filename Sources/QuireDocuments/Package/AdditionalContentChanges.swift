@@ -54,6 +54,26 @@ struct AdditionalContentChanges: Sendable {
 
     var isEmpty: Bool { files.isEmpty && rewriting == nil }
 
+    /// The changes with all bytes, as a draft has them, and the paths of files that are too large for one, or cannot be read.
+    func forDraft() -> (files: [String: Data?], omitted: [String]) {
+        var (content, omitted): ([String: Data?], [String]) = ([:], [])
+        for (path, change) in files {
+            if case .file(let file) = change, file.size > Self.greatestSizeInDraft {
+                omitted.append(path)
+            } else if let data = try? change.data() {
+                content.updateValue(data, forKey: path)
+            } else if change.isRemoval {
+                content.updateValue(nil, forKey: path)
+            } else {
+                omitted.append(path)
+            }
+        }
+        return (content, omitted.sorted())
+    }
+
+    /// A draft is in the store, and in memory while it is written.
+    private static let greatestSizeInDraft: Int64 = 64 << 20
+
     /// These changes after others have been made.
     func following(_ earlier: AdditionalContentChanges) -> AdditionalContentChanges {
         AdditionalContentChanges(files: earlier.files.merging(files) { _, new in new })

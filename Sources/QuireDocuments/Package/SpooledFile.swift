@@ -23,6 +23,9 @@ final class SpooledFile: Sendable {
         return FileSystem.path("/proc/self/fd/\(folder.descriptor)", name)
     }
 
+    /// The number of bytes; 0 if the file is gone.
+    var size: Int64 { ((try? FileSystem.information(at: path)) ?? nil)?.size ?? 0 }
+
     /// A free name for new bytes. Not among the generations, where saves remove what has a temporary name.
     private static func temporaryName(in package: DocumentPackage) -> String {
         FileSystem.temporarySibling(of: package.layout.additionalContent, for: "spool")
