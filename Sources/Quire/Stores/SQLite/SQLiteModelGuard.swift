@@ -15,6 +15,9 @@ struct SQLiteModelGuard {
         schemaVersion = try? connection.integer("PRAGMA schema_version")
     }
 
+    /// Has the next check compare the models in any case.
+    mutating func mustCompare() { schemaVersion = nil }
+
     /// Call in a transaction that writes, before it does.
     ///
     /// - Throws: ``QuireError`` with code `incompatibleModel` if the store has another model now.

@@ -37,6 +37,8 @@ public final class SQLiteStore: PersistentStore {
     let schema: SQLSchema
     let options: SQLiteStoreOptions
     let externalData: SQLiteExternalData
+    /// The version hashes of the model that the store had when it was opened.
+    private let modelHashes: [String: Data]
     /// Whether the store carries its model the way this framework writes it.
     let carriesModel: Bool
     /// Whether its model was made of its tables alone; see ``SQLiteStoreOptions/infersModel``.
@@ -81,6 +83,7 @@ public final class SQLiteStore: PersistentStore {
         hasLog: Bool, hashes: [String: Data], keys: SQLiteKeyRegister? = nil
     ) {
         primaryKeys = keys ?? SQLiteKeyRegister()
+        modelHashes = hashes
         self.source = source
         self.identity = identity
         self.schema = schema
@@ -179,7 +182,10 @@ public final class SQLiteStore: PersistentStore {
         }
         let connection = try reopening.run()
         if !schema.computedIndexes.isEmpty { connection.trustSchema() }
-        let new = SQLiteWriter(connection: connection, schema: schema, path: storePath)
+        let new = SQLiteWriter(
+            connection: connection, schema: schema, path: storePath, hashes: modelHashes)
+        // Others may have migrated it since.
+        new.modelGuard.mustCompare()
         new.unreferencedFiles = abandoned
         if reopening.hasLog { new.unreferencedFiles.formUnion(old?.giveUp() ?? []) }
         new.cleansUp = old?.cleansUp ?? true
