@@ -7,12 +7,13 @@ SOURCES := Sources Tests Benchmarks/Sources Package.swift
 # Macros are made with the toolchain's own swift-syntax, instead of one that takes minutes to build; see Package.swift.
 export QUIRE_TOOLCHAIN_SYNTAX := 1
 
-.PHONY: help demo test test-threads bench samples format lint
+.PHONY: help demo test torture test-threads bench samples format lint
 
 help:
 	@echo "make demo     build, then make, fill, edit, check and pack a document"
 	@echo "make demo STORE=path MODEL=path    and look into a Core Data store of yours"
 	@echo "make test     run all tests"
+	@echo "make torture  interrupt and hinder documents in every way there is; takes hours"
 	@echo "make test-threads  run the tests of contexts under the thread sanitizer"
 	@echo "make bench    measure Quire beside SQLite's C API and GRDB"
 	@echo "make samples  make the documents in SampleDocs anew"
@@ -27,6 +28,11 @@ demo:
 test:
 	@.ci/install-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
 	swift test
+
+# What is tried, and how often, is in Tests/README.md.
+torture:
+	@.ci/install-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
+	QUIRE_TORTURE=1 swift test --filter QuireDurabilityTests
 
 # Apart from the other builds, because the sanitizer has everything compiled anew.
 test-threads:

@@ -128,7 +128,7 @@ let package = Package(
             ],
             exclude: ["JSON.md", "TEMPLATES.md"],
             swiftSettings: settings),
-        // Saves a document until it is killed; for the crash test of QuireDocumentsTests.
+        // Makes and saves documents while it is watched, hindered and killed; for QuireDurabilityTests.
         .executableTarget(
             name: "QuireCrashWriter",
             dependencies: ["QuireDocuments", "Quire"],
@@ -170,6 +170,10 @@ let package = Package(
                 "Quire", "QuireDocuments", "QuireTestSupport", "QuireCrashWriter",
                 .product(name: "Crypto", package: "swift-crypto"),
             ],
+            swiftSettings: settings),
+        .testTarget(
+            name: "QuireDurabilityTests",
+            dependencies: ["Quire", "QuireDocuments", "QuireTestSupport", "QuireCrashWriter"],
             swiftSettings: settings),
         .testTarget(
             name: "QuireCommandTests",

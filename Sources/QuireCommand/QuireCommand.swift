@@ -29,7 +29,7 @@ struct QuireCommand: AsyncParsableCommand {
                 subcommands: [
                     TemplatesCommand.self, NewCommand.self, InfoCommand.self,
                     ModelCommand.self, OnDocument<CheckVerb>.self, MigrateCommand.self,
-                    OpenCommand.self,
+                    OpenCommand.self, ContentCommand.self, VersionsCommand.self,
                 ]),
             CommandGroup(
                 name: "Objects",

@@ -73,6 +73,30 @@ struct CrashContent: Equatable, Sendable {
         }
     }
 
+    /// The model's next version, which holds the same.
+    static let nextModel = ManagedObjectModel {
+        Entity("Counter") {
+            Attribute("saves", .integer64).required()
+            Attribute("remark", .string)
+        }
+        Entity("Topic") {
+            Attribute("number", .integer64).required()
+            Attribute("rank", .integer32).required().default(5)
+            ToMany("notes", "Note", inverse: "topic")
+        }
+        Entity("Note") {
+            Attribute("number", .integer64).required()
+            Attribute("title", .string)
+            Attribute("payload", .binary).required().externalStorage()
+            ToOne("topic", "Topic", inverse: "notes")
+        }
+    }
+
+    /// The content after a number of saves.
+    init(saves: Int, seed: UInt64) {
+        while self.saves < saves { advance(seed: seed) }
+    }
+
     // MARK: - Making
 
     /// The changes of the next save.

@@ -2,87 +2,73 @@ import Foundation
 import Quire
 import QuireDocuments
 
-/// Saves a document again and again, as a seed determines, and says on standard output how far it is, so that a test can
-/// kill it anywhere and know what must be on disk.
+/// Makes, saves and copies a document as it is told, and says on standard output how far it is, so that a test can stop or
+/// hinder it anywhere and know what must be on disk.
 ///
-///     QuireCrashWriter PATH SEED SAVES [FIRST]
-///     QuireCrashWriter PATH SEED verify
+///     QuireCrashWriter FOLDER SEED STEP…
 ///     QuireCrashWriter PATH SEED draft
+///     QuireCrashWriter PATH SEED wait
 ///     QuireCrashWriter PATH commands
 ///
-/// It prints `saving N` before save N begins and `saved N` when it has returned. The content after save N depends on the
-/// seed and N only; ``CrashContent`` says how. `verify` opens what is there, prints `stands at N`, and fails if the content
-/// is not that of save N or anything is wrong with the package. For `commands` see ``CommandedWriter``.
+/// The document is `a.quire` in the folder. What it contains after N saves depends on the seed and N only;
+/// ``CrashContent`` says how. ``CrashStep`` lists the steps; ``CrashDraft``, ``CrashWait`` and ``CommandedWriter`` are for tests
+/// of their own. What is printed:
+///
+/// - `begin NAME N`: from now on the package NAME may be that of save N;
+/// - `end NAME N`: it is, durably;
+/// - `failed STEP CODE: …`: a step failed;
+/// - `wrong: …`: something is not as it must be, after a failure above all;
+/// - `closed`: all steps have been done.
 @main
 enum CrashWriter {
     @MainActor
-    static func main() async throws {
+    static func main() async {
         let arguments = CommandLine.arguments
         if arguments.count == 3, arguments[2] == "commands" {
             return await CommandedWriter(path: arguments[1]).run()
         }
         if arguments.count == 4, arguments[3] == "draft" {
-            return try await CrashDraft.run(at: arguments[1])
+            return await CrashDraft.run(at: arguments[1])
         }
-        guard arguments.count >= 4, let seed = UInt64(arguments[2]),
-            arguments[3] == "verify" || Int(arguments[3]) != nil
-        else {
-            report("usage: QuireCrashWriter PATH SEED SAVES [FIRST], or PATH SEED verify")
+        if arguments.count == 4, arguments[3] == "wait" {
+            return await CrashWait.run(at: arguments[1])
+        }
+        guard arguments.count >= 4, let seed = UInt64(arguments[2]) else {
+            report("usage: QuireCrashWriter FOLDER SEED STEP…")
             exit(2)
         }
-        guard let saves = Int(arguments[3]) else {
-            exit(await verify(arguments[1], seed: seed) ? 0 : 1)
-        }
-        let first = arguments.count > 4 ? Int(arguments[4]) ?? 1 : 1
-        let document = ManagedDocument(path: arguments[1])
-        document.autosavePolicy = .never
-        do {
-            // Killed after it was made and before anything was saved, it is there already.
-            if first == 1, !FileManager.default.fileExists(atPath: arguments[1]) {
-                try await document.create(model: CrashContent.model)
-                report("created")
-            } else {
-                try await document.open()
+        var session: CrashSession? = CrashSession(folder: arguments[1], seed: seed)
+        for text in arguments.dropFirst(3) {
+            guard let step = CrashStep(text) else {
+                report("wrong: there is no step \(text)")
+                exit(2)
             }
-            var content = CrashContent()
-            while content.saves < first - 1 { content.advance(seed: seed) }
-            for number in stride(from: first, through: saves, by: 1) {
-                try content.advance(seed: seed, in: document)
-                report("saving \(number)")
-                try await document.save()
-                report("saved \(number)")
-            }
-            try await document.close()
-            report("closed")
-        } catch let error as QuireError {
-            report("failed \(error.code.rawValue): \(error.message)")
-            exit(1)
+            if await session?.run(step) != true { exit(1) }
         }
+        session = nil
+        await reportOpenFiles(below: arguments[1])
+        report("closed")
     }
 
-    /// Opens a document as a user would, and compares it with what the saves must have left.
+    /// Says which files are still open, once those who are about to close them have had their time.
     @MainActor
-    private static func verify(_ path: String, seed: UInt64) async -> Bool {
-        do {
-            let document = ManagedDocument(path: path)
-            try await document.open()
-            let found = try CrashContent(of: document)
-            report("stands at \(found.saves)")
-            var expected = CrashContent()
-            while expected.saves < found.saves { expected.advance(seed: seed) }
-            if found != expected { report("the content is not that of save \(found.saves)") }
-            let problems = try await document.check()
-            for problem in problems { report(problem.message) }
-            try await document.close()
-            return found == expected && problems.isEmpty
-        } catch {
-            report("failed: \(error)")
-            return false
+    private static func reportOpenFiles(below folder: String) async {
+        var open: [String] = []
+        for _ in 0..<200 {
+            let names =
+                (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
+            open = names.compactMap {
+                try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/" + $0)
+            }
+            .filter { $0.hasPrefix(folder) }
+            if open.isEmpty { return }
+            try? await Task.sleep(for: .milliseconds(5))
         }
+        for path in open { report("wrong: “\(path)” is still open") }
     }
 
     /// Prints a line at once, by one call, so that a killed process has printed whole lines.
-    private static func report(_ line: String) {
+    static func report(_ line: String) {
         FileHandle.standardOutput.write(Data((line + "\n").utf8))
     }
 }

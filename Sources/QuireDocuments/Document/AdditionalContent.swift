@@ -3,8 +3,8 @@ import Quire
 
 /// The files that a document keeps beside its objects: pictures, notes, whatever it likes.
 ///
-/// Changes are kept in memory until the document is saved, and then appear together with the objects' changes, or not at
-/// all. They cannot be undone. Paths are relative with `/` between components; two must not differ only in case.
+/// Changes are kept until the document is saved, given as data in memory, given as files on disk, and then appear together
+/// with the objects' changes, or not at all. They cannot be undone. Paths are relative with `/` between components; two must not differ only in case.
 @MainActor
 public struct AdditionalContent {
     let document: ManagedDocument
@@ -25,12 +25,8 @@ public struct AdditionalContent {
     public func write(_ data: Data, at path: String) throws {
         let path = path.precomposedStringWithCanonicalMapping
         try checkWritable()
-        if let problem = document.requireOpen().contentNames.problem(with: path) {
-            throw QuireError(
-                .invalidValue, "“\(path)” cannot be additional content: it \(problem).",
-                subject: .init(file: path))
-        }
-        document.requireOpen().changeContent(data, at: path)
+        try Self.check(path, document.requireOpen().contentNames)
+        document.requireOpen().changeContent(.data(data), at: path)
         document.scheduleAutosave()
     }
 
@@ -45,11 +41,20 @@ public struct AdditionalContent {
                 .notFound, "“\(document.path)” has no additional content “\(path)”.",
                 subject: .init(file: path))
         }
-        document.requireOpen().changeContent(nil, at: path)
+        document.requireOpen().changeContent(.removal, at: path)
         document.scheduleAutosave()
     }
 
-    private func checkWritable() throws {
+    /// Throws if a new file cannot have a path.
+    nonisolated static func check(_ path: String, _ names: AdditionalContentNames) throws {
+        if let problem = names.problem(with: path) {
+            throw QuireError(
+                .invalidValue, "“\(path)” cannot be additional content: it \(problem).",
+                subject: .init(file: path))
+        }
+    }
+
+    func checkWritable() throws {
         if document.isReadOnly {
             throw QuireError(
                 .readOnly, "“\(document.path)” was opened for reading only and cannot be changed.",

@@ -14,7 +14,7 @@ struct DocumentRequests {
     private var lastNumber = 0
 
     /// A number for somebody who waits.
-    mutating func add(_ answer: @escaping @MainActor (QuireError?) -> Void) -> Int {
+    mutating func addWaiter(_ answer: @escaping @MainActor (QuireError?) -> Void) -> Int {
         lastNumber += 1
         waiters[lastNumber] = answer
         return lastNumber
@@ -26,7 +26,7 @@ struct DocumentRequests {
     }
 
     /// A number for work.
-    mutating func add(_ body: @escaping Work) -> Int {
+    mutating func addWork(_ body: @escaping Work) -> Int {
         lastNumber += 1
         work[lastNumber] = body
         return lastNumber

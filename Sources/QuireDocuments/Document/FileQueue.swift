@@ -15,6 +15,9 @@ final class FileQueue: Sendable {
         queue = DispatchQueue(label: label, attributes: .concurrent)
     }
 
+    /// Runs a body that nobody waits for.
+    func runLater(_ body: @escaping @Sendable () -> Void) { queue.async(execute: body) }
+
     /// Runs a body and gives what it returns or throws.
     func run<Result: Sendable>(
         _ body: @escaping @Sendable () throws -> Result

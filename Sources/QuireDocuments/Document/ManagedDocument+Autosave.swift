@@ -21,7 +21,9 @@ extension ManagedDocument {
             return autosaveTimer.cancel()
         }
         autosaveSchedule.isUnsaved(at: .now)
-        guard !machine.isSaveExpected, let due = autosaveSchedule.due(autosavePolicy) else {
+        guard !machine.isSaveExpected, !documentState.contains(.inConflict),
+            let due = autosaveSchedule.due(autosavePolicy)
+        else {
             return autosaveTimer.cancel()
         }
         // If more is changed until it fires, it is found not to be due yet, and set again.

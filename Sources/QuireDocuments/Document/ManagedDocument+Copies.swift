@@ -45,7 +45,7 @@ extension ManagedDocument {
     ///   Then the document is what it was.
     public func saveAs(_ path: String, replacing: Bool = false) async throws {
         let destination = SaveDestination(path: FileSystem.absolute(path), replaces: replacing)
-        let number = requests.add { [self] open in
+        let number = requests.addWork { [self] open in
             let snapshot = try open.takeSnapshot(content: contentToWrite())
             return { [self] in
                 if let place = try? await open.follow() { didMove(to: place) }

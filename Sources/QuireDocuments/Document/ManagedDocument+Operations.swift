@@ -14,7 +14,7 @@ extension ManagedDocument {
         answer: @escaping @MainActor (QuireError?) -> Void
     ) {
         machine.hasUnsavedChanges = openDocument?.mayHaveUnsavedChanges ?? false
-        carryOut(machine.submit(request, for: requests.add(answer)))
+        carryOut(machine.submit(request, for: requests.addWaiter(answer)))
     }
 
     /// Hands a request to the state machine and waits for the answer.
@@ -43,7 +43,7 @@ extension ManagedDocument {
         _ body: @escaping @MainActor (OpenDocument) throws -> @MainActor () async throws -> Result
     ) async throws -> Result {
         var result: Result?
-        let number = requests.add { open in
+        let number = requests.addWork { open in
             let rest = try body(open)
             return { result = try await rest() }
         }
@@ -126,7 +126,11 @@ extension ManagedDocument {
             let work = Result { try requests.takeWork(number)?(requireOpen()) }
             run { _ in try await work.get()?() }
         case .revert(let number):
-            run { try await $0.performRevert(to: $0.requests.takeWork(number)) }
+            let work = requests.takeWork(number)
+            run {
+                guard let work else { return try await $0.performRevert() }
+                try await work($0.requireOpen())()
+            }
         case .close: run { try await $0.performClose() }
         }
         func run(_ body: @escaping @MainActor (ManagedDocument) async throws -> Void) {
@@ -174,6 +178,12 @@ extension ManagedDocument {
 
     func takeSnapshot() throws -> OpenDocument.Snapshot {
         let open = requireOpen()
+        if documentState.contains(.inConflict) {
+            throw QuireError(
+                .mergeConflict,
+                "Somebody else has put another “\(path)” into its place, so that it is not clear what to save; resolve the "
+                    + "conflict first.", subject: .init(file: path))
+        }
         if open.package.isReadOnly {
             throw QuireError(
                 .readOnly,
@@ -194,30 +204,40 @@ extension ManagedDocument {
     private func performOpening(_ opening: Opening) async throws {
         var opening = opening
         if opening.model == nil { opening.model = managedObjectModel }
+        let loaded = try await load(opening)
+        autosaveSchedule = AutosaveSchedule()
+        try install(loaded, draft: loaded.draft)
+        OpenDocuments.add(self)
+    }
+
+    /// Opens the package.
+    func load(_ opening: Opening) async throws -> LoadedPackage {
         let (path, options, migration) = (path, storeOptions, migrationOptions)
-        let loaded = try await FileQueue.shared.run { [opening] in
+        return try await FileQueue.shared.run {
             try opening.load(
                 path: path, options: options, migrating: migration,
                 reading: self.readAdditionalContent,
                 configuring: self.configurePersistentStoreCoordinator)
         }
+    }
+
+    /// Shows an opened package as the document, with a draft's changes as its unsaved ones.
+    func install(_ loaded: LoadedPackage, draft: LoadedPackage.Draft) throws {
         let open = OpenDocument(loaded)
         open.changed = { [weak self] in self?.documentDidChange() }
         openDocument = open
         lastSaveError = nil
-        autosaveSchedule = AutosaveSchedule()
         fileModificationDate = loaded.modificationDate
-        open.restoreDraft(loaded.draft)
+        open.restoreDraft(draft)
         do {
             try load(fromContents: loaded.content.contents)
         } catch {
             openDocument = nil
             fileModificationDate = nil
             open.detach()
-            try? await FileQueue.shared.run { try loaded.package.close() }
+            FileQueue.shared.runLater { try? loaded.package.close() }
             throw error
         }
-        OpenDocuments.add(self)
         presence = DocumentPresence(of: self)
         watchPackage()
     }
@@ -228,17 +248,23 @@ extension ManagedDocument {
         let open = requireOpen()
         if let place = try await open.follow() { didMove(to: place) }
         do {
-            try await open.write(snapshot.get())
+            let snapshot = try snapshot.get()
+            await keepVersionBeforeSave()
+            try await open.write(snapshot)
         } catch {
             await open.saveDraft(after: error)
             throw error
         }
+        keepVersionAfterSave()
     }
 
-    private func performRevert(to work: DocumentRequests.Work?) async throws {
+    /// Makes the document's content what is in its package, or what a body has put there.
+    func performRevert(
+        _ body: @MainActor (OpenDocument) async throws -> Void = { _ in }
+    ) async throws {
         let open = requireOpen()
         if let place = try await open.follow() { didMove(to: place) }
-        try await work?(open)()
+        try await body(open)
         let contents = try await open.revert(reading: readAdditionalContent)
         lastSaveError = nil
         autosaveSchedule = AutosaveSchedule()

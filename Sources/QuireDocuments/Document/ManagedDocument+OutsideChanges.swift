@@ -25,7 +25,8 @@ extension ManagedDocument {
         switch event {
         case .moved(let place): follow(to: place)
         case .replaced(let place?): follow(to: place)
-        case .replaced(nil), .deleted: packageIsGone()
+        case .replaced(nil): takeOverReplacement()
+        case .deleted: packageIsGone()
         case .changed: break
         }
     }
@@ -46,7 +47,7 @@ extension ManagedDocument {
     }
 
     /// Closes the document whose package was deleted, or given up for another one. It is not made again.
-    private func packageIsGone() {
+    func packageIsGone() {
         Task { [weak self] in
             await self?.accommodatePresentedItemDeletion()
             guard let self, machine.isOpen else { return }

@@ -100,8 +100,12 @@ extension ManagedDocument {
         let migration = migrationOptions
         try await request(
             .revert(
-                requests.add { open in
-                    { try await open.replaceContent(with: path, migrating: migration) }
+                requests.addWork { [self] _ in
+                    {
+                        try await self.performRevert { open in
+                            try await open.replaceContent(with: path, migrating: migration)
+                        }
+                    }
                 }))
     }
 

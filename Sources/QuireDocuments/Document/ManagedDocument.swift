@@ -50,6 +50,8 @@ open class ManagedDocument {
     public var autosavePolicy = AutosavePolicy() { didSet { autosavePolicyDidChange() } }
     /// How the store uses its file, from the next opening on.
     public var storeOptions = SQLiteStoreOptions()
+    /// When the document keeps versions of itself; see ``keepVersion(named:progress:)``.
+    public var versionPolicy = VersionPolicy.onDemand
     /// How the document is migrated when it is opened with another model than it was made with; `nil` if opening it is to
     /// fail then. Set it before opening.
     public var migrationOptions: StoreMigrationOptions?
@@ -227,6 +229,7 @@ open class ManagedDocument {
     /// in memory can still be read, and what is unsaved is lost afterwards.
     open func accommodatePresentedItemDeletion() async {}
 
-    /// Called on the main actor when somebody else has changed the package, and the document shows that now.
+    /// Called on the main actor when somebody else has put another state of the document into its place, and the document
+    /// shows that now: with new contexts. If anything was unsaved it is so still, and the document is in conflict.
     open func presentedItemDidChange() {}
 }

@@ -46,18 +46,28 @@ extension OpenDocument {
         }
     }
 
+    /// Collects what is unsaved, of which any queue may make a draft.
+    func collectDraft() -> @Sendable () throws -> DocumentDraft {
+        let own = context.unsavedChanges()
+        let pushed = parent.performAndWait { $0.unsavedChanges() }
+        let content = allUnsavedContent.files
+        return {
+            DocumentDraft(
+                objects: ObjectDraft([pushed, own]),
+                content: try content.mapValues { try $0.data() })
+        }
+    }
+
     /// Keeps what is unsaved in a draft. When it returns, the draft survives power loss.
     ///
     /// What there is to keep is collected before this first suspends; on the main queue that is O(*n*) in changed
-    /// objects, and no value is copied or encoded there.
+    /// objects, and no value is copied or encoded there. No save may run: nothing moves from one context to the other
+    /// meanwhile.
     func saveDraft() async throws {
-        let own = context.unsavedChanges()
-        // No save runs now, so nothing moves from one to the other meanwhile.
-        let pushed = parent.performAndWait { $0.unsavedChanges() }
-        let content = allUnsavedContent.files
+        let collected = collectDraft()
         let (package, known) = (package, draftInStore)
         draftInStore = try await FileQueue.shared.run {
-            let draft = DocumentDraft(objects: ObjectDraft([pushed, own]), content: content)
+            let draft = try collected()
             if let known, known.hasSameChanges(as: draft) { return known }
             try package.writeDraft(draft)
             return draft
@@ -90,12 +100,14 @@ extension OpenDocument {
     private func restoreContent(_ content: [String: Data?]) -> [String] {
         var omissions: [String] = []
         for (path, data) in content.sorted(by: { $0.key < $1.key }) {
-            if data == nil {
-                if contentNames.contains(path) { changeContent(nil, at: path) }
-            } else if let problem = contentNames.problem(with: path) {
+            guard let data else {
+                if contentNames.contains(path) { changeContent(.removal, at: path) }
+                continue
+            }
+            if let problem = contentNames.problem(with: path) {
                 omissions.append("“\(path)” cannot be additional content any more: it \(problem).")
             } else {
-                changeContent(data, at: path)
+                changeContent(.data(data), at: path)
             }
         }
         return omissions

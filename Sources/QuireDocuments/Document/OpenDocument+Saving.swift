@@ -77,8 +77,8 @@ extension OpenDocument {
             try package.content.files(in: generation).map(\.path)
         }
         contentNames = AdditionalContentNames(paths)
-        for (path, data) in unsavedContent.files {
-            if data == nil { contentNames.remove(path) } else { contentNames.insert(path) }
+        for (path, change) in unsavedContent.files {
+            if change.isRemoval { contentNames.remove(path) } else { contentNames.insert(path) }
         }
     }
 

@@ -132,7 +132,7 @@ final class OpenDocument {
 
     func contentData(at path: String) throws -> Data? {
         if let unsaved = unsavedContent.files[path] ?? contentBeingSaved.files[path] {
-            return unsaved
+            return try unsaved.data()
         }
         guard contentNames.contains(path) || package.isReadOnly else { return nil }
         // A reader beside a writer reads what is saved now; the writer itself knows its generation.
@@ -141,9 +141,36 @@ final class OpenDocument {
             : try package.content.data(at: path, in: generation)
     }
 
-    func changeContent(_ data: Data?, at path: String) {
-        unsavedContent.files.updateValue(data, forKey: path)
-        if data == nil { contentNames.remove(path) } else { contentNames.insert(path) }
+    /// A file, open for reading.
+    func contentFile(at path: String) throws -> OpenFile? {
+        switch unsavedContent.files[path] ?? contentBeingSaved.files[path] {
+        case .data(let data): return try OpenFile.temporary(holding: data)
+        case .file(let file): return try OpenFile.open(file.path, for: .reading)
+        case .removal: return nil
+        case nil: break
+        }
+        guard contentNames.contains(path) || package.isReadOnly else { return nil }
+        return package.isReadOnly
+            ? try package.additionalContentFile(at: path)
+            : try package.content.file(at: path, in: generation)
+    }
+
+    /// Where a file is on disk.
+    func contentPath(at path: String) throws -> String? {
+        switch unsavedContent.files[path] ?? contentBeingSaved.files[path] {
+        case .data, .removal: return nil
+        case .file(let file): return file.path
+        case nil: break
+        }
+        let live = package.isReadOnly ? try package.liveGeneration() : generation
+        guard let live else { return nil }
+        let file = FileSystem.path(package.layout.additionalContent(generation: live), path)
+        return FileSystem.exists(file) ? file : nil
+    }
+
+    func changeContent(_ change: AdditionalContentChange, at path: String) {
+        unsavedContent.files[path] = change
+        if change.isRemoval { contentNames.remove(path) } else { contentNames.insert(path) }
     }
 
     // MARK: Reverting and closing

@@ -1,9 +1,51 @@
 import Foundation
+import Quire
+
+/// What becomes of a file of additional content.
+enum AdditionalContentChange: Sendable {
+    /// It has these bytes.
+    case data(Data)
+    /// It has the bytes of a file.
+    case file(SpooledFile)
+    /// It goes.
+    case removal
+
+    var isRemoval: Bool {
+        if case .removal = self { return true }
+        return false
+    }
+
+    /// The bytes that it has then; `nil` if it goes.
+    func data() throws -> Data? {
+        switch self {
+        case .data(let data): data
+        case .file(let file): try FileSystem.contents(of: file.path)
+        case .removal: nil
+        }
+    }
+
+    /// Makes the file, which must not be there yet, durably but for its name.
+    ///
+    /// - Parameter reported: What errors call it.
+    func write(to target: String, reportedAs reported: String) throws {
+        switch self {
+        case .data(let data):
+            let file = try OpenFile.open(target, for: .creating, reportedAs: reported)
+            try file.write(data)
+            try file.synchronize()
+        case .file(let file):
+            if try FileSystem.linkOrCopy(file.path, to: target) {
+                try OpenFile.open(target, for: .reading).synchronize()
+            }
+        case .removal: break
+        }
+    }
+}
 
 /// Files that a save shall add, replace or remove. A value: a copy is a snapshot.
 struct AdditionalContentChanges: Sendable {
-    /// By path: the new bytes, or `nil` if the file goes.
-    var files: [String: Data?] = [:]
+    /// What becomes of files, by their paths.
+    var files: [String: AdditionalContentChange] = [:]
     /// Writes all files anew, in a subclass's own way, to a folder that is empty, before ``files`` are added and removed. It
     /// is given the folder of the last save too.
     var rewriting: Rewriting?

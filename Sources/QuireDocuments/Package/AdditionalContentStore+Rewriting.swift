@@ -7,21 +7,21 @@ extension AdditionalContentStore {
     /// - Parameter files: What is added to that or removed from it.
     /// - Returns: Its number, or `nil` if no file is left.
     func write(
-        _ rewriting: AdditionalContentChanges.Rewriting, _ files: [String: Data?],
-        after live: Int?
+        _ rewriting: AdditionalContentChanges.Rewriting,
+        _ files: [String: AdditionalContentChange], after live: Int?
     ) throws -> Int? {
         let temporary = FileSystem.temporarySibling(of: layout.additionalContent, for: "new")
         do {
             try FileSystem.makeFolder(temporary)
             try rewriting(temporary, live.map(layout.additionalContent(generation:)))
-            for (path, data) in files.sorted(by: { $0.key < $1.key }) {
+            for (path, change) in files.sorted(by: { $0.key < $1.key }) {
                 let target = FileSystem.path(temporary, path)
                 // Not changed in its place: it may be a link to a file of the last save.
                 _ = try FileSystem.removeFileIfPresent(target)
-                guard let data else { continue }
+                if change.isRemoval { continue }
                 try FileSystem.makeFolder(
                     FileSystem.folder(of: target), withIntermediates: true)
-                try OpenFile.open(target, for: .creating).write(data)
+                try change.write(to: target, reportedAs: target)
             }
             guard try hasFiles(temporary) else {
                 try FileSystem.removeTree(temporary)

@@ -43,12 +43,16 @@ struct AdditionalContentStore: Sendable {
 
     /// The bytes of a file of a generation, or `nil` if it has no such file.
     func data(at path: String, in generation: Int?) throws -> Data? {
+        try file(at: path, in: generation)?.readToEnd()
+    }
+
+    /// A file of a generation, open for reading, or `nil` if it has no such file.
+    func file(at path: String, in generation: Int?) throws -> OpenFile? {
         guard let generation else { return nil }
         let folder = layout.additionalContent(generation: generation)
         do {
             return try OpenFile.openBeneath(
-                path, in: OpenFile.open(folder, for: .folder), for: .reading
-            ).readToEnd()
+                path, in: OpenFile.open(folder, for: .folder), for: .reading)
         } catch let error as QuireError where error.code == .notFound {
             if FileSystem.exists(folder) { return nil }
             throw missing(generation, error)
@@ -64,7 +68,7 @@ struct AdditionalContentStore: Sendable {
         }
         var unchanged = Set(try files(in: live).map(\.path))
         for path in changes.files.keys { unchanged.remove(path) }
-        let added = changes.files.compactMap { path, data in data.map { (path, $0) } }
+        let added = changes.files.filter { !$0.value.isRemoval }
         if unchanged.isEmpty && added.isEmpty { return nil }
 
         let number = try nextGeneration(after: live)
@@ -72,13 +76,10 @@ struct AdditionalContentStore: Sendable {
         let temporary = FileSystem.temporarySibling(of: folder, for: "new")
         do {
             try FileSystem.makeFolder(temporary)
-            for (path, data) in added.sorted(by: { $0.0 < $1.0 }) {
+            for (path, change) in added.sorted(by: { $0.key < $1.key }) {
                 let target = FileSystem.path(temporary, path)
                 try makeFolder(of: target)
-                let file = try OpenFile.open(
-                    target, for: .creating, reportedAs: FileSystem.path(folder, path))
-                try file.write(data)
-                try file.synchronize()
+                try change.write(to: target, reportedAs: FileSystem.path(folder, path))
             }
             if let live {
                 let source = layout.additionalContent(generation: live)

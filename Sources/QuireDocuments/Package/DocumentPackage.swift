@@ -30,6 +30,8 @@ public final class DocumentPackage: Sendable {
     let versionStore: VersionStore
     /// The package folder, wherever it is moved to; `nil` if it could not be opened, which then nothing can follow.
     let folder: OpenFile?
+    /// The store's file as it was when it was opened.
+    let storeFile: FileInformation?
     let lock: DocumentLock?
     /// Whether another object owns the lock now.
     private let hasSuccessor = Atomic(false)
@@ -45,6 +47,7 @@ public final class DocumentPackage: Sendable {
         self.versionStore = versionStore ?? VersionStore(layout: layout)
         content = AdditionalContentStore(layout: layout)
         folder = try? OpenFile.open(layout.path, for: .folder)
+        storeFile = (try? FileSystem.information(at: layout.store)) ?? nil
     }
 
     // MARK: Opening
@@ -260,7 +263,7 @@ public final class DocumentPackage: Sendable {
     }
 
     /// Runs a body with the live generation, again if a writer replaced it meanwhile.
-    private func withLiveGeneration<Result>(_ body: (Int?) throws -> Result) throws -> Result {
+    func withLiveGeneration<Result>(_ body: (Int?) throws -> Result) throws -> Result {
         var generation = try liveGeneration()
         while true {
             do {

@@ -1,5 +1,6 @@
 import Foundation
 import Quire
+import Synchronization
 
 /// The versions of a document that were kept, in the package's folder `Versions`.
 ///
@@ -26,6 +27,7 @@ final class VersionStore: Sendable {
     let layout: DocumentPackageLayout
     /// Held by whoever writes.
     let writing = NSLock()
+    private let hasSaved = Atomic(false)
 
     init(layout: DocumentPackageLayout) { self.layout = layout }
 
@@ -35,6 +37,11 @@ final class VersionStore: Sendable {
         var reason = DocumentVersion.Reason.requested
         var origin: DocumentVersion.Origin?
     }
+
+    /// Takes notice that a save is about to begin.
+    ///
+    /// - Returns: Whether it is the first one.
+    func willSave() -> Bool { !hasSaved.exchange(true, ordering: .relaxed) }
 
     // MARK: - Keeping
 
@@ -100,7 +107,11 @@ final class VersionStore: Sendable {
         by method: FileSystem.CopyMethod, progress: Progress?
     ) throws {
         let database = FileSystem.path(folder, "database")
-        try source.store.writePageCopy(to: database, progress: progress)
+        // One that has been replaced is read by the connection that still has it.
+        let isInPlace = try source.isReadOnly || source.changeByOthers() == nil
+        let place = isInPlace ? source.layout : source.presentLayout
+        try source.store.writePageCopy(
+            to: database, byWriter: !isInPlace, progress: progress)
         var options = SQLiteStoreOptions()
         options.isReadOnly = true
         options.configuration = source.store.configurationName
@@ -112,17 +123,18 @@ final class VersionStore: Sendable {
             for file in try copy.externalFiles() {
                 let name = FileSystem.name(of: file.path)
                 let target = try addFile(
-                    FileSystem.path(source.layout.externalData, name),
+                    FileSystem.path(place.externalData, name),
                     to: FileSystem.path(folder, Self.externalDataName) + "/" + name, by: method,
                     &manifest)
                 manifest.externalFiles[name] = .init(size: target, sha256: file.sha256)
             }
         }
         if let generation = manifest.generation {
-            let live = source.layout.additionalContent(generation: generation)
+            let live = place.additionalContent(generation: generation)
             let target = FileSystem.path(folder, Self.contentName)
             try FileSystem.makeFolder(target)
-            for (path, _) in try source.content.files(in: generation) {
+            let content = AdditionalContentStore(layout: place)
+            for (path, _) in try content.files(in: generation) {
                 manifest.content[path] = try addFile(
                     FileSystem.path(live, path), to: FileSystem.path(target, path), by: method,
                     &manifest)

@@ -7,7 +7,8 @@ import QuireTestSupport
 /// no output.
 ///
 /// The shell starts in a new folder, finds `quire` and the templates, and has the checkout in `$ROOT`. UUIDs of
-/// stores and of external data differ from run to run and are written as `STORE-UUID` and `UUID`.
+/// stores and of external data, and names of versions, differ from run to run and are written as `STORE-UUID`, `UUID` and
+/// `VERSION`.
 struct Transcript {
     /// A command and what it prints.
     struct Step {
@@ -140,6 +141,7 @@ final class CommandShell {
                 #/(x-coredata:\/\/|"storeUUID": "|store SQLite |this one is )[0-9A-F-]{36}/#
             ) { "\($0.output.1)STORE-UUID" }
             .replacing(#/_EXTERNAL_DATA\/[0-9A-F-]{36}/#) { _ in "_EXTERNAL_DATA/UUID" }
+            .replacing(#/[0-9]{8}T[0-9]{9}Z-[0-9A-F]{8}/#) { _ in "VERSION" }
     }
 }
 

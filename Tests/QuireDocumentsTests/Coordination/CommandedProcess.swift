@@ -13,7 +13,7 @@ final class CommandedProcess: @unchecked Sendable {
     /// Starts it, and waits until it has the document open.
     init(opening path: String) async throws {
         let output = Pipe()
-        process.executableURL = try CrashWriterProcess.program()
+        process.executableURL = URL(fileURLWithPath: try TestProgram.path(named: "QuireCrashWriter"))
         process.arguments = [path, "commands"]
         process.standardInput = input
         process.standardOutput = output

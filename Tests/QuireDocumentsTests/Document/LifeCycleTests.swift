@@ -92,17 +92,15 @@ import Testing
         let document = LoggingDocument(path: path)
         try await document.create()
         let changes = document.stateChanges
-        var told: [DocumentStateChange] = []
+        let told = LockedArray<DocumentStateChange>()
         let observer = NotificationCenter.default.addObserver(
             forName: ManagedDocument.stateChangedNotification, object: document, queue: nil
         ) { notification in
-            MainActor.assumeIsolated {
-                guard let change = DocumentStateChange(notification) else { return }
-                #expect(
-                    (notification.userInfo?[NSUnderlyingErrorKey] as? QuireError)?.message
-                        == change.error?.message)
-                told.append(change)
-            }
+            guard let change = DocumentStateChange(notification) else { return }
+            #expect(
+                (notification.userInfo?[NSUnderlyingErrorKey] as? QuireError)?.message
+                    == change.error?.message)
+            told.append(change)
         }
         defer { NotificationCenter.default.removeObserver(observer) }
         document.failure = QuireError(.inputOutput, "No.")
@@ -113,8 +111,9 @@ import Testing
         let second = await iterator.next()
         #expect(first?.current == .progressAvailable && first?.error == nil)
         #expect(second?.current == .savingError && second?.error?.message == "No.")
-        #expect(told.map(\.current) == [.progressAvailable, .savingError])
-        #expect(told.last?.error?.message == "No.")
+        let notified = told.takeAll()
+        #expect(notified.map(\.current) == [.progressAvailable, .savingError])
+        #expect(notified.last?.error?.message == "No.")
         document.failure = nil
         try await document.close()
     }
@@ -146,13 +145,10 @@ import Testing
         try await document.create(model: notesModel)
         try document.addNote("one")
         var log: [String] = []
-        async let access: Void = {
-            let count = try await document.performAsynchronousFileAccess {
-                try $0.store.count(matching: FetchRequest("Note"))
-            }
-            log.append("found \(count)")
-        }()
-        try await access
+        let before = try await document.performAsynchronousFileAccess {
+            try $0.store.count(matching: FetchRequest("Note"))
+        }
+        log.append("found \(before)")
         document.save { _ in log.append("saved") }
         let count = try await document.performAsynchronousFileAccess {
             try $0.store.count(matching: FetchRequest("Note"))

@@ -233,7 +233,7 @@ import Testing
     @Test func killedProcessesLeaveTheirDraft() async throws {
         let folder = try TemporaryFolder()
         let path = folder.path("killed.quire")
-        let program = try CrashWriterProcess.program().path
+        let program = try TestProgram.path(named: "QuireCrashWriter")
         let outcome = try await ChildProcess.run(program, [path, "1", "draft"])
         #expect(outcome.output == "drafted\n")
         #expect(outcome.status == nil, "It kills itself.")

@@ -56,24 +56,30 @@ extension SQLiteStore {
     /// Writes a copy of the database as of the last save, page by page: what has not changed between two copies is at the
     /// same places in both. Without external data. Others may go on reading and saving. Nothing is synchronized.
     ///
-    /// - Parameter progress: Asked whether it has been cancelled.
+    /// - Parameters:
+    ///   - byWriter: Whether to read with the connection that saves, which has the store's file open whatever has become of
+    ///     its path. Saves wait meanwhile.
+    ///   - progress: Asked whether it has been cancelled.
     /// - Throws: ``QuireError`` with code `cancelled`, `outOfSpace` or `storeUnavailable`; then there is no copy.
-    package func writePageCopy(to path: String, progress: Progress? = nil) throws {
-        do {
-            try read { connection in
-                let target = try SQLiteConnection(path: path, mode: .creating)
-                defer { target.close() }
-                try target.execute("PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY")
-                // One transaction, so that what others save meanwhile does not begin the copy anew.
-                try connection.execute("BEGIN")
-                defer { try? connection.execute("COMMIT") }
-                _ = try connection.integer("SELECT count(*) FROM sqlite_schema")
-                let backup = try SQLiteBackup(from: connection, to: target)
-                while try backup.copy(pages: 1024) {
-                    if progress?.isCancelled == true { throw FetchMonitor.cancelledError }
-                }
-                try backup.finish()
+    package func writePageCopy(
+        to path: String, byWriter: Bool = false, progress: Progress? = nil
+    ) throws {
+        func copy(_ connection: SQLiteConnection) throws {
+            let target = try SQLiteConnection(path: path, mode: .creating)
+            defer { target.close() }
+            try target.execute("PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY")
+            // One transaction, so that what others save meanwhile does not begin the copy anew.
+            try connection.execute("BEGIN")
+            defer { try? connection.execute("COMMIT") }
+            _ = try connection.integer("SELECT count(*) FROM sqlite_schema")
+            let backup = try SQLiteBackup(from: connection, to: target)
+            while try backup.copy(pages: 1024) {
+                if progress?.isCancelled == true { throw FetchMonitor.cancelledError }
             }
+            try backup.finish()
+        }
+        do {
+            if byWriter { try withWriter { try copy($0.connection) } } else { try read(copy) }
         } catch {
             _ = try? FileSystem.removeFileIfPresent(path)
             throw error

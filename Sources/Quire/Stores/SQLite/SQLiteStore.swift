@@ -413,6 +413,8 @@ public final class SQLiteStore: PersistentStore {
             // Whoever else has the store open finishes the log themselves.
             if hasLog.load(ordering: .acquiring) {
                 try writer.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            } else {
+                try source.removeJournal(writer.connection)
             }
         } catch let failure as SQLiteFailure where failure.leavesFileUnknown {
             writer.connection.keepLogOnClose()

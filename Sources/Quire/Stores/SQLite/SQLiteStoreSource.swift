@@ -1,5 +1,6 @@
 import CSQLite
 import Foundation
+import Logging
 import Synchronization
 
 /// The file behind an open store, and how connections to it are made.
@@ -50,6 +51,11 @@ final class SQLiteStoreSource: Sendable {
         guard isReadOnly else {
             databasePath = storePath
             access = .writing
+            if isOnNetwork {
+                Logger(label: "quire.sql").warning(
+                    "“\(storePath)” is on a network file system, or one that cannot share memory: only one process can have it open, and saving takes longer."
+                )
+            }
             SQLiteOpenFiles.add(storePath)
             return
         }
@@ -236,10 +242,9 @@ final class SQLiteStoreSource: Sendable {
     func chooseJournal(
         _ connection: SQLiteConnection, options: SQLiteStoreOptions
     ) throws -> Bool {
-        if wantsLog(options),
-            try journalMode("PRAGMA journal_mode = WAL", connection) == "wal"
-        {
-            return true
+        if wantsLog(options) {
+            if !isOnNetwork { try removeJournal(connection) }
+            if try journalMode("PRAGMA journal_mode = WAL", connection) == "wal" { return true }
         }
         if access.isMemory {
             _ = try journalMode("PRAGMA journal_mode = MEMORY", connection)
@@ -248,6 +253,16 @@ final class SQLiteStoreSource: Sendable {
         // Emptied rather than removed: removing it is not durable until the folder has been synchronized.
         _ = try journalMode("PRAGMA journal_mode = TRUNCATE", connection)
         return false
+    }
+
+    /// Removes a rollback journal that has been emptied. One that is in use stays.
+    func removeJournal(_ connection: SQLiteConnection) throws {
+        guard !access.isMemory, FileSystem.exists(databasePath + "-journal") else { return }
+        // SQLite removes it when it goes from one mode to the other, unless it has the file for itself.
+        try connection.execute(
+            "PRAGMA locking_mode = NORMAL; SELECT count(*) FROM sqlite_schema")
+        _ = try journalMode("PRAGMA journal_mode = TRUNCATE", connection)
+        _ = try journalMode("PRAGMA journal_mode = DELETE", connection)
     }
 
     private func journalMode(_ pragma: String, _ connection: SQLiteConnection) throws -> String {

@@ -1,19 +1,20 @@
+import Dispatch
 import Foundation
 
 /// Runs a program to its end, with a deadline. (Foundation's `Process` may miss that a traced child has ended.)
-enum ChildProcess {
+public enum ChildProcess {
     /// How a program ended.
-    struct Outcome: Sendable {
+    public struct Outcome: Sendable {
         /// What it wrote to standard output.
-        var output: String
+        public var output: String
         /// Its exit status, or `nil` if a signal ended it.
-        var status: Int32?
+        public var status: Int32?
         /// Whether it had to be killed at the deadline.
-        var timedOut: Bool
+        public var timedOut: Bool
     }
 
     /// Runs a program off the cooperative threads.
-    static func run(
+    public static func run(
         _ path: String, _ arguments: [String], deadline seconds: Int = 60
     ) async throws -> Outcome {
         try await withCheckedThrowingContinuation { continuation in
@@ -25,7 +26,7 @@ enum ChildProcess {
     }
 
     /// Runs a program. It and what it starts are a process group, which is killed at the deadline.
-    static func runAndWait(
+    public static func runAndWait(
         _ path: String, _ arguments: [String], deadline seconds: Int = 60
     ) throws -> Outcome {
         var ends: [Int32] = [0, 0]

@@ -1,0 +1,288 @@
+import ArgumentParser
+import Foundation
+import Quire
+import QuireDocuments
+
+/// `quire content …`
+struct ContentCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "content",
+        abstract: "Lists, reads and changes a document's additional content.",
+        discussion: """
+            Files of any size are copied, never held in memory. A change is one save: all of it is done, or nothing.
+
+            EXAMPLES:
+              quire content list Notes.quire
+              quire content add Notes.quire Style.css covers --to web
+              tar c src | quire content add Notes.quire - --as src.tar
+              quire content get Notes.quire web/Style.css > Style.css
+              quire content get Notes.quire web --output web
+              quire content remove Notes.quire web/covers
+            """,
+        subcommands: [
+            ContentListCommand.self, ContentAddCommand.self, ContentGetCommand.self,
+            ContentRemoveCommand.self,
+        ])
+}
+
+/// The document of a command about additional content.
+struct ContentDocument: ParsableArguments {
+    @Argument(help: ArgumentHelp("A document package.", valueName: "PATH"))
+    var path: String
+
+    func with<Result>(
+        writing: Bool, _ body: (DocumentPackage) throws -> Result
+    ) throws -> Result {
+        guard try DocumentPath.kind(of: path) == .package else {
+            throw QuireError(
+                .unsupported,
+                "“\(path)” is no document package; only those have additional content.",
+                subject: .init(file: path))
+        }
+        let package = try DocumentPackage.open(at: path, readOnly: !writing)
+        do {
+            let result = try body(package)
+            try package.close()
+            return result
+        } catch {
+            try? package.close()
+            throw error
+        }
+    }
+
+    /// The files that a path means: the file, or those in the folder.
+    static func files(
+        _ path: String, in package: DocumentPackage
+    ) throws -> [(path: String, size: Int64)] {
+        let path = path.hasSuffix("/") ? String(path.dropLast()) : path
+        let files = try package.additionalContent()
+        let meant = files.filter { $0.path == path || $0.path.hasPrefix(path + "/") }
+        if meant.isEmpty {
+            throw QuireError(
+                .notFound, "“\(package.layout.path)” has no additional content “\(path)”.",
+                subject: .init(file: path))
+        }
+        return meant
+    }
+}
+
+/// `quire content list PATH`
+struct ContentListCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list", abstract: "Lists the files of additional content.")
+
+    @OptionGroup var document: ContentDocument
+
+    @Argument(help: ArgumentHelp("Only this file or folder.", valueName: "FILE"))
+    var file: String?
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    func run() async throws {
+        let output = Output(json: json)
+        let files = try document.with(writing: false) { package in
+            try file.map { try ContentDocument.files($0, in: package) }
+                ?? package.additionalContent()
+        }
+        if json {
+            try output.print(
+                .array(
+                    files.map {
+                        .object(["path": .string($0.path), "bytes": .integer($0.size)])
+                    }), levels: 1)
+        } else if files.isEmpty {
+            try output.print("No additional content.")
+        } else {
+            var table = TextTable([("file", .left), ("bytes", .right)])
+            table.rows = files.map { [$0.path, "\($0.size)"] }
+            try output.print(raw: table.text)
+        }
+        try output.flush()
+    }
+}
+
+/// `quire content add PATH FILE …`
+struct ContentAddCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "add", abstract: "Adds files and folders, or replaces them.",
+        discussion: "Whether a file may be executed is kept, its dates are not.")
+
+    @OptionGroup var document: ContentDocument
+
+    @Argument(help: ArgumentHelp("Files and folders, or - for standard input.", valueName: "FILE"))
+    var files: [String]
+
+    @Option(
+        help: ArgumentHelp("The folder of additional content they get into.", valueName: "FOLDER"))
+    var to: String?
+
+    @Option(
+        name: .customLong("as"),
+        help: ArgumentHelp("What a single one is called.", valueName: "NAME"))
+    var name: String?
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    func validate() throws {
+        if name != nil, files.count != 1 {
+            throw ValidationError("--as is for a single file or folder.")
+        }
+        if name == nil, files.contains("-") {
+            throw ValidationError("Say with --as what standard input is to be called.")
+        }
+    }
+
+    func run() async throws {
+        let output = Output(json: json)
+        var sources: [String: AdditionalContentSource] = [:]
+        for file in files {
+            for (path, source) in try content(of: file) {
+                if sources.updateValue(source, forKey: path) != nil {
+                    throw QuireError(
+                        .invalidValue, "Two files are to be called “\(path)”.",
+                        subject: .init(file: path))
+                }
+            }
+        }
+        try document.with(writing: true) { try $0.changeAdditionalContent(adding: sources) }
+        let paths = sources.keys.sorted()
+        if json {
+            try output.print(
+                .object(["added": .array(paths.map { .string($0) })]), levels: 2)
+        } else {
+            for path in paths { try output.print("Added \(path).") }
+            if paths.isEmpty { try output.print("There are no files to add.") }
+        }
+        try output.flush()
+    }
+
+    private func content(of file: String) throws -> [String: AdditionalContentSource] {
+        let prefix = to.map { $0.hasSuffix("/") ? $0 : $0 + "/" } ?? ""
+        if file == "-" { return [prefix + (name ?? ""): .handle(.standardInput)] }
+        let path = prefix + (name ?? URL(fileURLWithPath: file).standardized.lastPathComponent)
+        var isFolder: ObjCBool = false
+        guard FileManager.default.fileExists(atPath: file, isDirectory: &isFolder) else {
+            throw QuireError(.notFound, "There is no “\(file)”.", subject: .init(file: file))
+        }
+        return isFolder.boolValue
+            ? try DocumentPackage.additionalContent(ofFolder: file, at: path) : [path: .file(file)]
+    }
+}
+
+/// `quire content get PATH FILE`
+struct ContentGetCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "get",
+        abstract:
+            "Writes a file of additional content to standard output, or a file or folder to a path."
+    )
+
+    @OptionGroup var document: ContentDocument
+
+    @Argument(help: ArgumentHelp("The file or folder.", valueName: "FILE"))
+    var file: String
+
+    @Option(
+        name: .shortAndLong,
+        help: ArgumentHelp("Where to; there must be nothing yet.", valueName: "OUT"))
+    var output: String?
+
+    func run() async throws {
+        try document.with(writing: false) { package in
+            let files = try ContentDocument.files(file, in: package)
+            let isFile = files.count == 1 && files[0].path == file
+            guard let output else {
+                guard isFile else {
+                    throw QuireError(
+                        .invalidValue,
+                        "“\(file)” is a folder; say with --output where it is to be.",
+                        subject: .init(file: file))
+                }
+                return try copy(file, from: package, to: .standardOutput)
+            }
+            if FileManager.default.fileExists(atPath: output) {
+                throw QuireError(
+                    .alreadyExists,
+                    "There is a “\(output)” already; remove it or choose another name.",
+                    subject: .init(file: output))
+            }
+            if isFile { return try copy(file, from: package, toPath: output) }
+            let prefix = file.hasSuffix("/") ? file.count : file.count + 1
+            for (path, _) in files {
+                try copy(path, from: package, toPath: output + "/" + path.dropFirst(prefix))
+            }
+        }
+    }
+
+    private func copy(_ path: String, from package: DocumentPackage, toPath target: String) throws {
+        let folder = URL(fileURLWithPath: target).deletingLastPathComponent().path
+        do {
+            try FileManager.default.createDirectory(
+                atPath: folder, withIntermediateDirectories: true)
+            guard FileManager.default.createFile(atPath: target, contents: nil) else {
+                throw CocoaError(.fileWriteUnknown)
+            }
+            let handle = try FileHandle(forWritingTo: URL(fileURLWithPath: target))
+            defer { try? handle.close() }
+            try copy(path, from: package, to: handle)
+        } catch let error where !(error is QuireError) {
+            throw QuireError(
+                .inputOutput, "“\(target)” could not be written: \(error.localizedDescription)",
+                subject: .init(file: target), underlying: error)
+        }
+    }
+
+    private func copy(
+        _ path: String, from package: DocumentPackage, to target: FileHandle
+    ) throws {
+        guard let source = try package.additionalContentHandle(at: path) else {
+            throw QuireError(
+                .notFound, "“\(package.layout.path)” has no additional content “\(path)”.",
+                subject: .init(file: path))
+        }
+        do {
+            while let piece = try source.read(upToCount: 1 << 20), !piece.isEmpty {
+                try target.write(contentsOf: piece)
+            }
+        } catch {
+            throw QuireError(
+                .inputOutput, "“\(path)” could not be written: \(error.localizedDescription)",
+                subject: .init(file: path), underlying: error)
+        }
+    }
+}
+
+/// `quire content remove PATH FILE …`
+struct ContentRemoveCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "remove", abstract: "Removes files and folders of additional content.")
+
+    @OptionGroup var document: ContentDocument
+
+    @Argument(help: ArgumentHelp("Files and folders.", valueName: "FILE"))
+    var files: [String]
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    func run() async throws {
+        let output = Output(json: json)
+        let removed = try document.with(writing: true) { package in
+            var paths: Set<String> = []
+            for file in files {
+                paths.formUnion(try ContentDocument.files(file, in: package).map(\.path))
+            }
+            try package.changeAdditionalContent(removing: paths.sorted())
+            return paths.sorted()
+        }
+        if json {
+            try output.print(
+                .object(["removed": .array(removed.map { .string($0) })]), levels: 2)
+        } else {
+            for path in removed { try output.print("Removed \(path).") }
+        }
+        try output.flush()
+    }
+}

@@ -1,0 +1,281 @@
+import ArgumentParser
+import Foundation
+import Quire
+import QuireDocuments
+
+/// `quire versions …`
+struct VersionsCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "versions",
+        abstract: "Keeps versions of a document, shows, restores and removes them.",
+        discussion: """
+            A version costs what changed since the one before. VERSION is what list calls it, the beginning of that, \
+            its name, or “latest”.
+
+            EXAMPLES:
+              quire versions keep Thesis.quire --name 'as handed in'
+              quire versions list Thesis.quire
+              quire versions show Thesis.quire latest --to Old.quire
+              quire versions restore Thesis.quire 'as handed in'
+              quire versions prune Thesis.quire --dry-run
+            """,
+        subcommands: [
+            VersionsListCommand.self, VersionsKeepCommand.self, VersionsShowCommand.self,
+            VersionsRestoreCommand.self, VersionsPruneCommand.self, VersionsDeleteCommand.self,
+            VersionsConflictsCommand.self, VersionsResolveCommand.self,
+        ])
+}
+
+/// The document of a command about versions.
+struct VersionsDocument: ParsableArguments {
+    @Argument(help: ArgumentHelp("A document package.", valueName: "PATH"))
+    var path: String
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    func versions() throws -> [DocumentVersion] {
+        try checkKind()
+        return try DocumentPackage.versions(at: path)
+    }
+
+    /// The version that somebody means.
+    func version(_ text: String) throws -> DocumentVersion {
+        let versions = try versions()
+        if let exact = versions.first(where: { $0.id == text }) { return exact }
+        if text == "latest", let latest = versions.first { return latest }
+        let meant = versions.filter { $0.name == text || !text.isEmpty && $0.id.hasPrefix(text) }
+        switch meant.count {
+        case 1: return meant[0]
+        case 0:
+            throw QuireError(
+                .notFound, "“\(path)” has no version “\(text)”.", subject: .init(file: path))
+        default:
+            throw QuireError(
+                .invalidValue,
+                "\(meant.count) versions of “\(path)” are meant by “\(text)”; give more of its beginning.",
+                subject: .init(file: path))
+        }
+    }
+
+    /// Opens the document for writing and closes it again.
+    func writing<Result>(
+        _ body: (DocumentPackage) throws -> (Result, DocumentPackage)
+    ) throws -> Result {
+        try checkKind()
+        let package = try DocumentPackage.open(at: path)
+        let result: Result
+        let last: DocumentPackage
+        do {
+            (result, last) = try body(package)
+        } catch {
+            try? package.close()
+            throw error
+        }
+        if last !== package {
+            try package.close()
+            last.removeReplacedContent()
+        }
+        try last.close()
+        return result
+    }
+
+    private func checkKind() throws {
+        guard try DocumentPath.kind(of: path) == .package else {
+            throw QuireError(
+                .unsupported, "“\(path)” is no document package; only those have versions.",
+                subject: .init(file: path))
+        }
+    }
+}
+
+extension DocumentVersion {
+    /// The version as a command prints it.
+    var json: JSONValue {
+        var members: [String: JSONValue] = [
+            "id": .string(id), "date": .string(Self.text(date)), "name": JSONValue(name),
+            "reason": .string(reason.rawValue), "size": .integer(size),
+            "addedSize": .integer(addedSize), "problem": JSONValue(problem),
+        ]
+        if reason == .conflict {
+            members["resolved"] = .boolean(isResolved)
+            members["origin"] = .object([
+                "host": JSONValue(origin?.host), "process": JSONValue(origin?.process),
+                "path": JSONValue(origin?.path),
+                "date": JSONValue(origin?.date.map(Self.text)),
+            ])
+        }
+        return .object(members)
+    }
+
+    /// Why it was kept, and what there is to be said of it.
+    var remark: String {
+        if problem != nil { return "damaged" }
+        return switch reason {
+        case .requested: ""
+        case .beforeChanges: "before changes"
+        case .periodic: "automatic"
+        case .beforeRestoring: "before restoring"
+        case .conflict: isResolved ? "conflict, resolved" : "conflict"
+        }
+    }
+
+    /// A date in UTC.
+    static func text(_ date: Date) -> String {
+        date.formatted(.iso8601)
+    }
+}
+
+/// `quire versions list PATH`
+struct VersionsListCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list", abstract: "Lists a document's versions, newest first.",
+        discussion: "“added” is the number of bytes that keeping the version added to the document."
+    )
+
+    @OptionGroup var document: VersionsDocument
+
+    func run() async throws {
+        let output = Output(json: document.json)
+        let versions = try document.versions()
+        if document.json {
+            try output.print(.array(versions.map(\.json)), levels: 1)
+        } else if versions.isEmpty {
+            try output.print("No versions.")
+        } else {
+            var table = TextTable([
+                ("version", .left), ("size", .right), ("added", .right), ("name", .left),
+                ("kept", .left),
+            ])
+            table.rows = versions.map {
+                [$0.id, "\($0.size)", "\($0.addedSize)", $0.name ?? "", $0.remark]
+            }
+            try output.print(raw: table.text)
+        }
+        try output.flush()
+    }
+}
+
+/// `quire versions keep PATH`
+struct VersionsKeepCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "keep", abstract: "Keeps what a document is now as a version.")
+
+    @OptionGroup var document: VersionsDocument
+
+    @Option(help: ArgumentHelp("What to call it; it is not pruned then.", valueName: "NAME"))
+    var name: String?
+
+    @Flag(help: "Keep nothing if the last version is of the same content.")
+    var ifChanged = false
+
+    func run() async throws {
+        let output = Output(json: document.json)
+        let before = try document.versions().map(\.id)
+        let version = try document.writing {
+            (try $0.keepVersion(named: name, onlyIfNew: ifChanged), $0)
+        }
+        if document.json {
+            try output.print(version.json, levels: 0)
+        } else if before.contains(version.id) {
+            try output.print("Nothing has changed since version \(version.id).")
+        } else {
+            try output.print(
+                "Kept version \(version.id): \(Count.of(Int(version.addedSize), "byte")) added.")
+        }
+        try output.flush()
+    }
+}
+
+/// `quire versions show PATH VERSION`
+struct VersionsShowCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "show", abstract: "Shows what is in a version, or makes a document of it.",
+        discussion: "The document itself may be open elsewhere.")
+
+    @OptionGroup var document: VersionsDocument
+
+    @Argument(help: ArgumentHelp("The version.", valueName: "VERSION"))
+    var version: String
+
+    @Option(help: ArgumentHelp("Make a document of it at this path.", valueName: "PATH"))
+    var to: String?
+
+    func run() async throws {
+        let output = Output(json: document.json)
+        let version = try document.version(version)
+        let checkout = try DocumentPackage.checkOut(version.id, at: document.path)
+        defer { checkout.close() }
+        let package = try DocumentPackage.open(at: checkout.path, readOnly: true)
+        defer { try? package.close() }
+        if let to { try package.writeCopy(to: to) }
+        var counts: [(entity: String, count: Int)] = []
+        for entity in package.store.layout.model.entities where !entity.isAbstract {
+            var request = FetchRequest(entity.name)
+            request.includesSubentities = false
+            counts.append((entity.name, try package.store.count(matching: request)))
+        }
+        counts.sort { $0.entity < $1.entity }
+        let files = try package.additionalContent()
+        if document.json {
+            try output.print(
+                .object([
+                    "version": version.json, "path": JSONValue(to),
+                    "entities": .array(
+                        counts.map {
+                            .object([
+                                "name": .string($0.entity), "count": .integer(Int64($0.count)),
+                            ])
+                        }),
+                    "additionalContent": .array(
+                        files.map {
+                            .object(["path": .string($0.path), "bytes": .integer($0.size)])
+                        }),
+                ]), levels: 2)
+        } else {
+            let name = version.name.map { " “\($0)”" } ?? ""
+            let remark = version.remark.isEmpty ? "" : " (\(version.remark))"
+            try output.print("Version \(version.id)\(name)\(remark)\n")
+            var table = TextTable([("entity", .left), ("objects", .right)])
+            table.rows = counts.map { [$0.entity, "\($0.count)"] }
+            try output.print(raw: table.text)
+            if !files.isEmpty {
+                var table = TextTable([("additional content", .left), ("bytes", .right)])
+                table.rows = files.map { [$0.path, "\($0.size)"] }
+                try output.print(raw: "\n" + table.text)
+            }
+            if let to { try output.print("\nMade \(to) of it.") }
+        }
+        try output.flush()
+    }
+}
+
+/// `quire versions restore PATH VERSION`
+struct VersionsRestoreCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "restore", abstract: "Makes a document what a version is.",
+        discussion: "What the document was before is kept as a version, unless there is one of it.")
+
+    @OptionGroup var document: VersionsDocument
+
+    @Argument(help: ArgumentHelp("The version.", valueName: "VERSION"))
+    var version: String
+
+    func run() async throws {
+        let output = Output(json: document.json)
+        let version = try document.version(version)
+        try document.writing {
+            (
+                (),
+                try $0.replaceContent(
+                    withVersion: version.id, migrating: StoreMigrationOptions())
+            )
+        }
+        if document.json {
+            try output.print(.object(["restored": .string(version.id)]), levels: 0)
+        } else {
+            try output.print("Restored version \(version.id) of \(document.path).")
+        }
+        try output.flush()
+    }
+}

@@ -1,0 +1,161 @@
+import ArgumentParser
+import Foundation
+import Quire
+import QuireDocuments
+
+/// `quire versions delete PATH VERSION …`
+struct VersionsDeleteCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "delete", abstract: "Removes versions.")
+
+    @OptionGroup var document: VersionsDocument
+
+    @Argument(help: ArgumentHelp("The versions.", valueName: "VERSION"))
+    var versions: [String]
+
+    func run() async throws {
+        let output = Output(json: document.json)
+        let meant = try versions.map { try document.version($0).id }
+        try document.writing { package in
+            for id in meant { try package.deleteVersion(id) }
+            return ((), package)
+        }
+        try Self.report(meant, output)
+    }
+
+    static func report(_ ids: [String], _ output: Output, would: Bool = false) throws {
+        if output.json {
+            try output.print(.object(["removed": .array(ids.map { .string($0) })]), levels: 2)
+        } else {
+            for id in ids {
+                try output.print("\(would ? "Would remove" : "Removed") version \(id).")
+            }
+            if ids.isEmpty { try output.print("There is nothing to remove.") }
+        }
+        try output.flush()
+    }
+}
+
+/// `quire versions prune PATH`
+struct VersionsPruneCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "prune", abstract: "Removes old versions.",
+        discussion: """
+            All of the last day stay, of the last month one a day, of the time before one a week. Versions with a name, \
+            damaged ones, and conflicts that are not resolved stay in any case.
+            """)
+
+    @OptionGroup var document: VersionsDocument
+
+    @Option(help: ArgumentHelp("Keep so many at most.", valueName: "N"))
+    var count: Int?
+
+    @Option(help: ArgumentHelp("Keep those that added so many bytes at most.", valueName: "N"))
+    var bytes: Int64?
+
+    @Flag(help: "Prune versions with a name too.")
+    var named = false
+
+    @Flag(help: "Say what would be removed, and do nothing.")
+    var dryRun = false
+
+    func validate() throws {
+        if (count ?? 0) < 0 || (bytes ?? 0) < 0 {
+            throw ValidationError("There are no negative numbers of versions or bytes.")
+        }
+    }
+
+    func run() async throws {
+        let output = Output(json: document.json)
+        var retention = VersionRetention()
+        retention.greatestCount = count
+        retention.greatestSize = bytes
+        retention.keepsNamed = !named
+        let old: [DocumentVersion]
+        if dryRun {
+            old = retention.versionsToPrune(try document.versions())
+        } else {
+            old = try document.writing { (try $0.pruneVersions(retention), $0) }
+        }
+        try VersionsDeleteCommand.report(old.map(\.id), output, would: dryRun)
+    }
+}
+
+/// `quire versions conflicts PATH`
+struct VersionsConflictsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "conflicts",
+        abstract:
+            "Finds copies of a document that synchronizing has left because both sides changed it.",
+        discussion: """
+            They are packages beside the document with names like “Name (conflicted copy …)”, \
+            “Name.sync-conflict-…” or “Name (1)”, that are the same document.
+            """)
+
+    @OptionGroup var document: VersionsDocument
+
+    @Flag(help: "Make them versions of the document, to be resolved, and remove them.")
+    var adopt = false
+
+    func run() async throws {
+        let output = Output(json: document.json)
+        _ = try document.versions()
+        let copies = try DocumentPackage.conflictingCopies(ofPackageAt: document.path)
+        let adopted =
+            adopt && !copies.isEmpty
+            ? try document.writing { package in
+                (try copies.map { try package.adopt($0).id }, package)
+            } : []
+        if document.json {
+            try output.print(
+                .object([
+                    "copies": .array(copies.map { .string($0.path) }),
+                    "adopted": .array(adopted.map { .string($0) }),
+                ]), levels: 2)
+        } else {
+            for (index, copy) in copies.enumerated() {
+                let name = URL(fileURLWithPath: copy.path).lastPathComponent
+                try output.print(
+                    adopt ? "\(name) is version \(adopted[index]) now." : name)
+            }
+            if copies.isEmpty { try output.print("No conflicting copies.") }
+        }
+        try output.flush()
+    }
+}
+
+/// `quire versions resolve PATH VERSION --keep SIDE`
+struct VersionsResolveCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "resolve", abstract: "Deals with a version that is one side of a conflict.",
+        discussion: "The side that the document does not go on with stays as a version.")
+
+    enum Side: String, ExpressibleByArgument, CaseIterable { case document, version }
+
+    @OptionGroup var document: VersionsDocument
+
+    @Argument(help: ArgumentHelp("The version.", valueName: "VERSION"))
+    var version: String
+
+    @Option(help: ArgumentHelp("What the document goes on with.", valueName: "SIDE"))
+    var keep: Side
+
+    func run() async throws {
+        let output = Output(json: document.json)
+        let version = try document.version(version)
+        let side: ConflictSide = keep == .document ? .present : .version
+        try document.writing {
+            (
+                (),
+                try $0.resolveConflict(
+                    version.id, keeping: side, migrating: StoreMigrationOptions())
+            )
+        }
+        if document.json {
+            try output.print(.object(["resolved": .string(version.id)]), levels: 0)
+        } else {
+            try output.print("Resolved \(version.id): \(document.path) goes on with the \(keep).")
+        }
+        try output.flush()
+    }
+}

@@ -1,0 +1,85 @@
+import Logging
+import Quire
+
+private let logger = Logger(label: "quire.document")
+
+/// Which of two contents a document is to have.
+public enum DocumentConflictChoice: Sendable, Hashable {
+    /// What is in the document: the changes that were unsaved, made to what the others have left.
+    case own
+    /// What the others have left.
+    case others
+}
+
+// A program that brings documents from elsewhere may replace the package while it is open here. Then what is at the path is
+// shown, with new contexts. What was unsaved is made again in that, by objects and properties, and is kept as a draft in the
+// new package, so that nothing is lost whatever happens; the document is in conflict until somebody has decided.
+
+extension ManagedDocument {
+    /// Ends a conflict: somebody else has replaced the package while there were unsaved changes here.
+    ///
+    /// With `own`, the document is saved; what the others have left is kept as a version before. If what the others have changed contradicts what is unsaved here, that is a conflict
+    /// of saving as usual, and nothing is lost. With `others`, the unsaved changes are dropped.
+    ///
+    /// - Throws: As ``save()`` or ``revert()``; the conflict is over then too, and the document unsaved. With code
+    ///   `invalidState` if there is no conflict.
+    public func resolveConflict(keeping choice: DocumentConflictChoice) async throws {
+        guard documentState.contains(.inConflict) else {
+            throw QuireError(
+                .invalidState, "“\(path)” is not in conflict.", subject: .init(file: path))
+        }
+        carryOut(machine.setConflict(false))
+        switch choice {
+        case .own:
+            let package = requireOpen().package
+            // What the others have left can be come back to.
+            _ = try? await FileQueue.copies.run {
+                try package.keepVersion(reason: .beforeChanges, onlyIfNew: true)
+            }
+            try await save()
+        case .others: try await revert()
+        }
+    }
+
+    /// Shows the package that somebody has put into the place of the document's.
+    func takeOverReplacement() {
+        Task { [weak self] in
+            guard let self else { return }
+            do {
+                try await request(
+                    .revert(
+                        requests.addWork { [self] open in { try await self.replacePackage(open) } })
+                )
+            } catch {
+                logger.warning("What has taken the place of “\(path)” is not shown: \(error)")
+                packageIsGone()
+                return
+            }
+            presentedItemDidChange()
+        }
+    }
+
+    private func replacePackage(_ open: OpenDocument) async throws {
+        let (old, coordinator) = (open.package, open.coordinator)
+        // It may have come back meanwhile, or have been followed.
+        if try await FileQueue.shared.run({ old.isInPlace || old.presentPath != nil }) { return }
+        let unsaved = open.hasUnsavedChanges ? try open.collectDraft()() : nil
+        let loaded = try await load(
+            Opening(model: coordinator.layout.model, isReadOnly: old.isReadOnly))
+        guard loaded.package.store.identity.uuid == old.store.identity.uuid else {
+            let package = loaded.package
+            try? await FileQueue.shared.run { try package.close() }
+            throw QuireError(
+                .notFound, "“\(path)” is another document now.", subject: .init(file: path))
+        }
+        open.detach()
+        try install(loaded, draft: unsaved.map { .found($0) } ?? loaded.draft)
+        FileQueue.shared.runLater {
+            try? old.close()
+            try? coordinator.close()
+        }
+        guard unsaved != nil else { return }
+        carryOut(machine.setConflict(true))
+        try? await requireOpen().saveDraft()
+    }
+}

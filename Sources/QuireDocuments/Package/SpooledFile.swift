@@ -1,0 +1,87 @@
+import Foundation
+import Quire
+
+/// New bytes for a file of additional content that are on disk already, in the package, under a temporary name. They go
+/// when nobody needs them any more: a save gives them a second name.
+final class SpooledFile: Sendable {
+    /// The package folder, which may be moved.
+    private let folder: OpenFile?
+    private let name: String
+    private let firstPath: String
+
+    private init(_ path: String, in package: DocumentPackage) {
+        folder = package.folder
+        name = FileSystem.name(of: path)
+        firstPath = path
+    }
+
+    deinit { _ = try? FileSystem.removeFileIfPresent(path) }
+
+    /// Where it is.
+    var path: String {
+        guard let folder, !FileSystem.exists(firstPath) else { return firstPath }
+        return FileSystem.path("/proc/self/fd/\(folder.descriptor)", name)
+    }
+
+    /// A free name for new bytes. Not among the generations, where saves remove what has a temporary name.
+    private static func temporaryName(in package: DocumentPackage) -> String {
+        FileSystem.temporarySibling(of: package.layout.additionalContent, for: "spool")
+    }
+
+    /// Copies a file, durably, sharing its blocks if the file system can. Whether it may be executed is kept.
+    ///
+    /// - Throws: ``QuireError`` with code `notFound`, `unsupported` if it is no file, `outOfSpace`, or what reading and
+    ///   writing throw. Then nothing is left.
+    convenience init(copying path: String, to package: DocumentPackage) throws {
+        let temporary = Self.temporaryName(in: package)
+        try FileSystem.copyFile(path, to: temporary)
+        do {
+            let file = try OpenFile.open(temporary, for: .reading)
+            let isExecutable = try file.information().permissions & 0o100 != 0
+            try file.setPermissions(isExecutable ? 0o755 : 0o644)
+            try file.synchronize()
+            self.init(temporary, in: package)
+        } catch {
+            _ = try? FileSystem.removeFileIfPresent(temporary)
+            throw error
+        }
+    }
+
+    /// Writes what a body gives, durably.
+    ///
+    /// - Throws: What the body throws, or writing. Then nothing is left.
+    convenience init(
+        in package: DocumentPackage, writing body: (OpenFile) throws -> Void
+    ) throws {
+        let temporary = Self.temporaryName(in: package)
+        let file = try OpenFile.open(temporary, for: .creating)
+        do {
+            try body(file)
+            try file.synchronize()
+            self.init(temporary, in: package)
+        } catch {
+            _ = try? FileSystem.removeFileIfPresent(temporary)
+            throw error
+        }
+    }
+}
+
+/// Takes bytes that come bit by bit.
+final class SpoolWriter: Sendable {
+    private let file: OpenFile
+    private let spooled: SpooledFile
+
+    /// Begins an empty file, which goes if it is not finished.
+    init(in package: DocumentPackage) throws {
+        spooled = try SpooledFile(in: package) { _ in }
+        file = try OpenFile.open(spooled.path, for: .updating)
+    }
+
+    func write(_ data: Data) throws { try file.write(data) }
+
+    /// Makes what was written durable.
+    func finish() throws -> SpooledFile {
+        try file.synchronize()
+        return spooled
+    }
+}

@@ -1,0 +1,107 @@
+public import Foundation
+import Quire
+
+/// Another package beside a document that is the same document, changed elsewhere: what tools that synchronize folders
+/// leave when both sides have changed.
+public struct ConflictingCopy: Sendable, Hashable {
+    /// The package.
+    public let path: String
+    /// When it was saved last.
+    public let date: Date
+
+    /// What such tools add to a name, before its extension:
+    ///
+    /// - `Name (conflicted copy 2026-11-22 101500)`, `Name (Jane's conflicted copy 2026-11-22)`: Dropbox, Nextcloud
+    /// - `Name.sync-conflict-20261122-101500-ABCDEFG`: Syncthing
+    /// - `Name_conflict-20261122-101500`: ownCloud; `Name.conflict1`: rclone
+    /// - `Name (1)`, `Name 2`: Google Drive, OneDrive, iCloud
+    private static let marks = [
+        #"^ \([^()]*conflicted copy[^()]*\)$"#,
+        #"^\.sync-conflict-[0-9]{8}-[0-9]{6}(-[A-Z0-9]+)?$"#,
+        #"^[_.-]conflict[0-9A-Za-z_-]*$"#, #"^ \([0-9]{1,3}\)$"#, #"^ [0-9]{1,3}$"#,
+    ]
+
+    /// Whether a file's name is what such a tool calls a conflicting copy of another.
+    static func isName(_ name: String, ofCopyOf original: String) -> Bool {
+        let (stem, ending) = parts(of: original)
+        let (copyStem, copyEnding) = parts(of: name)
+        guard ending == copyEnding, copyStem.hasPrefix(stem) else { return false }
+        let mark = String(copyStem.dropFirst(stem.count))
+        return marks.contains { mark.range(of: $0, options: .regularExpression) != nil }
+    }
+
+    private static func parts(of name: String) -> (stem: Substring, ending: Substring) {
+        guard let dot = name.lastIndex(of: "."), dot != name.startIndex else {
+            return (name[...], "")
+        }
+        return (name[..<dot], name[dot...])
+    }
+}
+
+extension DocumentPackage {
+    /// The packages beside this one that tools for synchronizing have left because both sides had changed: by their names,
+    /// and because they have the same store UUID.
+    ///
+    /// - Throws: ``QuireError`` if the folder cannot be read.
+    public func conflictingCopies() throws -> [ConflictingCopy] {
+        try Self.conflictingCopies(of: layout, storeUUID: store.identity.uuid)
+    }
+
+    /// The packages beside another that tools for synchronizing have left because both sides had changed.
+    ///
+    /// - Throws: ``QuireError`` with code `notFound` or `invalidFormat` if it is no package, or what reading throws.
+    public static func conflictingCopies(ofPackageAt path: String) throws -> [ConflictingCopy] {
+        let layout = DocumentPackageLayout(path: path)
+        try checkIsPackage(layout)
+        return try conflictingCopies(
+            of: layout, storeUUID: SQLiteStore.metadata(at: layout.store).storeUUID)
+    }
+
+    private static func conflictingCopies(
+        of layout: DocumentPackageLayout, storeUUID: String
+    ) throws -> [ConflictingCopy] {
+        let (folder, name) = (FileSystem.folder(of: layout.path), FileSystem.name(of: layout.path))
+        return try FileSystem.names(in: folder).compactMap { candidate in
+            guard ConflictingCopy.isName(candidate, ofCopyOf: name) else { return nil }
+            let copy = DocumentPackageLayout(path: FileSystem.path(folder, candidate))
+            // What cannot be read is not known to be the same document.
+            guard copy.isPackage,
+                let metadata = try? SQLiteStore.metadata(at: copy.store),
+                metadata.storeUUID == storeUUID
+            else { return nil }
+            let times = ["", "-wal"].compactMap {
+                (try? FileSystem.information(at: copy.store + $0))??.modificationTime
+            }
+            return ConflictingCopy(
+                path: copy.path, date: Date(timeIntervalSince1970: Double(times.max() ?? 0)))
+        }
+    }
+
+    /// Makes a conflicting copy a conflict version of this document, and removes it when that is on disk. What it was is
+    /// then resolved by ``resolveConflict(_:keeping:migrating:)``.
+    ///
+    /// - Throws: ``QuireError`` with code `readOnly`, `notFound`, `locked` if somebody has the copy open, or what reading and
+    ///   writing throw. Then the copy is still there.
+    @discardableResult
+    public func adopt(
+        _ copy: ConflictingCopy, progress: Progress? = nil
+    ) throws -> DocumentVersion {
+        try checkMayWrite()
+        let other = try DocumentPackage.open(at: copy.path)
+        let version: DocumentVersion
+        do {
+            version = try keepConflictVersion(
+                of: other, origin: .init(path: copy.path, date: copy.date), progress: progress)
+        } catch {
+            try? other.close()
+            throw error
+        }
+        // While nobody else may open it.
+        let removed = FileSystem.temporarySibling(of: copy.path, for: "removed")
+        try FileSystem.rename(copy.path, to: removed)
+        try FileSystem.synchronizeFolder(containing: copy.path)
+        try? other.close()
+        try? FileSystem.removeTree(removed)
+        return version
+    }
+}

@@ -1,0 +1,187 @@
+import Foundation
+import Quire
+import QuireTestSupport
+import Testing
+
+@testable import QuireDocuments
+
+/// What others do to a package while it is open.
+@Suite @MainActor struct OutsideChangesTests {
+    let folder: TemporaryFolder
+    let path: String
+
+    init() throws {
+        folder = try TemporaryFolder()
+        path = folder.path("Notes.quire")
+    }
+
+    private func make() async throws -> WatchedDocument {
+        let document = WatchedDocument(path: path)
+        document.autosavePolicy = .never
+        try await document.create(model: notesModel)
+        try document.addNote("saved", code: "1")
+        try await document.save()
+        return document
+    }
+
+    @Test func aMoveIsFollowedWithoutASave() async throws {
+        let document = try await make()
+        try document.addNote("unsaved")
+        let other = folder.path("Elsewhere.quire")
+        try FileSystem.rename(path, to: other)
+        await document.waitFor("moved Elsewhere.quire")
+        #expect(document.path == other)
+        #expect(document.hasUnsavedChanges)
+        #expect(try document.titles() == ["saved", "unsaved"])
+        try await document.close()
+        #expect(try await ManagedDocument.titles(at: other) == ["saved", "unsaved"])
+    }
+
+    @Test func aFolderAboveThatIsRenamedIsFollowed() async throws {
+        try FileSystem.makeFolder(folder.path("above"))
+        let document = WatchedDocument(path: folder.path("above/Notes.quire"))
+        try await document.create(model: notesModel)
+        try document.addNote("unsaved")
+        try FileSystem.rename(folder.path("above"), to: folder.path("below"))
+        await document.waitFor("moved Notes.quire")
+        try await document.close()
+        #expect(
+            try await ManagedDocument.titles(at: folder.path("below/Notes.quire")) == ["unsaved"])
+    }
+
+    @Test func aDeletedPackageClosesTheDocumentAndIsNotMadeAgain() async throws {
+        let document = try await make()
+        document.autosavePolicy = AutosavePolicy(delay: .milliseconds(1))
+        try FileSystem.removeTree(path)
+        try document.addNote("unsaved")
+        await document.waitFor("closed")
+        #expect(document.log.contains("deleted with saved,unsaved"))
+        #expect(!document.isOpen)
+        #expect(try FileSystem.names(in: folder.path) == [])
+    }
+
+    @Test func aPackageThatWasReplacedIsShown() async throws {
+        let document = try await make()
+        try await replace { try $0.addNote("from elsewhere") }
+        await document.waitFor("changed")
+        #expect(document.documentState == .normal)
+        #expect(try document.titles() == ["from elsewhere", "saved"])
+        try document.addNote("and more")
+        try await document.close()
+        #expect(
+            try await ManagedDocument.titles(at: path) == ["and more", "from elsewhere", "saved"])
+    }
+
+    @Test(arguments: [DocumentConflictChoice.own, .others])
+    func unsavedChangesAndAReplacementAreAConflictThatLosesNothing(
+        _ choice: DocumentConflictChoice
+    ) async throws {
+        let document = try await make()
+        document.autosavePolicy = AutosavePolicy(delay: .milliseconds(1))
+        document.autosavePolicy = .never
+        try document.addNote("mine")
+        try document.additionalContent.write(Data([1]), at: "mine")
+        document.managedObjectContext.processPendingChanges()
+        try await replace { try $0.addNote("theirs") }
+        await document.waitFor("changed")
+        #expect(document.documentState == .inConflict)
+        #expect(document.hasUnsavedChanges)
+        #expect(try document.titles() == ["mine", "saved", "theirs"])
+        #expect(await failure { try await document.save() }?.code == .mergeConflict)
+        #expect(await failure { try await document.close() }?.code == .mergeConflict)
+        // If the process ended now, the changes would come back.
+        #expect(try document.package.hasDraft())
+        try await document.resolveConflict(keeping: choice)
+        #expect(document.documentState == .normal)
+        #expect(!document.hasUnsavedChanges)
+        try await document.close()
+        #expect(
+            try await ManagedDocument.titles(at: path)
+                == (choice == .own ? ["mine", "saved", "theirs"] : ["saved", "theirs"]))
+        let package = try DocumentPackage.open(at: path, readOnly: true)
+        #expect(try package.additionalContent().map(\.path) == (choice == .own ? ["mine"] : []))
+        #expect(try !package.hasDraft())
+        try package.close()
+    }
+
+    @Test func anotherDocumentInItsPlaceClosesItAndIsLeftAlone() async throws {
+        let document = try await make()
+        try document.addNote("unsaved")
+        let other = folder.path("Other.quire")
+        try await ManagedDocument.make(at: other, titles: ["stranger"])
+        try FileSystem.exchange(path, other)
+        try FileSystem.removeTree(other)
+        await document.waitFor("closed")
+        #expect(document.log.contains("deleted with saved,unsaved"))
+        #expect(try await ManagedDocument.titles(at: path) == ["stranger"])
+    }
+
+    /// Replaces the package as a program would that brings documents from elsewhere.
+    private func replace(_ change: (ManagedDocument) throws -> Void) async throws {
+        let other = folder.path("Other.quire")
+        let reader = try DocumentPackage.open(at: path, readOnly: true)
+        try reader.writeCopy(to: other)
+        try reader.close()
+        let copy = ManagedDocument(path: other)
+        try await copy.open()
+        try change(copy)
+        try await copy.close()
+        try FileSystem.exchange(path, other)
+        try FileSystem.removeTree(other)
+    }
+
+    // MARK: The end of the process
+
+    @Test(arguments: ["TERM", "HUP"])
+    func documentsAreSavedWhenTheProcessIsAskedToEnd(_ signal: String) async throws {
+        let program = try TestProgram.path(named: "QuireCrashWriter")
+        let script = """
+            mkfifo "$2"; "$1" "$3" 1 wait >"$2" & pid=$!
+            exec <"$2"; read line; echo "$line"; kill -\(signal) $pid; wait $pid; echo "ended $?"
+            """
+        let outcome = try await ChildProcess.run(
+            "/bin/sh", ["-c", script, "sh", program, folder.path("pipe"), path])
+        let status = signal == "TERM" ? 128 + 15 : 128 + 1
+        #expect(outcome.output == "edited\nended \(status)\n")
+        #expect(try await ManagedDocument.titles(at: path) == ["unsaved"])
+    }
+}
+
+/// Says what happens to its package.
+private final class WatchedDocument: ManagedDocument {
+    private(set) var log: [String] = []
+    private var waiting: (event: String, continuation: CheckedContinuation<Void, Never>)?
+
+    func waitFor(_ event: String) async {
+        if log.contains(event) { return }
+        await withCheckedContinuation { waiting = (event, $0) }
+    }
+
+    private func add(_ event: String) {
+        log.append(event)
+        if let waiting, waiting.event == event {
+            self.waiting = nil
+            waiting.continuation.resume()
+        }
+    }
+
+    required init(path: String) {
+        super.init(path: path)
+        stateChangeHandler = { [weak self] change in
+            if change.current == .closed && !change.previous.contains(.closed) {
+                self?.add("closed")
+            }
+        }
+    }
+
+    override func presentedItemDidMove(to path: String) {
+        #expect(self.path == path)
+        add("moved \(FileSystem.name(of: path))")
+    }
+
+    override func accommodatePresentedItemDeletion() async {
+        add("deleted with \((try? titles().joined(separator: ",")) ?? "?")")
+    }
+
+    override func presentedItemDidChange() { add("changed") }
+}

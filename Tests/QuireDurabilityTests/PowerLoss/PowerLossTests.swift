@@ -1,0 +1,110 @@
+import Foundation
+import Quire
+import QuireTestSupport
+import Testing
+
+@testable import QuireDocuments
+
+/// The power fails at any moment while documents are used, and disks lose what was not synchronized, in any combination.
+/// Every document must open by itself, be exactly that of one save, and not an older one than the last that returned.
+@Suite(.serialized, .enabled(if: CrashWriterProcess.strace != nil)) @MainActor
+struct PowerLossTests {
+    private static let seed = SeededRandom.baseSeed &+ 40
+
+    @Test(arguments: PowerLossScenario.all)
+    func documentIsThatOfOneSave(scenario: PowerLossScenario) async throws {
+        let recorded = try await scenario.record(seed: Self.seed)
+        var random = SeededRandom(seed: Self.seed)
+        let states = CrashStates(recording: recorded.recording, progress: recorded.progress)
+            .states(limit: Torture.isOn ? Torture.states : 15, random: &random)
+        var violations: [String] = []
+        for state in states {
+            for problem in try await check(state) {
+                violations.append("\(problem) — \(state.story)")
+            }
+        }
+        print(
+            "Power loss while \(scenario.name): \(recorded.recording.operations.count) operations, "
+                + "\(states.count) states, \(violations.count) violations.")
+        #expect(violations.isEmpty, "seed \(Self.seed): \(violations.prefix(10))")
+    }
+
+    /// What is wrong with the documents of a state.
+    private func check(_ state: CrashState) async throws -> [String] {
+        let folder = try ScratchFolder()
+        try state.disk.write(to: folder.path("documents"))
+        return await CrashCheck(folder: folder.path("documents"), seed: Self.seed)
+            .problems(allowing: state.allowed)
+    }
+
+    /// Shows what each kind of synchronization is good for: without it the disks of some power loss hold no such document.
+    @Test(
+        arguments: Torture.isOn
+            ? SynchronizedThing.needed : Array(SynchronizedThing.needed.prefix(5)))
+    func withoutSynchronizationDocumentsAreLost(thing: String, scenario: String) async throws {
+        let recorded = try await PowerLossScenario.named(scenario).record(seed: Self.seed)
+        var random = SeededRandom(seed: Self.seed)
+        var states = CrashStates(recording: recorded.recording, progress: recorded.progress)
+        states.ignored = thing
+        var tried = 0
+        for state in states.states(limit: Torture.isOn ? 3000 : 100, random: &random) {
+            tried += 1
+            if let problem = try await check(state).first {
+                print("Without synchronizing \(thing), after \(tried) states: \(problem)")
+                return
+            }
+        }
+        Issue.record(
+            "Nothing is lost without synchronizing the \(thing) while \(scenario); \(tried) states."
+        )
+    }
+
+    /// Every synchronization is one that ``withoutSynchronizationDocumentsAreLost(thing:scenario:)`` shows to be needed, or
+    /// one of which it is said why it is made all the same.
+    @Test(arguments: PowerLossScenario.all)
+    func everySynchronizationIsAccountedFor(scenario: PowerLossScenario) async throws {
+        let known = Set(SynchronizedThing.needed.map(\.0)).union(SynchronizedThing.others.keys)
+        for operation in try await scenario.record(seed: Self.seed).recording.operations {
+            if case .synchronize(_, let thing) = operation {
+                #expect(known.contains(thing), "Why is it synchronized?")
+            }
+        }
+    }
+}
+
+extension SynchronizedThing {
+    /// Things whose synchronization documents depend on, with a scenario in which they do.
+    static let needed: [(String, String)] = [
+        ("external file", "saving"),
+        ("external folder", "saving"),
+        ("content file", "saving"),
+        ("generation folder", "saving"),
+        ("log", "saving"),
+        ("folder of documents", "copying"),
+        ("support folder", "creating"),
+        ("content folder", "saving"),
+        ("package", "saving"),
+        ("metadata", "saving"),
+        ("store", "saving"),
+        ("store folder", "saving"),
+        ("new package", "creating"),
+        ("new store", "creating"),
+        ("new store folder", "creating"),
+        ("new metadata", "creating"),
+        ("new content file", "copying"),
+        ("new content folder", "copying"),
+        ("new generation folder", "copying"),
+        ("new external file", "copying"),
+        ("new external folder", "copying"),
+        ("new support folder", "copying"),
+        ("journal", "saving on a network"),
+    ]
+
+    /// Things that are synchronized although no document is lost without, and why.
+    static let others = [
+        "new log":
+            "SQLite does so by itself; nobody sees the package before its store is one file.",
+        "new journal":
+            "SQLite does so by itself; nobody sees the package before its store is one file.",
+    ]
+}
