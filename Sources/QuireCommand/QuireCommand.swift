@@ -30,6 +30,7 @@ struct QuireCommand: AsyncParsableCommand {
                     TemplatesCommand.self, NewCommand.self, InfoCommand.self,
                     ModelCommand.self, OnDocument<CheckVerb>.self, MigrateCommand.self,
                     OpenCommand.self, ContentCommand.self, VersionsCommand.self,
+                    SaveAsCommand.self, DuplicateCommand.self, RevertCommand.self,
                 ]),
             CommandGroup(
                 name: "Objects",

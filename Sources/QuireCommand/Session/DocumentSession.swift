@@ -42,7 +42,7 @@ final class DocumentSession {
     }
 
     /// The path as it was given.
-    let path: String
+    private(set) var path: String
     /// What is there.
     let kind: Kind
     /// Turns texts into identifiers.
@@ -92,12 +92,13 @@ final class DocumentSession {
     /// - Parameter modelPath: The model to use instead of the one that the store carries.
     /// - Throws: `QuireError` with code `notFound`, `invalidFormat`, `locked`, …
     static func open(
-        _ path: String, modelPath: String?, access: Access
+        _ path: String, modelPath: String?, access: Access, restoringDraft: Bool = false
     ) async throws -> DocumentSession {
         let model = try modelPath.map { try ManagedObjectModel(contentsOf: $0) }
         switch try DocumentPath.kind(of: path) {
         case .package:
             if access == .write {
+                if !restoringDraft { try checkHasNoDraft(path) }
                 let document = ManagedDocument(path: path)
                 // Nothing is saved that nobody asked for; see autosave(after:).
                 document.autosavePolicy = .never
@@ -132,6 +133,18 @@ final class DocumentSession {
     private static func carriesModel(_ store: any PersistentStore) throws -> Bool {
         guard let store = store as? AtomicStore, let path = store.path else { return true }
         return try Swift.type(of: store).carriedModel(at: path) != nil
+    }
+
+    /// Throws if a package has unsaved changes, which one command must not save along with its own.
+    private static func checkHasNoDraft(_ path: String) throws {
+        let package = try DocumentPackage.open(at: path, readOnly: true)
+        defer { try? package.close() }
+        if try package.hasDraft() {
+            throw QuireError(
+                .invalidState,
+                "“\(path)” has changes that could not be saved; mend them with “quire open”, or drop them with “quire revert”.",
+                subject: .init(file: path))
+        }
     }
 
     /// Extracts an archive into a temporary folder and opens it for reading.
@@ -169,6 +182,20 @@ final class DocumentSession {
         }
     }
 
+    /// Closes it without saving, and without dropping what could not be saved.
+    func closeKeepingDraft() {
+        switch backing {
+        case .document(let document): try? document.package.close()
+        case .package(let package, _): try? package.close()
+        case .store(let store, _): try? store.close()
+        }
+    }
+
+    /// What became of changes that could not be saved before.
+    var draftStatus: DocumentDraftStatus {
+        if case .document(let document) = backing { document.draftStatus } else { .none }
+    }
+
     /// Closes it without saving.
     func closeDiscardingChanges() async throws {
         guard case .document(let document) = backing else { return try await close() }
@@ -183,6 +210,18 @@ final class DocumentSession {
         case .document(let document): try await document.save()
         case .package, .store: try context.save()
         }
+    }
+
+    /// Saves the document as another package.
+    func saveAs(_ path: String, replacing: Bool) async throws {
+        guard case .document(let document) = backing else {
+            throw QuireError(
+                .unsupported,
+                "“\(self.path)” is a bare store, which convert writes to another one.",
+                subject: .init(file: self.path))
+        }
+        try await document.saveAs(path, replacing: replacing)
+        self.path = path
     }
 
     /// Drops the changes since the last save.

@@ -11,7 +11,8 @@ struct SessionCommand: ParsableCommand {
             InSession<SetVerb>.self,
             InSession<DeleteVerb>.self, InSession<ImportVerb>.self, InSession<InfoVerb>.self,
             InSession<ModelVerb>.self, InSession<CheckVerb>.self, InSession<DumpVerb>.self,
-            UndoLine.self, RedoLine.self, SaveLine.self, RevertLine.self, StatusLine.self,
+            UndoLine.self, RedoLine.self, SaveLine.self, SaveAsLine.self, RevertLine.self,
+            StatusLine.self,
             HelpLine.self, QuitLine.self,
         ],
         helpNames: .long)
@@ -64,6 +65,24 @@ struct RevertLine: ParsableCommand, SessionLine {
     func run(in session: InteractiveSession) async throws {
         try await session.document.revert()
         try session.printStatus("Reverted")
+    }
+}
+
+/// `save-as NEW`
+struct SaveAsLine: ParsableCommand, SessionLine {
+    static let configuration = CommandConfiguration(
+        commandName: "save-as",
+        abstract: "Saves the document as another package, which it is from then on.")
+
+    @Argument(help: ArgumentHelp("The package to make.", valueName: "NEW"))
+    var path: String
+
+    @Flag(help: "Replace a document that is there.")
+    var replace = false
+
+    func run(in session: InteractiveSession) async throws {
+        try await session.document.saveAs(path, replacing: replace)
+        try session.printStatus("Saved")
     }
 }
 

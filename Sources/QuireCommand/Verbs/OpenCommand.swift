@@ -35,7 +35,7 @@ struct OpenCommand: AsyncParsableCommand {
     @MainActor
     func run() async throws {
         let document = try await DocumentSession.open(
-            path, modelPath: options.model, access: .write)
+            path, modelPath: options.model, access: .write, restoringDraft: true)
         if let autosave { try document.autosave(after: autosave) }
         let session = InteractiveSession(
             document: document, json: options.json, isTerminal: isatty(STDIN_FILENO) == 1)
@@ -43,7 +43,8 @@ struct OpenCommand: AsyncParsableCommand {
         do {
             try await document.save()
         } catch {
-            try? await document.closeDiscardingChanges()
+            // What could not be saved comes back when it is opened again.
+            document.closeKeepingDraft()
             throw error
         }
         try await document.close()

@@ -80,6 +80,8 @@ extension ManagedDocument {
         }
         guard unsaved != nil else { return }
         carryOut(machine.setConflict(true))
+        // It is not in this package yet.
+        requireOpen().draftInStore = nil
         try? await requireOpen().saveDraft()
     }
 }

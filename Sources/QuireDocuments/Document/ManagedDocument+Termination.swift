@@ -64,6 +64,12 @@ private enum TerminationSignal {
 
     private static func end(_ number: Int32) {
         signal(number, SIG_DFL)
+        // The dispatch source has it blocked.
+        var signals = sigset_t()
+        sigemptyset(&signals)
+        sigaddset(&signals, number)
+        pthread_sigmask(SIG_UNBLOCK, &signals, nil)
         raise(number)
+        _exit(128 + number)
     }
 }

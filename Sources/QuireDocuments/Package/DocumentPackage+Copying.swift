@@ -17,6 +17,23 @@ extension DocumentPackage {
         try Self.build(at: path, replacing: replacing) { try fill($0, by: .copying) }
     }
 
+    /// Writes a copy of the package as of the last save beside it, under a name that nothing has: “Name 2”, or 3, 4 ….
+    ///
+    /// - Returns: The path of the copy.
+    /// - Throws: As ``writeCopy(to:replacing:)``.
+    public func duplicate() throws -> String {
+        while true {
+            let path = SiblingName.unused(beside: layout.path)
+            do {
+                try writeCopy(to: path)
+                return path
+            } catch let error as QuireError where error.code == .alreadyExists {
+                // Somebody else was faster.
+                continue
+            }
+        }
+    }
+
     /// Throws if something else than another document would be replaced.
     func checkReplaceable(_ path: String) throws {
         guard FileSystem.exists(path) else { return }

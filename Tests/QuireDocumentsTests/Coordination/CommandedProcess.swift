@@ -1,4 +1,5 @@
 import Foundation
+import QuireTestSupport
 import Testing
 
 /// Another process that has a document open for writing; see `CommandedWriter`.
@@ -13,7 +14,8 @@ final class CommandedProcess: @unchecked Sendable {
     /// Starts it, and waits until it has the document open.
     init(opening path: String) async throws {
         let output = Pipe()
-        process.executableURL = URL(fileURLWithPath: try TestProgram.path(named: "QuireCrashWriter"))
+        process.executableURL = URL(
+            fileURLWithPath: try TestProgram.path(named: "QuireCrashWriter"))
         process.arguments = [path, "commands"]
         process.standardInput = input
         process.standardOutput = output

@@ -9,7 +9,8 @@ import Testing
 /// are in memory and on disk.
 @Suite @MainActor struct DocumentSequenceTests {
     /// 5,000 in the long form.
-    private nonisolated static let isLong = ProcessInfo.processInfo.environment["QUIRE_TORTURE"] == "1"
+    private nonisolated static let isLong =
+        ProcessInfo.processInfo.environment["QUIRE_TORTURE"] == "1"
     private nonisolated static let groups = isLong ? 100 : 3
     private nonisolated static let sequencesPerGroup = isLong ? 50 : 25
 

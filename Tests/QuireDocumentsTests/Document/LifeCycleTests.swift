@@ -24,7 +24,7 @@ import Testing
         try await document.save()
         #expect(
             document.takeLog() == [
-                "contents", "snapshot", "state saving", "write after nil", "did save",
+                "state saving", "contents", "snapshot", "write after nil", "did save",
                 "state normal",
             ])
         document.text = "second"
@@ -32,7 +32,7 @@ import Testing
         try await document.close()
         #expect(
             document.takeLog() == [
-                "contents", "snapshot", "state saving", "disable", "write after first",
+                "disable", "state saving", "contents", "snapshot", "write after first",
                 "did save", "state closing", "state closed",
             ])
         try await document.open()
@@ -43,7 +43,7 @@ import Testing
         try await document.revert()
         #expect(
             document.takeLog() == [
-                "state reverting", "disable", "read second", "load second", "state normal",
+                "disable", "state reverting", "read second", "load second", "state normal",
                 "enable",
             ])
         #expect(document.text == "second")

@@ -77,8 +77,6 @@ import Testing
         _ choice: DocumentConflictChoice
     ) async throws {
         let document = try await make()
-        document.autosavePolicy = AutosavePolicy(delay: .milliseconds(1))
-        document.autosavePolicy = .never
         try document.addNote("mine")
         try document.additionalContent.write(Data([1]), at: "mine")
         document.managedObjectContext.processPendingChanges()

@@ -1,0 +1,68 @@
+import ArgumentParser
+import Foundation
+import Quire
+import QuireDocuments
+
+/// `quire revert PATH`
+struct RevertCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "revert",
+        abstract: "Drops a document's unsaved changes, or makes it what another document is.",
+        discussion: """
+            Unsaved changes lie in a document as a draft when they could not be saved before a program ended. With --to, the \
+            document's content becomes that of another one, all or nothing; what it was is kept as a version.
+
+            EXAMPLES:
+              quire revert Library.quire
+              quire revert Library.quire --to Backup.quire
+            """)
+
+    @Argument(help: ArgumentHelp("A document package.", valueName: "PATH"))
+    var path: String
+
+    @Option(help: ArgumentHelp("Another document.", valueName: "OTHER"))
+    var to: String?
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    @MainActor
+    func run() async throws {
+        let package = try DocumentPackage.open(at: path)
+        let hadDraft = try package.hasDraft()
+        do {
+            if hadDraft { try package.removeDraft() }
+            if let to { try replaceContent(of: package, with: to) }
+        } catch {
+            try? package.close()
+            throw error
+        }
+        try package.close()
+        let output = Output(json: json)
+        if json {
+            try output.print(
+                .object([
+                    "path": .string(path), "droppedDraft": .boolean(hadDraft),
+                    "revertedTo": JSONValue(to),
+                ]), levels: 0)
+        } else if let to {
+            try output.print("Reverted \(path) to \(to).")
+        } else {
+            try output.print(
+                hadDraft
+                    ? "Reverted \(path): its unsaved changes are dropped."
+                    : "\(path) has no unsaved changes.")
+        }
+        try output.flush()
+    }
+
+    private func replaceContent(of package: DocumentPackage, with path: String) throws {
+        let other = try DocumentPackage.open(at: path, readOnly: true)
+        defer { try? other.close() }
+        try package.keepVersion(reason: .beforeRestoring, onlyIfNew: true)
+        let replaced = try package.replaceContent(with: other)
+        try package.close()
+        replaced.removeReplacedContent()
+        try replaced.close()
+    }
+}

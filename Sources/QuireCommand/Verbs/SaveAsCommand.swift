@@ -1,0 +1,98 @@
+import ArgumentParser
+import Quire
+import QuireDocuments
+
+/// `quire save-as PATH NEW`
+struct SaveAsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "save-as",
+        abstract: "Writes a document to another package.",
+        discussion: """
+            The new package is there whole, or not at all; one that is replaced stays until then. The document itself is left \
+            alone, and somebody may have it open. Versions do not go along.
+
+            EXAMPLES:
+              quire save-as Library.quire Backup.quire
+              quire save-as Library.quire Backup.quire --replace
+            """)
+
+    @Argument(help: ArgumentHelp("A document package.", valueName: "PATH"))
+    var path: String
+
+    @Argument(help: ArgumentHelp("The package to make.", valueName: "NEW"))
+    var newPath: String
+
+    @Flag(help: "Replace a document that is there.")
+    var replace = false
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    @MainActor
+    func run() async throws {
+        try DocumentCopy(of: path).write(to: newPath, replacing: replace)
+        let output = Output(json: json)
+        if json {
+            try output.print(.object(["path": .string(newPath)]), levels: 0)
+        } else {
+            try output.print("Saved \(path) as \(newPath).")
+        }
+        try output.flush()
+    }
+}
+
+/// `quire duplicate PATH`
+struct DuplicateCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "duplicate",
+        abstract: "Copies a document beside itself, under a name of its own.",
+        discussion: """
+            EXAMPLES:
+              quire duplicate Library.quire
+            """)
+
+    @Argument(help: ArgumentHelp("A document package.", valueName: "PATH"))
+    var path: String
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    @MainActor
+    func run() async throws {
+        let copy = try DocumentCopy(of: path).duplicate()
+        let output = Output(json: json)
+        if json {
+            try output.print(.object(["path": .string(copy)]), levels: 0)
+        } else {
+            try output.print("Made \(copy).")
+        }
+        try output.flush()
+    }
+}
+
+/// Copies a package as of its last save.
+private struct DocumentCopy {
+    let path: String
+
+    init(of path: String) throws {
+        self.path = path
+        guard try DocumentPath.kind(of: path) == .package else {
+            throw QuireError(
+                .unsupported,
+                "“\(path)” is no document package; a store is copied by convert, an archive by extract.",
+                subject: .init(file: path))
+        }
+    }
+
+    func write(to newPath: String, replacing: Bool) throws {
+        let package = try DocumentPackage.open(at: path, readOnly: true)
+        defer { try? package.close() }
+        try package.writeCopy(to: newPath, replacing: replacing)
+    }
+
+    func duplicate() throws -> String {
+        let package = try DocumentPackage.open(at: path, readOnly: true)
+        defer { try? package.close() }
+        return try package.duplicate()
+    }
+}
