@@ -174,6 +174,7 @@ extension ManagedDocument {
     private func didSucceedSaving() {
         fileModificationDate = Date()
         didSave()
+        didSaveForLibrary()
     }
 
     func takeSnapshot() throws -> OpenDocument.Snapshot {
@@ -279,6 +280,7 @@ extension ManagedDocument {
         OpenDocuments.remove(self)
         presence?.end()
         presence = nil
+        await writeLibraryMetadata(of: open)
         openDocument = nil
         lastSaveError = nil
         fileModificationDate = nil
