@@ -29,7 +29,8 @@ struct QuireCommand: AsyncParsableCommand {
                 subcommands: [
                     TemplatesCommand.self, NewCommand.self, InfoCommand.self,
                     ModelCommand.self, OnDocument<CheckVerb>.self, MigrateCommand.self,
-                    OpenCommand.self, ContentCommand.self, VersionsCommand.self,
+                    OpenCommand.self, StatusCommand.self, LibraryCommand.self, ContentCommand.self,
+                    VersionsCommand.self,
                     SaveAsCommand.self, DuplicateCommand.self, RevertCommand.self,
                 ]),
             CommandGroup(

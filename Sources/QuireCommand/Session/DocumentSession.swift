@@ -102,6 +102,7 @@ final class DocumentSession {
                 let document = ManagedDocument(path: path)
                 // Nothing is saved that nobody asked for; see autosave(after:).
                 document.autosavePolicy = .never
+                document.keepsDrafts = restoringDraft
                 try await document.open(model: model)
                 return DocumentSession(
                     path: path, kind: .package, backing: .document(document),

@@ -174,6 +174,7 @@ extension ManagedDocument {
     private func didSucceedSaving() {
         fileModificationDate = Date()
         didSave()
+        didSaveForLibrary()
     }
 
     func takeSnapshot() throws -> OpenDocument.Snapshot {
@@ -252,7 +253,7 @@ extension ManagedDocument {
             await keepVersionBeforeSave()
             try await open.write(snapshot)
         } catch {
-            await open.saveDraft(after: error)
+            if keepsDrafts { await open.saveDraft(after: error) }
             throw error
         }
         keepVersionAfterSave()
@@ -279,6 +280,7 @@ extension ManagedDocument {
         OpenDocuments.remove(self)
         presence?.end()
         presence = nil
+        await writeLibraryMetadata(of: open)
         openDocument = nil
         lastSaveError = nil
         fileModificationDate = nil

@@ -55,6 +55,9 @@ open class ManagedDocument {
     /// How the document is migrated when it is opened with another model than it was made with; `nil` if opening it is to
     /// fail then. Set it before opening.
     public var migrationOptions: StoreMigrationOptions?
+    /// Whether what a save cannot save, because objects are invalid or in conflict, is kept as a draft; see
+    /// ``draftStatus``.
+    public var keepsDrafts = true
     /// Called after each change of ``documentState``. See also ``stateChanges`` and ``stateChangedNotification``.
     public var stateChangeHandler: ((DocumentStateChange) -> Void)?
     /// Why the last save failed, until one succeeds.
@@ -66,6 +69,9 @@ open class ManagedDocument {
     var openDocument: OpenDocument?
     /// How others see the document while it is open.
     var presence: DocumentPresence?
+    /// Whether it was saved since a library was told of it, and when that was.
+    var needsLibraryMetadata = false
+    var libraryMetadataDate: Date?
     let stateBroadcast = Broadcast<DocumentStateChange>()
     /// The requests that are neither answered nor forgotten, and what the machine's numbers stand for.
     var requests = DocumentRequests()
@@ -207,6 +213,12 @@ open class ManagedDocument {
 
     /// Called on the main actor when a save has succeeded.
     open func didSave() {}
+
+    /// Called on the main actor to ask what a ``DocumentLibrary`` is to show of the document, after it was saved: at most
+    /// every minute, and when it is closed. What is left out is filled in: the dates, and the counts of all entities.
+    ///
+    /// By itself it gives nothing.
+    open func libraryMetadata() -> LibraryMetadata { LibraryMetadata() }
 
     // MARK: - For subclasses: what happens to the document
 

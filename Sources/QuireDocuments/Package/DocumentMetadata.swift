@@ -57,7 +57,13 @@ struct DocumentMetadata: Equatable {
         try AtomicFileReplace.replace(layout.metadata, with: data)
     }
 
-    private static func dictionary(at path: String) -> [String: Any] {
+    /// The UUID of a package's store, as its metadata say.
+    static func storeUUID(of layout: DocumentPackageLayout) -> String? {
+        dictionary(at: layout.metadata)[Key.storeUUID] as? String
+    }
+
+    /// All that a metadata file says; nothing if it is missing or unreadable.
+    static func dictionary(at path: String) -> [String: Any] {
         guard let data = try? FileSystem.contents(of: path),
             let list = try? PropertyListSerialization.propertyList(from: data, format: nil)
         else { return [:] }

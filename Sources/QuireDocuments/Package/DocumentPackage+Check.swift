@@ -144,7 +144,10 @@ extension DocumentPackage {
             }
         }
         try expect(
-            ["DocumentMetadata.plist", ".lock", "StoreContent", "AdditionalContent", "Versions"],
+            [
+                "DocumentMetadata.plist", ".lock", "StoreContent", "AdditionalContent", "Versions",
+                "Thumbnail.png",
+            ],
             in: layout.path)
         try expect(
             [

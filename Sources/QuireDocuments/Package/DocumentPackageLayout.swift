@@ -5,6 +5,7 @@ import Quire
 ///
 ///     Document.quire/
 ///       DocumentMetadata.plist                            derived from the store; made again if it is missing
+///       Thumbnail.png                                     a picture for libraries, if the document gives one
 ///       .lock                                             only while somebody has it open for writing
 ///       StoreContent/persistentStore                      the SQLite store
 ///       StoreContent/.persistentStore_SUPPORT/_EXTERNAL_DATA/UUID     large binary values

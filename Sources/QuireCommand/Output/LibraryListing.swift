@@ -1,0 +1,71 @@
+import Foundation
+import Quire
+import QuireDocuments
+
+/// Documents of a library, as the command prints them.
+struct LibraryListing {
+    var entries: [DocumentLibrary.Entry]
+
+    /// Prints a table, or an array.
+    func print(_ output: Output) throws {
+        if output.json {
+            return try output.print(.array(entries.map(Self.json)), levels: 1)
+        }
+        if entries.isEmpty { return }
+        var table = TextTable([
+            ("name", .left), ("title", .left), ("saved", .left), ("bytes", .right),
+            ("objects", .right), ("open", .left),
+        ])
+        table.rows = entries.map { entry in
+            [
+                URL(fileURLWithPath: entry.path).lastPathComponent,
+                entry.title, entry.modified.map(DateText.text) ?? "",
+                String(entry.size), String(entry.objectCount),
+                entry.error == nil ? entry.owner == nil ? "" : "open" : "broken",
+            ]
+        }
+        try output.print(raw: table.text)
+        for entry in entries {
+            if let error = entry.error { Output.report(error.message) }
+        }
+    }
+
+    static func json(_ entry: DocumentLibrary.Entry) -> JSONValue {
+        .object([
+            "path": .string(entry.path), "name": .string(entry.name),
+            "title": .string(entry.title), "uuid": JSONValue(entry.uuid),
+            "created": DateText.json(entry.created), "modified": DateText.json(entry.modified),
+            "bytes": .integer(entry.size),
+            "objects": .object(entry.metadata.objectCounts.mapValues { .integer(Int64($0)) }),
+            "values": .object(entry.metadata.values.mapValues { .string($0) }),
+            "thumbnail": JSONValue(entry.thumbnailPath), "open": OwnerListing.json(entry.owner),
+            "error": JSONValue(entry.error?.message),
+        ])
+    }
+
+    static func json(_ change: DocumentLibrary.Change) -> JSONValue {
+        switch change {
+        case .all(let entries):
+            .object(["change": .string("all"), "entries": .array(entries.map(json))])
+        case .added(let entry): .object(["change": .string("added"), "entry": json(entry)])
+        case .changed(let entry): .object(["change": .string("changed"), "entry": json(entry)])
+        case .moved(let path, let entry):
+            .object([
+                "change": .string("moved"), "from": .string(path), "entry": json(entry),
+            ])
+        case .removed(let path):
+            .object(["change": .string("removed"), "path": .string(path)])
+        }
+    }
+
+    /// A line, or several, for a person.
+    static func lines(_ change: DocumentLibrary.Change) -> [String] {
+        switch change {
+        case .all(let entries): entries.map { "There is \($0.path)" }
+        case .added(let entry): ["Added \(entry.path)"]
+        case .changed(let entry): ["Changed \(entry.path)"]
+        case .moved(let path, let entry): ["Moved \(path) to \(entry.path)"]
+        case .removed(let path): ["Removed \(path)"]
+        }
+    }
+}

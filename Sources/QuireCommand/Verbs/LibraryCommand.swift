@@ -1,0 +1,260 @@
+import ArgumentParser
+import Foundation
+import Quire
+import QuireDocuments
+
+/// `quire library …`
+struct LibraryCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "library",
+        abstract: "Lists and arranges the documents of a folder.",
+        discussion: """
+            Nothing is opened to be listed, and nothing is ever replaced.
+
+            EXAMPLES:
+              quire library list Documents
+              quire library new Documents Books --template Library
+              quire library rename Documents/Books.quire "Old books"
+              quire library trash Documents/Books.quire
+              quire library watch Documents --json
+            """,
+        subcommands: [
+            List.self, New.self, Rename.self, Duplicate.self, Trashing.self, Trashed.self,
+            Restore.self, Watching.self,
+        ])
+
+    /// The folder, and what is a document there.
+    struct FolderOptions: ParsableArguments {
+        @Argument(help: ArgumentHelp("The folder of the documents.", valueName: "FOLDER"))
+        var folder: String
+
+        @Flag(name: .shortAndLong, help: "Look into folders below it as well.")
+        var recursive = false
+
+        var library: DocumentLibrary { DocumentLibrary(folder: folder, isRecursive: recursive) }
+    }
+
+    struct OutputOptions: ParsableArguments {
+        @Flag(help: "Print JSON.")
+        var json = false
+
+        /// Prints that something has a path now.
+        func print(_ sentence: String, path: String) throws {
+            let output = Output(json: json)
+            if json {
+                try output.print(.object(["path": .string(path)]), levels: 1)
+            } else {
+                try output.print(sentence)
+            }
+            try output.flush()
+        }
+    }
+
+    struct List: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Lists the documents without opening them.",
+            discussion: """
+                EXAMPLES:
+                  quire library list Documents
+                  quire library list Documents --recursive --json
+                """)
+
+        @OptionGroup var folder: FolderOptions
+        @OptionGroup var options: OutputOptions
+
+        func run() async throws {
+            let output = Output(json: options.json)
+            try await LibraryListing(entries: folder.library.entries()).print(output)
+            try output.flush()
+        }
+    }
+
+    struct New: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Makes a document of a template; its name gets a number if it is taken.",
+            discussion: """
+                EXAMPLES:
+                  quire library new Documents Books --template Library
+                """)
+
+        @OptionGroup var folder: FolderOptions
+        @Argument(help: ArgumentHelp("The name, without .quire.", valueName: "NAME"))
+        var name: String
+        @Option(help: ArgumentHelp("A template's name, or its folder.", valueName: "T"))
+        var template: String
+        @OptionGroup var options: OutputOptions
+
+        func run() async throws {
+            let path = try await folder.library.create(named: name, from: .named(template))
+            try options.print("Made \(path).", path: path)
+        }
+    }
+
+    struct Rename: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Gives a document another name.",
+            discussion: """
+                A document that is open for writing elsewhere is not renamed.
+
+                EXAMPLES:
+                  quire library rename Documents/Books.quire "Old books"
+                """)
+
+        @Argument(help: ArgumentHelp("The document.", valueName: "PATH"))
+        var path: String
+        @Argument(help: ArgumentHelp("The new name, without .quire.", valueName: "NAME"))
+        var name: String
+        @OptionGroup var options: OutputOptions
+
+        func run() async throws {
+            let new = try await DocumentLibrary(ofDocument: path).rename(path, to: name)
+            try options.print("Renamed \(path) to \(new).", path: new)
+        }
+    }
+
+    struct Duplicate: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Copies a document beside itself, as “NAME 2”.",
+            discussion: """
+                EXAMPLES:
+                  quire library duplicate Documents/Books.quire
+                """)
+
+        @Argument(help: ArgumentHelp("The document.", valueName: "PATH"))
+        var path: String
+        @Option(help: ArgumentHelp("The copy's name, without .quire.", valueName: "NAME"))
+        var name: String?
+        @OptionGroup var options: OutputOptions
+
+        func run() async throws {
+            let copy = try await DocumentLibrary(ofDocument: path).duplicate(path, named: name)
+            try options.print("Copied \(path) to \(copy).", path: copy)
+        }
+    }
+
+    struct Trashing: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "trash",
+            abstract: "Puts a document into the user's trash.",
+            discussion: """
+                A document that anybody has open for writing is not put there.
+
+                EXAMPLES:
+                  quire library trash Documents/Books.quire
+                """)
+
+        @Argument(help: ArgumentHelp("The document.", valueName: "PATH"))
+        var path: String
+        @OptionGroup var options: OutputOptions
+
+        func run() async throws {
+            let item = try await DocumentLibrary(ofDocument: path).trash(path)
+            let output = Output(json: options.json)
+            if options.json {
+                try output.print(LibraryCommand.json(item, withDate: false), levels: 1)
+            } else {
+                try output.print("Put \(path) into the trash.")
+            }
+            try output.flush()
+        }
+    }
+
+    struct Trashed: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Lists what is in the user's trash, the latest first.",
+            discussion: """
+                EXAMPLES:
+                  quire library trashed
+                """)
+
+        @Argument(
+            help: ArgumentHelp(
+                "A folder, if also the trash of its file system is to be listed.",
+                valueName: "FOLDER"))
+        var folder: String?
+        @OptionGroup var options: OutputOptions
+
+        func run() async throws {
+            let output = Output(json: options.json)
+            let items = Trash().items(besides: folder)
+            if options.json {
+                try output.print(
+                    .array(items.map { LibraryCommand.json($0, withDate: true) }), levels: 1)
+            } else {
+                for item in items { try output.print(TextTable.shown(item.originalPath)) }
+            }
+            try output.flush()
+        }
+    }
+
+    struct Restore: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Takes what was at a path back from the trash.",
+            discussion: """
+                Of several that were there the one that was put into the trash last is taken.
+
+                EXAMPLES:
+                  quire library restore Documents/Books.quire
+                """)
+
+        @Argument(help: ArgumentHelp("Where it was.", valueName: "PATH"))
+        var path: String
+        @OptionGroup var options: OutputOptions
+
+        func run() async throws {
+            let wanted = URL(fileURLWithPath: path).standardizedFileURL.path
+            guard
+                let item = Trash().items(besides: path).first(where: {
+                    $0.originalPath == wanted
+                })
+            else {
+                throw QuireError(
+                    .notFound, "Nothing that was at “\(path)” is in the trash.",
+                    subject: .init(file: path))
+            }
+            let restored = try Trash().restore(item)
+            try options.print("Took \(path) back from the trash.", path: restored)
+        }
+    }
+
+    struct Watching: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "watch",
+            abstract: "Prints the documents there are, and then what changes, until it is ended.",
+            discussion: """
+                EXAMPLES:
+                  quire library watch Documents
+                """)
+
+        @OptionGroup var folder: FolderOptions
+        @OptionGroup var options: OutputOptions
+
+        func run() async throws {
+            _ = try await folder.library.entries()  // So that a folder that is missing is told.
+            let output = Output(json: options.json, compact: true)
+            for await change in folder.library.changes() {
+                if options.json {
+                    try output.print(LibraryListing.json(change), levels: 0)
+                } else {
+                    for line in LibraryListing.lines(change) { try output.print(line) }
+                }
+                try output.flush()
+            }
+        }
+    }
+
+    private static func json(_ item: Trash.Item, withDate: Bool) -> JSONValue {
+        var members: [String: JSONValue] = [
+            "path": .string(item.path), "originalPath": .string(item.originalPath),
+        ]
+        if withDate { members["deleted"] = DateText.json(item.deleted) }
+        return .object(members)
+    }
+}
+
+extension DocumentLibrary {
+    /// The library of the folder that a document is in.
+    fileprivate init(ofDocument path: String) {
+        self.init(folder: URL(fileURLWithPath: path).deletingLastPathComponent().path)
+    }
+}

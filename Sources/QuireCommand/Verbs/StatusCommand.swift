@@ -1,0 +1,87 @@
+import ArgumentParser
+import Quire
+import QuireDocuments
+
+/// `quire status PATH`
+struct StatusCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "status",
+        abstract: "Says who has a document open, and how it stands.",
+        discussion: """
+            Nobody is disturbed: the document is looked at as by somebody who only reads. Who only reads it is not \
+            known, because readers leave no trace.
+
+            EXAMPLES:
+              quire status Library.quire
+              quire status Library.quire --json
+            """)
+
+    @Argument(help: ArgumentHelp("A document package.", valueName: "PATH"))
+    var path: String
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    func run() async throws {
+        let output = Output(json: json)
+        let status = try await Self.status(at: path)
+        if json {
+            try output.print(Self.json(status, path: path), levels: 1)
+        } else {
+            for line in Self.lines(status) { try output.print(line) }
+        }
+        try output.flush()
+    }
+
+    /// Waits for the disk, and perhaps for another process, on no queue that others need.
+    @concurrent
+    private static func status(at path: String) async throws -> PackageStatus {
+        if try DocumentPath.kind(of: path) != .package {
+            throw QuireError(
+                .invalidFormat, "“\(path)” is no document package; only those are opened by turns.",
+                subject: .init(file: path))
+        }
+        return try DocumentPackage.status(at: path)
+    }
+
+    private static func lines(_ status: PackageStatus) -> [String] {
+        var lines: [String] = []
+        if let owner = status.owner {
+            lines.append("Open for writing by \(OwnerListing.text(owner)).")
+            switch status.ownerHasUnsavedChanges {
+            case true?: lines.append("It has unsaved changes there.")
+            case false?: lines.append("It has no unsaved changes there.")
+            case nil: break
+            }
+        } else {
+            lines.append("Nobody has it open for writing.")
+        }
+        if let date = status.lastSaved { lines.append("Last saved \(DateText.text(date)).") }
+        if status.hasDraft { lines.append("A draft of changes that could not be saved is there.") }
+        if let generation = status.generation {
+            lines.append("Additional content of generation \(generation).")
+        }
+        if status.versionCount > 0 {
+            lines.append("\(Count.of(status.versionCount, "version")) kept.")
+        }
+        if !status.leftovers.isEmpty {
+            let files = Count.of(status.leftovers.count, "file")
+            lines.append(
+                status.owner == nil
+                    ? "\(files) left by interrupted saves; opening it removes them."
+                    : "\(files) being written or no longer needed.")
+        }
+        return lines
+    }
+
+    private static func json(_ status: PackageStatus, path: String) -> JSONValue {
+        .object([
+            "path": .string(path), "open": OwnerListing.json(status.owner),
+            "unsavedChanges": status.ownerHasUnsavedChanges.map { .boolean($0) } ?? .null,
+            "draft": .boolean(status.hasDraft), "lastSaved": DateText.json(status.lastSaved),
+            "generation": status.generation.map { .integer(Int64($0)) } ?? .null,
+            "versions": .integer(Int64(status.versionCount)),
+            "leftovers": .array(status.leftovers.map { .string($0) }),
+        ])
+    }
+}

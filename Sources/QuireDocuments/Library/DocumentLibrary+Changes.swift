@@ -1,0 +1,240 @@
+import Foundation
+import Quire
+import Synchronization
+
+extension DocumentLibrary {
+    /// What changed in a library.
+    public enum Change: Sendable, Hashable {
+        /// All documents there are: the first element, and again if the folder could not be looked at for a while.
+        case all([Entry])
+        /// A document came.
+        case added(Entry)
+        /// A document is another than it was: saved, opened, closed, mended or broken.
+        case changed(Entry)
+        /// A document was renamed or moved within the library.
+        case moved(from: String, Entry)
+        /// A document is not there any more.
+        case removed(String)
+    }
+
+    /// The documents there are, and then what changes.
+    ///
+    /// The folders are watched by the kernel; where it does not tell (see ``PackageWatch``) they are looked at every two
+    /// seconds. Changes that come shortly after each other are told together, and how things stand is found out then: of a
+    /// document that came and went nothing is told.
+    ///
+    /// Every call gives a sequence of its own, which ends when the task that waits is cancelled, or nobody holds it any
+    /// more. Nothing is dropped: a consumer that falls behind makes it grow. If there is no such folder it begins with
+    /// no documents, and tells when it comes.
+    public func changes() -> AsyncStream<Change> { changes(events: .shared) }
+
+    func changes(
+        events: FileEvents, latency: DispatchTimeInterval = .milliseconds(100)
+    ) -> AsyncStream<Change> {
+        let (stream, continuation) = AsyncStream.makeStream(of: Change.self)
+        let watch = LibraryWatch(self, events: events, latency: latency) { continuation.yield($0) }
+        continuation.onTermination = { _ in watch.cancel() }
+        watch.start()
+        return stream
+    }
+}
+
+/// Finds out what changes in a library.
+///
+/// Events only say where to look: at single documents, or, if names came or went, at the folders. A document is read again
+/// only if something happened in it or it is another folder than before.
+final class LibraryWatch: Sendable {
+    private struct Known {
+        var entry: DocumentLibrary.Entry
+        var inode: UInt64
+        var subscriptions: [FileEventSubscription]
+    }
+
+    /// What is to be looked at.
+    private struct Pending {
+        var isScheduled = false
+        var isCancelled = false
+        var looksAtFolders = false
+        var looksAtAll = false
+        var packages: Set<String> = []
+    }
+
+    /// Only touched on `work`.
+    private struct State {
+        var known: [String: Known] = [:]
+        var folders: [String: FileEventSubscription] = [:]
+        var ticker: FileEventSubscription?
+        var hasBegun = false
+    }
+
+    private let library: DocumentLibrary
+    private let events: FileEvents
+    private let latency: DispatchTimeInterval
+    private let tell: @Sendable (DocumentLibrary.Change) -> Void
+    private let pending = Mutex(Pending())
+    private let state = Mutex(State())
+    private let work = DispatchQueue(label: "quire.library-watch", qos: .utility)
+
+    init(
+        _ library: DocumentLibrary, events: FileEvents, latency: DispatchTimeInterval,
+        _ tell: @escaping @Sendable (DocumentLibrary.Change) -> Void
+    ) {
+        self.library = library
+        self.events = events
+        self.latency = latency
+        self.tell = tell
+    }
+
+    /// Lists the documents, and begins to watch.
+    func start() {
+        work.async { self.look() }
+    }
+
+    /// Ends watching. One more change may be told.
+    func cancel() {
+        pending.withLock { $0.isCancelled = true }
+        work.async { self.state.withLock { $0 = State() } }
+    }
+
+    private func note(_ change: (inout Pending) -> Void) {
+        let mustSchedule = pending.withLock { pending in
+            if pending.isCancelled { return false }
+            change(&pending)
+            defer { pending.isScheduled = true }
+            return !pending.isScheduled
+        }
+        if mustSchedule { work.asyncAfter(deadline: .now() + latency) { self.look() } }
+    }
+
+    private func look() {
+        let now = pending.withLock { pending -> Pending? in
+            if pending.isCancelled { return nil }
+            defer { pending = Pending() }
+            return pending
+        }
+        guard let now else { return }
+        let changes = state.withLock { state in
+            let begins = !state.hasBegun
+            state.hasBegun = true
+            if !begins && !now.looksAtFolders && !now.looksAtAll {
+                return now.packages.sorted().compactMap { reread($0, &state) }
+            }
+            let changes = rescan(&state, again: now.looksAtAll ? nil : now.packages)
+            if !begins { return changes }
+            return [.all(state.known.values.map(\.entry).sorted { $0.path < $1.path })]
+        }
+        for change in changes { tell(change) }
+    }
+
+    /// Looks at a document that is known.
+    private func reread(_ path: String, _ state: inout State) -> DocumentLibrary.Change? {
+        guard let known = state.known[path], FileSystem.exists(path) else { return nil }
+        let entry = DocumentLibrary.Entry(lookingAt: path)
+        if entry == known.entry { return nil }
+        state.known[path]?.entry = entry
+        return .changed(entry)
+    }
+
+    /// Lists the folders, and looks at what is new, another than before, or to be looked at again (`nil`: everything).
+    private func rescan(_ state: inout State, again: Set<String>?) -> [DocumentLibrary.Change] {
+        var isComplete = (try? !FileSystem.isOnNetwork(library.folder)) ?? false
+        // Watched before they are listed, so that nothing falls between.
+        isComplete = subscribe(toFolder: library.folder, &state) && isComplete
+        let found: (paths: [String], folders: [String]) = (try? library.packages()) ?? ([], [])
+        for folder in found.folders where state.folders[folder] == nil {
+            isComplete = subscribe(toFolder: folder, &state) && isComplete
+            // What came into it before it was watched.
+            note { $0.looksAtFolders = true }
+        }
+        let folders = Set(found.folders + [library.folder])
+        state.folders = state.folders.filter { folders.contains($0.key) }
+
+        var changes: [DocumentLibrary.Change] = []
+        var known: [String: Known] = [:]
+        var added: [Known] = []
+        for path in found.paths {
+            guard let information = (try? FileSystem.information(at: path)) ?? nil else { continue }
+            if var old = state.known[path], old.inode == information.inode {
+                if again?.contains(path) ?? true {
+                    let entry = DocumentLibrary.Entry(lookingAt: path)
+                    if entry != old.entry {
+                        old.entry = entry
+                        changes.append(.changed(entry))
+                    }
+                }
+                known[path] = old
+            } else {
+                let (subscriptions, isWatched) = subscribe(toPackage: path)
+                isComplete = isComplete && isWatched
+                let new = Known(
+                    entry: .init(lookingAt: path), inode: information.inode,
+                    subscriptions: subscriptions)
+                known[path] = new
+                added.append(new)
+            }
+        }
+        var gone = state.known.filter { known[$0.key]?.inode != $0.value.inode }
+        for new in added {
+            let path = new.entry.path
+            if gone.removeValue(forKey: path) != nil {
+                changes.append(.changed(new.entry))
+            } else if let old = gone.first(where: {
+                $0.value.inode == new.inode && $0.value.entry.uuid == new.entry.uuid
+            }) {
+                gone[old.key] = nil
+                changes.append(.moved(from: old.key, new.entry))
+            } else {
+                changes.append(.added(new.entry))
+            }
+        }
+        changes = gone.keys.sorted().map { .removed($0) } + changes
+        state.known = known
+        if isComplete {
+            state.ticker = nil
+        } else if state.ticker == nil {
+            state.ticker = events.tick { [weak self] in self?.note { $0.looksAtAll = true } }
+        }
+        return changes
+    }
+
+    // MARK: Subscribing
+
+    private func subscribe(toFolder folder: String, _ state: inout State) -> Bool {
+        if state.folders[folder] != nil { return true }
+        state.folders[folder] = try? events.watch(path: folder, for: [.names, .itself]) {
+            [weak self] event in
+            // Somebody is building something; it will be told when it has its name.
+            if FileSystem.isTemporaryName(event.name) { return }
+            self?.note { pending in
+                pending.looksAtFolders = true
+                if event.kinds.contains(.overflow) { pending.looksAtAll = true }
+            }
+        }
+        return state.folders[folder] != nil
+    }
+
+    private func subscribe(toPackage path: String) -> ([FileEventSubscription], Bool) {
+        let handler: FileEvents.Handler = { [weak self] event in
+            if FileSystem.isTemporaryName(event.name) || event.name.hasSuffix("-shm") { return }
+            self?.note { pending in
+                pending.packages.insert(path)
+                if event.kinds.contains(.overflow) { pending.looksAtAll = true }
+            }
+        }
+        var subscriptions: [FileEventSubscription] = []
+        for (name, kinds) in [
+            ("", FileEvents.Kinds([.names, .itself, .written])),
+            ("StoreContent", [.names, .modified]),
+        ] {
+            let folder = name.isEmpty ? path : FileSystem.path(path, name)
+            do {
+                try subscriptions.append(events.watch(path: folder, for: kinds, handler))
+            } catch let error as QuireError where error.code == .notFound {
+                // A broken package, or one that goes: that is told by the folder that it is in.
+            } catch {
+                return (subscriptions, false)
+            }
+        }
+        return (subscriptions, true)
+    }
+}

@@ -1,0 +1,81 @@
+public import Foundation
+import Quire
+
+/// What a library shows of a document without opening it: kept in the package's metadata file, derived from the document.
+///
+/// A document writes it when it is closed after having been saved, and now and then while it is open. After a crash it may
+/// be older than the document; opening and closing the document brings it up to date.
+public struct LibraryMetadata: Sendable, Hashable {
+    /// The title, if it is another than the package's name.
+    public var title: String?
+    /// When the document was made.
+    public var created: Date?
+    /// When the document was saved last, as of the writing of this.
+    public var modified: Date?
+    /// By the entity's name: how many objects of exactly that entity there are.
+    public var objectCounts: [String: Int]
+    /// Whatever an application wants to show: short texts by keys of its own.
+    public var values: [String: String]
+    /// A picture of the document, as PNG. It is in a file of its own, which ``DocumentLibrary/Entry/thumbnailPath`` names.
+    public var thumbnail: Data?
+
+    /// What a document that says nothing has.
+    public init(
+        title: String? = nil, created: Date? = nil, modified: Date? = nil,
+        objectCounts: [String: Int] = [:], values: [String: String] = [:], thumbnail: Data? = nil
+    ) {
+        self.title = title
+        self.created = created
+        self.modified = modified
+        self.objectCounts = objectCounts
+        self.values = values
+        self.thumbnail = thumbnail
+    }
+}
+
+extension LibraryMetadata {
+    /// The name of the file of the thumbnail in a package.
+    static let thumbnailName = "Thumbnail.png"
+
+    private enum Key {
+        static let library = "QuireLibrary"
+        static let title = "Title"
+        static let created = "Created"
+        static let modified = "Modified"
+        static let counts = "ObjectCounts"
+        static let values = "Values"
+    }
+
+    /// Reads what a package says, without the thumbnail. What is missing or makes no sense is left out.
+    init(readingFrom layout: DocumentPackageLayout) {
+        self.init()
+        let all = DocumentMetadata.dictionary(at: layout.metadata)
+        guard let dictionary = all[Key.library] as? [String: Any] else { return }
+        title = (dictionary[Key.title] as? String).flatMap { $0.isEmpty ? nil : $0 }
+        created = dictionary[Key.created] as? Date
+        modified = dictionary[Key.modified] as? Date
+        objectCounts = dictionary[Key.counts] as? [String: Int] ?? [:]
+        values = dictionary[Key.values] as? [String: String] ?? [:]
+    }
+
+    /// Writes it to a package, whose lock the caller has, or which nobody else knows yet.
+    func write(to layout: DocumentPackageLayout) throws {
+        var all = DocumentMetadata.dictionary(at: layout.metadata)
+        var dictionary: [String: Any] = [Key.counts: objectCounts, Key.values: values]
+        dictionary[Key.title] = title
+        dictionary[Key.created] = created
+        dictionary[Key.modified] = modified
+        all[Key.library] = dictionary
+        let data = try PropertyListSerialization.data(
+            fromPropertyList: all, format: .xml, options: 0)
+        try AtomicFileReplace.replace(layout.metadata, with: data)
+        let file = FileSystem.path(layout.path, Self.thumbnailName)
+        if let thumbnail {
+            if (try? FileSystem.contents(of: file)) != thumbnail {
+                try AtomicFileReplace.replace(file, with: thumbnail)
+            }
+        } else {
+            try FileSystem.removeFileIfPresent(file)
+        }
+    }
+}

@@ -1,0 +1,253 @@
+public import Foundation
+import Quire
+
+/// The user's trash, as the freedesktop.org trash specification (version 1.0) lays it out.
+///
+/// What is on the file system of the user's data goes to `$XDG_DATA_HOME/Trash`; what is elsewhere to `.Trash/UID` or
+/// `.Trash-UID` at the top of its file system. So nothing is copied, and other programs show what is in it and put it back.
+public struct Trash: Sendable {
+    /// Something that is in the trash.
+    public struct Item: Sendable, Hashable {
+        /// Where it is now.
+        public var path: String
+        /// Where it was.
+        public var originalPath: String
+        /// When it was put into the trash.
+        public var deleted: Date?
+        /// The file that says so.
+        var informationPath: String
+    }
+
+    /// The trash of the user's own file system.
+    let home: String
+
+    /// The user's trash.
+    public init() {
+        let environment = ProcessInfo.processInfo.environment
+        let data =
+            environment["XDG_DATA_HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil }
+            ?? FileSystem.path(
+                environment["HOME"] ?? FileManager.default.homeDirectoryForCurrentUser.path,
+                ".local/share")
+        home = FileSystem.path(data, "Trash")
+    }
+
+    /// For tests: a trash in another place.
+    init(home: String) { self.home = home }
+
+    // MARK: Putting things into it
+
+    /// Puts a file or folder into the trash. It is renamed, never copied.
+    ///
+    /// - Returns: What it is there.
+    /// - Throws: ``QuireError`` with code `notFound`, or `unsupported` if there is no place for a trash on the file system.
+    @discardableResult
+    func put(_ path: String) throws -> Item {
+        let path = FileSystem.absolute(path)
+        guard let information = try FileSystem.informationWithoutFollowing(at: path) else {
+            throw FileSystem.failure("put into the trash", path, errno: ENOENT)
+        }
+        let (trash, top) = try trash(for: path, on: information.device)
+        let files = FileSystem.path(trash, "files")
+        let informationFolder = FileSystem.path(trash, "info")
+        let date = Date()
+        let shown = top.map { String(path.dropFirst($0 == "/" ? 1 : $0.count + 1)) } ?? path
+        for number in 1..<10_000 {
+            let name = Self.numbered(FileSystem.name(of: path), number)
+            let target = FileSystem.path(files, name)
+            let note = FileSystem.path(informationFolder, name + ".trashinfo")
+            if FileSystem.exists(target) { continue }
+            do {
+                // Who makes this file has the name.
+                let file = try OpenFile.open(note, for: .creating)
+                try file.write(Data(Self.text(path: shown, date: date).utf8))
+                try file.synchronize()
+            } catch let error as QuireError where error.code == .alreadyExists {
+                continue
+            }
+            do {
+                try FileSystem.renameWithoutReplacing(path, to: target)
+            } catch {
+                _ = try? FileSystem.removeFileIfPresent(note)
+                throw error
+            }
+            try? FileSystem.synchronizeFolder(files)
+            try? FileSystem.synchronizeFolder(containing: path)
+            return Item(path: target, originalPath: path, deleted: date, informationPath: note)
+        }
+        throw FileSystem.failure("put into the trash", path, errno: EEXIST)
+    }
+
+    private static func numbered(_ name: String, _ number: Int) -> String {
+        if number == 1 { return name }
+        let suffix = (name as NSString).pathExtension
+        let stem = (name as NSString).deletingPathExtension
+        return suffix.isEmpty ? "\(stem) \(number)" : "\(stem) \(number).\(suffix)"
+    }
+
+    // MARK: Looking and taking back
+
+    /// What is in the trash, the latest first: of the user's own file system, and of the one that a path is on.
+    public func items(besides path: String? = nil) -> [Item] {
+        var trashes: [(String, String?)] = [(home, nil)]
+        if let path, let top = try? Self.top(of: FileSystem.absolute(path)) {
+            trashes += Self.places(at: top).map { ($0, top) }
+        }
+        return trashes.flatMap { Self.items(in: $0.0, top: $0.1) }.sorted {
+            ($0.deleted ?? .distantPast, $0.path) > ($1.deleted ?? .distantPast, $1.path)
+        }
+    }
+
+    private static func items(in trash: String, top: String?) -> [Item] {
+        let informationFolder = FileSystem.path(trash, "info")
+        let names = (try? FileSystem.names(in: informationFolder)) ?? []
+        return names.filter { $0.hasSuffix(".trashinfo") }.compactMap { name in
+            let note = FileSystem.path(informationFolder, name)
+            let file = FileSystem.path(
+                FileSystem.path(trash, "files"), String(name.dropLast(".trashinfo".count)))
+            guard FileSystem.exists(file), let data = try? FileSystem.contents(of: note) else {
+                return nil
+            }
+            let values = values(in: String(decoding: data.prefix(65_536), as: UTF8.self))
+            guard let path = values["Path"]?.removingPercentEncoding, !path.isEmpty else {
+                return nil
+            }
+            // On another file system paths are relative to its top; none may lead out of it.
+            if !path.hasPrefix("/"), top == nil || path.split(separator: "/").contains("..") {
+                return nil
+            }
+            return Item(
+                path: file,
+                originalPath: path.hasPrefix("/") ? path : FileSystem.path(top ?? "/", path),
+                deleted: values["DeletionDate"].flatMap(date), informationPath: note)
+        }
+    }
+
+    /// Puts something back where it was.
+    ///
+    /// - Parameter path: Where to put it instead.
+    /// - Returns: Where it is.
+    /// - Throws: ``QuireError`` with code `alreadyExists` if there is something by now, or `notFound` if the folder is gone.
+    @discardableResult
+    public func restore(_ item: Item, to path: String? = nil) throws -> String {
+        let target = path.map(FileSystem.absolute) ?? item.originalPath
+        guard FileSystem.exists(FileSystem.folder(of: target)) else {
+            throw FileSystem.failure("open", FileSystem.folder(of: target), errno: ENOENT)
+        }
+        try FileSystem.renameWithoutReplacing(item.path, to: target)
+        try? FileSystem.synchronizeFolder(containing: target)
+        _ = try? FileSystem.removeFileIfPresent(item.informationPath)
+        return target
+    }
+
+    // MARK: Places
+
+    /// The trash for something on a device, and the top that paths in it are relative to, if they are.
+    private func trash(for path: String, on device: UInt64) throws -> (String, String?) {
+        if let made = try? Self.make(home), made.device == device { return (home, nil) }
+        let top = try Self.top(of: path)
+        for place in Self.places(at: top) {
+            if let made = try? Self.make(place), made.device == device { return (place, top) }
+        }
+        throw QuireError(
+            .unsupported,
+            "“\(path)” cannot be put into the trash: there is none on its file system, and “\(top)” cannot be written to.",
+            subject: .init(file: path))
+    }
+
+    /// Where a trash may be at the top of a file system, the preferred place first.
+    private static func places(at top: String) -> [String] {
+        let user = geteuid()
+        var places: [String] = []
+        let shared = FileSystem.path(top, ".Trash")
+        // An administrator's folder for all: only if it is one, and nobody can remove another's things.
+        if let found = (try? FileSystem.informationWithoutFollowing(at: shared)) ?? nil,
+            found.kind == .folder, found.permissions & 0o1000 != 0
+        {
+            places.append(FileSystem.path(shared, String(user)))
+        }
+        return places + [FileSystem.path(top, ".Trash-\(user)")]
+    }
+
+    /// The highest folder above a path on the same file system.
+    private static func top(of path: String) throws -> String {
+        var top = FileSystem.folder(of: path)
+        guard let device = try FileSystem.information(at: top)?.device else {
+            throw FileSystem.failure("open", top, errno: ENOENT)
+        }
+        while top != "/" {
+            let above = FileSystem.folder(of: top)
+            guard try FileSystem.information(at: above)?.device == device else { break }
+            top = above
+        }
+        return top
+    }
+
+    /// Makes the folders of a trash if they are missing, for the user alone.
+    private static func make(_ trash: String) throws -> FileInformation {
+        if !FileSystem.exists(trash) {
+            try FileSystem.makeFolder(trash, withIntermediates: true)
+            try OpenFile.open(trash, for: .folder).setPermissions(0o700)
+        }
+        for name in ["files", "info"] {
+            let folder = FileSystem.path(trash, name)
+            try FileSystem.makeFolder(folder, withIntermediates: true)
+        }
+        guard let made = try FileSystem.informationWithoutFollowing(at: trash),
+            made.kind == .folder, made.user == geteuid()
+        else { throw FileSystem.failure("open the folder", trash, errno: EACCES) }
+        return made
+    }
+
+    // MARK: The file that says what something was
+
+    static func text(path: String, date: Date) -> String {
+        let allowed = CharacterSet(
+            charactersIn: "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")
+        let encoded = path.addingPercentEncoding(withAllowedCharacters: allowed) ?? path
+        return "[Trash Info]\nPath=\(encoded)\nDeletionDate=\(formatter.string(from: date))\n"
+    }
+
+    private static func values(in text: String) -> [String: String] {
+        let lines = text.split(whereSeparator: \.isNewline)
+        guard lines.first == "[Trash Info]" else { return [:] }
+        var values: [String: String] = [:]
+        for line in lines.dropFirst() {
+            guard let equals = line.firstIndex(of: "=") else { continue }
+            let key = String(line[..<equals])
+            if values[key] == nil { values[key] = String(line[line.index(after: equals)...]) }
+        }
+        return values
+    }
+
+    private static func date(_ text: String) -> Date? { formatter.date(from: text) }
+
+    /// Local time, as the specification has it.
+    private static var formatter: DateFormatter {
+        let formatter = DateFormatter()
+        formatter.locale = Locale(identifier: "en_US_POSIX")
+        formatter.dateFormat = "yyyy-MM-dd'T'HH:mm:ss"
+        return formatter
+    }
+}
+
+extension DocumentLibrary {
+    /// Puts a document into the trash.
+    ///
+    /// - Returns: What it is there, to take it back by ``Trash/restore(_:to:)``.
+    /// - Throws: ``QuireError`` with code `locked` if anybody has it open for writing, this process included, or as
+    ///   ``Trash``: `unsupported` if there is no place for a trash on its file system.
+    @discardableResult
+    public func trash(_ path: String, in trash: Trash = Trash()) async throws -> Trash.Item {
+        try await FileQueue.copies.run {
+            var item: Trash.Item?
+            try Self.withRightToMove(path, mayBeOpenHere: false) { lock in
+                let trashed = try trash.put(path)
+                lock?.move(to: .init(path: trashed.path))
+                item = trashed
+            }
+            guard let item else { preconditionFailure("Something was trashed and is not known.") }
+            return item
+        }
+    }
+}
