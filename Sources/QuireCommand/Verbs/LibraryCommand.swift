@@ -181,7 +181,15 @@ struct LibraryCommand: AsyncParsableCommand {
                 try output.print(
                     .array(items.map { LibraryCommand.json($0, withDate: true) }), levels: 1)
             } else {
-                for item in items { try output.print(TextTable.shown(item.originalPath)) }
+                // A path is printed whole; a terminal must not obey what a name holds.
+                for item in items {
+                    let shown = item.originalPath.map { character -> Character in
+                        let scalars = character.unicodeScalars
+                        return scalars.contains { $0.properties.generalCategory == .control }
+                            ? " " : character
+                    }
+                    try output.print(String(shown))
+                }
             }
             try output.flush()
         }
