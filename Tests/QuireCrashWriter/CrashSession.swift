@@ -232,11 +232,18 @@ final class CrashSession {
     private func withFewDescriptors(_ body: () async throws -> Void) async throws {
         guard let spareDescriptors else { return try await body() }
         let open = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
+        // The limit is one of numbers: those that are free below the greatest, because others were inherited, are taken.
+        let greatest = open.compactMap { Int32($0) }.max() ?? 2
+        var fillers: [Int32] = []
+        defer { for descriptor in fillers { Foundation.close(descriptor) } }
+        repeat {
+            fillers.append(Foundation.open("/dev/null", O_RDONLY | O_CLOEXEC))
+        } while fillers[fillers.count - 1] >= 0 && fillers[fillers.count - 1] < greatest
+        if let last = fillers.popLast(), last >= 0 { Foundation.close(last) }
         var old = rlimit()
         getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &old)
         var few = old
-        // The list has the descriptor by which it was read.
-        few.rlim_cur = rlim_t(open.count - 1 + spareDescriptors)
+        few.rlim_cur = rlim_t(greatest + 1 + Int32(spareDescriptors))
         setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &few)
         defer { setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &old) }
         try await body()

@@ -27,7 +27,8 @@ import Testing
         }
         let threads = try FileSystem.names(in: "/proc/self/task").count
         print("Opened and closed \(cycles) times: \(threads) threads.")
-        #expect(threads < 150)
+        // In the short form other suites run beside it.
+        if Torture.isOn { #expect(threads < 150) }
         #expect(open(below: folder.path) == [])
         #expect(try FileSystem.names(in: folder.path) == ["a.quire"])
         #expect(!FileSystem.exists(DocumentPackageLayout(path: path).lock))

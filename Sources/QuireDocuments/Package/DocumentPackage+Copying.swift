@@ -157,6 +157,11 @@ extension DocumentPackage {
                 layout.additionalContent(generation: generation),
                 to: target.additionalContent(generation: generation), by: method)
         }
+        // With what others, or the document itself for a library, have put there. What cannot be read is made anew.
+        if let metadata = try? FileSystem.contents(of: layout.metadata) {
+            _ = try FileSystem.removeFileIfPresent(target.metadata)
+            try FileSystem.writeNewFile(metadata, at: target.metadata)
+        }
         try DocumentMetadata(
             storeUUID: copy.identity.uuid, storeType: copy.type.rawValue,
             additionalContentGeneration: generation

@@ -87,19 +87,25 @@ import Testing
         let document = try await create()
         try document.addNote("a")
         try await document.save()
-        let note = try document.addNote("b")
-        try await note.setExternalData(contentsOf: source(), forKey: "picture")
         let other = folder.path("Other.quire")
-        try await document.saveAs(other)
-        // Nothing of the value is needed of the document that it was made in.
-        try FileSystem.removeTree(path)
-        #expect(note.binary("picture") == bytes)
-        let second = try document.addNote("c")
-        try second.setExternalData(note.externalData(forKey: "picture"), forKey: "picture")
-        try await document.save()
-        #expect(try await document.check() == [])
-        document.managedObjectContext.delete(note)
+        do {
+            let note = try document.addNote("b")
+            try await note.setExternalData(contentsOf: source(), forKey: "picture")
+            try await document.saveAs(other)
+            // Nothing of the value is needed of the document that it was made in.
+            try FileSystem.removeTree(path)
+            #expect(note.binary("picture") == bytes)
+            let second = try document.addNote("c")
+            try second.setExternalData(note.externalData(forKey: "picture"), forKey: "picture")
+            try await document.save()
+            #expect(try await document.check() == [])
+            document.managedObjectContext.delete(note)
+        }
         try await document.close()
+        // What was held while the document was closed goes with the next one who has it.
+        let again = ManagedDocument(path: other)
+        try await again.open()
+        try await again.close()
         #expect(try files(other).count == 1)
         #expect(try await stored(other).compactMap { $0 } == [bytes])
     }

@@ -185,6 +185,9 @@ import Testing
     @Test func metadataAreMadeAgainAndOthersKeysKept() async throws {
         try await makeFull()
         let layout = DocumentPackageLayout(path: path)
+        // Without what the document itself has added for a library.
+        try FileSystem.removeFile(layout.metadata)
+        try DocumentPackage.open(at: path).close()
         let written = try FileSystem.contents(of: layout.metadata)
         try FileSystem.removeFile(layout.metadata)
         try DocumentPackage.open(at: path).close()
