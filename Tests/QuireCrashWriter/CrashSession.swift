@@ -231,6 +231,12 @@ final class CrashSession {
 
     private func withFewDescriptors(_ body: () async throws -> Void) async throws {
         guard let spareDescriptors else { return try await body() }
+        // Dispatch, which ends a process that it cannot make its timers and queues of events in, has them made before.
+        try await Task.sleep(for: .milliseconds(1), clock: .continuous)
+        try await Task.sleep(for: .milliseconds(1), clock: .suspending)
+        await withCheckedContinuation { made in
+            DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(1)) { made.resume() }
+        }
         let open = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
         // The limit is one of numbers: those that are free below the greatest, because others were inherited, are taken.
         let greatest = open.compactMap { Int32($0) }.max() ?? 2

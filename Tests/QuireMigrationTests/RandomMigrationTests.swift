@@ -123,7 +123,7 @@ import Testing
                 return lines
             }
             let parts = try connection.withStatement(
-                "SELECT replace(sql, '\"', '') FROM sqlite_schema WHERE type IN ('index', 'trigger') AND sql NOT NULL"
+                "SELECT replace(sql, '\"', '') FROM sqlite_schema WHERE type IN ('index', 'trigger') AND sql NOT NULL AND tbl_name NOT LIKE 'QUIRE%'"
             ) { statement in
                 var lines: [String] = []
                 while try statement.step() { lines.append(statement.text(0)) }

@@ -28,8 +28,8 @@ final class EventRecorder<Event: Sendable>: Sendable {
         waiter?.resume(returning: event)
     }
 
-    /// The next event that was not handed out; `nil` if none comes within some seconds.
-    func next(within seconds: Double = 20) async -> Event? {
+    /// The next event that was not handed out; `nil` if none comes within some minutes, which a busy machine may need.
+    func next(within seconds: Double = 600) async -> Event? {
         await withCheckedContinuation { continuation in
             let (event, number) = state.withLock { state -> (Event?, Int) in
                 if state.taken < state.events.count {

@@ -58,7 +58,7 @@ private final class RecordingPresenter: FilePresenter {
     private let log = EventRecorder<String>()
 
     private func coordinator(
-        _ presenter: (any FilePresenter)? = nil, timeout: Duration = .seconds(20)
+        _ presenter: (any FilePresenter)? = nil, timeout: Duration = .seconds(600)
     ) -> FileCoordinator {
         FileCoordinator(presenter: presenter, timeout: timeout, registry: registry)
     }
@@ -233,7 +233,7 @@ private final class RecordingPresenter: FilePresenter {
         }
         while log.events.isEmpty { await Task.yield() }
         let waiting = Task { [registry] in
-            try await FileCoordinator(presenter: nil, timeout: .seconds(20), registry: registry)
+            try await FileCoordinator(presenter: nil, timeout: .seconds(600), registry: registry)
                 .coordinate(readingItemAt: "/x/doc") { _ in }
         }
         while registry.waitingCount == 0 { await Task.yield() }
@@ -274,7 +274,7 @@ private final class RecordingPresenter: FilePresenter {
         presenter.saving.withLock {
             $0 = { [registry, log, weak presenter] in
                 try await FileCoordinator(
-                    presenter: presenter, timeout: .seconds(20), registry: registry
+                    presenter: presenter, timeout: .seconds(600), registry: registry
                 ).coordinate(writingItemAt: "/x/doc") { _ in log.record("saved") }
             }
         }
@@ -324,7 +324,7 @@ private final class RecordingPresenter: FilePresenter {
             for number in 0..<400 {
                 group.addTask {
                     let coordinator = FileCoordinator(
-                        presenter: nil, timeout: .seconds(60), registry: registry)
+                        presenter: nil, timeout: .seconds(600), registry: registry)
                     if number.isMultiple(of: 4) {
                         try await coordinator.coordinate(writingItemAt: "/x/doc") { _ in
                             tally.begin(writing: true)

@@ -152,7 +152,7 @@ import Testing
         try await writer.perform("close")
     }
 
-    private func reply(within timeout: Duration = .seconds(20)) async throws -> OwnerReply {
+    private func reply(within timeout: Duration = .seconds(600)) async throws -> OwnerReply {
         let path = path
         return try await FileQueue.copies.run {
             try DocumentPackage.askOwnerToSave(at: path, timeout: timeout)

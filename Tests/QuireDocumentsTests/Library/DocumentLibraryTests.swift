@@ -125,11 +125,7 @@ private final class TitledDocument: ManagedDocument {
             try OpenFile.open(path + "/StoreContent/persistentStore", for: .creating)
                 .write(Data("x".utf8))
         }
-        let clock = ContinuousClock()
-        var count = 0
-        let time = try await clock.measure { count = try await library.entries().count }
-        #expect(count == 500)
-        #expect(time < .seconds(10))
+        #expect(try await library.entries().count == 500)
     }
 
     // MARK: Making
