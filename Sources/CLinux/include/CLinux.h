@@ -16,12 +16,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/inotify.h>
 #include <sys/ioctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -87,63 +84,28 @@ static inline int quire_file_system_type(int descriptor, int64_t *type) {
 }
 
 // A queue of file events that reads do not wait for and that other programs do not inherit.
-static inline int quire_inotify_open(void) { return inotify_init1(IN_NONBLOCK | IN_CLOEXEC); }
+int quire_inotify_open(void);
 
 // Asks for events of what is at a path, in addition to those asked for before.
-static inline int quire_inotify_add(int queue, const char *path, uint32_t kinds) {
-    return inotify_add_watch(queue, path, kinds | IN_MASK_ADD);
-}
+int quire_inotify_add(int queue, const char *path, uint32_t kinds);
 
 // A stream socket between processes of this machine.
-static inline int quire_local_socket(void) { return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0); }
+int quire_local_socket(void);
 
-static inline int quire_local_address(const char *path, struct sockaddr_un *address) {
-    memset(address, 0, sizeof *address);
-    if (strlen(path) >= sizeof address->sun_path) {
-        errno = ENAMETOOLONG;
-        return -1;
-    }
-    address->sun_family = AF_UNIX;
-    strcpy(address->sun_path, path);
-    return 0;
-}
+int quire_local_bind(int descriptor, const char *path);
 
-static inline int quire_local_bind(int descriptor, const char *path) {
-    struct sockaddr_un address;
-    if (quire_local_address(path, &address) != 0) return -1;
-    return bind(descriptor, (const struct sockaddr *)&address, sizeof address);
-}
+int quire_local_connect(int descriptor, const char *path);
 
-static inline int quire_local_connect(int descriptor, const char *path) {
-    struct sockaddr_un address;
-    if (quire_local_address(path, &address) != 0) return -1;
-    return connect(descriptor, (const struct sockaddr *)&address, sizeof address);
-}
-
-static inline int quire_accept(int descriptor) {
-    return accept4(descriptor, NULL, NULL, SOCK_CLOEXEC);
-}
+int quire_accept(int descriptor);
 
 // Sends without a signal if the other side is gone.
-static inline ssize_t quire_send(int descriptor, const void *bytes, size_t count) {
-    return send(descriptor, bytes, count, MSG_NOSIGNAL);
-}
+ssize_t quire_send(int descriptor, const void *bytes, size_t count);
 
 // Lets no single read or write of a socket take longer.
-static inline int quire_socket_timeout(int descriptor, long milliseconds) {
-    struct timeval time = {milliseconds / 1000, milliseconds % 1000 * 1000};
-    if (setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time) != 0) return -1;
-    return setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time);
-}
+int quire_socket_timeout(int descriptor, long milliseconds);
 
 // The user whose process is at the other side.
-static inline int quire_peer_user(int descriptor, unsigned int *user) {
-    struct ucred credentials;
-    socklen_t size = sizeof credentials;
-    if (getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) return -1;
-    *user = credentials.uid;
-    return 0;
-}
+int quire_peer_user(int descriptor, unsigned int *user);
 
 // Asks the processor to have the memory at an address at hand soon. Any address may be given.
 static inline void quire_prefetch(const void *address) {

@@ -59,6 +59,7 @@ final class OpenDocument {
         contentNames = loaded.content.names
         coordinator = loaded.coordinator
         parent = PrivateQueueContext(coordinator: coordinator)
+        parent.performAndWait { $0.isSilent = true }
         context = ManagedObjectContext.mainQueue(parent: parent)
         context.isObservable = true
         context.changeHandler = { [weak self] in self?.contextDidChange() }

@@ -30,6 +30,9 @@ public final class ManagedObjectContext {
         case privateQueue
     }
 
+    /// Whether nobody is told of its changes by notifications: a document's parent context has no changes of its own, and
+    /// an edit is not to be told twice.
+    package var isSilent = false
     /// The queue the context is used on.
     public let concurrencyType: ConcurrencyType
     /// The context that this one reads from and saves to; `nil` if it does so with the store.

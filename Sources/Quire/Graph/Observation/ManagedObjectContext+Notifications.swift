@@ -77,6 +77,7 @@ extension ManagedObjectContext {
         observation?.contextDidChange(self)
         guard !changes.isEmpty else { return }
         changeBroadcast.send(changes.objectIDs)
+        if isSilent { return }
         post(Self.didChangeObjectsNotification, .objects, ChangedObjects(changes))
     }
 
