@@ -70,13 +70,13 @@ final class OpenDocument {
 
     /// Whether anything differs from the last save.
     var hasUnsavedChanges: Bool {
-        !savedPosition.isClean(at: position) || otherChanges.hasChanges || hasPushedChanges
+        !savedPosition.isClean(at: position) || otherChanges.hasChanges
             || !unsavedContent.isEmpty || !contentBeingSaved.isEmpty
     }
 
     /// Whether a save might write anything: also when undo has led back to what was saved, which the context may not
     /// know. To be asked before changes are dropped.
-    var mayHaveUnsavedChanges: Bool { needsSave || context.hasChanges }
+    var mayHaveUnsavedChanges: Bool { needsSave || hasPushedChanges || context.hasChanges }
 
     /// Whether a save would write anything: also if only the draft is to go, because undo has led back to what was saved.
     var needsSave: Bool { hasUnsavedChanges || draftInStore != nil }

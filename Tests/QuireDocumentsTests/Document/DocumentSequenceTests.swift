@@ -189,8 +189,19 @@ private final class SequenceRun {
         await Task.yield()
         try require(
             answers.map(\.number) == Array(requests.indices), "order of answers \(answers)")
+        var joins: QuireError.Code??
         for (number, request) in requests.enumerated() {
-            let expected = outcome(of: request, followedBy: requests[(number + 1)...])
+            var expected = outcome(of: request, followedBy: requests[(number + 1)...])
+            // Those who open behind an opening get its answer.
+            if case .open = request {
+                if let joined = joins {
+                    expected = joined
+                } else if expected != nil {
+                    joins = .some(expected)
+                }
+            } else {
+                joins = nil
+            }
             try require(
                 answers[number].code == expected,
                 "\(request) ended with \(answers[number].code?.rawValue ?? "success"), "
