@@ -151,8 +151,13 @@ struct DocumentStateMachine: Sendable {
                 queue.insert(pending, at: 0)
                 answer = nil
             }
-        case .saveAs, .revert:
-            if succeeded { hasSavingError = false }
+        case .saveAs, .revert(0):
+            if succeeded {
+                hasSavingError = false
+                // What the others have left stays theirs, or is what there is.
+                isInConflict = false
+            }
+        case .revert: if succeeded { hasSavingError = false }
         case .access: break
         case .close:
             // A store that could not be closed well is closed nevertheless.

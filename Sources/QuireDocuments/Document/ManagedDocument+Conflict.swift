@@ -18,8 +18,9 @@ public enum DocumentConflictChoice: Sendable, Hashable {
 extension ManagedDocument {
     /// Ends a conflict: somebody else has replaced the package while there were unsaved changes here.
     ///
-    /// With `own`, the document is saved; what the others have left is kept as a version before. If what the others have changed contradicts what is unsaved here, that is a conflict
-    /// of saving as usual, and nothing is lost. With `others`, the unsaved changes are dropped.
+    /// With `own`, the document is saved; what the others have left is kept as a version before. If what the others have
+    /// changed contradicts what is unsaved here, that is a conflict of saving as usual, and nothing is lost. With `others`,
+    /// the unsaved changes are dropped.
     ///
     /// - Throws: As ``save()`` or ``revert()``; the conflict is over then too, and the document unsaved. With code
     ///   `invalidState` if there is no conflict.
@@ -45,24 +46,27 @@ extension ManagedDocument {
     func takeOverReplacement() {
         Task { [weak self] in
             guard let self else { return }
+            var isShown = false
+            let number = requests.addWork { [self] open in
+                { isShown = try await self.replacePackage(open) }
+            }
             do {
-                try await request(
-                    .revert(
-                        requests.addWork { [self] open in { try await self.replacePackage(open) } })
-                )
+                try await request(.revert(number))
             } catch {
                 logger.warning("What has taken the place of “\(path)” is not shown: \(error)")
-                packageIsGone()
-                return
+                return packageIsGone()
             }
-            presentedItemDidChange()
+            if isShown { presentedItemDidChange() }
         }
     }
 
-    private func replacePackage(_ open: OpenDocument) async throws {
+    /// - Returns: Whether another package is shown now.
+    private func replacePackage(_ open: OpenDocument) async throws -> Bool {
         let (old, coordinator) = (open.package, open.coordinator)
         // It may have come back meanwhile, or have been followed.
-        if try await FileQueue.shared.run({ old.isInPlace || old.presentPath != nil }) { return }
+        if try await FileQueue.shared.run({ old.isInPlace || old.presentPath != nil }) {
+            return false
+        }
         let unsaved = open.hasUnsavedChanges ? try open.collectDraft()() : nil
         let loaded = try await load(
             Opening(model: coordinator.layout.model, isReadOnly: old.isReadOnly))
@@ -73,15 +77,23 @@ extension ManagedDocument {
                 .notFound, "“\(path)” is another document now.", subject: .init(file: path))
         }
         open.detach()
-        try install(loaded, draft: unsaved.map { .found($0) } ?? loaded.draft)
+        install(loaded, draft: unsaved.map { .found($0) } ?? loaded.draft)
         FileQueue.shared.runLater {
             try? old.close()
             try? coordinator.close()
         }
-        guard unsaved != nil else { return }
-        carryOut(machine.setConflict(true))
-        // It is not in this package yet.
-        requireOpen().draftInStore = nil
-        try? await requireOpen().saveDraft()
+        if unsaved != nil {
+            carryOut(machine.setConflict(true))
+            // It is not in this package yet.
+            requireOpen().draftInStore = nil
+            try? await requireOpen().saveDraft()
+        }
+        do {
+            try load(fromContents: loaded.content.contents)
+        } catch {
+            // As after reverting, the document shows what is there even if the subclass cannot make anything of it.
+            handleError(QuireError(wrapping: error, path: path), userInteractionPermitted: true)
+        }
+        return true
     }
 }

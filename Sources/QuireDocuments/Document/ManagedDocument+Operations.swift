@@ -207,7 +207,17 @@ extension ManagedDocument {
         if opening.model == nil { opening.model = managedObjectModel }
         let loaded = try await load(opening)
         autosaveSchedule = AutosaveSchedule()
-        try install(loaded, draft: loaded.draft)
+        let open = install(loaded, draft: loaded.draft)
+        do {
+            try load(fromContents: loaded.content.contents)
+        } catch {
+            stopPresenting()
+            openDocument = nil
+            fileModificationDate = nil
+            open.detach()
+            try? await FileQueue.shared.run { try loaded.package.close() }
+            throw error
+        }
         OpenDocuments.add(self)
     }
 
@@ -223,24 +233,24 @@ extension ManagedDocument {
     }
 
     /// Shows an opened package as the document, with a draft's changes as its unsaved ones.
-    func install(_ loaded: LoadedPackage, draft: LoadedPackage.Draft) throws {
+    @discardableResult
+    func install(_ loaded: LoadedPackage, draft: LoadedPackage.Draft) -> OpenDocument {
         let open = OpenDocument(loaded)
         open.changed = { [weak self] in self?.documentDidChange() }
         openDocument = open
         lastSaveError = nil
         fileModificationDate = loaded.modificationDate
         open.restoreDraft(draft)
-        do {
-            try load(fromContents: loaded.content.contents)
-        } catch {
-            openDocument = nil
-            fileModificationDate = nil
-            open.detach()
-            FileQueue.shared.runLater { try? loaded.package.close() }
-            throw error
-        }
         presence = DocumentPresence(of: self)
         watchPackage()
+        return open
+    }
+
+    /// Is not told of others any more, nor they of it.
+    private func stopPresenting() {
+        stopWatching()
+        presence?.end()
+        presence = nil
     }
 
     private func performSave(
@@ -276,10 +286,8 @@ extension ManagedDocument {
         let open = requireOpen()
         isClosing = true
         defer { isClosing = false }
-        stopWatching()
         OpenDocuments.remove(self)
-        presence?.end()
-        presence = nil
+        stopPresenting()
         await writeLibraryMetadata(of: open)
         openDocument = nil
         lastSaveError = nil
