@@ -3,11 +3,20 @@ import QuireTestSupport
 
 /// A disk that a power loss could leave, with what must be on it.
 struct CrashState {
-    let disk: Disk
+    /// What is durable, and the changes that arrived beyond that. The disk is made of them each time it is asked for: a
+    /// scenario has thousands of states, of megabytes each.
+    fileprivate let durable: Disk
+    fileprivate let arrived: [(change: DiskChange, number: Int, tear: Disk.Tear?)]
     /// The saves that each package may stand at.
     var allowed: [String: Set<Int?>]
     /// Where the power was lost, and what was lost with it.
     let story: String
+
+    var disk: Disk {
+        var disk = durable
+        for (change, number, tear) in arrived { disk.apply(change, number: number, torn: tear) }
+        return disk
+    }
 }
 
 /// The states that a power loss at any time could leave, of what a recording tells.
@@ -48,14 +57,16 @@ struct CrashStates {
             if limit < Int.max / 4, states.count > limit * 4 { break }
             let interruption = interruptions[index]
             for choice in choices(interruption.pending, &random) {
-                var disk = interruption.disk
-                for number in choice.kept {
-                    if case .change(let change, _) = recording.operations[number] {
-                        disk.apply(
-                            change, number: number, torn: choice.torn == number ? choice.tear : nil)
-                    }
-                }
-                let fingerprint = disk.fingerprint
+                let state = CrashState(
+                    durable: interruption.disk,
+                    arrived: choice.kept.compactMap { number in
+                        guard case .change(let change, _) = recording.operations[number] else {
+                            return nil
+                        }
+                        return (change, number, choice.torn == number ? choice.tear : nil)
+                    },
+                    allowed: interruption.allowed, story: story(interruption, choice))
+                let fingerprint = state.disk.fingerprint
                 if let same = known[fingerprint] {
                     for (name, stands) in interruption.allowed {
                         states[same].allowed[name] =
@@ -64,10 +75,7 @@ struct CrashStates {
                     continue
                 }
                 known[fingerprint] = states.count
-                states.append(
-                    CrashState(
-                        disk: disk, allowed: interruption.allowed,
-                        story: story(interruption, choice)))
+                states.append(state)
             }
         }
         return Array(states.shuffled(using: &random).prefix(limit))
