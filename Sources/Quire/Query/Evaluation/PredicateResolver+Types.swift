@@ -20,6 +20,7 @@ extension PredicateResolver {
                 if case .constant(let value) = element {
                     return .constant(try coerce(value, to: expression, type))
                 }
+                if element.isSeveral { throw severalOnTheRight(element, comparison) }
                 try checkKinds(comparison, left, element)
                 return element
             }
