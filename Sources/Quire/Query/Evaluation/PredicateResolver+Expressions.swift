@@ -7,7 +7,7 @@ extension PredicateResolver {
     mutating func side(_ expression: QueryExpression) throws -> Side {
         switch expression {
         case .constant(let value):
-            return .constant(ValueOrder.isMissing(value) ? .null : value)
+            return .constant(ValueOrder.isMissing(value) ? .null : try value.loaded())
         case .evaluatedObject:
             return .path(QueryKeyPath(of: entity))
         case .keyPath(let keys):
@@ -187,6 +187,7 @@ extension PredicateResolver {
             return .constant(
                 try PredicateEvaluator(subject: nil).value(of: .cast(inner.expression, cast)))
         }
+        if type.isExternalCapable, let path = type.origin { throw unsupportedExternal(path) }
         if cast == .objectID && type.kind != .object || cast != .objectID && type.kind == .object {
             throw invalid(expression, "\(cast.rawValue) cannot be made of it for each object")
         }
