@@ -124,4 +124,47 @@ import Testing
         #expect(throws: QuireError.self) { try value("5", .string) }
         #expect(throws: QuireError.self) { try value("[]", .string) }
     }
+
+    /// JSON has one kind of number: 1.0 and 1e3 are integers.
+    @Test(arguments: [
+        ("1.0", AttributeType.integer16, 1 as Int64), ("1e3", .integer16, 1000),
+        ("-1.50e+3", .integer16, -1500), ("120e-1", .integer32, 12), ("0.0", .integer16, 0),
+        ("-0", .integer64, 0), ("0e999", .integer64, 0), ("32767.000", .integer16, 32767),
+        ("9.223372036854775807e18", .integer64, .max), ("-9223372036854775808.0", .integer64, .min),
+    ])
+    func wholeNumbersAreIntegersInEveryForm(
+        _ text: String, _ type: AttributeType, _ expected: Int64
+    ) throws {
+        let attribute = AttributeDescription(name: "a", type: type)
+        #expect(try AttributeValue(read(text), as: attribute) == .integer(expected))
+    }
+
+    @Test(arguments: [
+        ("1.5", AttributeType.integer64, "“1.5” is not an integer like 12."),
+        ("1e-1", .integer64, "“1e-1” is not an integer like 12."),
+        ("9007199254740993.00000000000000000001", .integer64, "is not an integer"),
+        (
+            "1e400", .integer64,
+            "“1e400” is out of the range of a 64-bit integer, -9223372036854775808 to 9223372036854775807."
+        ),
+        ("9.223372036854775808e18", .integer64, "is out of the range"),
+        ("32768.0", .integer16, "is out of the range"), ("1e5", .integer16, "is out of the range"),
+        ("1e999999999999999999999", .integer64, "is out of the range"),
+        ("1.0e2", .string, "which is no value"),
+    ])
+    func otherNumbersAreNoIntegers(
+        _ text: String, _ type: AttributeType, _ sentence: String
+    ) throws {
+        let error = #expect(throws: QuireError.self) {
+            try AttributeValue(read(text), as: AttributeDescription(name: "a", type: type))
+        }
+        #expect(error?.message.contains(sentence) == true, "\(error?.message ?? "")")
+    }
+
+    @Test func truthValuesMayBeWholeNumbers() throws {
+        let attribute = AttributeDescription(name: "a", type: .boolean)
+        #expect(try AttributeValue(read("1.0"), as: attribute) == .boolean(true))
+        #expect(try AttributeValue(read("0"), as: attribute) == .boolean(false))
+        #expect(throws: QuireError.self) { try AttributeValue(read("2"), as: attribute) }
+    }
 }

@@ -122,12 +122,18 @@ extension AttributeDescription {
         }
         if let pattern = regularExpression {
             let expression = try RegularExpressionCache.expression(for: pattern)
-            if !expression.matches(text) {
-                throw violation(
-                    .regularExpression,
-                    "is \(AttributeValue.shown(text)), which does not match “\(pattern)”.",
-                    .string(text), entity: entity)
+            let problem: String
+            do throws(WholeTextExpression.TimeLimitExceeded) {
+                if try expression.matches(text) { return }
+                problem = "which does not match “\(pattern)”."
+            } catch {
+                problem =
+                    "and matching it with “\(pattern)” takes too long; write the expression without "
+                    + "repetitions within repetitions."
             }
+            throw violation(
+                .regularExpression, "is \(AttributeValue.shown(text)), \(problem)",
+                .string(text), entity: entity)
         }
     }
 

@@ -8,7 +8,8 @@ public enum AttributeType: Int, Sendable, Hashable, CaseIterable {
     case integer32 = 200
     /// A signed integer of 64 bits.
     case integer64 = 300
-    /// A decimal number. Stores keep 15 significant digits, as Core Data's do.
+    /// A decimal number. SQLite stores keep 15 digits of one with a fraction, as Core Data's do, and other
+    /// stores all 38; see ``SQLiteStoreOptions/refusesInexactDecimals``.
     case decimal = 400
     /// A floating-point number of 64 bits.
     case double = 500

@@ -25,6 +25,17 @@ extension AttributeValue {
     /// - Throws: ``QuireError`` with code `invalidValue` if the text is no value of the type, or one out of the
     ///   type's range. Object identifiers and composites have no text that could be read without a store.
     public init(parsing text: String, as type: AttributeType) throws {
+        try self.init(parsing: text, as: type, takesAllForms: false)
+    }
+
+    /// Reads a number in a notation that has one kind of numbers, such as JSON: `1.0` and `1e3` are integers, too.
+    ///
+    /// - Throws: As ``init(parsing:as:)``.
+    package init(parsingNumber text: String, as type: AttributeType) throws {
+        try self.init(parsing: text, as: type, takesAllForms: true)
+    }
+
+    private init(parsing text: String, as type: AttributeType, takesAllForms: Bool) throws {
         if type == .string || type == .undefined {
             self = .string(text)
             return
@@ -32,13 +43,14 @@ extension AttributeValue {
         let trimmed = Self.trimmed(text)
         let value: AttributeValue? =
             switch type {
-            case .integer16: try Self.integer(Int16.self, trimmed, as: type)
-            case .integer32: try Self.integer(Int32.self, trimmed, as: type)
-            case .integer64: try Self.integer(Int64.self, trimmed, as: type)
+            case .integer16: try Self.integer(Int16.self, trimmed, as: type, takesAllForms)
+            case .integer32: try Self.integer(Int32.self, trimmed, as: type, takesAllForms)
+            case .integer64: try Self.integer(Int64.self, trimmed, as: type, takesAllForms)
             case .decimal: try Self.decimal(trimmed)
             case .double: try Self.floating(trimmed, as: type) { Double($0) }
             case .float: try Self.floating(trimmed, as: type) { Float($0).map(Double.init) }
-            case .boolean: Self.boolean(trimmed)
+            case .boolean:
+                Self.boolean(takesAllForms ? NumberForm(trimmed)?.wholeDigits ?? "" : trimmed)
             case .date: DateText.date(of: trimmed).map(AttributeValue.date)
             case .binary, .transformable: Self.binary(trimmed)
             case .uuid: UUID(uuidString: trimmed).map(AttributeValue.uuid)
@@ -82,11 +94,13 @@ extension AttributeValue {
     }
 
     private static func integer<Width: FixedWidthInteger>(
-        _ width: Width.Type, _ text: String, as type: AttributeType
+        _ width: Width.Type, _ text: String, as type: AttributeType, _ takesAllForms: Bool
     ) throws -> AttributeValue? {
         if let value = Width(text) { return .integer(Int64(value)) }
-        let digits = text.first == "-" || text.first == "+" ? text.dropFirst() : text[...]
-        guard !digits.isEmpty, digits.utf8.allSatisfy(isDigit) else { return nil }
+        guard let form = NumberForm(text), form.isWhole,
+            takesAllForms || !text.utf8.contains(where: { ".eE".utf8.contains($0) })
+        else { return nil }
+        if let value = form.wholeDigits.flatMap({ Width($0) }) { return .integer(Int64(value)) }
         throw QuireError(
             .invalidValue,
             "\(shown(text)) is out of the range of a \(type.title), \(Width.min) to \(Width.max).")
@@ -184,16 +198,17 @@ extension AttributeValue {
 /// A number's text taken apart: sign, digits with a point, exponent, and nothing else. The standard library and
 /// Foundation accept more, or stop at the first character they do not know.
 private struct NumberForm {
+    private let isNegative: Bool
     /// The digits without zeros at either end.
-    var significantDigits: Int
+    private let digits: [UInt8]
+    var significantDigits: Int { digits.count }
     /// The power of ten by which the significant digits, taken as an integer, are multiplied.
     var exponent: Int
 
     init?(_ text: String) {
         var rest = Substring(text).utf8
-        if let sign = rest.first, sign == UInt8(ascii: "-") || sign == UInt8(ascii: "+") {
-            rest = rest.dropFirst()
-        }
+        isNegative = rest.first == UInt8(ascii: "-")
+        if isNegative || rest.first == UInt8(ascii: "+") { rest = rest.dropFirst() }
         let whole = rest.prefix(while: AttributeValue.isDigit)
         rest = rest.dropFirst(whole.count)
         var fraction = rest.prefix(0)
@@ -205,15 +220,31 @@ private struct NumberForm {
         var power = 0
         if let mark = rest.first, mark == UInt8(ascii: "e") || mark == UInt8(ascii: "E") {
             rest = rest.dropFirst()
-            guard let given = Int(String(decoding: rest, as: UTF8.self)) else { return nil }
-            power = max(-100_000, min(100_000, given))
-            rest = rest.dropFirst(rest.count)
+            let isSmall = rest.first == UInt8(ascii: "-")
+            if isSmall || rest.first == UInt8(ascii: "+") { rest = rest.dropFirst() }
+            let given = rest.prefix(while: AttributeValue.isDigit)
+            if given.isEmpty { return nil }
+            power = min(100_000, Int(String(decoding: given, as: UTF8.self)) ?? .max)
+            if isSmall { power = -power }
+            rest = rest.dropFirst(given.count)
         }
         guard rest.isEmpty else { return nil }
         let zero = UInt8(ascii: "0")
-        let digits = (Array(whole) + Array(fraction)).drop(while: { $0 == zero })
-        let trailing = digits.reversed().prefix(while: { $0 == zero }).count
-        significantDigits = digits.count - trailing
-        exponent = significantDigits == 0 ? 0 : power - fraction.count + trailing
+        let significant = (Array(whole) + Array(fraction)).drop(while: { $0 == zero })
+        let trailing = significant.reversed().prefix(while: { $0 == zero }).count
+        digits = Array(significant.dropLast(trailing))
+        exponent = digits.isEmpty ? 0 : power - fraction.count + trailing
+    }
+
+    /// Whether there is nothing behind the point but zeros.
+    var isWhole: Bool { exponent >= 0 }
+
+    /// A whole number with its sign, without point and exponent; `nil` if it has a fraction, or more digits than any
+    /// integer.
+    var wholeDigits: String? {
+        guard isWhole, digits.count + exponent <= 20 else { return nil }
+        if digits.isEmpty { return "0" }
+        return (isNegative ? "-" : "") + String(decoding: digits, as: UTF8.self)
+            + String(repeating: "0", count: exponent)
     }
 }

@@ -1,41 +1,79 @@
+import Dispatch
 import Foundation
-import Synchronization
 
 /// A regular expression in ICU's syntax, as Core Data takes it, that texts match as a whole.
+///
+/// Patterns such as `(a+)+b` can take time that grows exponentially with the text. A match that takes longer than
+/// ``timeLimit`` ends in an error, so that no pattern stops a program; many texts that each take a little less are not
+/// guarded against.
 struct WholeTextExpression: Sendable {
+    /// Finding out whether a text matches takes longer than ``WholeTextExpression/timeLimit``.
+    struct TimeLimitExceeded: Error {}
+
+    /// The longest time in seconds that one match may take.
+    static let timeLimit = 1.0
+    /// How often the engine may report progress. After about 3,400 to 4,200 reports it gives up by itself and
+    /// says that there is no match, which may be wrong.
+    private static let greatestReportCount = 2_500
+
     private let expression: NSRegularExpression
 
-    init(_ pattern: String) throws {
-        // By itself first: “a)(b” is malformed, but would not be in parentheses.
-        _ = try NSRegularExpression(pattern: pattern)
-        expression = try NSRegularExpression(pattern: "\\A(?:\(pattern))\\z")
+    /// - Throws: What `NSRegularExpression` throws if the pattern is malformed.
+    init(_ pattern: String, ignoresCase: Bool = false) throws {
+        let options: NSRegularExpression.Options = ignoresCase ? .caseInsensitive : []
+        // By itself first: “a)(b” is malformed, but would not be in parentheses. An empty pattern is malformed to ICU
+        // by itself only.
+        if !pattern.isEmpty { _ = try NSRegularExpression(pattern: pattern, options: options) }
+        // The second form is for a pattern that ends with a comment.
+        expression =
+            try (try? NSRegularExpression(pattern: "\\A(?:\(pattern))\\z", options: options))
+            ?? NSRegularExpression(pattern: "\\A(?:\(pattern)\n)\\z", options: options)
     }
 
-    func matches(_ text: String) -> Bool {
-        let whole = NSRange(location: 0, length: text.utf16.count)
-        return expression.firstMatch(in: text, range: whole) != nil
+    /// Whether a text as a whole matches.
+    func matches(_ text: String) throws(TimeLimitExceeded) -> Bool {
+        var isMatch = false
+        var isLate = false
+        var reports = 0
+        let start = DispatchTime.now().uptimeNanoseconds
+        expression.enumerateMatches(
+            in: text, options: [.anchored, .reportProgress, .reportCompletion],
+            range: NSRange(location: 0, length: text.utf16.count)
+        ) { result, flags, stop in
+            reports += 1
+            if result != nil {
+                isMatch = true
+                stop.pointee = true
+            } else if flags.contains(.internalError) {
+                isLate = true
+            } else if reports > Self.greatestReportCount
+                || DispatchTime.now().uptimeNanoseconds - start > UInt64(Self.timeLimit * 1e9)
+            {
+                isLate = true
+                stop.pointee = true
+            }
+        }
+        guard isMatch || !isLate else { throw TimeLimitExceeded() }
+        return isMatch
     }
 }
 
 /// The compiled regular expressions of attributes: compiling one takes much longer than matching.
 enum RegularExpressionCache {
-    /// Models have few expressions; a program that makes up new ones for ever must not fill the memory.
-    private static let greatestCount = 1_000
-    private static let expressions = Mutex<[String: WholeTextExpression]>([:])
+    private static let expressions = BoundedCache<String, WholeTextExpression>(greatestCount: 1_000)
 
-    /// - Throws: ``QuireError`` with code `invalidModel` if the expression is malformed.
+    /// - Throws: ``QuireError`` with code `invalidModel` if the expression is malformed, as an empty one is.
     static func expression(for pattern: String) throws -> WholeTextExpression {
-        if let known = expressions.withLock({ $0[pattern] }) { return known }
-        let compiled: WholeTextExpression
-        do { compiled = try WholeTextExpression(pattern) } catch {
-            throw QuireError(
-                .invalidModel, "The regular expression “\(pattern)” is malformed.",
-                underlying: error)
+        try expressions.value(for: pattern) {
+            do {
+                // ICU's sentence about it.
+                if pattern.isEmpty { _ = try NSRegularExpression(pattern: pattern) }
+                return try WholeTextExpression(pattern)
+            } catch {
+                throw QuireError(
+                    .invalidModel, "The regular expression “\(pattern)” is malformed.",
+                    underlying: error)
+            }
         }
-        expressions.withLock {
-            if $0.count >= greatestCount { $0.removeAll() }
-            $0[pattern] = compiled
-        }
-        return compiled
     }
 }

@@ -55,9 +55,7 @@ extension QueryCast {
             return URL(string: text).map { .uri($0) }
         case (.binary, .string(let text)): return Data(base64Encoded: text).map { .binary($0) }
         case (.decimal, .string(let text)):
-            return Decimal(string: text, locale: Locale(identifier: "en_US_POSIX")).map {
-                .decimal($0)
-            }
+            return try? AttributeValue(parsing: text, as: .decimal)
         case (.decimal, .integer(let integer)): return .decimal(Decimal(integer))
         case (.number, .string(let text)):
             return Int64(text).map { .integer($0) } ?? Double(text).map { .double($0) }

@@ -14,6 +14,7 @@
 /// - A key path through a to-many relationship needs `ANY`, `ALL` or `NONE`, unless `IN` or `CONTAINS` asks
 ///   whether an object is among its objects. `ALL` is true and `ANY` false if there are none.
 /// - A text compared with a date, number, UUID or object is read as one.
+/// - `entity` and `entity.name` are the name of an object's entity.
 public indirect enum QueryPredicate: Sendable, Hashable {
     /// True or false for every object: `TRUEPREDICATE`, `FALSEPREDICATE`.
     case constant(Bool)

@@ -132,9 +132,9 @@ struct ResultQuery {
         guard !object.isInaccessible, try resolved.matches(object) else { return nil }
         var item = ResultList.Item(bits: object.objectID.bits, values: [])
         item.values.reserveCapacity(orderings.count)
-        for ordering in orderings { item.values.append(try ordering.sortValue(of: object)) }
+        for ordering in orderings { item.values.append(try ordering.resolvedSortValue(of: object)) }
         if let section {
-            let value = try section.ordering.sortValue(of: object)
+            let value = try section.ordering.resolvedSortValue(of: object)
             item.sectionName = value.text(as: section.type) ?? ""
         }
         return item

@@ -134,7 +134,10 @@ struct PackedRow {
         of slot: EntityLayout.Slot, in entity: EntityLayout, store: StoreIdentity
     ) throws -> AttributeValue {
         if slot.isExternalCapable, let value = try externalValue(slot.index, of: entity) {
-            return .external(value)
+            let id = ManagedObjectID(bits: identifierBits, store: store)
+            let owner = QuireError.Subject(
+                entity: entity.name, property: slot.name, object: id.uriRepresentation)
+            return .external(ExternalData(value.content, owner: owner))
         }
         return try value(of: slot, in: entity, store: store)
     }

@@ -65,7 +65,8 @@ struct RowQuery {
         let orderings = request.sortOrderings
         var keyed: [(row: ObjectSnapshot, keys: [AttributeValue])] = []
         try forEachMatch(scan) { object in
-            keyed.append((object.snapshot, try orderings.map { try $0.sortValue(of: object) }))
+            keyed.append(
+                (object.snapshot, try orderings.map { try $0.resolvedSortValue(of: object) }))
             return true
         }
         // The position settles what is equal, so that such rows stay by primary key.

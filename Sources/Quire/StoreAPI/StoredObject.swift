@@ -120,7 +120,7 @@ final class StoredObjects {
         if orderings.isEmpty { return Array(found.indices) }
         let keyed = try found.indices.map { position in
             let object = StoredObject(snapshot: found[position], objects: self)
-            return (position, try orderings.map { try $0.sortValue(of: object) })
+            return (position, try orderings.map { try $0.resolvedSortValue(of: object) })
         }
         return keyed.sorted { left, right in
             for (index, ordering) in orderings.enumerated() {

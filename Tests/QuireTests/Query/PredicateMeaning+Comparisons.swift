@@ -18,9 +18,9 @@ extension PredicateMeaning {
         .init("title == \"Emma\"", "1"),
         .init("title == 'Emma'", "1", printed: "title == \"Emma\""),
         .init("title < \"F\"", "1"), .init("title > \"z\"", "3 4"),
-        .init("year == '1815'", "1", printed: "year == \"1815\"", needsTypes: true),
+        .init("year == '1815'", "1", printed: "year == \"1815\""),
         .init(
-            "added >= '2001-01-01'", "1 2", printed: "added >= \"2001-01-01\"", needsTypes: true
+            "added >= '2001-01-01'", "1 2", printed: "added >= \"2001-01-01\""
         ),
 
         // BETWEEN takes both bounds in.

@@ -6,19 +6,16 @@ struct PredicateMeaning: CustomTestStringConvertible {
     let text: String
     let keys: String
     let printed: String
-    /// Whether it needs the types of the model, as where a text stands for a date.
-    let needsTypes: Bool
     let variables: [String: AttributeValue]
     let arguments: [(any QueryArgument)?]
 
     init(
-        _ text: String, _ keys: String, printed: String? = nil, needsTypes: Bool = false,
+        _ text: String, _ keys: String, printed: String? = nil,
         variables: [String: AttributeValue] = [:], _ arguments: (any QueryArgument)?...
     ) {
         self.text = text
         self.keys = keys
         self.printed = printed ?? text
-        self.needsTypes = needsTypes
         self.variables = variables
         self.arguments = arguments
     }

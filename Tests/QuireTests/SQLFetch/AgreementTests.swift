@@ -4,7 +4,7 @@ import Testing
 
 @testable import Quire
 
-/// SQL and memory give the same objects in the same order.
+/// SQL and memory give the same objects in the same order, and so does testing objects one by one.
 @Suite struct AgreementTests {
     @Test(arguments: 0..<20)
     func randomRequestsFindTheSameInSQLAndInMemory(_ round: Int) throws {
@@ -26,6 +26,7 @@ import Testing
                 continue
             }
             let expected = try inMemory(query, world)
+            try checkEvaluation(of: query, request, world, place)
             let rows = try world.store.rows(matching: request)
             let actual = rows.map(\.objectID)
             try #require(actual == expected, place)
@@ -38,6 +39,54 @@ import Testing
         }
         // Most requests would find nothing, or everything, if the generator were poor.
         #expect(found > 1000)
+    }
+
+    /// Conditions whose constants are of any type, on key paths of any kind: each store answers them or refuses them
+    /// as ``QueryPredicate/evaluate(with:)`` does.
+    @Test(arguments: 0..<10)
+    func looseConditionsAreAnsweredOrRefusedAlike(_ round: Int) throws {
+        let seed = SeededRandom.baseSeed &+ UInt64(round)
+        var random = SeededRandom(seed: seed)
+        let world = try QueryWorld(&random)
+        defer { try? world.store.close() }
+        var queries = LooseQueries(random: random, world: world)
+        var answered = 0
+        for number in 0..<1000 {
+            let predicate = queries.predicate()
+            let place: Comment = "seed \(seed), condition \(number): \(predicate.format)"
+            let request = FetchRequest("Work", predicate: predicate)
+            let fetched = Outcome { try world.store.rows(matching: request).map(\.objectID) }
+            let works = world.subjects["Work"] ?? []
+            let evaluated = Outcome {
+                try works.filter { try predicate.evaluate(with: $0) }.map(\.objectID)
+            }
+            try #require(fetched == evaluated, place)
+            if case .found = fetched { answered += 1 }
+        }
+        #expect((200...800).contains(answered), "\(answered) of 1000 conditions make sense")
+    }
+
+    /// What a condition finds, or how it is refused.
+    private enum Outcome: Equatable {
+        case found(Set<ManagedObjectID>)
+        case refused(QuireError.Code?)
+
+        init(_ body: () throws -> [ManagedObjectID]) {
+            do { self = .found(Set(try body())) } catch {
+                self = .refused((error as? QuireError)?.code)
+            }
+        }
+    }
+
+    /// Objects tested one by one satisfy the condition that they satisfy as candidates of the request.
+    private func checkEvaluation(
+        of query: ResolvedQuery, _ request: FetchRequest, _ world: QueryWorld, _ place: Comment
+    ) throws {
+        guard let predicate = request.predicate else { return }
+        for work in world.subjects["Work"] ?? []
+        where query.entity.subtree.contains(work.entity.number) {
+            try #require(try predicate.evaluate(with: work) == query.matches(work), place)
+        }
     }
 
     private func inMemory(_ query: ResolvedQuery, _ world: QueryWorld) throws -> [ManagedObjectID] {

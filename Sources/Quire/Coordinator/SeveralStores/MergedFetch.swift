@@ -35,7 +35,7 @@ struct MergedFetch {
                 let objects = StoredObjects(store: member.store)
                 for row in rows {
                     let object = StoredObject(snapshot: row, objects: objects)
-                    keys.append(try orderings.map { try $0.sortValue(of: object) })
+                    keys.append(try orderings.map { try $0.resolvedSortValue(of: object) })
                 }
             }
             all = all.appending(rows)

@@ -27,7 +27,9 @@ extension PersistentStoreCoordinator {
                 subject: .init(file: store.path))
         }
         let path = try description.requirePath()
-        try NewStoreFile(path: path, type: description.type).write(store)
+        try NewStoreFile(
+            path: path, type: description.type, sqliteOptions: description.sqliteOptions
+        ).write(store)
         var description = description
         description.configuration = store.configurationName
         let new = try addPersistentStore(description)

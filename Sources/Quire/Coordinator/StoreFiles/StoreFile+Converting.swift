@@ -31,10 +31,15 @@ extension StoreFile {
 struct NewStoreFile {
     let path: String
     let type: StoreType
+    /// How a SQLite store is written.
+    private let sqliteOptions: SQLiteStoreOptions
 
-    init(path: String, type: StoreType) {
+    init(
+        path: String, type: StoreType, sqliteOptions: SQLiteStoreOptions = SQLiteStoreOptions()
+    ) {
         self.path = FileSystem.absolute(path)
         self.type = type
+        self.sqliteOptions = sqliteOptions
     }
 
     /// Writes a copy of a store.
@@ -65,7 +70,8 @@ struct NewStoreFile {
         options.configuration = configuration
         switch type {
         case .sqlite:
-            var options = SQLiteStoreOptions()
+            var options = sqliteOptions
+            options.isReadOnly = false
             options.configuration = configuration
             return try SQLiteStore.create(at: path, layout: layout, options: options)
         case .xml: return try XMLStore.create(at: path, layout: layout, options: options)

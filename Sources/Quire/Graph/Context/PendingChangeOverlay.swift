@@ -114,7 +114,7 @@ struct PendingChangeOverlay {
         func precedes(_ left: Candidate, _ right: Candidate) throws -> Bool {
             let (left, right) = (object(left), object(right))
             for ordering in resolved.request.sortOrderings {
-                switch try ordering.compare(left, right) {
+                switch try ordering.resolvedCompare(left, right) {
                 case .orderedAscending: return true
                 case .orderedDescending: return false
                 case .orderedSame: continue

@@ -22,8 +22,16 @@ extension ManagedObject: QuerySubject {
     }
 }
 
-extension ManagedObject: StoreBoundSubject {
+extension ManagedObject: ContextBoundSubject {
     final var boundStoreUUID: String? {
         objectID.storeUUID ?? context?.storeForNewObject(self)?.uuid
+    }
+
+    final func requireStoreIdentity() throws -> StoreIdentity {
+        if let context { return context.storeIdentity }
+        throw QuireError(
+            .notFound,
+            "\(objectID.shortDescription) belongs to no context any more; a query cannot look at it.",
+            subject: .init(entity: entity.name, object: objectID.uriRepresentation))
     }
 }

@@ -98,7 +98,7 @@ struct SQLiteMigration {
             let load = SQLiteBulkLoad(
                 connection: connection, schema: schema,
                 externalData: SQLiteExternalData(storePath: source.storePath),
-                externalDataThreshold: options.externalDataThreshold)
+                options: options)
             loading = load
             connection.trustSchema()
             let before = try books.externalNames(books.schema, connection)

@@ -176,6 +176,10 @@ extension PredicateEvaluator {
         switch value {
         case .object(let object):
             if isLast, key == QueryKeyPath.objectKey { return value }
+            if key == QueryKeyPath.entityKey, object.entity.properties[key] == nil {
+                let name = AttributeValue.string(object.entity.name)
+                return .value(isLast ? name : .composite([QueryKeyPath.nameKey: name]))
+            }
             return try object.queryValue(forKey: key)
         case .value(.composite(let elements)):
             return .value(elements[key] ?? .null)

@@ -214,11 +214,16 @@ extension AttributeValue {
 }
 
 extension QueryPredicate {
-    /// Whether an object satisfies the condition.
+    /// Whether an object satisfies the condition: whether a fetch of objects of its entity would find it.
     ///
-    /// - Throws: ``QuireError`` with code `invalidQuery` if the predicate makes no sense for the object, or
-    ///   `unknownKey` if it lacks a property.
+    /// Other than a fetch it may ask for transient attributes.
+    ///
+    /// - Complexity: Checking the predicate is done once for the objects of an entity, unless it asks for the time.
+    /// - Throws: What a fetch throws: ``QuireError`` with code `invalidQuery` if the predicate makes no sense for the
+    ///   object, `unknownKey` if it lacks a property, `unsupported`; `notFound` if the object belongs to no context any
+    ///   more; or what reading the store throws.
     public func evaluate(with subject: some QuerySubject) throws -> Bool {
-        try PredicateEvaluator(subject: subject).holds(self)
+        try PredicateEvaluator(subject: subject).holds(
+            ResolutionCache.predicate(self, for: subject))
     }
 }

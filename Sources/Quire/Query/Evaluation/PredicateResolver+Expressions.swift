@@ -7,7 +7,7 @@ extension PredicateResolver {
     mutating func side(_ expression: QueryExpression) throws -> Side {
         switch expression {
         case .constant(let value):
-            return .constant(ValueOrder.isMissing(value) ? .null : value)
+            return .constant(ValueOrder.isMissing(value) ? .null : try value.loaded())
         case .evaluatedObject:
             return .path(QueryKeyPath(of: entity))
         case .keyPath(let keys):
@@ -35,7 +35,7 @@ extension PredicateResolver {
     private mutating func lengthOfText(at keys: [String]) throws -> Side? {
         guard keys.count > 1, keys.last == "length",
             let text = try? QueryKeyPath(Array(keys.dropLast()), from: entity, in: layout),
-            text.kind == .text, text.slot != nil
+            text.kind == .text
         else { return nil }
         let expression = QueryExpression.function(.length, [.keyPath(Array(keys.dropLast()))])
         return try side(expression)
@@ -83,7 +83,10 @@ extension PredicateResolver {
                 "\(function.rawValue) takes \(function.argumentCount) arguments, not \(arguments.count)"
             )
         }
-        if function == .now { return .constant(.date(now)) }
+        if function == .now {
+            dependsOnTime = true
+            return .constant(.date(now))
+        }
         if let distinct = try distinctOfGroup(function, arguments) { return distinct }
         let sides = try arguments.map { try side($0) }
         for side in sides {
@@ -184,6 +187,7 @@ extension PredicateResolver {
             return .constant(
                 try PredicateEvaluator(subject: nil).value(of: .cast(inner.expression, cast)))
         }
+        if type.isExternalCapable, let path = type.origin { throw unsupportedExternal(path) }
         if cast == .objectID && type.kind != .object || cast != .objectID && type.kind == .object {
             throw invalid(expression, "\(cast.rawValue) cannot be made of it for each object")
         }

@@ -20,6 +20,10 @@ extension PredicateResolver {
                 if case .constant(let value) = element {
                     return .constant(try coerce(value, to: expression, type))
                 }
+                if element.isSeveral { throw severalOnTheRight(element, comparison) }
+                if let type = element.type, type.isExternalCapable, let path = type.origin {
+                    throw unsupportedExternal(path)
+                }
                 try checkKinds(comparison, left, element)
                 return element
             }

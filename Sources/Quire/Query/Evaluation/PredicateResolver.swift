@@ -10,6 +10,8 @@ struct PredicateResolver {
     var allowsGrouping: Bool
     /// What `now()` gives.
     let now = Date()
+    /// Whether ``now`` was asked for, so that what is resolved holds for this moment only.
+    var dependsOnTime = false
     /// The key paths met so far, all from the object tested.
     private(set) var keyPaths: [QueryKeyPath] = []
     /// The functions met so far that are computed of the objects of a group.
@@ -162,12 +164,7 @@ struct PredicateResolver {
                 "“\(left.expression)” leads to one value at most; ANY, ALL and NONE need a key path "
                     + "through a to-many relationship")
         }
-        if right.isToMany {
-            throw invalid(
-                comparison,
-                "“\(right.expression)” leads to any number of values and stands on the right; write "
-                    + "it on the left, with ANY or ALL before it")
-        }
+        if right.isToMany { throw severalOnTheRight(right, comparison) }
         switch (comparison.operator, right) {
         case (.in, _): return
         case (.between, .collection(let bounds)) where bounds.count == 2: return
@@ -179,8 +176,8 @@ struct PredicateResolver {
         }
     }
 
-    /// ANY and ALL of a collection that is written out, and IN with key paths among the elements, said with simpler
-    /// comparisons.
+    /// ANY and ALL of a collection that is written out, and IN and BETWEEN with key paths among the elements, said with
+    /// simpler comparisons.
     private mutating func rewriteCollection(
         _ comparison: QueryComparison, _ left: Side, _ right: Side
     ) throws -> QueryPredicate? {
@@ -192,6 +189,17 @@ struct PredicateResolver {
                         options: comparison.options))
             }
             return comparison.modifier == .any ? .any(of: parts) : .all(of: parts)
+        }
+        if comparison.operator == .between, comparison.modifier == .direct, !left.isSeveral,
+            case .collection(let bounds) = right, bounds.count == 2, !right.expression.isConstant
+        {
+            let orders: [QueryComparison.Operator] = [.greaterOrEqual, .lessOrEqual]
+            return .all(
+                of: try zip(orders, bounds).map { order, bound in
+                    try resolve(
+                        QueryComparison(
+                            left.expression, order, bound.expression, options: comparison.options))
+                })
         }
         guard comparison.operator == .in, case .collection(let elements) = right,
             comparison.modifier != .all, elements.contains(where: { !$0.expression.isConstant })
@@ -223,6 +231,13 @@ struct PredicateResolver {
             return .comparison(comparison)
         }
         return .constant(try PredicateEvaluator(subject: nil).holds(.comparison(comparison)))
+    }
+
+    func severalOnTheRight(_ side: Side, _ comparison: QueryComparison) -> QuireError {
+        invalid(
+            comparison,
+            "“\(side.expression)” leads to any number of values and stands on the right; write it on the left, with "
+                + "ANY or ALL before it")
     }
 
     func invalid(_ comparison: QueryComparison, _ problem: String) -> QuireError {

@@ -19,6 +19,8 @@ struct QueryKeyPath: Sendable {
         case object
         /// The value of that object in a slot.
         case slot(Int)
+        /// The name of that object's entity.
+        case entityName
     }
 
     /// The entity it begins at.
@@ -36,6 +38,10 @@ struct QueryKeyPath: Sendable {
 
     /// The key that stands for the object itself.
     static let objectKey = "objectID"
+    /// The key that stands for the object's entity, which is its name to a query.
+    static let entityKey = "entity"
+    /// The key of an entity's name.
+    static let nameKey = "name"
 
     /// Whether it leads to any number of values.
     var isToMany: Bool { steps.contains(where: \.isToMany) }
@@ -73,6 +79,12 @@ struct QueryKeyPath: Sendable {
             }
             guard let property = destination.properties[key] else {
                 if key == Self.objectKey, position == keys.count { return }
+                if key == Self.entityKey {
+                    if position < keys.count, keys[position] == Self.nameKey { position += 1 }
+                    self.keys += [Self.entityKey, Self.nameKey]
+                    (end, kind) = (.entityName, .text)
+                    continue
+                }
                 throw Self.unknownKey(key, of: destination)
             }
             self.keys.append(key)

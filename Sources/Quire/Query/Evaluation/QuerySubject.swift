@@ -13,10 +13,15 @@ public protocol QuerySubject {
     func queryValue(forKey key: String) throws -> QueryValue
 }
 
-/// An object that may not be in a store yet, but knows which one it goes to.
-protocol StoreBoundSubject {
+/// An object of a context. It may not be in a store yet, but knows which one it goes to.
+protocol ContextBoundSubject {
     /// The UUID of the store that the object is in, or will be when it is saved; `nil` if that is not known.
     var boundStoreUUID: String? { get }
+
+    /// What identifiers of the context's objects share, by which texts such as `Author/p3` are read.
+    ///
+    /// - Throws: ``QuireError`` with code `notFound` if the object belongs to no context any more.
+    func requireStoreIdentity() throws -> StoreIdentity
 }
 
 /// What a subject has under a key.

@@ -49,7 +49,7 @@ struct ResolvedQuery: Sendable {
     /// Whether an object of the entity satisfies the condition.
     func matches(_ subject: some QuerySubject) throws -> Bool {
         if let stores = request.affectedStores {
-            let bound = (subject as? any StoreBoundSubject)?.boundStoreUUID
+            let bound = (subject as? any ContextBoundSubject)?.boundStoreUUID
             guard let store = bound ?? subject.objectID.storeUUID,
                 stores.contains(where: { $0.uppercased() == store })
             else { return false }
@@ -65,8 +65,8 @@ extension ResolvedQuery {
         var found: [EntityLayout] = []
         for path in keyPaths {
             var steps = path.steps[...]
-            // Which object a relationship leads to, its owner says.
-            if case .object = path.end { steps = steps.dropLast() }
+            // Which object a relationship leads to, its owner says, and of which entity that is never changes.
+            if path.slot == nil { steps = steps.dropLast() }
             for step in steps where !found.contains(where: { $0 === step.destination }) {
                 found.append(step.destination)
             }

@@ -3,9 +3,15 @@ public import Foundation
 extension SortOrdering {
     /// What an object is sorted by: compute it once for each object and compare with ``compare(_:_:)``.
     ///
-    /// - Throws: ``QuireError`` with code `invalidQuery` if the key path leads through a to-many relationship, or
-    ///   `unknownKey`.
+    /// - Throws: What a fetch throws: ``QuireError`` with code `invalidQuery` if the key path leads through a to-many
+    ///   relationship, `unknownKey` or `unsupported`; `notFound` if the object belongs to no context any more; or what
+    ///   reading the store throws.
     public func sortValue(of subject: some QuerySubject) throws -> AttributeValue {
+        try ResolutionCache.ordering(self, for: subject).resolvedSortValue(of: subject)
+    }
+
+    /// What an object is sorted by, if the ordering has been checked.
+    func resolvedSortValue(of subject: some QuerySubject) throws -> AttributeValue {
         let value = try PredicateEvaluator(subject: subject).value(of: expression)
         guard !options.isEmpty, let text = value.text else { return value }
         return .string(TextFolding.fold(text, options))
@@ -34,8 +40,18 @@ extension SortOrdering {
     public func compare(
         _ left: some QuerySubject, _ right: some QuerySubject
     ) throws -> ComparisonResult {
-        let order = compare(try sortValue(of: left), try sortValue(of: right))
-        return order < 0 ? .orderedAscending : order == 0 ? .orderedSame : .orderedDescending
+        Self.result(compare(try sortValue(of: left), try sortValue(of: right)))
+    }
+
+    /// How two objects stand in this ordering, if it has been checked.
+    func resolvedCompare(
+        _ left: some QuerySubject, _ right: some QuerySubject
+    ) throws -> ComparisonResult {
+        Self.result(compare(try resolvedSortValue(of: left), try resolvedSortValue(of: right)))
+    }
+
+    private static func result(_ order: Int) -> ComparisonResult {
+        order < 0 ? .orderedAscending : order == 0 ? .orderedSame : .orderedDescending
     }
 }
 

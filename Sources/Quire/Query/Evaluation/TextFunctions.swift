@@ -1,5 +1,3 @@
-import Synchronization
-
 /// What SQL and memory ask about texts in common. Patterns are compiled once and kept.
 ///
 /// A store registers three SQL functions that call these: `QUIRE_FOLD(text, options)`,
@@ -77,9 +75,9 @@ enum TextFunctions {
         QueryComparison.Options(rawValue: UInt8(truncatingIfNeeded: bits))
     }
 
-    private static let patterns = PatternCache<TextPattern>()
-    private static let expressions = PatternCache<TextExpression>()
-    private static let searches = PatternCache<TextSearch>()
+    private static let patterns = BoundedCache<PatternKey, TextPattern>(greatestCount: 256)
+    private static let expressions = BoundedCache<PatternKey, TextExpression>(greatestCount: 256)
+    private static let searches = BoundedCache<PatternKey, TextSearch>(greatestCount: 256)
 }
 
 private struct PatternKey: Hashable {
@@ -95,33 +93,5 @@ private struct PatternKey: Hashable {
         hasher.combine(pattern.utf8.count)
         hasher.combine(pattern)
         hasher.combine(options)
-    }
-}
-
-/// Keeps the patterns compiled last, and the very last one at hand, as a fetch asks for one again and again.
-private final class PatternCache<Pattern: Sendable>: Sendable {
-    private struct Content {
-        var last: (key: PatternKey, pattern: Pattern)?
-        var patterns: [PatternKey: Pattern] = [:]
-    }
-
-    private static var greatestCount: Int { 256 }
-    private let content = Mutex(Content())
-
-    func value(for key: PatternKey, make: () throws -> Pattern) rethrows -> Pattern {
-        let known = content.withLock { content -> Pattern? in
-            if let last = content.last, last.key == key { return last.pattern }
-            guard let pattern = content.patterns[key] else { return nil }
-            content.last = (key, pattern)
-            return pattern
-        }
-        if let known { return known }
-        let made = try make()
-        content.withLock { content in
-            if content.patterns.count >= Self.greatestCount { content.patterns.removeAll() }
-            content.patterns[key] = made
-            content.last = (key, made)
-        }
-        return made
     }
 }

@@ -96,7 +96,9 @@ enum PredicatePrinter {
             "CAST(\(text(of: .double(date.timeIntervalSinceReferenceDate))), \"\(QueryCast.date.rawValue)\")"
         case .binary(let bytes): cast(bytes.base64EncodedString(), to: .binary)
         case .external(let data):
-            cast((try? data.data())?.base64EncodedString() ?? "", to: .binary)
+            // A text that is refused when it is read, instead of bytes that are not the value.
+            cast(
+                (try? data.data())?.base64EncodedString() ?? "unreadable: \(data)", to: .binary)
         case .uuid(let uuid): cast(uuid.uuidString, to: .uuid)
         case .uri(let uri): cast(uri.absoluteString, to: .uri)
         case .objectID(let id): cast(id.uriRepresentation, to: .objectID)

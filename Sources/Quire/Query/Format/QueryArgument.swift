@@ -34,6 +34,11 @@ extension Optional: QueryArgument where Wrapped: QueryArgument {
     public var queryExpression: QueryExpression { self?.queryExpression ?? .constant(.null) }
 }
 
+extension EntityLayout: QueryArgument {
+    /// The entity's name, as in `entity == %@`.
+    public var queryExpression: QueryExpression { .constant(.string(name)) }
+}
+
 // MARK: - Lists
 
 extension Array: QueryArgument where Element: QueryArgument {

@@ -55,7 +55,7 @@ struct AtomicBatchUpdate {
                 if case .constant(let value) = expression {
                     let value = try slot.coerce(value, in: entity)
                     try slot.attribute?.validate(value, entity: entity.name)
-                    constant = value
+                    constant = try value.loaded()
                 }
                 result.append((slot, expression, constant))
             }

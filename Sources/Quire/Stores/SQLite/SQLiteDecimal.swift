@@ -2,7 +2,8 @@ import Foundation
 
 /// Decimal numbers as Core Data's stores keep them: as an integer, or as the nearest floating-point number.
 ///
-/// A floating-point number stands for its shortest decimal text, so 0.1 comes back as 0.1.
+/// A floating-point number stands for its shortest decimal text, so 0.1 comes back as 0.1. Numbers of up to 15 digits
+/// come back as they are, others as the nearest that a floating-point number says.
 enum SQLiteDecimal {
     /// What is written for a decimal number.
     enum Stored: Equatable {
@@ -22,6 +23,24 @@ enum SQLiteDecimal {
         if let integer = Int64(text) { return .integer(integer) }
         // The text of a decimal number is one of a floating-point number.
         return .double(Double(text) ?? 0)
+    }
+
+    /// Checks that a number comes back as it is.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidValue`, naming the property, if it has more digits than the stored form.
+    static func checkIsExact(
+        _ value: Decimal, for slot: EntityLayout.Slot, of entity: EntityLayout,
+        _ objectID: ManagedObjectID? = nil
+    ) throws {
+        guard case .double(let number) = stored(value), decimal(number) != value else { return }
+        let object = objectID.map { " of \($0.shortDescription)" } ?? ""
+        throw QuireError(
+            .invalidValue,
+            "“\(entity.name).\(slot.name)”\(object) cannot be kept exactly: a SQLite store keeps 15 digits of a "
+                + "decimal number with a fraction, and \(value) has more; round it.",
+            subject: .init(
+                entity: entity.name, property: slot.name, object: objectID?.uriRepresentation,
+                value: value.description))
     }
 
     /// The number that a floating-point number stands for; `nil` if it is infinite or too large or small.

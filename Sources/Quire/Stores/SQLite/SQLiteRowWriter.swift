@@ -149,6 +149,11 @@ final class SQLiteRowWriter {
             let name = files.name(object: change.pointee.objectID, slot: binding.slot)
             try bind(name == nil ? data.contents() : Data(), binding, of: change, to: statement)
         case (.decimal, .decimal(let decimal)):
+            if store.options.refusesInexactDecimals {
+                let entity = change.pointee.entity
+                try SQLiteDecimal.checkIsExact(
+                    decimal, for: entity.slots[binding.slot], of: entity, change.pointee.objectID)
+            }
             switch SQLiteDecimal.stored(decimal) {
             case .integer(let integer): try statement.bind(integer, at: index)
             case .double(let double): try statement.bind(double, at: index)

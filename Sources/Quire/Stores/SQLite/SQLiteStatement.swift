@@ -94,7 +94,7 @@ final class SQLiteStatement {
     func bind(_ values: [AttributeValue]) throws {
         for (offset, value) in values.enumerated() {
             let index = Int32(offset + 1)
-            switch value.stored {
+            switch try value.stored.loaded() {
             case .integer(let integer): try bind(integer, at: index)
             case .double(let double): try bind(double, at: index)
             case .string(let text): try bind(text, at: index)

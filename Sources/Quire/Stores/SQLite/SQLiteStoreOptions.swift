@@ -44,6 +44,16 @@ public struct SQLiteStoreOptions: Sendable {
     /// Whether values in files are compared with their digests whenever they are read as a whole, which takes about as long
     /// again as reading them. Without it that is done where they are read piece by piece, verified, or checked.
     public var verifiesExternalData = false
+    /// Whether saving a decimal number fails, with code `invalidValue`, if it would not come back as it is. Numbers of up
+    /// to 15 digits always do. Without it others are rounded to the nearest floating-point number, as Core Data rounds
+    /// them.
+    ///
+    /// What is computed with decimal numbers often has more digits, and so have floating-point literals that Swift makes
+    /// into a `Decimal`: 19.99 becomes 19.98999999999999488. Round what is to be saved, or make it of a text.
+    ///
+    /// Values that the store derives, default values of new attributes in a migration, and what a batch update computes
+    /// are rounded in any case.
+    public var refusesInexactDecimals = false
     /// Further pragmas by name, for every connection: `["mmap_size": "268435456"]`. Names and values are words and numbers.
     /// Those by which a store could be damaged, or that the other options set, are refused when the store is opened.
     public var pragmas: [String: String] = [:]

@@ -8,6 +8,8 @@ struct SQLBatchUpdate {
     let entity: EntityLayout
     /// The slots that are set.
     private(set) var slots: [EntityLayout.Slot] = []
+    /// Those among them that are set to constants, with these.
+    private(set) var constants: [(slot: EntityLayout.Slot, value: AttributeValue)] = []
     /// Those among them whose values are computed, which have to be checked.
     private(set) var computed: [EntityLayout.Slot] = []
     /// Selects the primary key, the entity's number and the computed values of each object found; `nil` if none is
@@ -54,6 +56,7 @@ struct SQLBatchUpdate {
                 let expression = try resolver.batchValue(expression, for: slot)
                 if case .constant(let value) = expression {
                     let constant = try Self.constant(value, for: slot, of: entity)
+                    constants.append((slot, constant))
                     assignments.append("\(name: column.name) = \(bind: constant)")
                 } else if slot.isExternalCapable {
                     throw entity.unsettable(

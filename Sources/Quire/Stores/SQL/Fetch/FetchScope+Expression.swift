@@ -47,6 +47,7 @@ extension FetchScope {
         switch path.end {
         case .object: return .object(place)
         case .slot(let slot): return .value(try value(of: slot, at: place), path.kind)
+        case .entityName: return .value(entityName(of: place), path.kind)
         }
     }
 

@@ -134,6 +134,16 @@ final class FetchScope {
         place.entityNumber ?? "\(row(of: place)).Z_ENT"
     }
 
+    /// The name of an object's entity; missing if there is no object.
+    func entityName(of place: ObjectPlace) -> SQLFragment {
+        let cases = place.entity.subtree.map { number -> SQLFragment in
+            let entity = context.schema.layout.entity(number: number)
+            let storeNumber = context.schema.entity(entity).storeNumber
+            return "WHEN \(storeNumber) THEN \(bind: .string(entity.name))"
+        }
+        return "CASE \(entityNumber(of: place)) \(cases.joined(by: " ")) END"
+    }
+
     private func column(
         _ slot: Int?, of place: ObjectPlace
     ) throws -> (column: SQLSlotColumn, row: SQLFragment) {

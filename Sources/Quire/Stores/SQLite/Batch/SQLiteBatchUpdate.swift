@@ -14,6 +14,11 @@ struct SQLiteBatchUpdate {
                     .evaluatedObject, .in, .collection(ids.map { .constant(.objectID($0)) })))
         }
         let plan = try SQLBatchUpdate(request, schema: store.schema, store: store.identity)
+        if store.options.refusesInexactDecimals {
+            for case (let slot, .decimal(let number)) in plan.constants {
+                try SQLiteDecimal.checkIsExact(number, for: slot, of: plan.entity)
+            }
+        }
         return try SQLiteBatch.run(on: store) { batch in
             try check(plan, batch.connection)
             try batch.noteFiles(of: plan.slots, in: plan.entity, where: "Z_PK IN (\(plan.keys))")

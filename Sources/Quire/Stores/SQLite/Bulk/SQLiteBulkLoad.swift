@@ -9,7 +9,7 @@ final class SQLiteBulkLoad: StoreLoading {
     let connection: SQLiteConnection
     let schema: SQLSchema
     let externalData: SQLiteExternalData
-    private let threshold: Int
+    private let options: SQLiteStoreOptions
     /// The files that have been made, to be removed if the transaction fails.
     private(set) var newFiles: [String] = []
     /// The files of the store's own that objects refer to: each can go without the others.
@@ -20,9 +20,9 @@ final class SQLiteBulkLoad: StoreLoading {
 
     init(
         connection: SQLiteConnection, schema: SQLSchema, externalData: SQLiteExternalData,
-        externalDataThreshold: Int
+        options: SQLiteStoreOptions
     ) {
-        threshold = externalDataThreshold
+        self.options = options
         self.connection = connection
         self.schema = schema
         self.externalData = externalData
@@ -83,6 +83,10 @@ final class SQLiteBulkLoad: StoreLoading {
             if column.slot.isExternalCapable {
                 try statement.bind(externalValue(of: object, column.slot), orNullAt: column.index)
             } else if column.slot.storage == .decimal, case .decimal(let number) = value {
+                if options.refusesInexactDecimals {
+                    try SQLiteDecimal.checkIsExact(
+                        number, for: column.slot, of: object.entity, object.objectID)
+                }
                 switch SQLiteDecimal.stored(number) {
                 case .integer(let integer): try statement.bind(integer, at: column.index)
                 case .double(let double): try statement.bind(double, at: column.index)
@@ -155,12 +159,14 @@ final class SQLiteBulkLoad: StoreLoading {
             return .binary(SQLiteExternalData.reference(toFileNamed: try adopt(file)))
         }
         let value = object.values[slot.index]
-        if case .external(let data) = value, data.size > threshold, let file = data.file {
+        if case .external(let data) = value, data.size > options.externalDataThreshold,
+            let file = data.file
+        {
             let known = ExternalFile(path: file.path, sha256: file.record?.sha256)
             return .binary(SQLiteExternalData.reference(toFileNamed: try adopt(known)))
         }
         guard let data = try value.contents() else { return .null }
-        if data.count > threshold {
+        if data.count > options.externalDataThreshold {
             let name = UUID().uuidString
             try prepareFolder()
             let path = externalData.path(ofFileNamed: name)

@@ -8,7 +8,7 @@ extension SQLiteStore: BulkLoadableStore {
             let connection = writer.connection
             let loading = SQLiteBulkLoad(
                 connection: connection, schema: schema, externalData: externalData,
-                externalDataThreshold: options.externalDataThreshold)
+                options: options)
             let completion = SQLiteSchemaCompletion(connection: connection, schema: schema)
             try connection.execute("BEGIN IMMEDIATE")
             do {

@@ -1,0 +1,43 @@
+internal import Synchronization
+
+/// Keeps values that take long to make, by keys, and the one asked for last at hand.
+///
+/// When it is full it is emptied: programs that ask for few values again and again keep them, others must not fill the
+/// memory.
+final class BoundedCache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
+    private struct Content {
+        var last: (key: Key, value: Value)?
+        var values: [Key: Value] = [:]
+    }
+
+    private let greatestCount: Int
+    private let content = Mutex(Content())
+
+    init(greatestCount: Int) { self.greatestCount = greatestCount }
+
+    subscript(key: Key) -> Value? {
+        get {
+            content.withLock { content in
+                if let last = content.last, last.key == key { return last.value }
+                guard let value = content.values[key] else { return nil }
+                content.last = (key, value)
+                return value
+            }
+        }
+        set {
+            content.withLock { content in
+                if content.values.count >= greatestCount { content.values.removeAll() }
+                content.values[key] = newValue
+                content.last = newValue.map { (key, $0) }
+            }
+        }
+    }
+
+    /// The value of a key, which is made if it is not there.
+    func value(for key: Key, make: () throws -> Value) rethrows -> Value {
+        if let known = self[key] { return known }
+        let made = try make()
+        self[key] = made
+        return made
+    }
+}
