@@ -2,7 +2,8 @@ internal import Synchronization
 
 /// Is told what was saved to a source. Called on any queue, so it only passes on.
 protocol SaveListener: AnyObject, Sendable {
-    func sourceDidSave(_ changes: ObjectIDChanges)
+    /// - Parameter isByRows: Whether only the objects are named whose rows were written, not those that relate to them.
+    func sourceDidSave(_ changes: ObjectIDChanges, isByRows: Bool)
 }
 
 /// Those who want to know what is saved to a coordinator or a parent context. It does not retain them.
@@ -28,8 +29,12 @@ final class SaveListeners: Sendable {
     }
 
     /// Tells all but the one who saved.
-    func tell(_ changes: ObjectIDChanges, except saver: (any SaveListener)?) {
+    func tell(
+        _ changes: ObjectIDChanges, isByRows: Bool = false, except saver: (any SaveListener)?
+    ) {
         let listeners = entries.withLock { $0.compactMap(\.listener) }
-        for listener in listeners where listener !== saver { listener.sourceDidSave(changes) }
+        for listener in listeners where listener !== saver {
+            listener.sourceDidSave(changes, isByRows: isByRows)
+        }
     }
 }

@@ -32,7 +32,8 @@ public struct FetchRequest: Sendable, Hashable {
     /// Whether objects of sub-entities are found too.
     public var includesSubentities = true
     /// Whether unsaved changes are taken into account. Those for dictionaries never are: what they give is what is
-    /// saved.
+    /// saved. Of objects this decides which are found; their values are those that the context has, or the parent it
+    /// reads from. A child does not find what its parent has deleted.
     public var includesPendingChanges = true
     /// What ``ManagedObjectContext/execute(_:)-(FetchRequest)`` gives.
     public var resultType = ResultType.objects

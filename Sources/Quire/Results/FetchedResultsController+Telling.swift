@@ -2,7 +2,10 @@ extension FetchedResultsController {
     /// Tells the delegate, and those who consume snapshots, what has become of the results.
     func tell(_ changes: ResultChanges) {
         guard let delegate else { return tellSnapshot() }
-        delegate.controllerWillChangeContent(self)
+        let isBatch =
+            !changes.deletedSections.isEmpty || !changes.insertedSections.isEmpty
+            || changes.objects.contains { $0.type != nil }
+        if isBatch { delegate.controllerWillChangeContent(self) }
         for section in changes.deletedSections {
             delegate.controller(
                 self, didChangeSection: section.name, atSectionIndex: section.index, for: .delete)
@@ -22,7 +25,7 @@ extension FetchedResultsController {
         if let difference = changes.difference(identifiedBy: managedObjectContext.objectID(bits:)) {
             delegate.controller(self, didChangeContentWith: difference)
         }
-        delegate.controllerDidChangeContent(self)
+        if isBatch { delegate.controllerDidChangeContent(self) }
     }
 
     /// Tells the delegate, and those who consume them, a snapshot.

@@ -47,14 +47,15 @@ public protocol FetchedResultsControllerDelegate<Result>: AnyObject {
         at indexPath: ResultIndexPath?, for type: FetchedResultsChangeType,
         newIndexPath: ResultIndexPath?)
 
-    /// The results are others, or have other identifiers because they were saved. Called also by
-    /// ``FetchedResultsController/performFetch()``, outside of a batch.
+    /// The results are others, or have other identifiers because they were saved. Called outside of a batch, too: by
+    /// ``FetchedResultsController/performFetch()``, and where nothing but identifiers has changed.
     func controller(
         _ controller: FetchedResultsController<Result>,
         didChangeContentWith snapshot: FetchedResultsSnapshot)
 
     /// The results, without regard to sections, are others by a difference of identifiers. An object that was saved for
-    /// the first time is removed and inserted, each associated with the other. Updates are no part of it.
+    /// the first time is removed and inserted, each associated with the other. Updates are no part of it. Called outside of
+    /// a batch where nothing but identifiers has changed.
     func controller(
         _ controller: FetchedResultsController<Result>,
         didChangeContentWith difference: CollectionDifference<ManagedObjectID>)

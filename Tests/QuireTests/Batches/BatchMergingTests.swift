@@ -98,6 +98,49 @@ import Testing
         #expect(!first.hasChanges && !second.hasChanges)
     }
 
+    @Test(arguments: [true, false])
+    func bothWaysOfMergingTakeDeletedObjectsOutOfRelationships(isStatic: Bool) throws {
+        let (mine, theirs) = (try books(first), try books(second))
+        let author = try #require(mine[0].object("author"))
+        #expect(author.objects("books").count == 2)
+        let controller = FetchedResultsController<ManagedObject>(
+            fetchRequest: FetchRequest(
+                "Author", predicate: try QueryPredicate(format: "books.@count > 1"),
+                sortOrderings: [SortOrdering("name")]),
+            managedObjectContext: first)
+        try controller.performFetch()
+        #expect(controller.fetchedObjects?.count == 1)
+        var request = BatchDeleteRequest(objectIDs: [theirs[0].objectID])
+        request.resultType = .objectIDs
+        let changes = try second.execute(request).changes
+        if isStatic {
+            ManagedObjectContext.mergeChanges(
+                fromRemoteContextSave: changes, into: [MainQueueContext(first)])
+        } else {
+            first.mergeChanges(from: changes)
+        }
+        #expect(author.objects("books") == [mine[1]])
+        #expect(controller.fetchedObjects?.count == 0)
+    }
+
+    @Test(arguments: [true, false])
+    func bothWaysOfMergingPutInsertedObjectsIntoRelationships(isStatic: Bool) throws {
+        let author = try #require(try first.fetch(FetchRequest("Author")).first)
+        #expect(author.objects("books").count == 2)
+        var request = BatchInsertRequest(
+            entityName: "Book",
+            objects: [["title": "Sanditon", "author": .objectID(author.objectID)]])
+        request.resultType = .objectIDs
+        let changes = try second.execute(request).changes
+        if isStatic {
+            ManagedObjectContext.mergeChanges(
+                fromRemoteContextSave: changes, into: [MainQueueContext(first)])
+        } else {
+            first.mergeChanges(from: changes)
+        }
+        #expect(author.objects("books").count == 3)
+    }
+
     @Test func objectsWhoseReferenceWasClearedAreMerged() throws {
         let stack = try BatchStack()
         let manager = try stack.insert("Manager", ["name": "m"])

@@ -105,7 +105,7 @@ import Testing
         let controller = try controller("title")
         #expect(mirror.flat[0].isTemporary)
         #expect(try told { try context.save() } == [])
-        #expect(mirror.batchCount == 1)
+        #expect(mirror.batchCount == 0)
         let temporary = mirror.flat.filter(\.isTemporary)
         #expect(temporary.isEmpty)
         #expect(mirror.flat == controller.fetchedObjects?.objectIDs)

@@ -89,19 +89,22 @@ final class ListMirror: FetchedResultsControllerDelegate {
         _ controller: FetchedResultsController<ManagedObject>,
         didChangeContentWith difference: CollectionDifference<ManagedObjectID>
     ) {
-        #expect(isInBatch)
         for case .remove(let offset, let old, _) in difference { #expect(flat[offset] == old) }
         guard let new = flat.applying(difference) else {
             Issue.record("The difference cannot be applied.")
             return
         }
+        if !isInBatch { renames = [:] }
         for case .remove(_, let old, let place?) in difference { renames[old] = new[place] }
         flat = new
+        // Outside of a batch only identifiers have changed.
+        if !isInBatch { rename() }
     }
 
     func controllerDidChangeContent(_ controller: FetchedResultsController<ManagedObject>) {
         #expect(isInBatch)
         isInBatch = false
+        #expect(!changes.isEmpty || !sectionChanges.isEmpty)
         batchCount += 1
         apply()
         didChange?()
@@ -145,12 +148,16 @@ final class ListMirror: FetchedResultsControllerDelegate {
         for (place, id) in coming.sorted(by: { $0.0 < $1.0 }) {
             sections[place.section].objects.insert(id, at: place.item)
         }
-        for index in sections.indices {
-            sections[index].objects = sections[index].objects.map { renames[$0] ?? $0 }
-        }
+        rename()
         for change in changes {
             guard let new = change.new else { continue }
             #expect(sections[new.section].objects[new.item] == change.objectID)
+        }
+    }
+
+    private func rename() {
+        for index in sections.indices {
+            sections[index].objects = sections[index].objects.map { renames[$0] ?? $0 }
         }
     }
 }

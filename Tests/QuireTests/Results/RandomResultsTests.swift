@@ -162,7 +162,7 @@ import Testing
         }
 
         func step() throws -> String {
-            switch Int.random(in: 0..<24, using: &random) {
+            switch Int.random(in: 0..<26, using: &random) {
             case 0..<9:
                 try edit(context)
                 return "edit"
@@ -202,6 +202,7 @@ import Testing
             case 21:
                 context.refreshAllObjects()
                 return "refresh all"
+            case 24, 25: return try batch()
             case 22:
                 held = []
                 context.reset()
@@ -222,6 +223,25 @@ import Testing
                     fromRemoteContextSave: changes, into: [MainQueueContext(context)])
                 return "remote"
             }
+        }
+
+        /// Deletes in the store, by a batch request, and merges that in either way.
+        private func batch() throws -> String {
+            try stack.save(context)
+            let entity = ["Book", "Book", "Author", "Tag"].randomElement(using: &random) ?? "Book"
+            guard let object = try pick(entity, in: context) else { return "no batch" }
+            var request = BatchDeleteRequest(objectIDs: [object.objectID])
+            request.resultType = .objectIDs
+            let changes = try stack.mainContext().execute(request).changes
+            if Bool.random(using: &random) {
+                let parents = context.parent.map { [$0] } ?? []
+                ManagedObjectContext.mergeChanges(
+                    fromRemoteContextSave: changes, into: parents + [MainQueueContext(context)])
+            } else {
+                context.parent?.performAndWait { $0.mergeChanges(from: changes) }
+                context.mergeChanges(from: changes)
+            }
+            return "batch deletion"
         }
 
         func check(_ step: String) throws {

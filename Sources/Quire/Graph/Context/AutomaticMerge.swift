@@ -12,8 +12,8 @@ final class AutomaticMerge: SaveListener, @unchecked Sendable {
         self.context = context
     }
 
-    func sourceDidSave(_ changes: ObjectIDChanges) {
-        queue.async { [weak self] in self?.context?.mergeChanges(from: changes) }
+    func sourceDidSave(_ changes: ObjectIDChanges, isByRows: Bool) {
+        queue.async { [weak self] in self?.context?.merge(changes, isByRows: isByRows) }
     }
 }
 
@@ -21,7 +21,7 @@ extension ManagedObjectContext {
     /// Whether the context merges by itself what others save to its store or parent, and what the parent saves
     /// itself. False for a new context.
     ///
-    /// It does so at a later turn of its own queue, by ``mergeChanges(from:)``. So a context over the store follows
+    /// It does so at a later turn of its own queue, as ``mergeChanges(from:)`` does. So a context over the store follows
     /// the other contexts over the same coordinator, and a child follows its siblings and its parent.
     public var automaticallyMergesChangesFromParent: Bool {
         get { automaticMerge != nil }

@@ -48,7 +48,8 @@ final class BackgroundFetch {
         guard request.resultType != .dictionaries, context.overlayIsNeeded(for: request) else {
             return nil
         }
-        return try PendingChangeOverlay(context: context, request: request).plan()
+        let plan = try PendingChangeOverlay(context: context, request: request).plan()
+        return plan.isComplete ? nil : plan
     }
 
     /// Reads; to be called on another thread.
@@ -56,9 +57,11 @@ final class BackgroundFetch {
         let (request, source, monitor) = (request, context.source, monitor)
         let store = context.persistentStoreCoordinator.store
         let wide = plan?.source
+        let counts = request.resultType == .count && plan?.testsAll(request) != true
         let readsIdentifiers = context.readsIdentifiers(request, keyPaths)
         return {
             try monitor.check()
+            if counts { return .count(try source.count(matching: wide ?? request)) }
             if let wide { return .rows(try source.rows(matching: wide)) }
             switch request.resultType {
             case .objects where !readsIdentifiers:
@@ -66,7 +69,7 @@ final class BackgroundFetch {
             case .objects, .objectIDs:
                 return .identifiers(try source.objectIDs(matching: request))
             case .dictionaries: return .dictionaries(try store.dictionaries(matching: request))
-            case .count: return .count(try source.count(matching: request))
+            case .count: return .count(try source.count(matching: wide ?? request))
             }
         }
     }
@@ -80,7 +83,7 @@ final class BackgroundFetch {
         let overlay = try PendingChangeOverlay(context: context, request: request)
         let present = try Self.plan(for: request, in: context)
         guard serial == context.outdatedRows.serial, present?.source == plan?.source,
-            present?.isComplete == plan?.isComplete, !request.shouldRefreshRefetchedObjects
+            !request.shouldRefreshRefetchedObjects
         else {
             var request = request
             request.watch.monitor = nil
@@ -101,7 +104,8 @@ final class BackgroundFetch {
         case .identifiers(let list):
             return .objectIDs(list.bits.map { context.objectID(bits: $0) })
         case .dictionaries(let dictionaries): return .dictionaries(dictionaries)
-        case .count(let count): return .count(count)
+        case .count(let count):
+            return .count(try present.map { try overlay.count($0, stored: count) } ?? count)
         }
     }
 }

@@ -223,11 +223,11 @@ extension ConfinedContext: ObjectSource {
     var temporaryIdentity: StoreIdentity { coordinator.temporaryIdentity }
 
     func rows(matching request: FetchRequest) throws -> RowSet {
-        try performForChild { try $0.rows(matching: request) }
+        try performForChild { try $0.rowsForChild(matching: request) }
     }
 
     func count(matching request: FetchRequest) throws -> Int {
-        try performForChild { try $0.count(for: request) }
+        try performForChild { try $0.countForChild(matching: request) }
     }
 
     func relatedRows(

@@ -77,7 +77,7 @@ final class StaleDerivedValues: SaveListener {
     }
 
     /// The context or its parent has saved.
-    func sourceDidSave(_ changes: ObjectIDChanges) {
+    func sourceDidSave(_ changes: ObjectIDChanges, isByRows: Bool = false) {
         add(changes.inserted)
         add(changes.updated)
         add(changes.refreshed)

@@ -132,7 +132,7 @@ extension ManagedObjectContext {
 
 extension ConfinedContext {
     func objectIDs(matching request: FetchRequest) throws -> ObjectIDList {
-        try performForChild { try $0.objectIDs(matching: request) }
+        try performForChild { try $0.objectIDsForChild(matching: request) }
     }
 
     func row(for objectID: ManagedObjectID, maximumAge: Double) throws -> ObjectSnapshot? {

@@ -78,6 +78,8 @@ extension ManagedObjectContext {
 
     /// The number of objects that a request finds, unsaved changes included.
     ///
+    /// - Complexity: The source counts. If the context has changes that can matter to the request, O(*n*) in these too;
+    ///   if its condition looks at other objects that have changed, every object of the entity is tested.
     /// - Throws: As ``fetch(_:)``.
     public func count(for request: FetchRequest) throws -> Int {
         checkQueue()

@@ -8,16 +8,21 @@ extension ManagedObjectContext {
     ///   unsaved deletion. What only unsaved changes related to them leads to them no longer.
     /// - New objects become known as faults.
     ///
+    /// - To-many relationships whose contents were read, and which may contain objects of the entities concerned, are
+    ///   read again when next asked for, so that it is enough to know which rows were written, as after a batch request.
+    ///
     /// Objects that the context has not got are not read. Merging is no step of undo; undoing what was done before
     /// works on. Children that merge by themselves are told.
     ///
     /// Call it on the context's queue.
     ///
-    /// - Complexity: O(*n*) in the identifiers, and one query for those objects that have unsaved changes here.
-    public func mergeChanges(from changes: ObjectIDChanges) { merge(changes, isByRows: false) }
+    /// - Complexity: O(*n*) in the identifiers and in the objects that the context has, and one query for those
+    ///   objects that have unsaved changes here.
+    public func mergeChanges(from changes: ObjectIDChanges) { merge(changes, isByRows: true) }
 
-    /// Merges; `isByRows` as for ``mergeChanges(fromRemoteContextSave:into:)``.
-    private func merge(_ changes: ObjectIDChanges, isByRows: Bool) {
+    /// Merges. A context's save names every object whose relationships it has changed; if `isByRows`, only the rows are
+    /// known that were written.
+    func merge(_ changes: ObjectIDChanges, isByRows: Bool) {
         let changes = changes.map { storeIdentity.adopting($0) ?? $0 }
         processPendingChanges()
         forgetRows(concernedBy: changes)
@@ -54,22 +59,20 @@ extension ManagedObjectContext {
         tellFollowers(FollowedChanges(event: event, merged: changes, isByRows: isByRows))
         if !event.isEmpty { announce(event) }
         didMerge(changes)
-        saveListeners.tell(changes, except: nil)
+        saveListeners.tell(changes, isByRows: isByRows, except: nil)
     }
 
     /// Brings contexts up to date with what was changed elsewhere: by another process, or as kept in writing.
     ///
     /// As ``mergeChanges(from:)`` in each context, one after the other, while the caller waits. Name parents before
-    /// their children. Beyond that, to-many relationships whose contents were read, and which may lead to
-    /// objects of the entities concerned, are read again when next asked for, so that it is enough to know which
-    /// rows were written.
+    /// their children.
     ///
     /// - Complexity: O(*n*) in the identifiers and in the objects that the contexts have.
     public static func mergeChanges(
         fromRemoteContextSave changes: ObjectIDChanges, into contexts: [ConfinedContext]
     ) {
         for context in contexts {
-            context.performAndWait { $0.merge(changes, isByRows: true) }
+            context.performAndWait { $0.mergeChanges(from: changes) }
         }
     }
 

@@ -36,12 +36,23 @@ struct PendingChangeOverlay {
         let source: FetchRequest
         /// Whether what the source finds is all.
         let isComplete: Bool
+
+        /// Whether every object of the entity is to be tested in memory, because the condition looks at others that
+        /// have changed.
+        func testsAll(_ request: FetchRequest) -> Bool {
+            source.predicate == nil && request.predicate != nil
+        }
     }
 
     func plan() throws -> Plan {
-        let resolved = try ResolvedQuery(
+        var resolved = try ResolvedQuery(
             request, in: context.layout, store: context.storeIdentity)
         var wide = request
+        if request.resultType == .count && !request.sortOrderings.isEmpty {
+            // What the order looks at decides nothing about a number.
+            wide.sortOrderings = []
+            resolved = try ResolvedQuery(wide, in: context.layout, store: context.storeIdentity)
+        }
         wide.fetchLimit = 0
         wide.fetchOffset = 0
         let looksFurther = looksAtOtherChangedObjects(resolved)
@@ -51,12 +62,63 @@ struct PendingChangeOverlay {
         if looksFurther {
             wide.predicate = nil
             wide.sortOrderings = []
-        } else if request.fetchLimit > 0 {
+        } else if request.fetchLimit > 0 && request.resultType != .count {
             // However many of the changed objects the source finds, enough others are left.
             wide.fetchLimit = request.fetchLimit + request.fetchOffset + changed.count
         }
         return Plan(resolved: resolved, source: wide, isComplete: false)
     }
+
+    // MARK: Counting
+
+    /// The number of objects that the request, whose result is a number, finds.
+    func count() throws -> Int {
+        let plan = try plan()
+        return try plan.testsAll(request)
+            ? rows(plan, found: context.source.rows(matching: plan.source)).count
+            : count(plan, stored: context.source.count(matching: plan.source))
+    }
+
+    /// Corrects the number of objects that the source has found: changed ones count as they are now.
+    ///
+    /// - Complexity: O(*n*) in the changed objects, and a query for those among them that were saved before.
+    func count(_ plan: Plan, stored: Int) throws -> Int {
+        if plan.isComplete { return stored }
+        let saved = changed.filter { isOfEntity($0) && $0.state.contains(.persisted) }
+        var count = try stored - storedCount(of: saved, plan)
+        for object in changed where try isCandidate(object) && matches(object, plan.resolved) {
+            count += 1
+        }
+        count = max(count - max(request.fetchOffset, 0), 0)
+        return request.fetchLimit > 0 ? min(count, request.fetchLimit) : count
+    }
+
+    /// How many of some objects are among those that the source has found.
+    private func storedCount(of objects: [ManagedObject], _ plan: Plan) throws -> Int {
+        if objects.isEmpty { return 0 }
+        if objects.count <= Self.greatestNamedCount {
+            let isOneOfThese = QueryPredicate.comparison(
+                QueryComparison(
+                    .evaluatedObject, .in,
+                    .collection(objects.map { .constant(.objectID($0.objectID)) })))
+            var narrow = plan.source
+            narrow.predicate = request.predicate.map { .and([isOneOfThese, $0]) } ?? isOneOfThese
+            return try context.source.count(matching: narrow)
+        }
+        var wanted = IdentifierTable(minimumCapacity: objects.count)
+        for object in objects { wanted.set(0, for: object.objectID.bits) }
+        var count = 0
+        for bits in try context.source.objectIDs(matching: plan.source).bits
+        where wanted[bits] != nil {
+            count += 1
+        }
+        return count
+    }
+
+    /// How many objects a condition names; stores without a language of their own compare each with every object.
+    private static let greatestNamedCount = 64
+
+    // MARK: Rows
 
     func rows() throws -> RowSet {
         let plan = try plan()
@@ -67,7 +129,7 @@ struct PendingChangeOverlay {
     func rows(_ plan: Plan, found: RowSet) throws -> RowSet {
         if plan.isComplete { return found }
         let (resolved, wide) = (plan.resolved, plan.source)
-        let testsAll = wide.predicate == nil && request.predicate != nil
+        let testsAll = plan.testsAll(request)
         var changedBits = Set<UInt64>(minimumCapacity: changed.count)
         for object in changed { changedBits.insert(object.objectID.bits) }
         var kept: [Candidate] = []

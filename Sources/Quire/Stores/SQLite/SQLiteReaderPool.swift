@@ -1,16 +1,26 @@
 import Dispatch
+import Foundation
 import Synchronization
 
 /// Connections for reading, used by one thread at a time each.
+///
+/// There are at most ``greatestCount``: a thread that asks for one more waits until another thread gives one back. A
+/// thread that has one already gets another at once, beyond that number: it would wait for itself.
 final class SQLiteReaderPool: Sendable {
     private struct State {
         var idle: [SQLiteConnection] = []
+        /// How many connections each thread uses.
+        var users: [UInt: Int] = [:]
         var isClosed = false
     }
 
+    /// How many threads read at the same time.
+    static let greatestCount = 16
     /// How many connections wait for use.
     private static let greatestIdleCount = 4
     private let state = Mutex(State())
+    /// Has a place for each connection that may be used.
+    private let places = DispatchSemaphore(value: greatestCount)
     /// Entered by each user of a connection.
     private let users = DispatchGroup()
     private let open: @Sendable () throws -> SQLiteConnection
@@ -22,13 +32,24 @@ final class SQLiteReaderPool: Sendable {
     ///
     /// - Returns: `nil` if the pool has been closed.
     func withConnection<Result>(_ body: (SQLiteConnection) throws -> Result) throws -> Result? {
+        let thread = UInt(pthread_self())
+        let isNested = state.withLock { $0.users[thread] != nil }
+        if !isNested { places.wait() }
+        defer { if !isNested { places.signal() } }
         let (idle, isOpen) = state.withLock { state -> (SQLiteConnection?, Bool) in
             if state.isClosed { return (nil, false) }
             users.enter()
+            state.users[thread, default: 0] += 1
             return (state.idle.popLast(), true)
         }
         guard isOpen else { return nil }
-        defer { users.leave() }
+        defer {
+            state.withLock { state in
+                let count = state.users[thread, default: 1] - 1
+                state.users[thread] = count == 0 ? nil : count
+            }
+            users.leave()
+        }
         let connection = try idle ?? open()
         defer {
             let isKept = state.withLock { state -> Bool in

@@ -145,6 +145,108 @@ import Testing
         }
     }
 
+    /// The ways to ask for objects.
+    enum Way: CaseIterable {
+        case objects, batches, faults, identifiers, prefetching, asynchronously
+        case asynchronousIdentifiers
+    }
+
+    /// The objects of a request, asked for in one way.
+    private func objects(
+        _ way: Way, _ request: FetchRequest, in context: ManagedObjectContext
+    ) async throws -> [ManagedObject] {
+        var request = request
+        switch way {
+        case .objects: return Array(try context.fetch(request))
+        case .batches:
+            request.fetchBatchSize = 2
+            return Array(try context.fetch(request))
+        case .faults:
+            request.includesPropertyValues = false
+            return Array(try context.fetch(request))
+        case .identifiers: return try context.fetchObjectIDs(request).map(context.object(with:))
+        case .prefetching:
+            request.relationshipKeyPathsForPrefetching = ["author", "tags"]
+            return Array(try context.fetch(request))
+        case .asynchronously: return Array(try await context.fetchAsynchronously(request))
+        case .asynchronousIdentifiers:
+            request.resultType = .objectIDs
+            guard case .objectIDs(let ids) = try await context.executeAsynchronously(request)
+            else { return [] }
+            return ids.map(context.object(with:))
+        }
+    }
+
+    @Test(arguments: Way.allCases, [true, false])
+    func aChildsFetchShowsItsParentsUnsavedValues(
+        way: Way, includesPendingChanges: Bool
+    ) async throws {
+        let parent = stack.mainContext()
+        let (one, two) = (
+            try parent.insertObject(entityName: "Author"),
+            try parent.insertObject(entityName: "Author")
+        )
+        one["name"] = "1"
+        two["name"] = "2"
+        let books = try ["a", "b", "c", "d"].map { try book($0, parent) }
+        for book in books { book.setObject(one, forKey: "author") }
+        try parent.save()
+        books[0]["title"] = "a!"
+        books[0].setObject(two, forKey: "author")
+        books[1]["year"] = 2000
+        parent.delete(books[2])
+        _ = try book("e", parent)
+        var request = FetchRequest("Book", sortOrderings: [SortOrdering("title")])
+        request.includesPendingChanges = includesPendingChanges
+        // From a grandchild, too.
+        let child = ManagedObjectContext.mainQueue(parent: parent)
+        for context in [child, .mainQueue(parent: child)] {
+            let found = try await objects(way, request, in: context)
+            let texts = found.map {
+                "\($0.string("title") ?? "") \($0.integer("year") ?? 0) "
+                    + ($0.object("author")?.string("name") ?? "")
+            }
+            #expect(
+                texts
+                    == ["a! 0 2", "b 2000 1", "d 0 1"] + (includesPendingChanges ? ["e 0 "] : []))
+            #expect(try context.count(for: request) == texts.count)
+            request.resultType = .count
+            guard case .count(let count) = try await context.executeAsynchronously(request) else {
+                Issue.record("A count was asked for.")
+                return
+            }
+            #expect(count == texts.count)
+            request.resultType = .objects
+        }
+    }
+
+    @Test func aChildsFaultsAndRelationshipsShowItsParentsUnsavedValues() throws {
+        let parent = stack.mainContext()
+        let author = try parent.insertObject(entityName: "Author")
+        author["name"] = "A"
+        let books = try ["a", "b", "c"].map { try book($0, parent) }
+        for book in books { book.setObject(author, forKey: "author") }
+        try parent.save()
+        let child = ManagedObjectContext.mainQueue(parent: parent)
+        let mine = child.object(with: author.objectID)
+        var request = FetchRequest("Book")
+        request.includesPendingChanges = false
+        request.includesPropertyValues = false
+        let faults = Array(try child.fetch(request))
+        books[0]["title"] = "a!"
+        parent.delete(books[1])
+        let new = try book("d", parent)
+        new.setObject(author, forKey: "author")
+        #expect(faults[0].string("title") == "a!")
+        #expect(throws: QuireError.self) { try child.existingObject(with: books[1].objectID) }
+        #expect(mine.objects("books").map { $0.string("title") } == ["a!", "c", "d"])
+        author.remove(books[2], from: "books")
+        let fresh = ManagedObjectContext.mainQueue(parent: parent)
+        #expect(
+            fresh.object(with: author.objectID).objects("books").map { $0.string("title") }
+                == ["a!", "d"])
+    }
+
     @Test func unsavedChangesOfAParentAreSharedByItsChildren() throws {
         let parent = stack.mainContext()
         let emma = try book("Emma", parent)
