@@ -29,4 +29,17 @@ public enum UpsertRule: Sendable, Hashable, CaseIterable {
     case update
     /// The stored object gets all attributes of a new object, and the relationships that the row names.
     case replace
+
+    /// The error of a row whose unique values a stored object has that is not of the row's entity: it has no place for what
+    /// only the row's entity has, and would not be found as one.
+    static func entityError(
+        _ entity: EntityLayout, holder: ManagedObjectID, file: String?
+    ) -> QuireError {
+        QuireError(
+            .constraintConflict,
+            "\(holder.shortDescription) has values of the row that must be unique, and is no “\(entity.name)”, so it cannot "
+                + "take the row over; change the row, or delete the object before.",
+            subject: .init(
+                entity: entity.name, object: holder.uriRepresentation, file: file))
+    }
 }

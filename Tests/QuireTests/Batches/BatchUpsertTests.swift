@@ -142,14 +142,60 @@ import Testing
         #expect(try stack.values("Special", "extra") == ["kept"])
     }
 
-    @Test func objectOfASuperentityTakesOverWhatItHas() throws {
+    @Test(arguments: [
+        MergePolicy.mergeByPropertyObjectTrump, .overwrite, .mergeByPropertyStoreTrump, .error,
+    ])
+    func objectOfASuperentityTakesNothingOver(policy: MergePolicy) throws {
+        let id = try stored()
+        for row in [
+            ["code": "a", "name": "new", "extra": "lost"], ["code": "a", "name": "new"],
+            // The first way to find it: before the row is inserted.
+            ["code": "a", "name": "new", "image": .binary(Data([1]))],
+        ] as [[String: AttributeValue]] {
+            let error = try stack.failure { _ = try insert([row], policy, entity: "Special") }
+            #expect(error.code == .constraintConflict)
+            #expect(error.subject.position == 1)
+            if policy.mergeType == .errorMergePolicyType { continue }
+            #expect(error.subject.object == id.uriRepresentation)
+            #expect(
+                error.message
+                    == "Row 1: Item/p1 has values of the row that must be unique, and is no “Special”, so it cannot take "
+                    + "the row over; change the row, or delete the object before.")
+        }
+        #expect(try stack.values("Item", "name") == ["old"])
+        #expect(try stack.count("Special") == 0)
+        try stack.checkWhole()
+    }
+
+    @Test func rowThatMeetsAnObjectOfASuperentityIsLeftOutIfTheStoreWins() throws {
         _ = try stored()
         let result = try insert(
-            [["code": "a", "name": "new", "extra": "lost"]], .mergeByPropertyObjectTrump,
-            entity: "Special")
-        #expect(result.changes.updated.map(\.shortDescription) == ["Item/p1"])
-        #expect(try stack.values("Item", "name") == ["new"])
-        #expect(try stack.count("Special") == 0)
+            [["code": "a", "name": "new", "extra": "lost"]], .rollback, entity: "Special")
+        #expect(result.count == 0)
+        #expect(try stack.values("Item", "name") == ["old"])
+    }
+
+    @Test(arguments: [MergePolicy.mergeByPropertyObjectTrump, .overwrite, .rollback])
+    func storesInMemoryTakeOverTheSame(policy: MergePolicy) throws {
+        let store = try InMemoryStore(model: Self.model)
+        let context = ManagedObjectContext.mainQueue(
+            coordinator: PersistentStoreCoordinator(store: store))
+        let item = try context.insertObject(entityName: "Item")
+        item["code"] = "a"
+        item["name"] = "old"
+        try context.save()
+        context.mergePolicy = policy
+        let row: [String: AttributeValue] = ["code": "a", "name": "new", "extra": "lost"]
+        let request = BatchInsertRequest(entityName: "Special", objects: [row])
+        if policy.mergeType == .rollbackMergePolicyType {
+            #expect(try context.execute(request).count == 0)
+        } else {
+            let error = #expect(throws: QuireError.self) { try context.execute(request) }
+            #expect(error?.code == .constraintConflict)
+            #expect(error?.message.contains("is no “Special”") == true)
+        }
+        #expect(try store.count(matching: FetchRequest("Item")) == 1)
+        #expect(try store.count(matching: FetchRequest("Special")) == 0)
     }
 
     @Test func largeValuesAreReplacedWithTheirFiles() throws {

@@ -26,7 +26,8 @@ extension ManagedObjectContext {
     /// | ``MergePolicy/mergeByPropertyStoreTrump`` | gets the row's values where it has none |
     /// | ``MergePolicy/rollback`` | stays, and the row is left out |
     ///
-    /// It keeps its identifier, and its version goes up.
+    /// It keeps its identifier, and its version goes up. It must be of the request's entity or a sub-entity of it; an object of
+    /// another entity, such as a superentity, cannot take a row over, and the request fails unless the row is left out.
     ///
     /// Call it on the context's queue.
     ///

@@ -112,6 +112,9 @@ struct AtomicBatchInsert {
             position = known
         } else {
             guard let present = contents.row(bits).map(contents.snapshot) else { return }
+            guard entity.subtree.contains(present.entity.number) else {
+                throw UpsertRule.entityError(entity, holder: present.objectID, file: path)
+            }
             position = changes.count
             var values: ContiguousArray<AttributeValue> = []
             for slot in present.entity.slots { values.append(try present.value(at: slot.index)) }
@@ -123,7 +126,7 @@ struct AtomicBatchInsert {
         }
         let target = changes[position].entity
         var written = SlotMask()
-        for slot in entity.slots where isWritten(slot) && has(target, slot) {
+        for slot in entity.slots where isWritten(slot) {
             if rule == .fill, !changes[position].values[slot.index].isNull { continue }
             written.insert(slot.index)
         }
@@ -135,11 +138,6 @@ struct AtomicBatchInsert {
         changes[position].changedSlots.formUnion(written)
         try note(position)
         count += 1
-    }
-
-    /// Whether a stored object, which may be of another entity of the hierarchy, has a property.
-    private func has(_ target: EntityLayout, _ slot: EntityLayout.Slot) -> Bool {
-        layout.entity(number: slot.ownerNumber).subtree.contains(target.number)
     }
 
     private func isWritten(_ slot: EntityLayout.Slot) -> Bool {

@@ -1,7 +1,9 @@
 extension SQLSchema {
     /// The entity and properties that SQLite's message about a broken constraint means, such as
     /// `UNIQUE constraint failed: ZCAR.ZNUMBERPLATE`.
-    func uniqueProperties(inMessage message: String) -> (entity: String, properties: [String])? {
+    func uniqueProperties(
+        inMessage message: String
+    ) -> (entity: String, properties: [String], table: String, columns: [String])? {
         guard let colon = message.firstIndex(of: ":") else { return nil }
         let fields = message[message.index(after: colon)...].split(separator: ",").map { part in
             part.drop { $0 == " " }.split(separator: ".", maxSplits: 1).map(String.init)
@@ -18,7 +20,9 @@ extension SQLSchema {
                 if let column { names[column.name.uppercased()] = slot.name }
             }
             let properties = columns.compactMap { names[$0] }
-            if properties.count == columns.count { return (entity.name, properties) }
+            if properties.count == columns.count {
+                return (entity.name, properties, table.name, columns)
+            }
         }
         return nil
     }

@@ -194,11 +194,7 @@ struct SQLiteSchemaSynchronization {
             do { try connection.execute(part.sql) } catch let failure as SQLiteFailure
                 where failure.code == SQLiteFailure.uniqueConstraint
             {
-                throw QuireError(
-                    .constraintConflict,
-                    "Objects in “\(connection.path)” have the same values where “\(part.name)” demands that they be "
-                        + "unique; change one of them, or the model's constraint.",
-                    subject: .init(file: connection.path), underlying: failure)
+                throw connection.duplicatesError(failure, schema)
             }
             if let filling = part.filling, !fillings.contains(filling) { fillings.append(filling) }
         }

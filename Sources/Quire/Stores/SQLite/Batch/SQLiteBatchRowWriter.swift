@@ -101,6 +101,9 @@ final class SQLiteBatchRowWriter {
     private func update(_ holder: SQLiteUniqueRows.Holder) throws {
         if rule == .skip { return }
         let target = store.layout.entity(number: holder.objectID.entityNumber)
+        guard entity.subtree.contains(target.number) else {
+            throw UpsertRule.entityError(entity, holder: holder.objectID, file: store.storePath)
+        }
         let present =
             rule == .fill || references.needsOldTargets
             ? try SQLiteConflictReader(store: store, connection: batch.connection)
@@ -110,7 +113,8 @@ final class SQLiteBatchRowWriter {
         change.version = holder.version
         change.values = ContiguousArray(repeating: .null, count: target.slots.count)
         change.changedSlots = SlotMask()
-        for slot in entity.slots where isWritten(slot) && has(target, slot) {
+        // A sub-entity has them at the same positions.
+        for slot in entity.slots where isWritten(slot) {
             if rule == .fill, try present?.heldValue(at: slot.index).isNull == false { continue }
             change.values[slot.index] = row.values[slot.index]
             change.changedSlots.insert(slot.index)
@@ -122,12 +126,6 @@ final class SQLiteBatchRowWriter {
         try references.didWrite(change, row.references)
         count += 1
         if collectsObjectIDs { updated.insert(holder.objectID.bits) }
-    }
-
-    /// Whether a stored object, which may be of another entity of the hierarchy, has a property. It has it at the same
-    /// position then.
-    private func has(_ target: EntityLayout, _ slot: EntityLayout.Slot) -> Bool {
-        store.layout.entity(number: slot.ownerNumber).subtree.contains(target.number)
     }
 
     private func isWritten(_ slot: EntityLayout.Slot) -> Bool {

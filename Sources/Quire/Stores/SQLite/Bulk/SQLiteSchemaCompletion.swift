@@ -102,7 +102,7 @@ struct SQLiteSchemaCompletion {
             do { try connection.execute(sql) } catch let failure as SQLiteFailure
                 where failure.code == SQLiteFailure.uniqueConstraint
             {
-                throw failure.error(path: connection.path, schema: schema)
+                throw connection.duplicatesError(failure, schema)
             }
         }
     }
