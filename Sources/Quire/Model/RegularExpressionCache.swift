@@ -60,11 +60,13 @@ struct WholeTextExpression: Sendable {
 
 /// The compiled regular expressions of attributes: compiling one takes much longer than matching.
 enum RegularExpressionCache {
-    private static let expressions = BoundedCache<String, WholeTextExpression>(greatestCount: 1_000)
+    /// By bytes: patterns that are equal to Swift may match other texts.
+    private static let expressions = BoundedCache<[UInt8], WholeTextExpression>(
+        greatestCount: 1_000)
 
     /// - Throws: ``QuireError`` with code `invalidModel` if the expression is malformed, as an empty one is.
     static func expression(for pattern: String) throws -> WholeTextExpression {
-        try expressions.value(for: pattern) {
+        try expressions.value(for: Array(pattern.utf8)) {
             do {
                 // ICU's sentence about it.
                 if pattern.isEmpty { _ = try NSRegularExpression(pattern: pattern) }

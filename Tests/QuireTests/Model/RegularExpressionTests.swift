@@ -103,6 +103,11 @@ import Testing
         #expect(error?.code == .invalidModel)
     }
 
+    @Test func equalPatternsOfDifferentBytesAreToldApart() throws {
+        try attribute("[\u{E9}]").validate("\u{E9}")
+        #expect(throws: QuireError.self) { try attribute("[e\u{301}]").validate("\u{E9}") }
+    }
+
     /// The text is long, the expression harmless.
     @Test func longTextsAreMatched() throws {
         let text = String(repeating: "abc ", count: 2_500)

@@ -183,6 +183,19 @@ import Testing
         #expect(try !predicate.evaluate(with: people[1]))
     }
 
+    /// Texts that are equal to Swift may be of different bytes, and so may predicates that have them.
+    @Test func equalPredicatesOfDifferentBytesAreToldApart() throws {
+        let work = try QueryFixture.object("Work", 1, ["title": "\u{E9}"])
+        for _ in 0..<2 {
+            for (text, isTrue) in [("\u{E9}", true), ("e\u{301}", false)] {
+                for format in ["title == %@", "TERNARY(title IN {%@}, 1, 2) == 1"] {
+                    let predicate = try QueryPredicate(format: format, text)
+                    #expect(try predicate.evaluate(with: work) == isTrue, "\(text.utf8.count)")
+                }
+            }
+        }
+    }
+
     @Test func transientAttributesCanBeTested() throws {
         let work = try QueryFixture.object("Work", 1, ["draft": "x"])
         #expect(try QueryPredicate(format: "draft == 'x'").evaluate(with: work))
@@ -190,7 +203,7 @@ import Testing
 
     @Test(arguments: kinds)
     func entitiesOrderAndGroup(_ kind: StoreType) throws {
-        let (context, _, folder) = try people(kind)
+        let (context, people, folder) = try people(kind)
         defer { withExtendedLifetime(folder) {} }
         var request = FetchRequest(
             "Person", sortOrderings: [SortOrdering("entity.name", ascending: false)])
@@ -198,6 +211,19 @@ import Testing
         request = FetchRequest(
             "Person", predicate: try QueryPredicate(format: "entity.name == %@", "Poet"))
         #expect(try context.count(for: request) == 1)
+        let entity = people[1].entity
+        request.predicate = try QueryPredicate(
+            format: "entity == %@ OR entity IN %@", entity, [entity])
+        #expect(try context.fetch(request).map { $0 } == [people[1]])
+        request.predicate = nil
+        request.propertiesToGroupBy = ["entity.name"]
+        request.propertiesToFetch = [
+            "entity.name", try ExpressionDescription("n", format: "count(SELF)"),
+        ]
+        request.sortOrderings = [SortOrdering("entity.name", ascending: false)]
+        let rows = try context.fetchDictionaries(request)
+        #expect(rows.map { $0["entity.name"] } == ["Poet", "Person"])
+        #expect(rows.map { $0["n"] } == [1, 1])
         let controller = FetchedResultsController<ManagedObject>(
             fetchRequest: FetchRequest(
                 "Person", predicate: try QueryPredicate(format: "entity.name == 'Poet'"),
