@@ -560,9 +560,11 @@ public final class ManagedObjectContext {
         object.context = nil
     }
 
-    /// Takes an object that is being freed out of the identity map.
+    /// Takes an object that is being freed out of the identity map. The queue is always checked: two threads in the
+    /// identity map would damage it.
     @inline(__always)
     func forget(_ object: ManagedObject) {
+        if object.state.contains(.unguarded) { queueMarker.checkCheaply() } else { checkQueue() }
         identityMap.remove(object.objectID.bits, object)
         if !fetchedPropertyValues.isEmpty { fetchedPropertyValues[object.objectID.bits] = nil }
         if object.state.contains(.observed) { observation?.forget(object) }
