@@ -41,6 +41,7 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
     /// What identifiers of all stores have in common.
     let storeIdentity: StoreIdentity
     let rowCache: RowCache
+    let replacedIdentifiers = ReplacedIdentifiers()
     private let saveBroadcast = Broadcast<ObjectIDChanges>()
 
     /// Coordinates a store, which brings its model.
@@ -101,7 +102,9 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
         try store.objectIDs(matching: request)
     }
 
-    func permanentID(for temporary: ManagedObjectID) -> ManagedObjectID? { nil }
+    func permanentID(for temporary: ManagedObjectID) -> ManagedObjectID? {
+        replacedIdentifiers[temporary.bits].map { ManagedObjectID(bits: $0, store: storeIdentity) }
+    }
 
     func relatedRows(
         of objectID: ManagedObjectID, through relationship: EntityLayout.Relationship

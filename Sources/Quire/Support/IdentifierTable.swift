@@ -13,11 +13,16 @@ struct IdentifierTable: ~Copyable {
 
     /// Makes an empty table with room for some entries.
     init(minimumCapacity: Int = 0) {
-        var capacity = 16
+        var capacity = Self.leastCapacity
         while capacity * 3 < minimumCapacity * 4 { capacity *= 2 }
         mask = capacity - 1
         entries = Self.makeEntries(capacity)
     }
+
+    private static let leastCapacity = 16
+
+    /// How many entries there is room for, with some to spare.
+    var capacity: Int { mask + 1 }
 
     deinit { entries.deallocate() }
 
@@ -58,8 +63,8 @@ struct IdentifierTable: ~Copyable {
             defer { entries[place].value = value }
             return entries[place].value
         }
-        if (count + 1) * 4 > (mask + 1) * 3 {
-            grow()
+        if (count + 1) * 4 > capacity * 3 {
+            resize(to: capacity * 2)
             place = self.place(of: key)
         }
         entries[place] = Entry(key: key, value: value)
@@ -85,6 +90,7 @@ struct IdentifierTable: ~Copyable {
             index = (index + 1) & mask
         }
         entries[gap].key = 0
+        if count * 8 < capacity && capacity > Self.leastCapacity { resize(to: capacity / 2) }
         return value
     }
 
@@ -92,16 +98,16 @@ struct IdentifierTable: ~Copyable {
     mutating func removeAll() {
         if count == 0 { return }
         entries.deallocate()
-        mask = 15
-        entries = Self.makeEntries(16)
+        mask = Self.leastCapacity - 1
+        entries = Self.makeEntries(Self.leastCapacity)
         count = 0
     }
 
-    private mutating func grow() {
+    private mutating func resize(to newCapacity: Int) {
         let old = entries
-        let oldCapacity = mask + 1
-        entries = Self.makeEntries(oldCapacity * 2)
-        mask = oldCapacity * 2 - 1
+        let oldCapacity = capacity
+        entries = Self.makeEntries(newCapacity)
+        mask = newCapacity - 1
         for index in 0..<oldCapacity where old[index].key != 0 {
             entries[place(of: old[index].key)] = old[index]
         }

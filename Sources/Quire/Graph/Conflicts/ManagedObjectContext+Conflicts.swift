@@ -250,6 +250,7 @@ extension ManagedObjectContext {
             }
         }
         undoIdentifiers.remove(temporary.values)
+        persistentStoreCoordinator.replacedIdentifiers.remove(temporary.values.map(\.bits))
         // Resolving conflicts may have been logged.
         if undoIdentifiers.lastLog != given.lastLog { undoManager?.removeAllActions() }
     }

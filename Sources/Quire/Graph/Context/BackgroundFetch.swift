@@ -40,7 +40,10 @@ final class BackgroundFetch {
         serial = context.outdatedRows.serial
     }
 
-    deinit { context.outdatedRows.removeHolder() }
+    deinit {
+        context.queueMarker.checkRelease()
+        context.outdatedRows.removeHolder()
+    }
 
     private static func plan(
         for request: FetchRequest, in context: ManagedObjectContext

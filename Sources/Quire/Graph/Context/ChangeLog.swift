@@ -12,7 +12,11 @@ final class ChangeLog {
         self.context = context
     }
 
-    deinit { context?.undoIdentifiers.removeLog(number) }
+    deinit {
+        guard let context else { return }
+        context.queueMarker.checkRelease()
+        context.undoIdentifiers.removeLog(number)
+    }
 }
 
 extension [ChangeOperation] {

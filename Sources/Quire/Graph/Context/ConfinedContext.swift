@@ -121,7 +121,11 @@ public class ConfinedContext: @unchecked Sendable {
             _ context: sending ManagedObjectContext,
             _ body: sending (ManagedObjectContext) throws(Failure) -> sending Result
         ) throws(Failure) -> sending Result {
-            defer { context.processPendingChanges() }
+            let outer = context.queueMarker.begin()
+            defer {
+                context.processPendingChanges()
+                context.queueMarker.end(outer)
+            }
             return try body(context)
         }
     }

@@ -69,6 +69,7 @@ final class FetchResults {
     }
 
     deinit {
+        context.queueMarker.checkRelease()
         // While the context is still there.
         prefetched = nil
         batches = []

@@ -13,9 +13,14 @@ struct IdentityMap: ~Copyable {
     private(set) var count = 0
 
     init() {
-        mask = 63
-        entries = Self.makeEntries(64)
+        mask = Self.leastCapacity - 1
+        entries = Self.makeEntries(Self.leastCapacity)
     }
+
+    private static let leastCapacity = 64
+
+    /// How many objects there is room for, with some to spare.
+    var capacity: Int { mask + 1 }
 
     deinit { entries.deallocate() }
 
@@ -46,7 +51,7 @@ struct IdentityMap: ~Copyable {
 
     /// Puts an object in. There must be none for the key.
     mutating func insert(_ object: ManagedObject, for key: UInt64) {
-        if (count + 1) * 4 > (mask + 1) * 3 { grow() }
+        if (count + 1) * 4 > capacity * 3 { resize(to: capacity * 2) }
         insert(Entry(key: key, object: .passUnretained(object)))
         count += 1
     }
@@ -94,13 +99,15 @@ struct IdentityMap: ~Copyable {
             index = (index + 1) & mask
         }
         entries[gap].object = nil
+        if count * 8 < capacity && capacity > Self.leastCapacity { resize(to: capacity / 2) }
     }
 
-    private mutating func grow() {
+    @inline(never)
+    private mutating func resize(to newCapacity: Int) {
         let old = entries
-        let oldCapacity = mask + 1
-        entries = Self.makeEntries(oldCapacity * 2)
-        mask = oldCapacity * 2 - 1
+        let oldCapacity = capacity
+        entries = Self.makeEntries(newCapacity)
+        mask = newCapacity - 1
         for index in 0..<oldCapacity where old[index].object != nil { insert(old[index]) }
         old.deallocate()
     }

@@ -20,7 +20,7 @@ extension ManagedObjectContext {
         let queue = queueMarker.queue
         do {
             let fetch = try BackgroundFetch(request.fetchRequest, context: self) { rows in
-                queue.async { end.value.result.progress.completedUnitCount = Int64(rows) }
+                queue.async { end.value?.result.progress.completedUnitCount = Int64(rows) }
             }
             let monitor = fetch.monitor
             progress.cancellationHandler = { monitor.cancel() }
@@ -28,10 +28,12 @@ extension ManagedObjectContext {
             DispatchQueue.global(qos: .userInitiated).async {
                 let payload = Result { try reading() }
                 queue.async {
-                    let (context, result, request) = end.value
+                    guard let (context, result, request) = end.take(), let fetch = box.take() else {
+                        return
+                    }
                     // Its handler is called on another thread, and may not have been yet.
                     if result.progress.isCancelled { monitor.cancel() }
-                    result.end(Result { try box.value.finish(try payload.get()) })
+                    result.end(Result { try fetch.finish(try payload.get()) })
                     request.completion(result)
                     context.processPendingChanges()
                 }
@@ -39,9 +41,12 @@ extension ManagedObjectContext {
         } catch {
             let failure = OnQueue(error)
             queue.async {
-                end.value.result.end(.failure(failure.value))
-                end.value.request.completion(end.value.result)
-                end.value.context.processPendingChanges()
+                guard let (context, result, request) = end.take(), let error = failure.take() else {
+                    return
+                }
+                result.end(.failure(error))
+                request.completion(result)
+                context.processPendingChanges()
             }
         }
         return result
@@ -79,7 +84,7 @@ extension ManagedObjectContext {
     ) async throws -> FetchResult {
         let reported = OnQueue(progress)
         let fetch = try BackgroundFetch(request, context: self) { rows in
-            DispatchQueue.main.async { reported.value?.completedUnitCount = Int64(rows) }
+            DispatchQueue.main.async { reported.value??.completedUnitCount = Int64(rows) }
         }
         let (reading, monitor) = (fetch.reading, fetch.monitor)
         progress?.cancellationHandler = { monitor.cancel() }
@@ -98,11 +103,17 @@ extension ManagedObjectContext {
         return result
     }
 
-    /// Takes something to another thread that only the context's queue touches.
-    private struct OnQueue<Value>: @unchecked Sendable {
-        let value: Value
+    /// Takes something through another thread that only the context's queue touches, and releases, which it does by
+    /// taking it out.
+    private final class OnQueue<Value>: @unchecked Sendable {
+        private(set) var value: Value?
 
         init(_ value: Value) { self.value = value }
+
+        func take() -> Value? {
+            defer { value = nil }
+            return value
+        }
     }
 }
 

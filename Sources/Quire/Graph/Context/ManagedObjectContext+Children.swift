@@ -15,13 +15,13 @@ extension ManagedObjectContext {
         }
     }
 
-    /// The permanent identifier of an object that this context, or one above it, has given one.
+    /// The permanent identifier of an object that was known by a temporary one, here or in another context of the
+    /// coordinator.
     func permanentID(for temporary: ManagedObjectID) -> ManagedObjectID? {
         if let object = identityMap.find(temporary.bits) {
             return object.objectID.isTemporary ? nil : object.objectID
         }
-        return undoIdentifiers[temporary.bits] ?? permanentIDs[temporary.bits]
-            ?? source.permanentID(for: temporary)
+        return undoIdentifiers[temporary.bits] ?? source.permanentID(for: temporary)
     }
 
     // MARK: Rows

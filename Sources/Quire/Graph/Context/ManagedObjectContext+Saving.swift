@@ -98,7 +98,6 @@ extension ManagedObjectContext {
             for (object, id) in zip(group.objects, ids) {
                 let bits = object.objectID.bits
                 replaced.append((bits, id))
-                if isParent { permanentIDs[bits] = id }
                 identityMap.insert(object, for: id.bits)
                 object.objectID = id
             }
@@ -115,6 +114,8 @@ extension ManagedObjectContext {
             outdatedRows.note(pair.temporary)
         }
         undoIdentifiers.add(replaced, hasUnfinishedLog: hasUnfinishedLog)
+        persistentStoreCoordinator.replacedIdentifiers.add(
+            replaced.lazy.map { ($0.temporary, $0.permanent.bits) })
         tellFollowers(ofReplacedIDs: replaced.map { ($0.temporary, $0.permanent.bits) })
     }
 

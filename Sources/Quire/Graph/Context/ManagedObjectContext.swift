@@ -157,8 +157,6 @@ public final class ManagedObjectContext {
     var preparedForDeletion: Set<ObjectIdentifier> = []
     /// The permanent identifiers of objects that a log may know by temporary ones.
     var undoIdentifiers = UndoIdentifiers()
-    /// The permanent identifiers of objects that children may know by temporary ones.
-    var permanentIDs: [UInt64: ManagedObjectID] = [:]
     /// The versions of objects that were saved here, for children that have seen them so: the objects themselves are
     /// not kept.
     var versionsForChildren = IdentifierTable()
@@ -543,7 +541,6 @@ public final class ManagedObjectContext {
         derived?.unsaved.clear()
         undoIdentifiers.removeAll()
         versionsForChildren.removeAll()
-        permanentIDs = [:]
         hasTemporaryIDs = false
         pendingRecords = [:]
         undoManager?.removeAllActions()
@@ -563,9 +560,11 @@ public final class ManagedObjectContext {
         object.context = nil
     }
 
-    /// Takes an object that is being freed out of the identity map.
+    /// Takes an object that is being freed out of the identity map. The queue is always checked: two threads in the
+    /// identity map would damage it.
     @inline(__always)
     func forget(_ object: ManagedObject) {
+        if object.state.contains(.unguarded) { queueMarker.checkCheaply() } else { checkQueue() }
         identityMap.remove(object.objectID.bits, object)
         if !fetchedPropertyValues.isEmpty { fetchedPropertyValues[object.objectID.bits] = nil }
         if object.state.contains(.observed) { observation?.forget(object) }

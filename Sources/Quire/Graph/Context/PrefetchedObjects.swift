@@ -52,6 +52,7 @@ final class PrefetchedObjects {
     }
 
     deinit {
+        context.queueMarker.checkRelease()
         context.outdatedRows.removeHolder()
         let reference = Unmanaged.passUnretained(self).toOpaque()
         context.prefetches.removeAll { $0.toOpaque() == reference }

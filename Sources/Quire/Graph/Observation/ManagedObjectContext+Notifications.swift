@@ -78,7 +78,7 @@ extension ManagedObjectContext {
         guard !changes.isEmpty else { return }
         changeBroadcast.send(changes.objectIDs)
         if isSilent { return }
-        post(Self.didChangeObjectsNotification, .objects, ChangedObjects(changes))
+        post(Self.didChangeObjectsNotification, .objects, ChangedObjects(changes, on: queueMarker))
     }
 
     /// Tells those who observe the context what was merged into it, after ``didEndEvent(_:)`` with what that
@@ -120,7 +120,7 @@ extension ManagedObjectContext {
         observation?.contextDidChange(self)
         let objectIDs = changes.objectIDs
         saveBroadcast.send(objectIDs)
-        post(Self.didSaveObjectsNotification, .objects, ChangedObjects(changes))
+        post(Self.didSaveObjectsNotification, .objects, ChangedObjects(changes, on: queueMarker))
         post(Self.didSaveObjectIDsNotification, .objectIDs, objectIDs)
     }
 

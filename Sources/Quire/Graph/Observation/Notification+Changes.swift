@@ -33,12 +33,46 @@ extension Notification {
 /// The objects of a notification, made sets of when somebody asks. A program that observes nothing pays for
 /// none.
 final class ChangedObjects {
-    let changes: EventChanges
-    private(set) lazy var inserted = Set(changes.inserted)
-    private(set) lazy var updated = Set(changes.updated)
-    private(set) lazy var deleted = Set(changes.deleted)
-    private(set) lazy var refreshed = Set(changes.refreshed)
-    private(set) lazy var invalidated = Set(changes.invalidated)
+    private let contents: Contents
+    private let marker: QueueMarker
 
-    init(_ changes: EventChanges) { self.changes = changes }
+    var changes: EventChanges { contents.changes }
+    var inserted: Set<ManagedObject> { contents.inserted }
+    var updated: Set<ManagedObject> { contents.updated }
+    var deleted: Set<ManagedObject> { contents.deleted }
+    var refreshed: Set<ManagedObject> { contents.refreshed }
+    var invalidated: Set<ManagedObject> { contents.invalidated }
+
+    init(_ changes: EventChanges, on marker: QueueMarker) {
+        contents = Contents(changes)
+        self.marker = marker
+    }
+
+    deinit {
+        // A notification may go to other queues, for its identifiers; its objects are released on their own.
+        if marker.isCurrentCheaply { return }
+        let contents = contents
+        marker.queue.async { contents.removeAll() }
+    }
+
+    /// Unchecked because it is used on the context's queue only.
+    private final class Contents: @unchecked Sendable {
+        private(set) var changes: EventChanges
+        private(set) lazy var inserted = Set(changes.inserted)
+        private(set) lazy var updated = Set(changes.updated)
+        private(set) lazy var deleted = Set(changes.deleted)
+        private(set) lazy var refreshed = Set(changes.refreshed)
+        private(set) lazy var invalidated = Set(changes.invalidated)
+
+        init(_ changes: EventChanges) { self.changes = changes }
+
+        func removeAll() {
+            changes = EventChanges()
+            inserted = []
+            updated = []
+            deleted = []
+            refreshed = []
+            invalidated = []
+        }
+    }
 }

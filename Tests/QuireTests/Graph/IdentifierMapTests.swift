@@ -1,0 +1,77 @@
+import QuireTestSupport
+import Testing
+
+@testable import Quire
+
+/// What a context keeps by identifiers does not stay as large as it once was.
+@MainActor @Suite struct IdentifierMapTests {
+    @Test(arguments: ContextArrangement.allCases)
+    func theIdentityMapShrinksWithItsObjects(arrangement: ContextArrangement) throws {
+        let stack = try TestStack()
+        try stack.fill(books: 5000, authors: 0, tags: 0)
+        let context = stack.context(arrangement)
+        var books = Array(try context.fetch(FetchRequest("Book")))
+        #expect(context.identityMap.capacity >= 5000)
+        books = Array(books.prefix(10))
+        #expect(context.identityMap.count == 10)
+        #expect(context.identityMap.capacity <= 128)
+        for book in books { #expect(context.registeredObject(for: book.objectID) === book) }
+        books = Array(try context.fetch(FetchRequest("Book")))
+        #expect(context.identityMap.count == 5000)
+        for book in books { #expect(context.object(with: book.objectID) === book) }
+    }
+
+    @Test func identifierTablesShrink() {
+        var table = IdentifierTable()
+        for key in 1...100_000 { table.set(UInt64(key) * 2, for: UInt64(key)) }
+        let greatest = table.capacity
+        for key in 11...100_000 { #expect(table.remove(UInt64(key)) == UInt64(key) * 2) }
+        #expect(greatest >= 100_000)
+        #expect(table.capacity <= 128)
+        for key in 1...10 { #expect(table[UInt64(key)] == UInt64(key) * 2) }
+        #expect(table.count == 10 && table[11] == nil)
+        // It does not go back and forth where it is.
+        let capacity = table.capacity
+        for _ in 0..<100 {
+            table.set(1, for: 500)
+            table.remove(500)
+        }
+        #expect(table.capacity == capacity)
+    }
+
+    private func pairs(
+        _ temporary: ClosedRange<UInt64>, _ distance: UInt64 = 100
+    ) -> [(temporary: UInt64, permanent: UInt64)] {
+        temporary.map { ($0, $0 + distance) }
+    }
+
+    @Test func onlyTheLatestReplacedIdentifiersAreKept() {
+        let identifiers = ReplacedIdentifiers(greatestCount: 4)
+        identifiers.add(pairs(1...3))
+        identifiers.add(pairs(4...6))
+        #expect((1...6).map { identifiers[$0] } == [nil, nil, 103, 104, 105, 106])
+        // A save that failed gives identifiers back, and the next one replaces them by others.
+        identifiers.remove([5])
+        #expect(identifiers[5] == nil)
+        identifiers.add(pairs(5...5, 200) + pairs(7...7))
+        #expect((3...7).map { identifiers[$0] } == [nil, 104, 205, 106, 107])
+        identifiers.add(pairs(10...30))
+        #expect(identifiers.count == 4 && identifiers[30] == 130 && identifiers[26] == nil)
+    }
+
+    @Test func identifiersThatNoLogNeedsAreForgotten() throws {
+        let stack = try TestStack()
+        let context = stack.mainContext()
+        context.undoManager = UndoManager()
+        for round in 0..<20 {
+            for number in 0..<50 {
+                let book = try context.insertObject(entityName: "Book")
+                book["title"] = .string("\(round) \(number)")
+            }
+            try context.save()
+            context.undoManager?.removeAllActions()
+        }
+        #expect(context.undoIdentifiers.count <= 50)
+        #expect(context.assignedStores.isEmpty)
+    }
+}
