@@ -218,14 +218,7 @@ struct SQLMigration {
             else { throw Beyond() }
             return "\(bind: .binary([ExternalDataTag.inline] + data))"
         }
-        if case .decimal(let number) = value {
-            switch SQLiteDecimal.stored(number) {
-            case .integer(let integer): return "\(bind: .integer(integer))"
-            case .double(let double): return "\(bind: .double(double))"
-            case .text(let text): return "\(bind: .string(text))"
-            }
-        }
-        return "\(bind: value)"
+        return SQLFragment(stored: value)
     }
 
     private func addReference(
@@ -367,6 +360,19 @@ extension AttributeConversion {
 }
 
 extension SQLFragment {
+    /// A value in the form in which a column without external storage has it.
+    init(stored value: AttributeValue) {
+        guard case .decimal(let number) = value else {
+            self = "\(bind: value)"
+            return
+        }
+        switch SQLiteDecimal.stored(number) {
+        case .integer(let integer): self = "\(bind: .integer(integer))"
+        case .double(let double): self = "\(bind: .double(double))"
+        case .text(let text): self = "\(bind: .string(text))"
+        }
+    }
+
     fileprivate static func + (left: SQLFragment, right: SQLFragment) -> SQLFragment {
         var result = left
         result.append(right)
