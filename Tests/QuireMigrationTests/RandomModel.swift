@@ -13,7 +13,7 @@ struct RandomModel {
 
     init(seed: UInt64) {
         random = SeededRandom(seed: seed)
-        for _ in 0..<Int.random(in: 2...4, using: &random) { addEntity() }
+        for _ in 0..<Int.random(in: 2...6, using: &random) { addEntity() }
         for _ in 0..<Int.random(in: 2...6, using: &random) { addRelationship() }
         edits = []
     }
@@ -75,14 +75,21 @@ struct RandomModel {
     }
 
     private mutating func addEntity() {
+        var parent: String?
+        if Int.random(in: 0...2, using: &random) > 0 {
+            parent = model.entities.randomElement(using: &random)?.name
+        }
+        addEntity(below: parent)
+    }
+
+    private mutating func addEntity(below parent: String?) {
         var entity = EntityDescription(name: name("E"))
-        for _ in 0..<Int.random(in: 1...4, using: &random) {
+        entity.superentityName = parent
+        // Many sub-entities have nothing of their own.
+        for _ in 0..<Int.random(in: parent == nil ? 1...4 : -2...3, using: &random).clamped {
             var attribute = attribute(mayBeRequired: true)
             if !edits.isEmpty && attribute.defaultValue.isNull { attribute.isOptional = true }
             entity.properties.append(.attribute(attribute))
-        }
-        if Bool.random(using: &random) {
-            entity.superentityName = model.entities.randomElement(using: &random)?.name
         }
         model.entities.append(entity)
         edits.append("add entity \(entity.name) below \(entity.superentityName ?? "-")")
@@ -137,9 +144,28 @@ struct RandomModel {
     }
 
     /// Makes one change, unless it makes no model.
-    mutating func edit() {
+    mutating func edit() { edit { $0.editAtRandom() } }
+
+    /// Removes a sub-entity, or puts another in its place; one that has nothing of its own, if there is one.
+    mutating func editHierarchy() {
+        edit {
+            let entities = $0.model.entities
+            let below = entities.indices.filter { entities[$0].superentityName != nil }
+            let bare = below.filter { entities[$0].properties.isEmpty }
+            guard let entity = (bare.isEmpty ? below : bare).randomElement(using: &$0.random) else {
+                return
+            }
+            if Bool.random(using: &$0.random) {
+                $0.removeEntity(entity)
+            } else {
+                $0.replaceEntity(entity)
+            }
+        }
+    }
+
+    private mutating func edit(_ change: (inout RandomModel) -> Void) {
         let (before, known) = (model, edits)
-        editAtRandom()
+        change(&self)
         if (try? model.validate()) == nil || (try? model.layout()) == nil {
             (model, edits) = (before, known)
         }
@@ -147,7 +173,7 @@ struct RandomModel {
 
     private mutating func editAtRandom() {
         guard let entity = model.entities.indices.randomElement(using: &random) else { return }
-        switch Int.random(in: 0...17, using: &random) {
+        switch Int.random(in: 0...19, using: &random) {
         case 0, 1:
             var attribute = attribute(mayBeRequired: true)
             if attribute.defaultValue.isNull { attribute.isOptional = true }
@@ -164,6 +190,8 @@ struct RandomModel {
         case 13, 14: changeRelationship(entity)
         case 15: addSuperentity(entity)
         case 16: addDerived(entity)
+        case 17: removeEntity(entity)
+        case 18: replaceEntity(entity)
         default: moveProperty(entity)
         }
     }
@@ -265,24 +293,46 @@ struct RandomModel {
         model.entities[entity].properties[index] = .attribute(attribute)
     }
 
+    /// Removes an entity; its sub-entities go too, or come below its superentity.
     private mutating func removeEntity(_ entity: Int) {
-        let name = model.entities[entity].name
-        guard model.entities.count > 2,
-            !model.entities.contains(where: { $0.superentityName == name })
-        else { return }
-        let inverses = Set(model.entities[entity].relationships.compactMap(\.inverseName))
-        model.entities.remove(at: entity)
+        let (name, parent) = (model.entities[entity].name, model.entities[entity].superentityName)
+        let keepsSubentities = Bool.random(using: &random)
+        var removed: Set<String> = [name]
+        var count = 0
+        while !keepsSubentities && count < removed.count {
+            count = removed.count
+            for other in model.entities where removed.contains(other.superentityName ?? "") {
+                removed.insert(other.name)
+            }
+        }
+        guard model.entities.count > removed.count + 1 else { return }
+        for other in model.entities.indices where model.entities[other].superentityName == name {
+            model.entities[other].superentityName = parent
+        }
+        let inverses = Set(
+            model.entities.filter { removed.contains($0.name) }.flatMap(\.relationships)
+                .compactMap(\.inverseName))
+        model.entities.removeAll { removed.contains($0.name) }
         for other in model.entities.indices {
             model.entities[other].properties.removeAll {
                 if case .relationship(let relationship) = $0 {
-                    return relationship.destinationEntityName == name
+                    return removed.contains(relationship.destinationEntityName)
                         || inverses.contains(relationship.name)
                 }
                 return false
             }
         }
         removeBrokenDerivations()
-        edits.append("remove entity \(name)")
+        edits.append("remove entities \(removed.sorted().joined(separator: ", "))")
+    }
+
+    /// Puts another entity in the place of one.
+    private mutating func replaceEntity(_ entity: Int) {
+        let (name, parent) = (model.entities[entity].name, model.entities[entity].superentityName)
+        removeEntity(entity)
+        if model.entity(named: name) != nil { return }
+        addEntity(below: parent)
+        edits.append("in the place of \(name)")
     }
 
     private mutating func renameEntity(_ entity: Int) {
@@ -395,4 +445,9 @@ struct RandomModel {
                 + "\(relationship.isToMany ? relationship.isOrdered ? "ordered" : "many" : "one") inverse "
                 + "\(relationship.inverseName ?? "-")")
     }
+}
+
+extension Int {
+    /// The number, or 0 if it is negative.
+    fileprivate var clamped: Int { Swift.max(self, 0) }
 }

@@ -58,12 +58,12 @@ import Testing
     }
 
     private static func migration(
-        _ did: @escaping MigrationStage.Handler = fill
+        removes: Bool = true, _ did: @escaping MigrationStage.Handler = fill
     ) -> StagedMigration {
         StagedMigration([
             .lightweight(through: [versions[0], versions[1]]),
             .custom("names", from: versions[1], to: versions[2], didMigrate: did),
-            .lightweight(through: [versions[3]]),
+            .lightweight(through: [versions[3]], allowsRemoval: removes),
         ])
     }
 
@@ -75,6 +75,19 @@ import Testing
         #expect(lines.count == 1 && lines[0].contains("full=string(\"\(full)\")"))
         // There is nothing left to do.
         try Self.migration { _ in Issue.record("called again") }.migrateStore(at: path)
+        withExtendedLifetime(folder) {}
+    }
+
+    @Test func aStageRemovesNothingUnlessItMay() throws {
+        let (folder, path) = try Self.store(Self.versions[1])
+        let error = #expect(throws: QuireError.self) {
+            try Self.migration(removes: false).migrateStore(at: path)
+        }
+        #expect(error?.code == .removalDenied)
+        #expect(error?.failures.map(\.subject.property) == ["first", "last"])
+        #expect(try SQLiteStore.isStore(at: path, compatibleWith: Self.versions[2]))
+        try Self.migration { _ in Issue.record("called again") }.migrateStore(at: path)
+        #expect(try InPlaceTests.lines(at: path, Self.versions[3]).count == 1)
         withExtendedLifetime(folder) {}
     }
 

@@ -19,7 +19,8 @@ public struct PersistentStoreDescription: Sendable {
     public var timeout = Duration.seconds(5)
     /// How a SQLite store uses its file. ``configuration``, ``isReadOnly`` and ``timeout`` win over what it has of them.
     public var sqliteOptions = SQLiteStoreOptions()
-    /// How a SQLite store is migrated that was made with another model; `nil` if adding it is to fail then.
+    /// How a store in a file is migrated that was made with another model; `nil` if adding it is to fail then. A store of a
+    /// type that others have registered sees to it by itself.
     public var migration: StoreMigrationOptions?
     /// Options for stores of types that others have registered.
     public var options: [String: String] = [:]

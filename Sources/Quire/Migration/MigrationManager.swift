@@ -26,6 +26,10 @@ public final class MigrationManager {
     /// What makes the policies that the mapping names, by these names.
     public var policies: [String: () -> EntityMigrationPolicy] = [:]
 
+    /// Whether data may be removed that an inferred mapping has no place for; see ``StoreMigrationOptions/allowsRemoval``.
+    /// A mapping that is given says by itself what goes.
+    public var allowsRemoval = false
+
     /// Makes a manager.
     ///
     /// - Parameter mappingModel: How objects of the old model become objects of the new one; `nil` to infer it.
@@ -40,7 +44,7 @@ public final class MigrationManager {
     ///   - destination: The new store.
     /// - Complexity: O(*n*) in objects and what their relationships lead to.
     /// - Throws: ``QuireError`` with code `incompatibleModel` if the mapping cannot be inferred or does not fit the
-    ///   models, `validation`, `constraintConflict`, `cancelled`, `outOfSpace`, `readOnly`, `invalidFormat` if large
+    ///   models, `removalDenied`, `validation`, `constraintConflict`, `cancelled`, `outOfSpace`, `readOnly`, `invalidFormat` if large
     ///   values are not what was saved, `alreadyExists` if the new store is not empty, or `storeUnavailable`.
     public func migrateStore(
         from source: any PersistentStore, to destination: any PersistentStore
@@ -48,6 +52,9 @@ public final class MigrationManager {
         try requireEmpty(destination)
         let mapping =
             try mappingModel ?? .inferred(from: source.layout, to: destination.layout)
+        try checkRemoval(
+            by: mapping, from: source.layout, to: destination.layout, path: source.path
+        ) { try $0.removals(in: source) }
         var plan = try TransferPlan(mapping, from: source.layout, to: destination.layout)
         try plan.assignKeys(Self.keySpace(from: source, to: destination)) {
             try Self.greatestKey(of: $0, in: source)
@@ -80,6 +87,16 @@ public final class MigrationManager {
             try destination.writeDraft(draft)
         }
         finish()
+    }
+
+    /// Refuses to remove data that an inferred mapping has no place for, unless it may.
+    func checkRemoval(
+        by mapping: MappingModel, from source: ModelLayout, to destination: ModelLayout,
+        path: String?, counting: (MappingOmissions) throws -> [MigrationRemoval]
+    ) throws {
+        if mappingModel != nil || allowsRemoval { return }
+        let removals = try counting(MappingOmissions(mapping, from: source, to: destination))
+        if !removals.isEmpty { throw QuireError.removalDenied(removals, path: path) }
     }
 
     private func requireEmpty(_ store: any PersistentStore) throws {

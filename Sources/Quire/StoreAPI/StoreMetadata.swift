@@ -55,9 +55,16 @@ public struct StoreMetadata: Sendable, Hashable {
     }
 
     /// The same with another model in the place of the one that the store was made with.
-    func replacingModel(_ model: ManagedObjectModel) -> StoreMetadata {
+    ///
+    /// - Parameter entities: The names of the entities whose objects the store keeps; `nil` for all of the model.
+    func replacingModel(
+        _ model: ManagedObjectModel, keeping entities: Set<String>? = nil
+    ) -> StoreMetadata {
         var metadata = self
-        metadata.setModel(model, hashes: model.versionHashesForNewStores)
+        let hashes = model.versionHashesForNewStores
+        metadata.setModel(
+            model,
+            hashes: entities.map { names in hashes.filter { names.contains($0.key) } } ?? hashes)
         return metadata
     }
 

@@ -114,6 +114,8 @@ extension QuireError.Code {
     public static let invalidQuery = Self(rawValue: "invalidQuery")
     /// A deletion is denied by a relationship's delete rule.
     public static let deleteDenied = Self(rawValue: "deleteDenied")
+    /// A migration would remove objects or values, and may not.
+    public static let removalDenied = Self(rawValue: "removalDenied")
     /// The object was changed in the store after it was read.
     public static let mergeConflict = Self(rawValue: "mergeConflict")
     /// A uniqueness constraint would be broken.

@@ -53,6 +53,9 @@ extension StoreTypes {
         let path = try description.requirePath()
         let options = description.effectiveAtomicOptions
         if FileSystem.exists(path) || options.isReadOnly {
+            if let migration = description.migration {
+                try type.migrate(at: path, to: layout.model, migration, options)
+            }
             return try type.open(at: path, model: nil, layout: layout, options: options)
         }
         return try type.create(at: path, layout: layout, options: options)

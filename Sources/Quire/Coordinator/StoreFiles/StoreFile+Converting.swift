@@ -60,7 +60,7 @@ struct NewStoreFile {
         }
         try store.close()
         try FileSystem.synchronizeTree(work)
-        try moveIntoPlace(from: temporary)
+        try SQLiteStore.moveIntoPlace(temporary, to: path)
     }
 
     private func create(
@@ -82,24 +82,5 @@ struct NewStoreFile {
                 "There are no files of type “\(type.rawValue)”; choose SQLite, XML or Binary.",
                 subject: .init(file: path))
         }
-    }
-
-    /// External data first, because the store must not be there without it.
-    private func moveIntoPlace(from temporary: String) throws {
-        let support = SQLiteExternalData(storePath: temporary).supportFolder
-        var moved: String?
-        do {
-            if type == .sqlite, FileSystem.exists(support) {
-                let place = SQLiteExternalData(storePath: path).supportFolder
-                try FileSystem.renameWithoutReplacing(support, to: place)
-                moved = place
-                try FileSystem.synchronizeFolder(containing: path)
-            }
-            try FileSystem.renameWithoutReplacing(temporary, to: path)
-        } catch {
-            if let moved { try? FileSystem.removeTree(moved) }
-            throw error
-        }
-        try FileSystem.synchronizeFolder(containing: path)
     }
 }

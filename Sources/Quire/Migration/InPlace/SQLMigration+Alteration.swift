@@ -46,6 +46,13 @@ extension SQLMigration {
         alteration.isRenumbered = filling.transfers.contains {
             old.entity($0.source).storeNumber != $0.destination.number
         }
+        let taken = Set(filling.transfers.map(\.source.number))
+        alteration.dropsRows =
+            old.hasStrays
+            || old.keptEntities.contains {
+                !$0.isAbstract && !taken.contains($0.number)
+                    && old.entity($0).tableName == oldTable.name
+            }
         return alteration
     }
 

@@ -41,10 +41,13 @@ struct SQLMigration {
         var assignments: [SQLFragment] = []
         /// Whether objects' entities have other numbers.
         var isRenumbered = false
+        /// Whether the old table has rows that are not taken over.
+        var dropsRows = false
 
         /// Whether anything is done at all, but for the table's name.
         var isEmpty: Bool {
             renamed.isEmpty && added.isEmpty && assignments.isEmpty && !isRenumbered
+                && !dropsRows
         }
     }
 
@@ -71,6 +74,7 @@ struct SQLMigration {
         do {
             var work = Work()
             for transfer in plan.transfers {
+                try checkDestinations(of: transfer)
                 for edge in transfer.edges { try check(edge) }
             }
             for table in new.tables { work.tables.append(try tableWork(table)) }
@@ -92,6 +96,22 @@ struct SQLMigration {
     }
 
     // MARK: - Relationships
+
+    /// Checks that all objects which relationships led to can stay in them: reading rows tells which do not.
+    private func checkDestinations(of transfer: EntityTransfer) throws {
+        for (index, expression) in transfer.relationships {
+            guard let name = expression.relationshipName,
+                let before = transfer.source.relationship(named: name)
+            else { continue }
+            let relationship = transfer.destination.relationships[index]
+            if plan.isNarrowing(
+                from: plan.source.destination(of: before),
+                to: plan.destination.destination(of: relationship))
+            {
+                throw Beyond()
+            }
+        }
+    }
 
     /// Checks that a relationship which rows alone do not tell lies in the same kind of place as before.
     private func check(_ edge: EntityTransfer.Edge) throws {
@@ -218,14 +238,7 @@ struct SQLMigration {
             else { throw Beyond() }
             return "\(bind: .binary([ExternalDataTag.inline] + data))"
         }
-        if case .decimal(let number) = value {
-            switch SQLiteDecimal.stored(number) {
-            case .integer(let integer): return "\(bind: .integer(integer))"
-            case .double(let double): return "\(bind: .double(double))"
-            case .text(let text): return "\(bind: .string(text))"
-            }
-        }
-        return "\(bind: value)"
+        return SQLFragment(stored: value)
     }
 
     private func addReference(
@@ -367,6 +380,19 @@ extension AttributeConversion {
 }
 
 extension SQLFragment {
+    /// A value in the form in which a column without external storage has it.
+    init(stored value: AttributeValue) {
+        guard case .decimal(let number) = value else {
+            self = "\(bind: value)"
+            return
+        }
+        switch SQLiteDecimal.stored(number) {
+        case .integer(let integer): self = "\(bind: .integer(integer))"
+        case .double(let double): self = "\(bind: .double(double))"
+        case .text(let text): self = "\(bind: .string(text))"
+        }
+    }
+
     fileprivate static func + (left: SQLFragment, right: SQLFragment) -> SQLFragment {
         var result = left
         result.append(right)

@@ -195,7 +195,7 @@ struct SQLMigrationRun {
         _ alteration: SQLMigration.Alteration, _ table: SQLMigration.TableWork
     ) throws {
         let name = SQLName.quoted(alteration.oldTable)
-        if migration.old.hasStrays {
+        if alteration.dropsRows {
             try run(
                 "DELETE FROM \(name: alteration.oldTable) WHERE Z_ENT NOT IN (\(migration.oldNumbers(table.fillings[0])))"
             )

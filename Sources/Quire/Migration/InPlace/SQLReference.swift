@@ -29,11 +29,7 @@ struct SQLReference {
                 transfer.map { ($0.destination.number, plan.keyOffsets[$0.keyGroup]) }
             )
         }
-        isNarrowing = from.subtree.contains { number in
-            !plan.source.entity(number: number).isAbstract
-                && plan.transfer(ofEntity: number, within: to) == nil
-                && !plan.transfers(ofEntity: number).isEmpty
-        }
+        isNarrowing = plan.isNarrowing(from: from, to: to)
         tableName = old.entity(from).tableName
         fallback = old.entity(from).storeNumber
     }
@@ -85,5 +81,17 @@ struct SQLReference {
     /// Something that belongs to the reference, if the object is taken over.
     func ifKept(_ fragment: SQLFragment) -> SQLFragment {
         isPlain ? fragment : "CASE WHEN \(keyFragment) NOT NULL THEN \(fragment) END"
+    }
+}
+
+extension TransferPlan {
+    /// Whether an object that a relationship led to may be one that it cannot lead to any more, as its entity has left the
+    /// hierarchy.
+    func isNarrowing(from old: EntityLayout, to new: EntityLayout) -> Bool {
+        old.subtree.contains { number in
+            !source.entity(number: number).isAbstract
+                && transfer(ofEntity: number, within: new) == nil
+                && !transfers(ofEntity: number).isEmpty
+        }
     }
 }

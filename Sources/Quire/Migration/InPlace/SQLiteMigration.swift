@@ -30,6 +30,8 @@ struct SQLiteMigration {
     let manager: MigrationManager
     let options: SQLiteStoreOptions
     var method = Method.automatic
+    /// Where a copy of the store as it was is written first; `nil` for nowhere.
+    var copyPath: String?
     /// Called at certain points, for tests that fail or kill a migration there.
     var checkpoint: (Checkpoint) throws -> Void = { _ in }
 
@@ -81,6 +83,7 @@ struct SQLiteMigration {
         let hasLog = try source.chooseJournal(connection, options: options)
         try connection.execute("BEGIN IMMEDIATE")
         var loading: SQLiteBulkLoad?
+        var copy: String?
         let unused: [String]
         do {
             let books = try SQLiteMigrationBooks.read(
@@ -89,10 +92,18 @@ struct SQLiteMigration {
             let layout = try model.layout()
             let mapping =
                 try manager.mappingModel ?? .inferred(from: books.schema.layout, to: layout)
+            try manager.checkRemoval(
+                by: mapping, from: books.schema.layout, to: layout, path: source.storePath
+            ) { try $0.removals(connection, books.schema) }
             var plan = try TransferPlan(mapping, from: books.schema.layout, to: layout)
             try plan.assignKeys { try books.greatestKey(of: $0, connection) }
             if try connection.draftSize() != nil {
                 try plan.requireSameKeys(forDraftIn: source.storePath)
+            }
+            // Before the first write, which locks readers out if there is no log.
+            if let copyPath {
+                try writeCopy(to: copyPath, source, books.schema.layout.model)
+                copy = copyPath
             }
             let schema = SQLSchema(fresh: layout)
             let load = SQLiteBulkLoad(
@@ -129,6 +140,7 @@ struct SQLiteMigration {
             // Closing the connection rolls back what this cannot.
             if connection.isInTransaction { try? connection.execute("ROLLBACK") }
             loading?.removeFiles()
+            if let copy { try? SQLiteStore.destroy(at: copy) }
             throw error
         }
         try checkpoint(.committed)
@@ -136,6 +148,17 @@ struct SQLiteMigration {
         for path in unused { _ = try? FileSystem.removeFileIfPresent(path) }
         if hasLog { _ = try? connection.execute("PRAGMA wal_checkpoint(TRUNCATE)") }
         manager.finish()
+    }
+
+    /// Writes a copy of the store as it was before the transaction.
+    private func writeCopy(
+        to path: String, _ source: SQLiteStoreSource, _ model: ManagedObjectModel
+    ) throws {
+        var options = options
+        options.isReadOnly = true
+        let store = try SQLiteStore.open(at: source.storePath, model: model, options: options)
+        defer { try? store.close() }
+        try store.writeDurableCopy(to: path)
     }
 }
 
@@ -158,7 +181,7 @@ extension SQLiteStore {
     ///   - options: How to use the file.
     /// - Complexity: O(*n*) in the objects whose entities change; little memory.
     /// - Throws: ``QuireError`` with code `incompatibleModel` if the source model does not fit the store, or the mapping
-    ///   cannot be inferred or does not fit the models, `validation`, `constraintConflict`, `cancelled`, `notFound`,
+    ///   cannot be inferred or does not fit the models, `removalDenied`, `validation`, `constraintConflict`, `cancelled`, `notFound`,
     ///   `invalidFormat`, `readOnly`, `locked`, `outOfSpace` or `storeUnavailable`.
     public static func migrate(
         at path: String, from source: ManagedObjectModel? = nil, to model: ManagedObjectModel,

@@ -12,12 +12,15 @@ public struct MigrationStage: Sendable {
     let kind: Kind
     /// What errors call the stage.
     public let label: String
+    /// Whether data may be removed that a model has no place for; see ``StoreMigrationOptions/allowsRemoval``.
+    public let allowsRemoval: Bool
 
     /// A stage in which the store goes through models one after the other, by inferred mappings.
     public static func lightweight(
-        _ label: String = "lightweight", through models: [ManagedObjectModel]
+        _ label: String = "lightweight", through models: [ManagedObjectModel],
+        allowsRemoval: Bool = false
     ) -> MigrationStage {
-        MigrationStage(kind: .lightweight(models), label: label)
+        MigrationStage(kind: .lightweight(models), label: label, allowsRemoval: allowsRemoval)
     }
 
     /// A stage with something to do before or after the store goes from one model to another, which it does by an inferred
@@ -25,17 +28,18 @@ public struct MigrationStage: Sendable {
     /// them that has both.
     ///
     /// - Parameters:
+    ///   - allowsRemoval: Whether data may be removed that a model has no place for, such as what a handler has put elsewhere.
     ///   - willMigrate: Called with the store while it has the old model.
     ///   - didMigrate: Called with the store when it has the new one. If the process ends before it has returned, it is
     ///     called again the next time.
     public static func custom(
         _ label: String = "custom", from source: ManagedObjectModel,
-        to destination: ManagedObjectModel, willMigrate: Handler? = nil,
-        didMigrate: Handler? = nil
+        to destination: ManagedObjectModel, allowsRemoval: Bool = false,
+        willMigrate: Handler? = nil, didMigrate: Handler? = nil
     ) -> MigrationStage {
         MigrationStage(
             kind: .custom(from: source, to: destination, will: willMigrate, did: didMigrate),
-            label: label)
+            label: label, allowsRemoval: allowsRemoval)
     }
 }
 
@@ -73,14 +77,14 @@ public struct StagedMigration: Sendable {
             switch stage.kind {
             case .lightweight(let models):
                 for model in models.dropFirst(index == place.stage ? place.model : 0) {
-                    try move(&place, to: model, path, options)
+                    try move(&place, to: model, stage, path, options)
                 }
             case .custom(let from, let to, let will, let did):
                 if !place.isAtEnd(of: index) {
-                    try move(&place, to: from, path, options)
+                    try move(&place, to: from, stage, path, options)
                     if let will { try handle(will, from, path, options) }
                     if did != nil { try record(stage.label, from, path, options) }
-                    try move(&place, to: to, path, options)
+                    try move(&place, to: to, stage, path, options)
                 }
                 if let did, try isRecorded(stage.label, to, path, options) {
                     try handle(did, to, path, options)
@@ -133,11 +137,14 @@ public struct StagedMigration: Sendable {
     }
 
     private func move(
-        _ place: inout Place, to model: ManagedObjectModel, _ path: String,
-        _ options: SQLiteStoreOptions
+        _ place: inout Place, to model: ManagedObjectModel, _ stage: MigrationStage,
+        _ path: String, _ options: SQLiteStoreOptions
     ) throws {
         if place.current.isSameVersion(as: model) { return }
-        try SQLiteStore.migrate(at: path, from: place.current, to: model, options: options)
+        let manager = MigrationManager()
+        manager.allowsRemoval = stage.allowsRemoval
+        try SQLiteStore.migrate(
+            at: path, from: place.current, to: model, manager: manager, options: options)
         place.current = model
     }
 

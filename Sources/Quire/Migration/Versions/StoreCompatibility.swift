@@ -120,8 +120,12 @@ struct StoreExamination {
         return StoreFit(model, catalog: catalog, metadata: metadata)?.isExact ?? false
     }
 
-    /// The names of the models that the store may have been made with, the likeliest first.
-    func versions(among models: [String: ManagedObjectModel]) -> [String] {
+    /// The names of the models that the store may have been made with; of those that do not fit quite, the likeliest.
+    ///
+    /// - Parameter exactly: Whether only models that fit are named.
+    func versions(
+        among models: [String: ManagedObjectModel], exactly: Bool = false
+    ) -> [String] {
         let same = models.filter {
             $0.value.knownVersionHashes == metadata.entityVersionHashes
                 || isOurs && $0.value.entityVersionHashes() == metadata.entityVersionHashes
@@ -131,6 +135,7 @@ struct StoreExamination {
             StoreFit(model, catalog: catalog, metadata: metadata).map { (name, $0) }
         }
         let best = fits.map(\.1).min()
+        if exactly, best?.isExact != true { return [] }
         return fits.filter { $0.1 == best }.map(\.0).sorted()
     }
 }

@@ -1,3 +1,5 @@
+public import Foundation
+
 /// What is done when a store that is opened was made with another model.
 public struct StoreMigrationOptions: Sendable {
     /// Whether the store is migrated. If not, opening it fails.
@@ -11,8 +13,88 @@ public struct StoreMigrationOptions: Sendable {
     /// What makes the policies that mappings name.
     public var policies: [String: @Sendable () -> EntityMigrationPolicy] = [:]
 
-    /// Migrates by inferred mappings.
+    /// Whether inferred mappings may remove data that the new model has no place for. If not, a migration that would is
+    /// refused with code `removalDenied`, and the error lists what would go: a wrong model must not empty a store.
+    ///
+    /// Data is: objects; values of attributes other than null and the attribute's default, and not computed; links between
+    /// objects, unless the other side of the relationship stays; integers that a floating-point number would round. Mappings
+    /// made by hand are taken at their word: they, and their policies, may remove whatever they do not name.
+    public var allowsRemoval = false
+    /// Where a copy of the store as it was, with its external data, is written before it is migrated; `nil` for nowhere. There
+    /// must be nothing yet; ``copyPath(beside:date:)`` makes a path. If the migration fails there is no copy.
+    public var copyPath: String?
+    /// Whether a document keeps a version of what it was before it is migrated.
+    public var keepsVersion = true
+
+    /// Migrates by inferred mappings, without removing data.
     public init() {}
+
+    /// A path beside a store for the copy that is kept of it, such as `Library.before-migration-20260102-030405.sqlite`.
+    ///
+    /// - Parameter date: When; the path has it in local time, to the second.
+    public static func copyPath(beside path: String, date: Date = Date()) -> String {
+        let name = FileSystem.name(of: path)
+        let folder = path.dropLast(name.count)
+        let dot = name.dropFirst().lastIndex(of: ".") ?? name.endIndex
+        let parts = Calendar(identifier: .gregorian).dateComponents(
+            [.year, .month, .day, .hour, .minute, .second], from: date)
+        func digits(_ number: Int?, _ count: Int = 2) -> String {
+            let text = String(number ?? 0)
+            return String(repeating: "0", count: max(count - text.count, 0)) + text
+        }
+        let day = digits(parts.year, 4) + digits(parts.month) + digits(parts.day)
+        let time = digits(parts.hour) + digits(parts.minute) + digits(parts.second)
+        var number = 1
+        while true {
+            let ending = number == 1 ? "" : "-\(number)"
+            let path =
+                "\(folder)\(name[..<dot]).before-migration-\(day)-\(time)\(ending)\(name[dot...])"
+            if !FileSystem.exists(path) { return path }
+            number += 1
+        }
+    }
+
+    /// What carries out a step. What is inferred is inferred anew, as a mapping that is given may remove data.
+    func manager(for step: MigrationPath.Step) -> MigrationManager {
+        let manager = MigrationManager(mappingModel: step.isCustom ? step.mapping : nil)
+        manager.allowsRemoval = allowsRemoval
+        for (name, policy) in policies { manager.policies[name] = policy }
+        return manager
+    }
+
+    /// What it takes to bring a store to a model that it does not open with as it is.
+    ///
+    /// - Parameter source: Gives the model of the store, if it is known.
+    func steps(
+        ofStoreAt path: String, to model: ManagedObjectModel,
+        from source: () throws -> ManagedObjectModel?
+    ) throws -> [MigrationPath.Step] {
+        func fail(_ what: String) -> QuireError {
+            QuireError(
+                .incompatibleModel,
+                "“\(path)” was made with another version of the model; \(what).",
+                subject: .init(file: path))
+        }
+        guard migratesAutomatically else { throw fail("migrate it before it is opened") }
+        guard let source = try source() else {
+            throw fail("which one is not known: give the versions that there are")
+        }
+        var versions = versions
+        let name = versions.first { $0.value == model }?.key ?? "the model"
+        versions[name] = model
+        return try MigrationPath(
+            from: source, to: name, among: versions, mappings: mappings,
+            infers: infersMappingModel
+        ).steps
+    }
+
+    /// The error of a store that is to be migrated and is opened for reading only.
+    static func readOnlyError(_ path: String) -> QuireError {
+        QuireError(
+            .readOnly,
+            "“\(path)” was made with another version of the model and is opened for reading only, so it cannot be "
+                + "migrated; open it for writing.", subject: .init(file: path))
+    }
 }
 
 extension SQLiteStore {
@@ -42,18 +124,53 @@ extension SQLiteStore {
     ) throws {
         let steps = try steps(at: path, to: model, migration)
         if !steps.isEmpty && options.isReadOnly {
-            throw QuireError(
-                .readOnly,
-                "“\(path)” was made with another version of the model and is opened for reading only, so it cannot be "
-                    + "migrated; open it for writing.", subject: .init(file: path))
+            throw StoreMigrationOptions.readOnlyError(path)
         }
-        for step in steps {
-            let manager = MigrationManager(mappingModel: step.mapping)
-            for (name, policy) in migration.policies { manager.policies[name] = policy }
-            try migrate(
-                at: path, from: step.source, to: step.destination, manager: manager,
-                options: options)
+        // Each step refuses to remove data, but the store is to stay as it is then, not to come half the way.
+        if steps.count > 1 { try checkRemovals(at: path, by: steps, migration, options) }
+        for (index, step) in steps.enumerated() {
+            var run = SQLiteMigration(
+                path: path, sourceModel: step.source, model: step.destination,
+                manager: migration.manager(for: step), options: options)
+            if index == 0 { run.copyPath = migration.copyPath }
+            try run.run()
         }
+    }
+
+    /// Refuses a migration that would remove data and may not.
+    package static func checkRemovals(
+        at path: String, by steps: [MigrationPath.Step], _ migration: StoreMigrationOptions,
+        _ options: SQLiteStoreOptions = SQLiteStoreOptions()
+    ) throws {
+        if migration.allowsRemoval { return }
+        let removals = try removals(at: path, by: steps, options: options)
+        if !removals.isEmpty { throw QuireError.removalDenied(removals, path: path) }
+    }
+
+    /// The data that the steps of a migration would remove from a store, as far as they are inferred: what a mapping made by
+    /// hand removes, and what comes after it, cannot be told beforehand.
+    ///
+    /// - Parameters:
+    ///   - path: The path of the store's file.
+    ///   - steps: What ``steps(at:to:_:)`` gives for it.
+    ///   - options: How to use the file, which is only read.
+    /// - Complexity: O(*n*) in the objects of the entities that lose something.
+    /// - Throws: As ``open(at:model:options:)``.
+    public static func removals(
+        at path: String, by steps: [MigrationPath.Step],
+        options: SQLiteStoreOptions = SQLiteStoreOptions()
+    ) throws -> [MigrationRemoval] {
+        let inferred = steps.prefix { !$0.isCustom }
+        guard let first = inferred.first, let last = inferred.last else { return [] }
+        let mapping = inferred.dropFirst().reduce(first.mapping) { $0.followed(by: $1.mapping) }
+        let omissions = MappingOmissions(
+            mapping, from: try first.source.layout(), to: try last.destination.layout())
+        if omissions.omissions.isEmpty { return [] }
+        var options = options
+        options.isReadOnly = true
+        let store = try open(at: path, model: first.source, options: options)
+        defer { try? store.close() }
+        return try omissions.removals(in: store)
     }
 
     /// What it takes to bring a store to a model; nothing if it opens with it as it is.
@@ -64,28 +181,13 @@ extension SQLiteStore {
     ) throws -> [MigrationPath.Step] {
         let examination = try StoreExamination(path)
         if examination.isCompatible(with: model) { return [] }
-        func fail(_ what: String) -> QuireError {
-            QuireError(
-                .incompatibleModel,
-                "“\(path)” was made with another version of the model; \(what).",
-                subject: .init(file: path))
+        return try migration.steps(ofStoreAt: path, to: model) {
+            func version(exactly: Bool) -> ManagedObjectModel? {
+                examination.versions(among: migration.versions, exactly: exactly).last
+                    .flatMap { migration.versions[$0] }
+            }
+            // A model that only resembles the store's does not know all that is in it.
+            return version(exactly: true) ?? examination.carriedModel ?? version(exactly: false)
         }
-        guard migration.migratesAutomatically else { throw fail("migrate it before it is opened") }
-        var versions = migration.versions
-        let source: ManagedObjectModel
-        if let name = examination.versions(among: versions).last, let found = versions[name] {
-            source = found
-        } else if let carried = examination.carriedModel {
-            source = carried
-        } else {
-            throw fail("which one is not known: give the versions that there are")
-        }
-        let name =
-            versions.first { $0.value == model }?.key ?? "the model"
-        versions[name] = model
-        return try MigrationPath(
-            from: source, to: name, among: versions, mappings: migration.mappings,
-            infers: migration.infersMappingModel
-        ).steps
     }
 }

@@ -154,6 +154,20 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
     /// Writes the file for the first time.
     func writeFirst() throws { try file?.create(with: bytes(of: currentContents())) }
 
+    /// The bytes of a file with all that is in memory.
+    func fileContents() throws -> Data { try bytes(of: currentContents()) }
+
+    /// Replaces the file by other bytes, if it is still the one that was read. The store is closed then: what it has in memory
+    /// is not what the file holds any more.
+    func replaceFile(with data: Data) throws {
+        saving.lock()
+        defer { saving.unlock() }
+        try file?.replace(with: data) {}
+        contents.withLock { $0 = nil }
+        index = nil
+        file?.close()
+    }
+
     private func bytes(of contents: AtomicContents) throws -> Data {
         try save(AtomicStoreObjects(contents, model: layout.model))
     }

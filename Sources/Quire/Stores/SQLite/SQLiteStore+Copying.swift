@@ -67,6 +67,42 @@ extension SQLiteStore {
         }
     }
 
+    /// Writes a copy as ``writeCopy(to:linking:withoutDraft:)`` does, which has its name when all of it is on disk. It shares
+    /// the files of external data, which never change, with this store.
+    ///
+    /// - Throws: As ``writeCopy(to:linking:withoutDraft:)``; then there is no copy.
+    package func writeDurableCopy(to path: String) throws {
+        let path = FileSystem.absolute(path)
+        if FileSystem.exists(path) { throw FileSystem.failure("create", path, errno: EEXIST) }
+        let work = FileSystem.temporarySibling(of: path, for: "new")
+        try FileSystem.makeFolder(work)
+        defer { try? FileSystem.removeTree(work) }
+        let temporary = FileSystem.path(work, FileSystem.name(of: path))
+        try writeCopy(to: temporary, linking: true)
+        try FileSystem.synchronizeTree(work)
+        try SQLiteStore.moveIntoPlace(temporary, to: path)
+    }
+
+    /// Gives a store that is at rest and on disk its name, durably: external data first, because the store must not be there
+    /// without it.
+    static func moveIntoPlace(_ temporary: String, to path: String) throws {
+        let support = SQLiteExternalData(storePath: temporary).supportFolder
+        var moved: String?
+        do {
+            if FileSystem.exists(support) {
+                let place = SQLiteExternalData(storePath: path).supportFolder
+                try FileSystem.renameWithoutReplacing(support, to: place)
+                moved = place
+                try FileSystem.synchronizeFolder(containing: path)
+            }
+            try FileSystem.renameWithoutReplacing(temporary, to: path)
+        } catch {
+            if let moved { try? FileSystem.removeTree(moved) }
+            throw error
+        }
+        try FileSystem.synchronizeFolder(containing: path)
+    }
+
     /// Writes a copy of the database as of the last save, page by page: what has not changed between two copies is at the
     /// same places in both. Without external data. Others may go on reading and saving. Nothing is synchronized.
     ///

@@ -1,0 +1,51 @@
+/// Data that a migration would take out of a store: the objects of an entity, or the values of a property of objects that
+/// stay.
+///
+/// ```swift
+/// for removal in try SQLiteStore.removals(at: path, by: steps) { print(removal) }   // 3 objects of “Friend”
+/// ```
+public struct MigrationRemoval: Sendable, Hashable, CustomStringConvertible {
+    /// The entity of the old model; for a property, the one that declares it.
+    public let entityName: String
+    /// The attribute or relationship, for an element of a composite attribute the names joined with dots; `nil` if the
+    /// objects themselves go.
+    public let propertyName: String?
+    /// The number of objects, of values, or of links between objects.
+    public let count: Int
+
+    /// How many of what, such as “12 values of “Book.year””.
+    public var description: String {
+        let name = propertyName.map { "\(entityName).\($0)" } ?? entityName
+        let noun = propertyName == nil ? "object" : "value"
+        return "\(count) \(noun)\(count == 1 ? "" : "s") of “\(name)”"
+    }
+}
+
+extension QuireError {
+    /// How many removals a sentence lists; the error has all of them.
+    private static let listedCount = 8
+
+    /// The error of a migration that would remove data and may not.
+    ///
+    /// - Precondition: `removals` is not empty.
+    static func removalDenied(_ removals: [MigrationRemoval], path: String?) -> QuireError {
+        func error(_ what: String, _ subject: Subject) -> QuireError {
+            QuireError(
+                .removalDenied,
+                "Migrating “\(path ?? "the store")” would remove \(what); migrate it to the right model, or allow the removal.",
+                subject: subject)
+        }
+        let listed = removals.prefix(listedCount).map(\.description)
+        let rest = removals.count > listedCount ? ", … (\(removals.count) in all)" : ""
+        var result = error(
+            listed.joined(separator: ", ") + rest,
+            Subject(
+                entity: removals.first?.entityName, property: removals.first?.propertyName,
+                file: path))
+        result.failures = removals.map {
+            error(
+                "\($0)", Subject(entity: $0.entityName, property: $0.propertyName, file: path))
+        }
+        return result
+    }
+}
