@@ -49,7 +49,13 @@ struct QuireCommand: AsyncParsableCommand {
 
     static func main() async {
         LogOutput.begin()
-        let status = await run(Array(CommandLine.arguments.dropFirst()))
+        let arguments = ProcessArguments.all
+        if arguments.isEmpty {
+            // Not the same as a command line with nothing on it, which asks for help.
+            Output.report("The command line cannot be read: /proc is not mounted.")
+            Foundation.exit(ExitStatus.failed.rawValue)
+        }
+        let status = await run(Array(arguments.dropFirst()))
         Foundation.exit(status.rawValue)
     }
 
