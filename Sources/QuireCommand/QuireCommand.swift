@@ -49,6 +49,7 @@ struct QuireCommand: AsyncParsableCommand {
 
     static func main() async {
         LogOutput.begin()
+        OutputClosed.ignoreSignal()
         let arguments = ProcessArguments.all
         if arguments.isEmpty {
             // Not the same as a command line with nothing on it, which asks for help.
@@ -68,6 +69,9 @@ struct QuireCommand: AsyncParsableCommand {
             } else {
                 try command.run()
             }
+            return .success
+        } catch is OutputClosed {
+            // Whoever reads the output has seen enough.
             return .success
         } catch {
             if exitCode(for: error) == .success {
