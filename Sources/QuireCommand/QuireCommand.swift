@@ -49,7 +49,14 @@ struct QuireCommand: AsyncParsableCommand {
 
     static func main() async {
         LogOutput.begin()
-        let status = await run(Array(CommandLine.arguments.dropFirst()))
+        OutputClosed.ignoreSignal()
+        let arguments = ProcessArguments.all
+        if arguments.isEmpty {
+            // Not the same as a command line with nothing on it, which asks for help.
+            Output.report("The command line cannot be read: /proc is not mounted.")
+            Foundation.exit(ExitStatus.failed.rawValue)
+        }
+        let status = await run(Array(arguments.dropFirst()))
         Foundation.exit(status.rawValue)
     }
 
@@ -62,6 +69,9 @@ struct QuireCommand: AsyncParsableCommand {
             } else {
                 try command.run()
             }
+            return .success
+        } catch is OutputClosed {
+            // Whoever reads the output has seen enough.
             return .success
         } catch {
             if exitCode(for: error) == .success {

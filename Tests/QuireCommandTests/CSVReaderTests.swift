@@ -1,12 +1,20 @@
 import Foundation
 import Quire
+import QuireDocuments
 import Testing
 
 @testable import QuireCommand
 
 @Suite struct CSVReaderTests {
+    private func rows(_ bytes: some Sequence<UInt8>) throws -> [CSVReader.Row] {
+        var reader = try CSVReader(ByteReader(Data(bytes)), file: "a.csv")
+        var rows: [CSVReader.Row] = []
+        while let row = try reader.next() { rows.append(row) }
+        return rows
+    }
+
     private func read(_ text: String) throws -> [[String]] {
-        try CSVReader.read(Data(text.utf8), file: "a.csv").map { $0.fields.map(\.text) }
+        try rows(text.utf8).map { $0.fields.map(\.text) }
     }
 
     private func message(of text: String) throws -> String {
@@ -35,18 +43,46 @@ import Testing
     }
 
     @Test func emptyTextAndNoValueAreToldApart() throws {
-        let rows = try CSVReader.read(Data("a,b\n,\"\"\n".utf8), file: "a.csv")
+        let rows = try rows("a,b\n,\"\"\n".utf8)
         #expect(rows[1].fields.map(\.isQuoted) == [false, true])
     }
 
     @Test func rowsKnowTheirLines() throws {
-        let rows = try CSVReader.read(Data("a\n\"1\n2\"\n3\n".utf8), file: "a.csv")
+        let rows = try rows("a\n\"1\n2\"\n3\n".utf8)
         #expect(rows.map(\.line) == [1, 2, 4])
     }
 
     @Test func emptyLinesAtTheEndAreNoRows() throws {
         #expect(try read("a\n1\n\n\r\n") == [["a"], ["1"]])
         #expect(try read("") == [])
+    }
+
+    @Test func emptyLinesBeforeOthersAreRowsOfAnEmptyField() throws {
+        let rows = try rows("a\n\n\r\n1\n".utf8)
+        #expect(rows.map { $0.fields.map(\.text) } == [["a"], [""], [""], ["1"]])
+        #expect(rows.map(\.line) == [1, 2, 3, 4])
+    }
+
+    /// Blocks end anywhere, also within a character, a line end and the byte order mark.
+    @Test func aFileIsReadTheSameInBlocksOfAnySize() throws {
+        let text = Array("\u{FEFF}a,é\r\n\"x\"\"\r\n\",😀\r\n\r\n".utf8)
+        for size in 1...text.count {
+            var rest = text[...]
+            var reader = try CSVReader(
+                ByteReader {
+                    defer { rest = rest.dropFirst(size) }
+                    return Array(rest.prefix(size))
+                }, file: "a.csv")
+            #expect(try reader.next()?.fields.map(\.text) == ["a", "é"], "blocks of \(size)")
+            #expect(try reader.next()?.fields.map(\.text) == ["x\"\r\n", "😀"])
+            #expect(try reader.next() == nil)
+        }
+    }
+
+    /// Each used to be compared with all that come after it.
+    @Test(.timeLimit(.minutes(1))) func manyEmptyLinesAreReadInLinearTime() throws {
+        #expect(
+            try rows("a\n".utf8 + Array(repeating: 10, count: 300_000) + "b".utf8).count == 300_002)
     }
 
     @Test func unequalRowsAreRefusedWithTheirLine() throws {
@@ -74,7 +110,7 @@ import Testing
 
     @Test func invalidUTF8IsRefused() throws {
         let error = #expect(throws: QuireError.self) {
-            try CSVReader.read(Data([0x61, 0x0A, 0xFF, 0x0A]), file: "a.csv")
+            try rows([0x61, 0x0A, 0xFF, 0x0A])
         }
         #expect(try #require(error).message == "a.csv, line 2: field 1 is not valid UTF-8.")
     }

@@ -32,6 +32,13 @@ import Testing
         #expect(JSONValue.double(.infinity).text() == "\"Infinity\"")
     }
 
+    /// Each used to be appended to a copy of the text so far.
+    @Test(.timeLimit(.minutes(1))) func aLongListIsWrittenInLinearTime() {
+        let text = "x-coredata://2B6BE4C2-3D3F-4E69-9A3B-6D4A0E9F5A11/Book/p1"
+        let list = JSONValue.array(Array(repeating: .string(text), count: 400_000))
+        #expect(list.text().utf8.count == 400_000 * (text.utf8.count + 4))
+    }
+
     @Test func outerLevelsAreSpreadOverLines() {
         let value = JSONValue.array([.object(["a": .integer(1)]), .array([])])
         #expect(value.text(levels: 1) == "[\n  {\"a\": 1},\n  []\n]")
@@ -109,6 +116,46 @@ import Testing
     @Test func deepNestingIsRefusedNotCrashedOn() throws {
         let text = String(repeating: "[", count: 100_000)
         #expect(try message(of: text).contains("nested more than 128 levels deep"))
+    }
+
+    /// The place of each value used to be counted from the start of its line.
+    @Test(.timeLimit(.minutes(1))) func aLongLineIsReadInLinearTime() throws {
+        let count = 200_000
+        let text = "[" + String(repeating: "{\"a\":1},", count: count) + "{\"é\":2}]"
+        guard case .array(let elements) = try read(text).content else {
+            Issue.record("This is no array.")
+            return
+        }
+        #expect(elements.count == count + 1)
+        #expect(elements.last?["é"].map { [$0.line, $0.column] } == [1, 8 * count + 7])
+    }
+
+    @Test func elementsOfAnArrayAreReadOneByOne() throws {
+        var read: [String] = []
+        let blocks = ["\u{FEFF} [ {\"a\"", ": 1}, t", "rue, \"\\u00", "e9\"", "] "]
+        var rest = blocks[...]
+        var left: [Int] = []
+        let bytes = ByteReader { rest.popFirst().map { Array($0.utf8) } ?? [] }
+        try JSONReader.forEachElement(of: bytes, file: "a.json") {
+            read.append($0.kind)
+            left.append(rest.count)
+        }
+        #expect(read == ["an object", "a truth value", "a text"])
+        #expect(left == [3, 2, 1])
+    }
+
+    @Test func aTextThatIsNoArrayHasNoElements() throws {
+        func message(_ text: String) throws -> String {
+            let error = #expect(throws: QuireError.self) {
+                try JSONReader.forEachElement(of: ByteReader(Data(text.utf8)), file: "a.json") {
+                    _ in
+                }
+            }
+            return try #require(error).message
+        }
+        #expect(try message("\n{}") == "a.json, line 2: an array of objects must be here.")
+        #expect(try message("{]").contains("this is not JSON"))
+        #expect(try message("[1] 2").contains("there is more after the end of the value"))
     }
 
     @Test func valuesTakeTheAttributesType() throws {

@@ -1,4 +1,5 @@
 import Foundation
+import QuireDocuments
 import Testing
 
 @testable import QuireCommand
@@ -14,8 +15,11 @@ import Testing
     }
 
     @Test func libraryHoldsTheBooksOfTheFile() throws {
-        let rows = try CSVReader.read(
-            Data(contentsOf: URL(fileURLWithPath: samples + "/books.csv")), file: "books.csv")
+        var reader = try CSVReader(
+            ByteReader(Data(contentsOf: URL(fileURLWithPath: samples + "/books.csv"))),
+            file: "books.csv")
+        var rows: [CSVReader.Row] = []
+        while let row = try reader.next() { rows.append(row) }
         let titles = try #require(rows.first?.fields.firstIndex { $0.text == "title" })
         let authors = try #require(rows.first?.fields.firstIndex { $0.text == "author.name" })
         struct Book: Decodable {

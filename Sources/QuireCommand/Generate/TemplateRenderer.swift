@@ -5,14 +5,15 @@ import Stencil
 /// Renders the files of a template. Each is parsed once.
 final class TemplateRenderer {
     private let template: ClassTemplate
+    private let loader: TemplateLoader
     private let environment: Environment
     private var parsed: [String: Template] = [:]
 
     init(_ template: ClassTemplate) {
         self.template = template
+        loader = TemplateLoader(sources: template.sources)
         environment = Environment(
-            loader: DictionaryLoader(templates: template.sources), extensions: [Self.filters()],
-            trimBehaviour: .smart)
+            loader: loader, extensions: [Self.filters()], trimBehaviour: .smart)
     }
 
     /// What a file of the template makes of a context.
@@ -20,9 +21,13 @@ final class TemplateRenderer {
     /// - Returns: The text without white space around it; empty if there is no such file.
     /// - Throws: `QuireError` with code `invalidFormat`, naming file and line.
     func text(of name: String, with context: [String: Any]) throws -> String {
-        if template.sources[name] == nil { return "" }
+        guard let source = template.sources[name] else { return "" }
+        loader.begin()
         do {
-            let file = try parsed[name] ?? environment.loadTemplate(name: name)
+            let file =
+                parsed[name]
+                ?? Template(templateString: source, environment: environment, name: name)
+            try TemplateLoader.checkTags(of: file)
             parsed[name] = file
             let text = try file.render(context)
             return text.trimmingCharacters(in: .whitespacesAndNewlines)

@@ -1,8 +1,10 @@
 import Foundation
 import Quire
+import QuireDocuments
 
 /// Reads a CSV text (RFC 4180) strictly: commas, rows of equal length, quotation marks only around a whole
-/// field and doubled within it, lines that end in LF or CR LF, UTF-8 with or without a byte order mark.
+/// field and doubled within it, lines that end in LF or CR LF, UTF-8 with or without a byte order mark. One row at a
+/// time is in memory.
 ///
 /// SwiftCSV (0.10) was considered. It takes rows of any length and a text without its closing quotation mark,
 /// drops spaces at the start of a field, and its errors do not say where they are; an import has to name the
@@ -22,40 +24,54 @@ struct CSVReader {
         var line: Int
     }
 
-    private let bytes: [UInt8]
+    private var bytes: ByteReader
     private let file: String
-    private var position = 0
     private var line = 1
+    /// The number of fields in the first row.
+    private var width: Int?
 
-    /// Reads all rows. Empty lines at the end are left out.
+    /// Reads rows from the first byte on.
     ///
     /// - Parameter file: The name to give the text in errors.
-    /// - Throws: `QuireError` with code `invalidFormat`, which says the line.
-    static func read(_ data: Data, file: String) throws -> [Row] {
-        var reader = CSVReader(bytes: Array(data), file: file)
-        if reader.bytes.starts(with: [0xEF, 0xBB, 0xBF]) { reader.position = 3 }
-        var rows: [Row] = []
-        while reader.position < reader.bytes.count {
-            if reader.isAtBlankEnd { break }
-            let row = try reader.row()
-            if let first = rows.first, row.fields.count != first.fields.count {
-                throw reader.error(
-                    "there \(row.fields.count == 1 ? "is" : "are") "
-                        + "\(Count.of(row.fields.count, "field")) where the header has "
-                        + "\(first.fields.count)", line: row.line)
-            }
-            rows.append(row)
-        }
-        return rows
-    }
-
-    private init(bytes: [UInt8], file: String) {
+    init(_ bytes: ByteReader, file: String) throws {
         self.bytes = bytes
         self.file = file
+        try self.bytes.skipByteOrderMark()
     }
 
-    private var isAtBlankEnd: Bool {
-        bytes[position...].allSatisfy { $0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\r") }
+    /// The next row; `nil` after the last. Empty lines at the end are left out.
+    ///
+    /// - Throws: `QuireError` with code `invalidFormat`, which says the line.
+    mutating func next() throws -> Row? {
+        if emptyLines > 0 {
+            emptyLines -= 1
+            return try checked(Row(fields: [Self.emptyField], line: line - emptyLines - 1))
+        }
+        let start = line
+        // Empty lines are rows if anything comes after them.
+        while try takeLineEnd() {}
+        if try bytes.peek() == nil { return nil }
+        if line > start {
+            emptyLines = line - start - 1
+            return try checked(Row(fields: [Self.emptyField], line: start))
+        }
+        return try checked(row())
+    }
+
+    /// Empty lines that have been passed over and are yet to be given as rows.
+    private var emptyLines = 0
+    private static let emptyField = Field(text: "", isQuoted: false)
+
+    private mutating func checked(_ row: Row) throws -> Row {
+        let width = self.width ?? row.fields.count
+        self.width = width
+        guard row.fields.count == width else {
+            throw error(
+                "there \(row.fields.count == 1 ? "is" : "are") "
+                    + "\(Count.of(row.fields.count, "field")) where the header has "
+                    + "\(width)", line: row.line)
+        }
+        return row
     }
 
     private func error(_ sentence: String, line: Int) -> QuireError {
@@ -64,74 +80,81 @@ struct CSVReader {
             subject: .init(file: file, position: line))
     }
 
+    /// Takes a line end, LF or CR LF, if one is here.
+    ///
+    /// - Throws: If there is a carriage return without a line feed.
+    private mutating func takeLineEnd(number: Int = 1) throws -> Bool {
+        switch try bytes.peek() {
+        case UInt8(ascii: "\n"): bytes.skip()
+        case UInt8(ascii: "\r"):
+            bytes.skip()
+            guard try bytes.peek() == UInt8(ascii: "\n") else {
+                throw error(
+                    "field \(number) has a carriage return without a line feed", line: line)
+            }
+            bytes.skip()
+        default: return false
+        }
+        line += 1
+        return true
+    }
+
     private mutating func row() throws -> Row {
         let start = line
         var fields: [Field] = []
         while true {
-            fields.append(try field(number: fields.count + 1))
-            guard position < bytes.count else { return Row(fields: fields, line: start) }
-            switch bytes[position] {
-            case UInt8(ascii: ","): position += 1
-            default:
-                // `field` stops at a comma, at a line end or at the end of the text.
-                position += bytes[position] == UInt8(ascii: "\r") ? 2 : 1
-                line += 1
+            let number = fields.count + 1
+            fields.append(try field(number: number))
+            // `field` stops at a comma, at a line end or at the end of the text.
+            if try bytes.peek() == UInt8(ascii: ",") {
+                bytes.skip()
+            } else {
+                _ = try takeLineEnd(number: number)
                 return Row(fields: fields, line: start)
             }
         }
     }
 
     private mutating func field(number: Int) throws -> Field {
-        if position < bytes.count, bytes[position] == UInt8(ascii: "\"") {
+        if try bytes.peek() == UInt8(ascii: "\"") {
             return Field(text: try quoted(number: number), isQuoted: true)
         }
-        let start = position
-        while position < bytes.count, bytes[position] != UInt8(ascii: ","), !isAtLineEnd {
-            if bytes[position] == UInt8(ascii: "\"") {
+        var content: [UInt8] = []
+        while let byte = try bytes.peek(), byte != UInt8(ascii: ","), byte != UInt8(ascii: "\n"),
+            byte != UInt8(ascii: "\r")
+        {
+            if byte == UInt8(ascii: "\"") {
                 throw error(
                     "field \(number) has a quotation mark inside; put the whole field in quotation "
                         + "marks and double this one", line: line)
             }
-            if bytes[position] == UInt8(ascii: "\r") {
-                throw error(
-                    "field \(number) has a carriage return without a line feed", line: line)
-            }
-            position += 1
+            bytes.skip()
+            content.append(byte)
         }
-        return Field(
-            text: try text(of: Array(bytes[start..<position]), number: number, line: line),
-            isQuoted: false)
-    }
-
-    private var isAtLineEnd: Bool {
-        bytes[position] == UInt8(ascii: "\n")
-            || bytes[position] == UInt8(ascii: "\r") && position + 1 < bytes.count
-                && bytes[position + 1] == UInt8(ascii: "\n")
+        return Field(text: try text(of: content, number: number, line: line), isQuoted: false)
     }
 
     private mutating func quoted(number: Int) throws -> String {
         let start = line
         var content: [UInt8] = []
-        position += 1
-        while position < bytes.count {
-            let byte = bytes[position]
-            position += 1
+        bytes.skip()
+        while let byte = try bytes.peek() {
+            bytes.skip()
             if byte != UInt8(ascii: "\"") {
                 if byte == UInt8(ascii: "\n") { line += 1 }
                 content.append(byte)
                 continue
             }
-            if position < bytes.count, bytes[position] == UInt8(ascii: "\"") {
+            switch try bytes.peek() {
+            case UInt8(ascii: "\""):
+                bytes.skip()
                 content.append(byte)
-                position += 1
-                continue
-            }
-            guard position == bytes.count || bytes[position] == UInt8(ascii: ",") || isAtLineEnd
-            else {
+            case nil, UInt8(ascii: ","), UInt8(ascii: "\n"), UInt8(ascii: "\r"):
+                return try text(of: content, number: number, line: start)
+            default:
                 throw error(
                     "field \(number) goes on after its closing quotation mark", line: line)
             }
-            return try text(of: content, number: number, line: start)
         }
         throw error("field \(number) has no closing quotation mark", line: start)
     }

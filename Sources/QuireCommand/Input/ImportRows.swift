@@ -2,49 +2,73 @@ import Foundation
 import Quire
 import QuireDocuments
 
-/// Reads files into rows to import.
-enum ImportRows {
-    // MARK: - CSV
+/// The rows of a file to import, read one after the other, as often as they are asked for.
+struct ImportRows {
+    /// What a file is written in.
+    enum Format { case csv, json }
 
-    /// Reads a CSV file.
+    let file: RereadableFile
+    let format: Format
+    let entity: EntityLayout
+    let layout: ModelLayout
+
+    /// Calls a closure with each row, of which one at a time is in memory.
     ///
     /// - Throws: `QuireError` with code `invalidFormat`, `invalidValue` or `validation`, naming file, line and
-    ///   column.
-    static func csv(
-        _ data: Data, file: String, entity: EntityLayout, layout: ModelLayout
-    ) throws -> [ImportRow] {
-        let table = try CSVReader.read(data, file: file)
-        guard let header = table.first else {
+    ///   column; or what the closure throws.
+    func forEach(_ body: (ImportRow) throws -> Void) throws {
+        switch format {
+        case .csv: try forEachOfCSV(body)
+        case .json:
+            try JSONReader.forEachElement(of: file.bytes(), file: file.path) {
+                try body(row(of: $0))
+            }
+        }
+    }
+
+    // MARK: - CSV
+
+    private func forEachOfCSV(_ body: (ImportRow) throws -> Void) throws {
+        let path = file.path
+        var reader = try CSVReader(file.bytes(), file: path)
+        guard let header = try reader.next() else {
             throw QuireError(
-                .invalidFormat, "\(file), line 1: the line that names the columns is missing.",
-                subject: .init(file: file, position: 1))
+                .invalidFormat, "\(path), line 1: the line that names the columns is missing.",
+                subject: .init(file: path, position: 1))
         }
         let names = header.fields.map { $0.text.trimmingCharacters(in: .whitespaces) }
-        var columns: [ImportColumn] = []
-        for (index, name) in names.enumerated() {
-            if names[..<index].contains(name) {
-                throw QuireError(
-                    .invalidFormat, "\(file), line 1: there are two columns “\(name)”.",
-                    subject: .init(file: file, position: 1))
-            }
-            do {
-                columns.append(try ImportColumn(name, in: entity, of: layout))
-            } catch {
-                throw ImportRow.locate(error, "\(file), line 1", column: name)
-            }
-        }
-        return try table.dropFirst().map { fields in
-            var row = ImportRow(entity: entity, place: "\(file), line \(fields.line)")
+        let columns = try columns(names)
+        while let fields = try reader.next() {
+            var row = ImportRow(entity: entity, place: "\(path), line \(fields.line)")
             for (index, field) in fields.fields.enumerated() {
                 do {
-                    guard let values = try values(of: field, for: columns[index]) else { continue }
+                    guard let values = try Self.values(of: field, for: columns[index]) else {
+                        continue
+                    }
                     try row.add(names[index], columns[index], values)
                 } catch {
                     throw ImportRow.locate(error, row.place, column: names[index])
                 }
             }
             try row.validate()
-            return row
+            try body(row)
+        }
+    }
+
+    private func columns(_ names: [String]) throws -> [ImportColumn] {
+        let place = "\(file.path), line 1"
+        var known: Set<String> = []
+        return try names.map { name in
+            guard known.insert(name).inserted else {
+                throw QuireError(
+                    .invalidFormat, "\(place): there are two columns “\(name)”.",
+                    subject: .init(file: file.path, position: 1))
+            }
+            do {
+                return try ImportColumn(name, in: entity, of: layout)
+            } catch {
+                throw ImportRow.locate(error, place, column: name)
+            }
         }
     }
 
@@ -72,45 +96,33 @@ enum ImportRows {
 
     // MARK: - JSON
 
-    /// Reads a JSON file: an array of objects.
-    ///
-    /// - Throws: `QuireError` with code `invalidFormat`, `invalidValue` or `validation`, naming file, line and
-    ///   member.
-    static func json(
-        _ data: Data, file: String, entity: EntityLayout, layout: ModelLayout
-    ) throws -> [ImportRow] {
-        let root = try JSONReader.read(data, file: file)
-        guard case .array(let elements) = root.content else {
+    /// The row of an element of the array.
+    private func row(of element: JSONNode) throws -> ImportRow {
+        let path = file.path
+        let place = "\(path), line \(element.line)"
+        guard case .object(let members) = element.content else {
             throw QuireError(
-                .invalidFormat, "\(file), line \(root.line): an array of objects must be here.",
-                subject: .init(file: file, position: root.line))
+                .invalidFormat, "\(place): this is \(element.kind) where an object must be.",
+                subject: .init(file: path, position: element.line))
         }
-        return try elements.map { element in
-            let place = "\(file), line \(element.line)"
-            guard case .object(let members) = element.content else {
-                throw QuireError(
-                    .invalidFormat, "\(place): this is \(element.kind) where an object must be.",
-                    subject: .init(file: file, position: element.line))
-            }
-            let entity = try concreteEntity(of: element, entity, layout, place: place)
-            var row = ImportRow(entity: entity, place: place)
-            for member in members {
-                guard let name = propertyName(of: member, in: entity) else { continue }
-                do {
-                    if case .composite(let slots)? = entity.properties[name] {
-                        try addElements(slots, of: name, from: member.value, to: &row)
-                        continue
-                    }
-                    let column = try ImportColumn(name, in: entity, of: layout)
-                    try row.add(name, column, values(of: member.value, for: column))
-                } catch {
-                    throw ImportRow.locate(
-                        error, "\(file), line \(member.value.line)", column: name)
+        let entity = try Self.concreteEntity(of: element, entity, layout, place: place)
+        var row = ImportRow(entity: entity, place: place)
+        for member in members {
+            guard let name = Self.propertyName(of: member, in: entity) else { continue }
+            do {
+                if case .composite(let slots)? = entity.properties[name] {
+                    try Self.addElements(slots, of: name, from: member.value, to: &row)
+                    continue
                 }
+                let column = try ImportColumn(name, in: entity, of: layout)
+                try row.add(name, column, Self.values(of: member.value, for: column))
+            } catch {
+                throw ImportRow.locate(
+                    error, "\(path), line \(member.value.line)", column: name)
             }
-            try row.validate()
-            return row
         }
+        try row.validate()
+        return row
     }
 
     /// The entity of an element: what its member `entity` says, as in the output of `fetch`, or the one given.

@@ -1,5 +1,6 @@
 import Foundation
 import Quire
+import QuireDocuments
 
 /// Reads files that somebody names on the command line.
 enum InputFile {
@@ -7,6 +8,36 @@ enum InputFile {
     ///
     /// - Throws: `QuireError` with code `notFound` or `inputOutput`.
     static func read(_ path: String) throws -> Data {
+        let file = try open(path)
+        defer { try? file.close() }
+        return try reading(path) { try file.readToEnd() ?? Data() }
+    }
+
+    /// A file that can be read from its beginning more than once. A pipe, which cannot, is copied to a temporary
+    /// file first.
+    ///
+    /// - Throws: `QuireError` with code `notFound`, `inputOutput` or `outOfSpace`.
+    static func rereadable(_ path: String) throws -> RereadableFile {
+        let handle = try open(path)
+        defer { try? handle.close() }
+        let file = try OpenFile.duplicate(of: handle.fileDescriptor)
+        if try file.information().kind == .regular { return RereadableFile(file, path: path) }
+        let temporary = FileSystem.path(
+            FileManager.default.temporaryDirectory.path, "quire-\(UUID().uuidString)")
+        let copy = try OpenFile.open(temporary, for: .creating)
+        // It goes when it is closed.
+        try FileSystem.removeFile(temporary)
+        while let block = try reading(
+            path, { try handle.read(upToCount: RereadableFile.blockSize) }),
+            !block.isEmpty
+        {
+            try copy.write(block)
+        }
+        return RereadableFile(copy, path: path)
+    }
+
+    // Not Data(contentsOf:), which does not read from pipes and devices.
+    private static func open(_ path: String) throws -> FileHandle {
         var isFolder: ObjCBool = false
         guard FileManager.default.fileExists(atPath: path, isDirectory: &isFolder) else {
             throw QuireError(
@@ -16,16 +47,47 @@ enum InputFile {
             throw QuireError(
                 .inputOutput, "“\(path)” is a folder, not a file.", subject: .init(file: path))
         }
+        return try reading(path) {
+            try FileHandle(forReadingFrom: URL(fileURLWithPath: path))
+        }
+    }
+
+    private static func reading<Result>(
+        _ path: String, _ body: () throws -> Result
+    ) throws -> Result {
         do {
-            // Not Data(contentsOf:), which does not read from pipes and devices.
-            let file = try FileHandle(forReadingFrom: URL(fileURLWithPath: path))
-            defer { try? file.close() }
-            return try file.readToEnd() ?? Data()
+            return try body()
         } catch {
             throw QuireError(
                 .inputOutput,
                 "The file “\(path)” cannot be read: \(error.localizedDescription)",
                 subject: .init(file: path), underlying: error)
+        }
+    }
+}
+
+/// A file that is read from its beginning more than once, a block at a time.
+struct RereadableFile {
+    /// The path that errors name.
+    let path: String
+    private let file: OpenFile
+
+    static let blockSize = 1 << 16
+
+    fileprivate init(_ file: OpenFile, path: String) {
+        self.file = file
+        self.path = path
+    }
+
+    /// The bytes from the first on.
+    func bytes() -> ByteReader {
+        var offset: Int64 = 0
+        return ByteReader { [file] in
+            let block = try [UInt8](unsafeUninitializedCapacity: Self.blockSize) { buffer, count in
+                count = try file.read(into: UnsafeMutableRawBufferPointer(buffer), at: offset)
+            }
+            offset += Int64(block.count)
+            return block
         }
     }
 }

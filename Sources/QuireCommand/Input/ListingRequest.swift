@@ -99,6 +99,8 @@ struct ListingRequest {
             }
         }
         if counts { return Self.reply(count: try document.context.count(for: request)) }
+        var request = request
+        request.readInBatches(for: paths ?? [])
         let listing = ObjectListing(
             objects: try document.context.fetch(request), entity: entity, paths: paths,
             document: document)

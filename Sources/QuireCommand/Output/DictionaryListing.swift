@@ -23,10 +23,10 @@ struct DictionaryListing {
             try output.print("No rows.")
             return
         }
-        var table = TextTable(
-            rows.names.indices.map { (rows.names[$0], isNumber($0) ? .right : .left) })
-        for row in rows { table.rows.append(row.values.map { PropertyValue($0).text }) }
-        try output.print(raw: table.text)
+        var table = TableOutput(
+            rows.names.indices.map { (rows.names[$0], isNumber($0) ? .right : .left) }, to: output)
+        for row in rows { try table.add(row.values.map { PropertyValue($0).text }) }
+        try table.finish()
     }
 
     /// Whether a column holds numbers and nothing else.

@@ -21,95 +21,96 @@ indirect enum JSONValue: Sendable, Equatable {
     /// - Parameter levels: How many levels of arrays and objects are spread over lines, one element each; what
     ///   is deeper stays on one line.
     func text(levels: Int = 0) -> String {
-        var text = ""
-        write(to: &text, levels: levels, indentation: 0)
-        return text
+        var bytes: [UInt8] = []
+        write(to: &bytes, levels: levels)
+        return String(decoding: bytes, as: UTF8.self)
     }
 
-    func write(to text: inout String, levels: Int, indentation: Int) {
+    /// Writes the value as ``text(levels:)`` has it, in UTF-8.
+    func write(to bytes: inout [UInt8], levels: Int = 0, indentation: Int = 0) {
         switch self {
-        case .null: text += "null"
-        case .boolean(let value): text += value ? "true" : "false"
-        case .integer(let value): text += String(value)
-        case .double(let value): Self.write(value, to: &text)
-        case .string(let value): Self.write(value, to: &text)
+        case .null: bytes += "null".utf8
+        case .boolean(let value): bytes += (value ? "true" : "false").utf8
+        case .integer(let value): bytes += String(value).utf8
+        case .double(let value): Self.write(value, to: &bytes)
+        case .string(let value): Self.write(value, to: &bytes)
         case .array(let elements):
             Self.write(
-                elements, open: "[", close: "]", to: &text, levels: levels,
+                elements, open: "[", close: "]", to: &bytes, levels: levels,
                 indentation: indentation
-            ) { element, text in
-                element.write(to: &text, levels: levels - 1, indentation: indentation + 2)
+            ) { element, bytes in
+                element.write(to: &bytes, levels: levels - 1, indentation: indentation + 2)
             }
         case .object(let members):
             // Swift orders texts by their canonical form; equal canonical forms are the same key.
             Self.write(
-                members.sorted { $0.key < $1.key }, open: "{", close: "}", to: &text,
+                members.sorted { $0.key < $1.key }, open: "{", close: "}", to: &bytes,
                 levels: levels, indentation: indentation
-            ) { member, text in
-                Self.write(member.key, to: &text)
-                text += ": "
-                member.value.write(to: &text, levels: levels - 1, indentation: indentation + 2)
+            ) { member, bytes in
+                Self.write(member.key, to: &bytes)
+                bytes += ": ".utf8
+                member.value.write(to: &bytes, levels: levels - 1, indentation: indentation + 2)
             }
         }
     }
 
     private static func write<Element>(
-        _ elements: [Element], open: String, close: String, to text: inout String, levels: Int,
-        indentation: Int, element write: (Element, inout String) -> Void
+        _ elements: [Element], open: Unicode.Scalar, close: Unicode.Scalar,
+        to bytes: inout [UInt8], levels: Int, indentation: Int,
+        element write: (Element, inout [UInt8]) -> Void
     ) {
-        text += open
+        bytes.append(UInt8(ascii: open))
         let spread = levels > 0 && !elements.isEmpty
         let lineEnd = "\n" + String(repeating: " ", count: indentation)
         for (offset, element) in elements.enumerated() {
             if spread {
-                text += (offset == 0 ? "" : ",") + lineEnd + "  "
+                bytes += ((offset == 0 ? "" : ",") + lineEnd + "  ").utf8
             } else if offset > 0 {
-                text += ", "
+                bytes += ", ".utf8
             }
-            write(element, &text)
+            write(element, &bytes)
         }
-        if spread { text += lineEnd }
-        text += close
+        if spread { bytes += lineEnd.utf8 }
+        bytes.append(UInt8(ascii: close))
     }
 
-    private static func write(_ value: Double, to text: inout String) {
+    private static func write(_ value: Double, to bytes: inout [UInt8]) {
         switch value {
-        case .infinity: text += "\"Infinity\""
-        case -.infinity: text += "\"-Infinity\""
-        case _ where value.isNaN: text += "\"NaN\""
-        default: text += value.description
+        case .infinity: bytes += "\"Infinity\"".utf8
+        case -.infinity: bytes += "\"-Infinity\"".utf8
+        case _ where value.isNaN: bytes += "\"NaN\"".utf8
+        default: bytes += value.description.utf8
         }
     }
 
     /// Writes a text in quotation marks. Only what must be escaped is.
-    static func write(_ value: String, to text: inout String) {
-        text += "\""
-        var plain = value.unicodeScalars.startIndex
-        let scalars = value.unicodeScalars
-        var index = plain
-        while index < scalars.endIndex {
-            if let escape = escape(for: scalars[index]) {
-                text.unicodeScalars.append(contentsOf: scalars[plain..<index])
-                text += escape
-                plain = scalars.index(after: index)
+    private static func write(_ value: String, to bytes: inout [UInt8]) {
+        bytes.append(UInt8(ascii: "\""))
+        var value = value
+        value.withUTF8 { text in
+            var plain = text.startIndex
+            for index in text.indices {
+                guard let escape = escape(for: text[index]) else { continue }
+                bytes += text[plain..<index]
+                bytes += escape.utf8
+                plain = index + 1
             }
-            index = scalars.index(after: index)
+            bytes += text[plain...]
         }
-        text.unicodeScalars.append(contentsOf: scalars[plain...])
-        text += "\""
+        bytes.append(UInt8(ascii: "\""))
     }
 
-    private static func escape(for scalar: Unicode.Scalar) -> String? {
-        switch scalar {
-        case "\"": return "\\\""
-        case "\\": return "\\\\"
-        case "\n": return "\\n"
-        case "\r": return "\\r"
-        case "\t": return "\\t"
-        case "\u{8}": return "\\b"
-        case "\u{C}": return "\\f"
-        case _ where scalar.value < 0x20:
-            let digits = String(scalar.value, radix: 16)
+    private static func escape(for byte: UInt8) -> String? {
+        switch byte {
+        case UInt8(ascii: "\""): return "\\\""
+        case UInt8(ascii: "\\"): return "\\\\"
+        case UInt8(ascii: "\n"): return "\\n"
+        case UInt8(ascii: "\r"): return "\\r"
+        case UInt8(ascii: "\t"): return "\\t"
+        case 0x08: return "\\b"
+        case 0x0C: return "\\f"
+        case 0..<0x20:
+            let digits = String(byte, radix: 16)
             return "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
         default: return nil
         }

@@ -13,7 +13,7 @@ struct ObjectListing {
     func printJSON(_ output: Output) throws {
         var attributes: [String: [PropertyPath]] = [:]
         try output.printList { element in
-            for object in objects {
+            try document.forEach(of: objects) { object in
                 let entity = object.entity
                 let paths: [PropertyPath]
                 if let given = self.paths ?? attributes[entity.name] {
@@ -27,10 +27,9 @@ struct ObjectListing {
                 try element(.object(members))
             }
         }
-        try document.throwFaultError()
     }
 
-    /// Prints a table with a row per object.
+    /// Prints a table with a row per object, each read when it is its turn.
     func printTable(_ output: Output) throws {
         if objects.isEmpty {
             try output.print("No objects.")
@@ -38,15 +37,14 @@ struct ObjectListing {
         }
         let paths =
             try self.paths ?? PropertyPath.attributes(of: entity, in: document.layout)
-        var table = TextTable(
-            [("id", .left)] + paths.map { ($0.name, $0.isNumber ? .right : .left) })
-        for object in objects {
-            table.rows.append(
+        var table = TableOutput(
+            [("id", .left)] + paths.map { ($0.name, $0.isNumber ? .right : .left) }, to: output)
+        try document.forEach(of: objects) { object in
+            try table.add(
                 [object.objectID.shortDescription]
-                    + (try paths.map { try $0.value(of: object).text }))
+                    + paths.map { try $0.value(of: object).text })
         }
-        try document.throwFaultError()
-        try output.print(raw: table.text)
+        try table.finish()
     }
 }
 
@@ -83,7 +81,8 @@ extension Output {
         try print(raw: "[")
         try body { element in
             let separator = isFirst ? "" : compact ? ", " : ","
-            try print(raw: separator + lineEnd + (compact ? "" : "  ") + element.text())
+            try print(raw: separator + lineEnd + (compact ? "" : "  "))
+            try print(raw: element)
             isFirst = false
         }
         try print(raw: (isFirst ? "" : lineEnd) + "]" + ending)

@@ -1,21 +1,29 @@
 import Foundation
 import Quire
 
+/// The reader of standard output has closed it, as `head` does when it has seen enough: the work ends without a word.
+struct OutputClosed: Error {
+    /// Has writing fail with an error instead of ending the program, so that documents are closed.
+    static func ignoreSignal() { signal(SIGPIPE, SIG_IGN) }
+}
+
 /// Where verbs print, and in which form.
 final class Output {
     /// Whether to print JSON.
     let json: Bool
     /// Whether JSON stays on one line, for a session that is driven by a program.
     let compact: Bool
-    private let write: (Data) throws -> Void
+    private let write: (UnsafeRawBufferPointer) throws -> Void
     private var buffer: [UInt8] = []
 
-    /// Prints to a file handle.
-    convenience init(json: Bool, compact: Bool = false, to handle: FileHandle = .standardOutput) {
-        self.init(json: json, compact: compact) { try handle.write(contentsOf: $0) }
-    }
+    /// How many bytes are written at once.
+    private static let greatestBufferSize = 1 << 16
 
-    init(json: Bool, compact: Bool, write: @escaping (Data) throws -> Void) {
+    /// Prints to standard output, or gives the bytes to a closure, a block at a time.
+    init(
+        json: Bool, compact: Bool = false,
+        write: @escaping (UnsafeRawBufferPointer) throws -> Void = Output.write
+    ) {
         self.json = json
         self.compact = compact
         self.write = write
@@ -24,7 +32,13 @@ final class Output {
     /// Prints a text as it is.
     func print(raw text: String) throws {
         buffer.append(contentsOf: text.utf8)
-        if buffer.count >= 1 << 16 { try flush() }
+        if buffer.count >= Self.greatestBufferSize { try flush() }
+    }
+
+    /// Prints a JSON value on the same line.
+    func print(raw value: JSONValue) throws {
+        value.write(to: &buffer)
+        if buffer.count >= Self.greatestBufferSize { try flush() }
     }
 
     /// Prints a line.
@@ -37,16 +51,33 @@ final class Output {
 
     /// Writes out what is buffered.
     ///
-    /// - Throws: `QuireError` with code `inputOutput`: a full disk must not look like success.
+    /// - Throws: `OutputClosed`, or `QuireError` with code `inputOutput`: a full disk must not look like success.
     func flush() throws {
         if buffer.isEmpty { return }
         defer { buffer.removeAll(keepingCapacity: true) }
-        do {
-            try write(Data(buffer))
-        } catch {
-            throw QuireError(
-                .inputOutput, "The output could not be written: \(error.localizedDescription)",
-                underlying: error)
+        try buffer.withUnsafeBytes(write)
+    }
+
+    /// Writes bytes to standard output.
+    ///
+    /// - Throws: As ``flush()``.
+    static func write(_ bytes: UnsafeRawBufferPointer) throws {
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let count = Glibc.write(
+                STDOUT_FILENO, UnsafeRawBufferPointer(rebasing: rest).baseAddress, rest.count)
+            if count >= 0 {
+                rest = rest.dropFirst(count)
+                continue
+            }
+            switch errno {
+            case EINTR: continue
+            case EPIPE: throw OutputClosed()
+            case let number:
+                throw QuireError(
+                    .inputOutput,
+                    "The output could not be written: \(String(cString: strerror(number))).")
+            }
         }
     }
 

@@ -112,6 +112,25 @@ struct PropertyPath {
         return slot.attribute?.type.isNumber ?? false
     }
 
+    /// The relationships that lead to the objects whose values the column shows, as a request takes them to read
+    /// these ahead; `nil` if there are none, or they are not in the store.
+    var relationshipPath: String? {
+        var names: [String] = []
+        for (index, step) in steps.enumerated() {
+            switch step {
+            case .attribute, .composite: break
+            case .toOne(let relationship):
+                if relationship.description.isTransient { return nil }
+                // Its identifier is the object's own.
+                if index + 1 < steps.count { names.append(relationship.name) }
+            case .toMany(let relationship):
+                if relationship.description.isTransient { return nil }
+                names.append(relationship.name)
+            }
+        }
+        return names.isEmpty ? nil : names.joined(separator: ".")
+    }
+
     /// The value for an object.
     ///
     /// - Throws: What reading the object throws.
@@ -137,7 +156,7 @@ struct PropertyPath {
             return rest.isEmpty ? .object(other.objectID) : try value(of: other, rest)
         case .toMany(let relationship):
             var ids = object.objectIDs(relationship.name)
-            if !relationship.isOrdered { ids.sort(by: inOrder) }
+            if !relationship.isOrdered { ids = inOrder(ids) }
             if rest.isEmpty { return .objects(ids) }
             guard let context = object.managedObjectContext else { return .list([]) }
             return .list(try ids.map { try value(of: context.object(with: $0), rest) })
@@ -168,12 +187,16 @@ struct PropertyPath {
         return tree
     }
 
-    /// The order of objects that have none of their own: by entity, then by key.
-    static func inOrder(_ left: ManagedObjectID, _ right: ManagedObjectID) -> Bool {
-        let (leftText, rightText) = (left.shortDescription, right.shortDescription)
-        if left.entityName != right.entityName { return left.entityName < right.entityName }
+    /// Puts objects that have no order of their own in order: by entity, then by key.
+    private static func inOrder(_ ids: [ManagedObjectID]) -> [ManagedObjectID] {
+        if ids.count < 2 { return ids }
         // The keys are what differs, and have no leading zeros: the shorter is the smaller.
-        return (leftText.utf8.count, leftText) < (rightText.utf8.count, rightText)
+        return ids.map { id in
+            let text = id.shortDescription
+            return (id, entity: id.entityName, length: text.utf8.count, text)
+        }.sorted {
+            ($0.entity, $0.length, $0.3) < ($1.entity, $1.length, $1.3)
+        }.map(\.0)
     }
 }
 

@@ -15,21 +15,32 @@ struct TextTable {
 
     /// The table, each line with its line end.
     var text: String {
-        let cells = ([columns.map(\.name)] + rows).map { $0.map(Self.shown) }
-        var widths = columns.map { _ in 0 }
-        for row in cells {
-            for (index, cell) in row.enumerated() { widths[index] = max(widths[index], cell.count) }
-        }
-        return cells.map { row in
-            var line = ""
-            for (index, cell) in row.enumerated() {
-                let padding = String(repeating: " ", count: widths[index] - cell.count)
-                line += columns[index].alignment == .right ? padding + cell : cell + padding
-                if index + 1 < row.count { line += "  " }
+        let widths = widths
+        return ([columns.map(\.name)] + rows).map { line($0, widths) }.joined()
+    }
+
+    /// The widths of the columns, as wide as the widest of their texts.
+    fileprivate var widths: [Int] {
+        var widths = columns.map { Self.shown($0.name).count }
+        for row in rows {
+            for (index, text) in row.enumerated() {
+                widths[index] = max(widths[index], Self.shown(text).count)
             }
-            while line.last == " " { line.removeLast() }
-            return line + "\n"
-        }.joined()
+        }
+        return widths
+    }
+
+    /// A row with its line end. A text that is wider than its column moves what comes after it.
+    fileprivate func line(_ row: [String], _ widths: [Int]) -> String {
+        var line = ""
+        for (index, text) in row.enumerated() {
+            let cell = Self.shown(text)
+            let padding = String(repeating: " ", count: max(widths[index] - cell.count, 0))
+            line += columns[index].alignment == .right ? padding + cell : cell + padding
+            if index + 1 < row.count { line += "  " }
+        }
+        while line.last == " " { line.removeLast() }
+        return line + "\n"
     }
 
     /// A text on one line that is not too long; a terminal must not obey what a document holds.
@@ -49,5 +60,38 @@ struct TextTable {
 
     private static func isControl(_ character: Character) -> Bool {
         character.unicodeScalars.contains { $0.properties.generalCategory == .control }
+    }
+}
+
+/// Prints a table of any length as its rows come: the columns are as wide as the first rows need.
+struct TableOutput {
+    private var table: TextTable
+    private var widths: [Int]?
+    private let output: Output
+
+    /// The number of rows that decide about the widths.
+    static let firstRowCount = 1000
+
+    init(_ columns: [(name: String, alignment: TextTable.Alignment)], to output: Output) {
+        table = TextTable(columns)
+        self.output = output
+    }
+
+    /// Prints a row, or keeps it until the widths are known.
+    mutating func add(_ row: [String]) throws {
+        if let widths { return try output.print(raw: table.line(row, widths)) }
+        table.rows.append(row)
+        if table.rows.count == Self.firstRowCount { try settle() }
+    }
+
+    /// Prints what was kept. Call it after the last row.
+    mutating func finish() throws {
+        if widths == nil { try settle() }
+    }
+
+    private mutating func settle() throws {
+        widths = table.widths
+        try output.print(raw: table.text)
+        table.rows = []
     }
 }

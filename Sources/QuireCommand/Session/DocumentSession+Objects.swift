@@ -3,12 +3,20 @@ import Quire
 extension DocumentSession {
     /// The object of an identifier: a URI, `Entity/pN`, or `Entity/tN` for one that is not saved.
     ///
+    /// - Parameter context: The context to find it in, or `nil` for the document's.
     /// - Throws: `QuireError` with code `notFound` if there is no such object.
-    func object(named text: String) throws -> ManagedObject {
-        if let new = context.insertedObjects.first(where: {
-            $0.objectID.isTemporary
-                && ($0.objectID.shortDescription == text || $0.objectID.uriRepresentation == text)
-        }) {
+    func object(
+        named text: String, in context: ManagedObjectContext? = nil
+    ) throws -> ManagedObject {
+        let context = context ?? self.context
+        let key = text[(text.lastIndex(of: "/") ?? text.startIndex)...]
+        if key.hasPrefix("/t"),
+            let new = context.insertedObjects.first(where: {
+                $0.objectID.isTemporary
+                    && ($0.objectID.shortDescription == text
+                        || $0.objectID.uriRepresentation == text)
+            })
+        {
             return new
         }
         return try context.existingObject(with: coordinator.objectID(for: text))
@@ -16,13 +24,15 @@ extension DocumentSession {
 
     /// The objects of a list of identifiers, separated by commas, that a relationship is to lead to.
     ///
+    /// - Parameter context: The context to find them in, or `nil` for the document's.
     /// - Throws: `QuireError` with code `notFound`, or `invalidValue` if one is of the wrong entity.
     func objects(
-        named list: String, for relationship: EntityLayout.Relationship
+        named list: String, for relationship: EntityLayout.Relationship,
+        in context: ManagedObjectContext? = nil
     ) throws -> [ManagedObject] {
         let destination = layout.destination(of: relationship)
         return try list.split(separator: ",").map { part in
-            let object = try object(named: part.filter { !$0.isWhitespace })
+            let object = try object(named: part.filter { !$0.isWhitespace }, in: context)
             guard destination.subtree.contains(object.entity.number) else {
                 throw QuireError(
                     .invalidValue,
@@ -34,8 +44,32 @@ extension DocumentSession {
         }
     }
 
-    /// Throws what reading an object hit that had no other way to tell.
-    func throwFaultError() throws {
-        if let error = context.takeFaultError() { throw error }
+    /// Calls a closure with each object that was found, but for those that others have deleted since.
+    ///
+    /// - Throws: What the closure throws, or what reading an object hit that had no other way to tell.
+    func forEach(
+        of objects: FetchedObjects, _ body: (ManagedObject) throws -> Void
+    ) throws {
+        for object in objects {
+            if object.isFault {
+                do {
+                    _ = try context.existingObject(with: object.objectID)
+                } catch let error as QuireError where error.code == .notFound {
+                    continue
+                }
+            }
+            try body(object)
+            if let error = context.takeFaultError() { throw error }
+        }
+    }
+}
+
+extension FetchRequest {
+    /// Has objects read a few at a time, together with what columns show of others, so that results of any size
+    /// can be printed in little memory.
+    mutating func readInBatches(for paths: [PropertyPath]) {
+        fetchBatchSize = 128
+        relationshipKeyPathsForPrefetching = Array(Set(paths.compactMap(\.relationshipPath)))
+            .sorted()
     }
 }

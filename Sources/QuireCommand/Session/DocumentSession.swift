@@ -50,13 +50,17 @@ final class DocumentSession {
     private let backing: Backing
     /// Whether the model of a store that is in memory as a whole was made of its objects.
     private let hasInferredModel: Bool
+    /// Whether changes stay unsaved until somebody says so, and can be undone.
+    private let isInteractive: Bool
     /// A folder to remove at the end: where an archive was extracted to.
     private let temporaryFolder: String?
 
     private init(
         path: String, kind: Kind, backing: Backing, coordinator: PersistentStoreCoordinator,
-        hasInferredModel: Bool = false, temporaryFolder: String? = nil
+        hasInferredModel: Bool = false, isInteractive: Bool = false,
+        temporaryFolder: String? = nil
     ) {
+        self.isInteractive = isInteractive
         self.hasInferredModel = hasInferredModel
         self.path = path
         self.kind = kind
@@ -89,24 +93,28 @@ final class DocumentSession {
 
     /// Opens what is at a path.
     ///
-    /// - Parameter modelPath: The model to use instead of the one that the store carries.
+    /// - Parameters:
+    ///   - modelPath: The model to use instead of the one that the store carries.
+    ///   - isInteractive: Whether it is for a session, which goes on with what the last one could not save, and in which
+    ///     changes stay unsaved until somebody says so. Otherwise the caller saves all changes of a verb.
     /// - Throws: `QuireError` with code `notFound`, `invalidFormat`, `locked`, …
     static func open(
-        _ path: String, modelPath: String?, access: Access, restoringDraft: Bool = false
+        _ path: String, modelPath: String?, access: Access, isInteractive: Bool = false
     ) async throws -> DocumentSession {
         let model = try modelPath.map { try ManagedObjectModel(contentsOf: $0) }
         switch try DocumentPath.kind(of: path) {
         case .package:
             if access == .write {
-                if !restoringDraft { try checkHasNoDraft(path) }
+                if !isInteractive { try checkHasNoDraft(path) }
                 let document = ManagedDocument(path: path)
                 // Nothing is saved that nobody asked for; see autosave(after:).
                 document.autosavePolicy = .never
-                document.keepsDrafts = restoringDraft
+                document.keepsDrafts = isInteractive
                 try await document.open(model: model)
                 return DocumentSession(
                     path: path, kind: .package, backing: .document(document),
-                    coordinator: document.persistentStoreCoordinator)
+                    coordinator: document.persistentStoreCoordinator,
+                    isInteractive: isInteractive)
             }
             var options = SQLiteStoreOptions()
             options.infersModel = true
@@ -121,7 +129,8 @@ final class DocumentSession {
             return DocumentSession(
                 path: path, kind: .store, backing: .store(store, context),
                 coordinator: coordinator,
-                hasInferredModel: model == nil && (store as? AtomicStore)?.carriesModel == false)
+                hasInferredModel: model == nil && (store as? AtomicStore)?.carriesModel == false,
+                isInteractive: isInteractive)
         case .archive:
             throw QuireError(
                 .unsupported,
@@ -205,6 +214,17 @@ final class DocumentSession {
         case .document(let document): try await document.save()
         case .package, .store: try context.save()
         }
+    }
+
+    /// A store that takes what is to be saved in portions of one transaction; `nil` if changes are to stay unsaved, or
+    /// the store is in memory as a whole.
+    var storeToImportInto: SQLiteStore? {
+        isInteractive || hasUnsavedChanges ? nil : store as? SQLiteStore
+    }
+
+    /// Counts what was saved to the store directly as a change, so that the document does what belongs to a save.
+    func didSaveApart() {
+        if case .document(let document) = backing { document.updateChangeCount(.done) }
     }
 
     /// Saves the document as another package.

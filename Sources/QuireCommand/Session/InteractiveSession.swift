@@ -58,6 +58,9 @@ final class InteractiveSession {
                 return
             }
             try await command.run(in: self)
+        } catch is OutputClosed {
+            // Whoever reads the answers has gone.
+            finish()
         } catch {
             if SessionCommand.exitCode(for: error) == .success {
                 try? answer(json: false) { try $0.print(SessionCommand.fullMessage(for: error)) }

@@ -2,35 +2,51 @@ import Quire
 
 /// Adds rows to a document: all, or none if anything is wrong with one.
 ///
-/// First everything is looked up and checked, without changing anything; then objects are made, which cannot
-/// fail any more for the rows' sake.
+/// The rows are read twice. First everything is looked up and checked, without changing anything; then objects are made,
+/// which cannot fail any more for the rows' sake. Where the document saves itself afterwards in any case, they are saved in
+/// portions of one transaction, so that no more than a portion is in memory; in a session they are unsaved changes.
 @MainActor
-struct ObjectImport {
-    let document: DocumentSession
+final class ObjectImport {
+    private let document: DocumentSession
+    private let portionSize: Int
+    private var targets: [TargetKey: Target] = [:]
+    /// The targets in the order in which rows asked for them.
+    private var order: [Target] = []
+
+    init(document: DocumentSession, portionSize: Int = 1000) {
+        self.document = document
+        self.portionSize = portionSize
+    }
 
     /// What an import made.
     struct Result {
-        /// An object per row, in their order.
-        var imported: [ManagedObject] = []
-        /// Related objects that were not there yet.
-        var related: [ManagedObject] = []
+        /// The identifier of an object per row, in their order.
+        let imported: @MainActor () -> [ManagedObjectID]
+        /// Those of related objects that were not there yet.
+        let related: @MainActor () -> [ManagedObjectID]
     }
 
     /// An object that rows refer to by a value: one of the document's, or one to be made.
     private final class Target {
-        let existing: ManagedObject?
+        let entity: EntityLayout
+        /// Whether it is yet to be made.
+        let isNew: Bool
         /// The row that asked for it first.
         let place: String
         /// Values to give it.
         var values: [String: AttributeValue]
-        /// The object, once it is made.
-        var object: ManagedObject?
+        /// The object, once it is there.
+        var objectID: ManagedObjectID?
 
-        init(existing: ManagedObject?, place: String, values: [String: AttributeValue]) {
-            self.existing = existing
+        init(
+            _ entity: EntityLayout, existing: ManagedObjectID?, place: String,
+            values: [String: AttributeValue]
+        ) {
+            self.entity = entity
+            isNew = existing == nil
             self.place = place
             self.values = values
-            object = existing
+            objectID = existing
         }
     }
 
@@ -41,97 +57,83 @@ struct ObjectImport {
         var value: AttributeValue
     }
 
-    private enum Link {
-        case objects([ManagedObject])
-        case targets([Target])
-    }
-
     /// Adds rows.
     ///
     /// - Throws: `QuireError`, naming the row and the column; then nothing is changed.
-    func run(_ rows: [ImportRow]) throws -> Result {
-        var targets: [TargetKey: Target] = [:]
-        var order: [(entity: EntityLayout, target: Target)] = []
-        let links = try rows.map { row in
-            try row.relationships.map { related in
-                do {
-                    return (related, try link(related, of: row, &targets, &order))
-                } catch {
-                    throw ImportRow.locate(error, row.place, column: related.column)
-                }
-            }
+    func run(_ rows: ImportRows) throws -> Result {
+        try rows.forEach(check)
+        for target in order where target.isNew {
+            try ImportRow.validate(target.values, of: target.entity, place: target.place)
         }
-        for (entity, target) in order where target.existing == nil {
-            try ImportRow.validate(target.values, of: entity, place: target.place)
-        }
-        var result = Result()
-        for (entity, target) in order {
-            let object: ManagedObject
-            if let existing = target.existing {
-                object = existing
-            } else {
-                object = try document.context.insertObject(entityName: entity.name)
-                result.related.append(object)
-            }
-            target.object = object
-            for (key, value) in target.values { try object.setValue(value, forKey: key) }
-        }
-        for (row, links) in zip(rows, links) {
-            let object = try document.context.insertObject(entityName: row.entity.name)
-            for (key, value) in row.attributes { try object.setValue(value, forKey: key) }
-            for (related, link) in links {
-                let objects: [ManagedObject]
-                switch link {
-                case .objects(let found): objects = found
-                case .targets(let targets): objects = targets.compactMap(\.object)
-                }
-                try PropertyChange(related.relationship, objects, of: row.entity).apply(to: object)
-            }
-            result.imported.append(object)
-        }
-        try document.context.obtainPermanentIDs(for: result.related + result.imported)
-        return result
-    }
-
-    private func link(
-        _ related: ImportRow.Related, of row: ImportRow,
-        _ targets: inout [TargetKey: Target],
-        _ order: inout [(entity: EntityLayout, target: Target)]
-    ) throws -> Link {
-        switch related.objects {
-        case .identifiers(let text):
-            let objects = try document.objects(named: text, for: related.relationship)
-            // Checked here, so that applying it later cannot fail.
-            _ = try PropertyChange(related.relationship, objects, of: row.entity)
-            return .objects(objects)
-        case .values(let objects):
-            return .targets(
-                try objects.map { values in
-                    try target(
-                        values, of: related.relationship, place: row.place, &targets, &order)
-                })
+        if let store = document.storeToImportInto { return try save(rows, to: store) }
+        let portion = Portion(document.context)
+        do {
+            for target in order { try make(target, in: portion) }
+            let related = portion.made.map(\.object)
+            portion.made = []
+            try rows.forEach { try make($0, in: portion) }
+            let imported = portion.made.map(\.object)
+            try document.context.obtainPermanentIDs(for: related + imported)
+            return Result(
+                imported: { imported.map(\.objectID) }, related: { related.map(\.objectID) })
+        } catch {
+            // The file has changed since it was checked.
+            document.endUserEvent()
+            if document.canUndo { document.undo() }
+            throw error
         }
     }
 
-    private func target(
+    // MARK: - Checking
+
+    private func check(_ row: ImportRow) throws {
+        for related in row.relationships {
+            do {
+                switch related.objects {
+                case .identifiers(let text):
+                    // Checked here, so that applying it later cannot fail.
+                    _ = try PropertyChange(
+                        related.relationship,
+                        document.objects(named: text, for: related.relationship), of: row.entity)
+                case .values(let objects):
+                    for values in objects {
+                        try check(values, of: related.relationship, place: row.place)
+                    }
+                }
+            } catch {
+                throw ImportRow.locate(error, row.place, column: related.column)
+            }
+        }
+    }
+
+    private func key(
         _ values: [(key: String, value: AttributeValue)],
-        of relationship: EntityLayout.Relationship, place: String,
-        _ targets: inout [TargetKey: Target],
-        _ order: inout [(entity: EntityLayout, target: Target)]
-    ) throws -> Target {
+        of relationship: EntityLayout.Relationship
+    ) -> TargetKey {
+        TargetKey(
+            entity: document.layout.destination(of: relationship).number, key: values[0].key,
+            value: values[0].value)
+    }
+
+    private func check(
+        _ values: [(key: String, value: AttributeValue)],
+        of relationship: EntityLayout.Relationship, place: String
+    ) throws {
         let destination = document.layout.destination(of: relationship)
-        let key = TargetKey(
-            entity: destination.number, key: values[0].key, value: values[0].value)
+        let key = key(values, of: relationship)
         let target: Target
         if let known = targets[key] {
             target = known
         } else {
             target = try newTarget(key, in: destination, place: place)
             targets[key] = target
-            order.append((destination, target))
+            order.append(target)
         }
         for (name, value) in values.dropFirst() where !value.isNull {
-            let present = try target.values[name] ?? target.existing?.value(forKey: name) ?? .null
+            let present =
+                try target.values[name]
+                ?? target.objectID.map { try document.context.existingObject(with: $0) }?
+                .value(forKey: name) ?? .null
             guard present.isNull || present == value else {
                 throw QuireError(
                     .invalidValue,
@@ -141,7 +143,6 @@ struct ObjectImport {
             }
             if present.isNull { target.values[name] = value }
         }
-        return target
     }
 
     private func newTarget(
@@ -158,12 +159,99 @@ struct ObjectImport {
                 "Several objects of \(destination.name) have the \(key.key) “\(text(key.value))”.",
                 subject: .init(entity: destination.name, property: key.key))
         }
-        if let object = found.first { return Target(existing: object, place: place, values: [:]) }
+        if let object = found.first {
+            return Target(destination, existing: object.objectID, place: place, values: [:])
+        }
         _ = try document.layout.requireConcreteEntity(named: destination.name)
-        return Target(existing: nil, place: place, values: [key.key: key.value])
+        return Target(
+            destination, existing: nil, place: place, values: [key.key: key.value])
     }
 
     private func text(_ value: AttributeValue) -> String {
         PropertyValue.attribute(value, .undefined).text
+    }
+
+    // MARK: - Making
+
+    /// Objects that have been made in a context and are not saved.
+    private final class Portion {
+        let context: ManagedObjectContext
+        /// The new objects, and the targets that they are.
+        var made: [(object: ManagedObject, target: Target?)] = []
+        /// How many objects have been made or changed.
+        var count = 0
+
+        init(_ context: ManagedObjectContext) { self.context = context }
+    }
+
+    /// Makes a target, or completes one that was there.
+    private func make(_ target: Target, in portion: Portion) throws {
+        if !target.isNew && target.values.isEmpty { return }
+        let object: ManagedObject
+        if let id = target.objectID {
+            object = try portion.context.existingObject(with: id)
+        } else {
+            object = try portion.context.insertObject(entityName: target.entity.name)
+            target.objectID = object.objectID
+            portion.made.append((object, target))
+        }
+        for (key, value) in target.values { try object.setValue(value, forKey: key) }
+        portion.count += 1
+    }
+
+    /// Makes the object of a row.
+    private func make(_ row: ImportRow, in portion: Portion) throws {
+        let context = portion.context
+        let object = try context.insertObject(entityName: row.entity.name)
+        for (key, value) in row.attributes { try object.setValue(value, forKey: key) }
+        for related in row.relationships {
+            let objects: [ManagedObject]
+            switch related.objects {
+            case .identifiers(let text):
+                objects = try document.objects(
+                    named: text, for: related.relationship, in: context)
+            case .values(let values):
+                objects = values.compactMap {
+                    targets[key($0, of: related.relationship)]?.objectID.map(context.object)
+                }
+            }
+            try PropertyChange(related.relationship, objects, of: row.entity).apply(to: object)
+        }
+        portion.made.append((object, nil))
+        portion.count += 1
+    }
+
+    // MARK: - Saving in portions
+
+    /// Makes and saves everything in one transaction, each portion in a context of its own.
+    private func save(_ rows: ImportRows, to store: SQLiteStore) throws -> Result {
+        let coordinator = PersistentStoreCoordinator(store: store, rowCacheSize: 1 << 20)
+        var portion = Portion(.mainQueue(coordinator: coordinator))
+        var ids: [ManagedObjectID] = []
+        func savePortion() throws {
+            try portion.context.save()
+            for (object, target) in portion.made {
+                target?.objectID = object.objectID
+                ids.append(object.objectID)
+            }
+            portion = Portion(.mainQueue(coordinator: coordinator))
+        }
+        let (related, imported) = try store.saveTogether {
+            for target in order {
+                try make(target, in: portion)
+                if portion.count == portionSize { try savePortion() }
+            }
+            try savePortion()
+            let related = ids
+            ids = []
+            try rows.forEach { row in
+                try make(row, in: portion)
+                if portion.count == portionSize { try savePortion() }
+            }
+            try savePortion()
+            return (related, ids)
+        }
+        document.didSaveApart()
+        return Result(imported: { imported }, related: { related })
     }
 }

@@ -200,7 +200,9 @@ struct ContentGetCommand: AsyncParsableCommand {
                         "“\(file)” is a folder; say with --output where it is to be.",
                         subject: .init(file: file))
                 }
-                return try copy(file, from: package, to: .standardOutput)
+                return try copy(file, from: package) {
+                    try $0.withUnsafeBytes(Output.write)
+                }
             }
             if FileManager.default.fileExists(atPath: output) {
                 throw QuireError(
@@ -226,7 +228,7 @@ struct ContentGetCommand: AsyncParsableCommand {
             }
             let handle = try FileHandle(forWritingTo: URL(fileURLWithPath: target))
             defer { try? handle.close() }
-            try copy(path, from: package, to: handle)
+            try copy(path, from: package) { try handle.write(contentsOf: $0) }
         } catch let error where !(error is QuireError) {
             throw QuireError(
                 .inputOutput, "“\(target)” could not be written: \(error.localizedDescription)",
@@ -235,7 +237,7 @@ struct ContentGetCommand: AsyncParsableCommand {
     }
 
     private func copy(
-        _ path: String, from package: DocumentPackage, to target: FileHandle
+        _ path: String, from package: DocumentPackage, by write: (Data) throws -> Void
     ) throws {
         guard let source = try package.additionalContentHandle(at: path) else {
             throw QuireError(
@@ -244,9 +246,9 @@ struct ContentGetCommand: AsyncParsableCommand {
         }
         do {
             while let piece = try source.read(upToCount: 1 << 20), !piece.isEmpty {
-                try target.write(contentsOf: piece)
+                try write(piece)
             }
-        } catch {
+        } catch let error where !(error is QuireError || error is OutputClosed) {
             throw QuireError(
                 .inputOutput, "“\(path)” could not be written: \(error.localizedDescription)",
                 subject: .init(file: path), underlying: error)

@@ -76,13 +76,7 @@ struct DataGetVerb: DocumentVerb {
                 status: .usage)
         }
         for try await chunk in data.chunks() {
-            do {
-                try FileHandle.standardOutput.write(contentsOf: chunk)
-            } catch {
-                throw QuireError(
-                    .inputOutput, "The output could not be written: \(error.localizedDescription)",
-                    underlying: error)
-            }
+            try chunk.withUnsafeBytes(Output.write)
         }
         return Reply { _ in }
     }

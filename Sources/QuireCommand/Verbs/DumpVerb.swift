@@ -27,9 +27,9 @@ struct DumpVerb: DocumentVerb {
             let entities = document.layout.entities.filter { !$0.isAbstract }
                 .sorted { $0.name < $1.name }
             for (index, entity) in entities.enumerated() {
-                var name = ""
-                JSONValue.write(entity.name, to: &name)
-                try output.print(raw: (index == 0 ? open : separator) + inner + name + ": ")
+                try output.print(raw: (index == 0 ? open : separator) + inner)
+                try output.print(raw: .string(entity.name))
+                try output.print(raw: ": ")
                 try printObjects(of: entity, in: document, output)
             }
             let end = entities.isEmpty ? "" : close + outer
@@ -42,14 +42,14 @@ struct DumpVerb: DocumentVerb {
     private func printObjects(
         of entity: EntityLayout, in document: DocumentSession, _ output: Output
     ) throws {
+        let paths = try PropertyPath.stored(of: entity, in: document.layout)
         var request = FetchRequest(entity.name)
         request.includesSubentities = false
-        let paths = try PropertyPath.stored(of: entity, in: document.layout)
+        request.readInBatches(for: paths)
         try output.printList(indentation: 4, ending: "") { element in
-            for object in try document.context.fetch(request) {
+            try document.forEach(of: document.context.fetch(request)) { object in
                 try element(.object(try ObjectRecord.members(of: object, paths)))
             }
         }
-        try document.throwFaultError()
     }
 }

@@ -35,9 +35,7 @@ struct ImportVerb: DocumentVerb {
         }
     }
 
-    private enum Format { case csv, json }
-
-    private var format: Format? {
+    private var format: ImportRows.Format? {
         let name = file.lowercased()
         return name.hasSuffix(".csv") ? .csv : name.hasSuffix(".json") ? .json : nil
     }
@@ -45,25 +43,29 @@ struct ImportVerb: DocumentVerb {
     @MainActor
     func run(on document: DocumentSession) async throws -> Reply {
         let entity = try document.layout.requireEntity(named: entity)
-        let data = try InputFile.read(file)
-        let rows =
-            format == .csv
-            ? try ImportRows.csv(data, file: file, entity: entity, layout: document.layout)
-            : try ImportRows.json(data, file: file, entity: entity, layout: document.layout)
+        let rows = ImportRows(
+            file: try InputFile.rereadable(file), format: format ?? .json, entity: entity,
+            layout: document.layout)
         let result = try ObjectImport(document: document).run(rows)
         return Reply { output in
             if output.json {
-                func list(_ objects: [ManagedObject]) -> JSONValue {
-                    .array(objects.map { .string($0.objectID.uriRepresentation) })
+                // One by one, because there may be millions.
+                func printList(_ ids: [ManagedObjectID]) throws {
+                    for (index, id) in ids.enumerated() {
+                        try output.print(raw: index == 0 ? "" : ", ")
+                        try output.print(raw: .string(id.uriRepresentation))
+                    }
                 }
-                try output.print(
-                    .object([
-                        "ids": list(result.imported), "related": list(result.related),
-                    ]), levels: 0)
+                try output.print(raw: "{\"ids\": [")
+                try printList(result.imported())
+                try output.print(raw: "], \"related\": [")
+                try printList(result.related())
+                try output.print(raw: "]}\n")
                 return
             }
-            var sentence = "Imported \(Count.of(result.imported.count, "object")) of \(entity.name)"
-            let related = Dictionary(grouping: result.related, by: \.entity.name)
+            let imported = result.imported()
+            var sentence = "Imported \(Count.of(imported.count, "object")) of \(entity.name)"
+            let related = Dictionary(grouping: result.related(), by: \.entityName)
                 .sorted { $0.key < $1.key }.map { "\($0.value.count) of \($0.key)" }
             if !related.isEmpty { sentence += " and made \(related.joined(separator: ", "))" }
             try output.print(sentence + ".")

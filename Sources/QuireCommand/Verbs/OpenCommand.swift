@@ -35,7 +35,7 @@ struct OpenCommand: AsyncParsableCommand {
     @MainActor
     func run() async throws {
         let document = try await DocumentSession.open(
-            path, modelPath: options.model, access: .write, restoringDraft: true)
+            path, modelPath: options.model, access: .write, isInteractive: true)
         if let autosave { try document.autosave(after: autosave) }
         let session = InteractiveSession(
             document: document, json: options.json, isTerminal: isatty(STDIN_FILENO) == 1)

@@ -109,7 +109,11 @@ extension DocumentOwner {
         guard let bootIdentifier, let thisBoot = Self.thisBoot else { return false }
         if bootIdentifier != thisBoot { return hostName == ProcessInfo.processInfo.hostName }
         guard let processIdentifier, let processStart else { return false }
-        return Self.start(ofProcess: String(processIdentifier)) != processStart
+        guard let start = Self.start(ofProcess: String(processIdentifier)) else {
+            // Processes of other users may be hidden in /proc.
+            return kill(processIdentifier, 0) != 0 && errno == ESRCH
+        }
+        return start != processStart
     }
 }
 

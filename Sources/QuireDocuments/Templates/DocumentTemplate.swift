@@ -123,11 +123,7 @@ extension DocumentTemplate {
         if let given = ProcessInfo.processInfo.environment["QUIRE_TEMPLATES"], !given.isEmpty {
             return given
         }
-        guard
-            let program = try? FileManager.default.destinationOfSymbolicLink(
-                atPath: "/proc/self/exe")
-        else { return nil }
-        return folder(above: program)
+        return ProcessArguments.programPath.flatMap(folder(above:))
     }
 
     static func folder(above program: String) -> String? {

@@ -97,13 +97,14 @@ final class ExternalDataSpool: Sendable {
         if information.kind == .folder { throw FileSystem.failure("read", path, errno: EISDIR) }
         let spool = try ExternalDataSpool(in: place)
         if information.kind == .regular, information.size > 0, spool.file.takeBlocks(of: source) {
-            let written = try spool.file.reopened()
             let block = UnsafeMutableRawBufferPointer.allocate(
                 byteCount: ExternalData.blockSize, alignment: 16)
             defer { block.deallocate() }
-            while case let count = try written.read(into: block), count > 0 {
+            var offset: Int64 = 0
+            while case let count = try spool.file.read(into: block, at: offset), count > 0 {
                 if Task.isCancelled { throw ExternalData.cancelled() }
                 spool.digest.update(UnsafeRawBufferPointer(rebasing: block[..<count]))
+                offset += Int64(count)
             }
         } else {
             try spool.append(contentsOf: source)

@@ -23,6 +23,7 @@ struct SQLiteSave {
     }
 
     private func write(beforeCommit: () throws -> Void) throws -> [ManagedObjectID] {
+        if let failure = writer.joinedSaves?.failure { throw failure }
         let hasExternalData = store.hasExternalData
         let files =
             hasExternalData
@@ -34,7 +35,7 @@ struct SQLiteSave {
             store: store, writer: writer, files: files, dropsExternalData: hasExternalData)
         let derived: [ManagedObjectID]
         do {
-            try connection.execute("BEGIN IMMEDIATE")
+            if writer.joinedSaves == nil { try connection.execute("BEGIN IMMEDIATE") }
             try noteForeignSaves()
             let greatest = try checkPrimaryKeys()
             connection.derivedLog.begin()
@@ -53,12 +54,18 @@ struct SQLiteSave {
             }
             try writeGreatestPrimaryKeys(greatest)
             try beforeCommit()
-            try connection.execute("COMMIT")
-            store.didRecordPrimaryKeys(greatest)
-            writer.unreferencedFiles.formUnion(rows.droppedFiles)
-            rows.files.didSave()
+            if let joinedSaves = writer.joinedSaves {
+                joinedSaves.add(rows.files, dropping: rows.droppedFiles)
+                store.didRecordPrimaryKeys(greatest)
+            } else {
+                try connection.execute("COMMIT")
+                store.didRecordPrimaryKeys(greatest)
+                writer.unreferencedFiles.formUnion(rows.droppedFiles)
+                rows.files.didSave()
+            }
         } catch {
             let error = describe(error, object: rows.currentObject)
+            writer.joinedSaves?.failure = error.error
             Self.undo(after: error.failure, store: store, writer: writer)
             // If nobody knows whether the transaction is on disk, it may refer to them after all.
             if writer.poison != nil {
@@ -66,7 +73,9 @@ struct SQLiteSave {
                 writer.uncertainFiles.formUnion(rows.files.all.map(\.name))
             } else {
                 rows.files.remove()
-                if (error.error as? QuireError)?.underlying is SaveConflicts {
+                if (error.error as? QuireError)?.underlying is SaveConflicts,
+                    writer.joinedSaves == nil
+                {
                     try claimPrimaryKeys()
                 }
             }

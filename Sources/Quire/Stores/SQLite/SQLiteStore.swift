@@ -64,6 +64,8 @@ public final class SQLiteStore: PersistentStore {
     private let statementCounter = SQLiteStatementCounter()
     /// The thread that runs a batch request, whose rows are made by a closure; 0 if there is none.
     private let batchThread = Atomic<UInt>(0)
+    /// The thread whose saves are joined in one transaction, and which holds ``writerLock``; 0 if there is none.
+    private let joiningThread = Atomic<UInt>(0)
 
     /// How often a save has found that others had saved.
     public var foreignSaveCount: Int { foreignSaves.load(ordering: .relaxed) }
@@ -127,6 +129,7 @@ public final class SQLiteStore: PersistentStore {
     /// Runs a closure with a connection that sees the last save, and turns its failures into errors.
     func read<Result>(_ body: (SQLiteConnection) throws -> Result) throws -> Result {
         do {
+            if let writer = writerOfJoinedSaves { return try body(writer.connection) }
             if hasLog.load(ordering: .acquiring) {
                 if let result = try readers.withConnection(body) { return result }
             } else {
@@ -156,6 +159,7 @@ public final class SQLiteStore: PersistentStore {
     /// Runs a closure with the writer.
     private func write<Result>(_ body: (SQLiteWriter) throws -> Result) throws -> Result {
         do {
+            if let writer = writerOfJoinedSaves { return try body(writer) }
             checkNotInBatch()
             writerLock.lock()
             defer { writerLock.unlock() }
@@ -218,6 +222,18 @@ public final class SQLiteStore: PersistentStore {
             defer { batchThread.store(0, ordering: .relaxed) }
             return try body(writer)
         }
+    }
+
+    /// Has the saves of this thread be parts of one transaction while a closure runs; see ``saveTogether(_:)``.
+    func joiningSaves<Result>(_ body: () throws -> Result) rethrows -> Result {
+        joiningThread.store(UInt(pthread_self()), ordering: .relaxed)
+        defer { joiningThread.store(0, ordering: .relaxed) }
+        return try body()
+    }
+
+    /// The writer, if this thread holds it in ``saveTogether(_:)``.
+    private var writerOfJoinedSaves: SQLiteWriter? {
+        joiningThread.load(ordering: .relaxed) == UInt(pthread_self()) ? writer : nil
     }
 
     /// Whoever makes rows for a batch request holds the writer, and would wait for themselves.

@@ -24,6 +24,8 @@ final class SQLiteWriter {
     var modelGuard: SQLiteModelGuard
     /// Files of external data that no row refers to any more since a save of this store.
     var unreferencedFiles: Set<String> = []
+    /// The saves of the running transaction, if it is one of several; see ``SQLiteStore/saveTogether(_:)``.
+    var joinedSaves: SQLiteJoinedSaves?
     /// Whether such files are removed when the store is closed.
     var cleansUp = true
 
