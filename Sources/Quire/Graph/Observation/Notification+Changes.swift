@@ -50,7 +50,7 @@ final class ChangedObjects {
 
     deinit {
         // A notification may go to other queues, for its identifiers; its objects are released on their own.
-        if marker.isCurrentCheaply { return }
+        if marker.isCurrent { return }
         let contents = contents
         marker.queue.async { contents.removeAll() }
     }
