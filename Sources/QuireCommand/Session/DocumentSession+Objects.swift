@@ -19,7 +19,14 @@ extension DocumentSession {
         {
             return new
         }
-        return try context.existingObject(with: coordinator.objectID(for: text))
+        let object = try context.existingObject(with: coordinator.objectID(for: text))
+        guard !object.isDeleted else {
+            throw QuireError(
+                .notFound, "There is no object \(object.objectID.shortDescription).",
+                subject: .init(
+                    entity: object.entity.name, object: object.objectID.uriRepresentation))
+        }
+        return object
     }
 
     /// The objects of a list of identifiers, separated by commas, that a relationship is to lead to.

@@ -279,7 +279,8 @@ final class DocumentSession {
     var status: DocumentStatus {
         DocumentStatus(
             path: path, inserted: context.insertedObjects.count,
-            updated: context.updatedObjects.count, deleted: context.deletedObjects.count,
+            updated: context.updatedObjects.count,
+            deleted: context.deletedObjects.filter(\.hasChanges).count,
             hasUnsavedChanges: hasUnsavedChanges, canUndo: canUndo, canRedo: canRedo)
     }
 

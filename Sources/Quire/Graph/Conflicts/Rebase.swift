@@ -86,7 +86,7 @@ struct Rebase {
     /// Keeps the values of an object that is to be inserted again.
     private mutating func remember(_ decision: ConflictDecision) {
         guard decision.current == nil, decision.fate == .keep else { return }
-        let object = context.object(with: decision.objectID)
+        let object = context.object(bits: decision.objectID.bits)
         guard object.state.isSuperset(of: [.realized, .live]), !object.isInaccessible else {
             return
         }
@@ -169,7 +169,7 @@ struct Rebase {
             where relationship.description.deleteRule == .cascade {
                 for id in context.relatedIDs(of: object, relationship)
                 where ids.contains(id) && decision(id)?.fate != .delete {
-                    pending.append(context.object(with: id))
+                    pending.append(context.object(bits: id.bits))
                 }
             }
         }
@@ -190,12 +190,9 @@ struct Rebase {
 
     /// Lets an object whose row is gone go too, or makes it a new one with its old identifier.
     private func settleMissing(_ decision: ConflictDecision) {
-        let object = context.object(with: decision.objectID)
+        let object = context.object(bits: decision.objectID.bits)
         object.announceLifeChange()
-        guard let values = remembered[decision.objectID] else {
-            object.state.subtract([.live, .persisted])
-            return
-        }
+        guard let values = remembered[decision.objectID] else { return context.discard(object) }
         object.turnIntoFault()
         object.version = 0
         object.state.remove(.persisted)
@@ -212,14 +209,14 @@ struct Rebase {
     /// Gives an object that is inserted again the to-one relationships that it had.
     private func linkAgain(_ decision: ConflictDecision) {
         guard let values = remembered[decision.objectID] else { return }
-        let object = context.object(with: decision.objectID)
+        let object = context.object(bits: decision.objectID.bits)
         for (slot, value) in values.enumerated() {
             guard case .objectID(let id) = value, object.entity.storages[slot] == .reference,
                 let index = object.entity.slots[slot].relationshipIndex, isThere(id)
             else { continue }
             context.setToOne(
                 of: object, object.entity.relationships[index], slot: slot,
-                to: context.object(with: id))
+                to: context.object(bits: id.bits))
         }
         for (slot, value) in decision.values { object.write(value, at: slot) }
     }
@@ -241,7 +238,7 @@ struct Rebase {
 
     /// Whether an object can be referred to.
     private func isThere(_ id: ManagedObjectID) -> Bool {
-        let object = context.object(with: id)
+        let object = context.object(bits: id.bits)
         guard object.state.contains(.live) else { return false }
         if let decision = decision(id), decision.current == nil { return remembered[id] != nil }
         guard object.state.contains(.persisted) else { return true }
@@ -290,7 +287,9 @@ struct Rebase {
             if value.isSame(as: object.heldValue(at: slot.index)) { continue }
             if let index = slot.relationshipIndex {
                 var target: ManagedObject?
-                if case .objectID(let id) = value, isThere(id) { target = context.object(with: id) }
+                if case .objectID(let id) = value, isThere(id) {
+                    target = context.object(bits: id.bits)
+                }
                 context.setToOne(
                     of: object, object.entity.relationships[index], slot: slot.index, to: target)
             } else {
@@ -313,7 +312,7 @@ struct Rebase {
         // A link that only the deletion of the other object had cut is there again with that.
         if link.new == nil, let old = link.old, restored.contains(old) { return }
         var target: ManagedObject?
-        if let id = link.new, isThere(id) { target = context.object(with: id) }
+        if let id = link.new, isThere(id) { target = context.object(bits: id.bits) }
         context.setToOne(of: object, link.relationship, slot: link.slot, to: target)
     }
 
@@ -324,13 +323,13 @@ struct Rebase {
         }
         for id in intent.removed where keepsPairs(id) || inverse == nil {
             if restored.contains(id) { continue }
-            let other = context.object(with: id)
+            let other = context.object(bits: id.bits)
             if object.members(of: intent.relationship).contains(id) {
                 context.removeFromMany(of: object, intent.relationship, other)
             }
         }
         for id in intent.added where (keepsPairs(id) || inverse == nil) && isThere(id) {
-            context.addToMany(of: object, intent.relationship, context.object(with: id))
+            context.addToMany(of: object, intent.relationship, context.object(bits: id.bits))
         }
     }
 
@@ -358,7 +357,7 @@ struct Rebase {
         for object in wanted where !restored.contains(object.objectID) { delete(object) }
         for decision in decisions.values.sorted(by: { $0.objectID.bits < $1.objectID.bits })
         where decision.fate == .delete && !ids.contains(decision.objectID) {
-            delete(context.object(with: decision.objectID))
+            delete(context.object(bits: decision.objectID.bits))
         }
     }
 
@@ -367,7 +366,7 @@ struct Rebase {
         object.realize()
         if object.isInaccessible {
             // Others have deleted it too.
-            object.state.subtract([.live, .persisted])
+            context.discard(object)
         } else {
             context.deleteByRules(object)
         }
@@ -380,7 +379,7 @@ struct Rebase {
         var seen: Set<ManagedObjectID> = []
         let deleted = Set(intents.filter { $0.kind == .deletion }.map(\.object.objectID))
         let ids = intents.map(\.object.objectID) + decisions.keys.sorted { $0.bits < $1.bits }
-        for object in ids.map(context.object(with:)) + Array(context.tracked)
+        for object in ids.map { context.object(bits: $0.bits) } + Array(context.tracked)
         where seen.insert(object.objectID).inserted {
             switch (!deleted.contains(object.objectID), object.state.contains(.live)) {
             case (true, true): changes.refreshed.append(object)

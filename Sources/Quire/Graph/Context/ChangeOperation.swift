@@ -23,6 +23,18 @@ enum ChangeOperation {
         }
     }
 
+    /// The same step of another object.
+    func of(_ object: ManagedObject) -> ChangeOperation {
+        switch self {
+        case .value(_, let slot, let value): .value(object, slot: slot, value: value)
+        case .insertMember(_, let toMany, let id, let index):
+            .insertMember(object, toMany: toMany, id: id, index: index)
+        case .removeMember(_, let toMany, let id): .removeMember(object, toMany: toMany, id: id)
+        case .order(_, let toMany, let order): .order(object, toMany: toMany, order)
+        case .life(_, let isLive): .life(object, isLive: isLive)
+        }
+    }
+
     /// What the step is to the object.
     var snapshotEvent: SnapshotEvents {
         switch self {
@@ -101,6 +113,7 @@ extension ManagedObjectContext {
         object.announceLifeChange()
         if isLive {
             object.state.insert(.live)
+            object.state.remove(.discarded)
             if !object.state.contains(.persisted) { reinsert(object) }
         } else {
             object.state.remove(.live)
@@ -123,12 +136,33 @@ extension ManagedObjectContext {
 
     /// Takes back a log.
     func restore(_ operations: [ChangeOperation]) {
+        let operations = operations.map(registered)
         let previous = undoNeedsRepair ? references(setBy: operations) : []
         for operation in operations.reversed() where isRestorable(operation) { restore(operation) }
         if undoNeedsRepair { repair(operations, previous: previous) }
         for operation in operations { dropGoneObject(of: operation) }
         if layout.hasSubclasses { awakeObjects(restoredBy: operations) }
         processPendingChanges()
+    }
+
+    /// A step with the object that has taken the place of its own, if there is one; see ``replaceDiscarded(_:)``. It gets
+    /// what the deleted one had if it is to take its life over, too.
+    private func registered(_ operation: ChangeOperation) -> ChangeOperation {
+        let object = operation.object
+        guard object.context == nil, object.state.contains(.discarded) else { return operation }
+        guard let present = identityMap.find(object.objectID.bits) else {
+            object.context = self
+            object.state.formUnion(stateOfObjects)
+            register(object, for: object.objectID.bits)
+            return operation
+        }
+        if case .life(_, isLive: true) = operation {
+            present.realize()
+            if !present.state.contains(.live) || present.isInaccessible {
+                present.takeContents(of: object)
+            }
+        }
+        return operation.of(present)
     }
 
     private func awakeObjects(restoredBy operations: [ChangeOperation]) {
@@ -222,6 +256,16 @@ extension ManagedObject {
         if state.contains(.inEvent) { return state.contains(.wasLive) }
         edits.beginEvent()
         return true
+    }
+
+    /// Takes over the values and relationships of an object of the same identifier.
+    fileprivate final func takeContents(of other: ManagedObject) {
+        guard other.chunk != nil || other.edits != nil else { return }
+        (chunk, rowOffset, version) = (other.chunk, other.rowOffset, other.version)
+        edits = other.edits
+        (other.chunk, other.edits) = (nil, nil)
+        state.insert(.realized)
+        state.subtract([.live, .persisted, .inaccessible])
     }
 
     /// Takes a slot off the changed ones if an undo brought back the saved value.

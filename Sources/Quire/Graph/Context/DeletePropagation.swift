@@ -10,6 +10,7 @@ extension ManagedObjectContext {
     ///
     /// - Complexity: O(*n*) in the objects related to those deleted.
     public func delete(_ object: ManagedObject) {
+        if object.state.contains(.discarded) { return }
         precondition(
             object.context === self,
             "\(object) belongs to another context and cannot be deleted here.")

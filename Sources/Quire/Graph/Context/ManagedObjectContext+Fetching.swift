@@ -83,8 +83,10 @@ extension ManagedObjectContext {
     /// - Throws: As ``fetch(_:)``.
     public func count(for request: FetchRequest) throws -> Int {
         checkQueue()
-        if overlayIsNeeded(for: request) { return try rows(matching: request).count }
-        return try source.count(matching: request)
+        guard overlayIsNeeded(for: request) else { return try source.count(matching: request) }
+        var request = request
+        request.resultType = .count
+        return try PendingChangeOverlay(context: self, request: request).count()
     }
 
     /// The object of an identifier, without asking whether it exists: a fault, unless the context has it
@@ -94,7 +96,9 @@ extension ManagedObjectContext {
     public func object(with objectID: ManagedObjectID) -> ManagedObject {
         checkQueue()
         let objectID = storeIdentity.adopting(objectID) ?? objectID
-        if let object = identityMap.find(objectID.bits) { return object }
+        if let object = identityMap.find(objectID.bits) {
+            return object.state.contains(.discarded) ? replaceDiscarded(object) : object
+        }
         if objectID.isTemporary, let permanent = permanentID(for: objectID) {
             return object(with: permanent)
         }
@@ -109,21 +113,22 @@ extension ManagedObjectContext {
 
     /// The object of an identifier, read if the context has not got it.
     ///
-    /// An identifier that names a superentity of the object's entity is as good as its own.
+    /// An identifier that names a superentity of the object's entity is as good as its own. An object whose deletion is
+    /// not saved yet is there: its ``ManagedObject/isDeleted`` says so.
     ///
-    /// - Throws: ``QuireError`` with code `notFound` if there is no such object or it was deleted, or
-    ///   `storeUnavailable`.
+    /// - Throws: ``QuireError`` with code `notFound` if there is no such object, or `storeUnavailable`.
     public func existingObject(with objectID: ManagedObjectID) throws -> ManagedObject {
         checkQueue()
         let objectID = storeIdentity.adopting(objectID) ?? objectID
         if objectID.isTemporary, let permanent = permanentID(for: objectID) {
             return try existingObject(with: permanent)
         }
-        if let object = identityMap.find(objectID.bits), object.state.contains(.realized) {
-            guard object.state.contains(.live), !object.isInaccessible else {
-                throw notFound(objectID)
+        if let object = identityMap.find(objectID.bits) {
+            if object.state.contains(.persisted) && !object.state.contains(.live) { return object }
+            if object.state.isSuperset(of: [.realized, .live]) {
+                if object.isInaccessible { throw notFound(objectID) }
+                return object
             }
-            return object
         }
         guard objectID.isTemporary || objectID.store === storeIdentity,
             let snapshot = try source.row(for: objectID)
@@ -136,7 +141,14 @@ extension ManagedObjectContext {
     /// The object of an identifier if the context has it, without reading anything.
     public func registeredObject(for objectID: ManagedObjectID) -> ManagedObject? {
         checkQueue()
-        return identityMap.find((storeIdentity.adopting(objectID) ?? objectID).bits)
+        let objectID = storeIdentity.adopting(objectID) ?? objectID
+        guard let object = identityMap.find(objectID.bits) else {
+            guard objectID.isTemporary, let permanent = permanentID(for: objectID) else {
+                return nil
+            }
+            return registeredObject(for: permanent)
+        }
+        return object.state.contains(.discarded) ? nil : object
     }
 
     func notFound(_ objectID: ManagedObjectID) -> QuireError {

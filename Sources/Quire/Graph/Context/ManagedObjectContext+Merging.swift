@@ -102,7 +102,8 @@ extension ManagedObjectContext {
         }
         object.announceLifeChange()
         object.edits?.rollBack()
-        object.state.subtract([.live, .persisted, .tracked])
+        object.state.remove(.tracked)
+        discard(object)
     }
 
     /// Makes contents of to-many relationships faults which may lead to objects of the entities of some identifiers.

@@ -8,12 +8,14 @@ extension ManagedObjectContext {
     /// relationships led to is told so, and an undo manager can take that back; an object whose unsaved deletion
     /// is lost so is there again. A new object has nothing to read and stays as it is.
     ///
-    /// If the row is gone the object is as described for ``shouldDeleteInaccessibleFaults``.
+    /// If the row is gone the object is as described for ``shouldDeleteInaccessibleFaults``. Nothing happens to an object
+    /// whose deletion is saved.
     ///
     /// Call it on the context's queue.
     ///
     /// - Complexity: One query.
     public func refresh(_ object: ManagedObject, mergeChanges: Bool) {
+        if object.state.contains(.discarded) { return }
         precondition(
             object.context === self,
             "\(object) belongs to another context and cannot be refreshed here.")

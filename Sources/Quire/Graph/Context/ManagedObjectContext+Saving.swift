@@ -229,10 +229,16 @@ extension ManagedObjectContext {
                     versionsForChildren.set(UInt64(object.version), for: object.objectID.bits)
                 }
             } else {
-                object.state.remove(.persisted)
+                discard(object)
             }
         }
         tracked.removeAll()
+        discardInaccessibleFaults()
+        if !assignedStores.isEmpty {
+            assignedStores = assignedStores.filter {
+                persistentStoreCoordinator.replacedIdentifiers[$0.key] == nil
+            }
+        }
         derived?.unsaved.clear()
         pendingRecords = [:]
     }

@@ -71,7 +71,8 @@ public final class ManagedObjectContext {
     /// See ``PersistentStoreCoordinator`` for when kept values can be out of date. Values that objects have already,
     /// and what fetches find, have nothing to do with it.
     public var stalenessInterval: Double = -1
-    /// The error of the last fault that could not be read; see ``ManagedObject``.
+    /// The error of the last fault that could not be read, or of the last change that was refused because an object is
+    /// gone; see ``ManagedObject``.
     public internal(set) var lastFaultError: QuireError?
 
     /// The error of the last fault that could not be read, which is then forgotten: what comes after it can be
@@ -108,10 +109,12 @@ public final class ManagedObjectContext {
     @exclusivity(unchecked) var retainedObjects: Set<ManagedObject>?
     /// Whether an object whose row turns out to be gone counts as deleted. True for a new context.
     ///
-    /// Such an object has no values, ``ManagedObject/isDeleted`` is true, and it is no part of any save. If
-    /// false, it goes on as an object without values whose changes cannot be saved. In neither case does
+    /// Such an object has no values, ``ManagedObject/isDeleted`` is true, it is among the ``deletedObjects``, and no part
+    /// of any save: the next one only has the context forget it. If false, it goes on as an object without values whose changes cannot be saved. In neither case does
     /// asking it stop the program; ``ManagedObject/isInaccessible`` tells it apart.
     public var shouldDeleteInaccessibleFaults = true
+    /// Whether there may be such objects.
+    var hasInaccessibleFaults = false
     @exclusivity(unchecked) var identityMap = IdentityMap()
     /// Which rows in fetch results must not make objects any more.
     @exclusivity(unchecked) var outdatedRows = OutdatedRows()
@@ -412,11 +415,13 @@ public final class ManagedObjectContext {
         noteAccessOfChanges()
         return tracked.filter(\.isModified)
     }
-    /// Saved objects that were deleted.
+    /// Saved objects that were deleted, and faults whose rows turned out to be gone; see
+    /// ``shouldDeleteInaccessibleFaults``.
     public var deletedObjects: [ManagedObject] {
         checkQueue()
         noteAccessOfChanges()
-        return tracked.filter(\.isGone)
+        let deleted = tracked.filter(\.isGone)
+        return hasInaccessibleFaults ? deleted + inaccessibleFaults : deleted
     }
     /// Whether a save would write anything.
     public var hasChanges: Bool {
@@ -556,7 +561,7 @@ public final class ManagedObjectContext {
         identityMap.remove(object.objectID.bits, object)
         object.announceLifeChange()
         if object.state.contains(.observed) { observation?.forget(object) }
-        object.state.subtract([.live, .tracked, .observable, .observed])
+        object.state.subtract([.live, .tracked, .observable, .observed, .discarded])
         object.context = nil
     }
 

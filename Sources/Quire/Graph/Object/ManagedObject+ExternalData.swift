@@ -101,7 +101,7 @@ extension ManagedObject {
 
     /// Where values of the object are kept in files; `nil` if its store keeps none.
     private final var externalDataPlace: ExternalDataPlace? {
-        let context = requireContext()
+        guard let context = contextUnlessDiscarded else { return nil }
         let new = objectID.isTemporary ? context.storeForNewObject(self) : nil
         return context.persistentStoreCoordinator.externalDataPlace {
             $0 === new || $0.owns(objectID)

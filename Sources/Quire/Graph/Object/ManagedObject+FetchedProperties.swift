@@ -16,7 +16,7 @@ extension ManagedObject {
                 .unknownKey, "“\(key)” of \(entity.name) is no fetched property.",
                 subject: .init(entity: entity.name, property: key))
         }
-        let context = requireContext()
+        guard let context = contextUnlessDiscarded else { return [] }
         context.willChange(self)
         if let found = context.fetchedPropertyValues[objectID.bits]?[key] {
             context.neighbours = OrderedSet(found)

@@ -25,6 +25,7 @@ extension ManagedObject {
                 subject: .init(entity: entity.name, property: key))
         }
         let value = try entity.slots[index].coerce(value, in: entity)
+        if state.contains(.discarded) { throw goneError(key) }
         let context = requireContext()
         context.willChange(self)
         editsForWriting()
@@ -45,6 +46,7 @@ extension ManagedObject {
     ///
     /// Stops the program with a sentence if the key names no property.
     public final func willChangeValue(forKey key: String) {
+        if state.contains(.discarded) { return }
         let context = requireContext()
         context.willChange(self)
         let property: EntityLayout.Property

@@ -3,7 +3,9 @@ internal import OrderedCollections
 /// Relationships. Setting one side sets the other; see ``RelationshipDescription``.
 ///
 /// The methods with a key stop the program with a sentence if the key names no relationship of the right kind
-/// or an object cannot be in it; those with a relationship throw instead.
+/// or an object cannot be in it; those with a relationship throw instead. An object that was deleted, or whose row is
+/// known to be gone, gets into no relationship: that throws ``QuireError`` with code `notFound`, and by the methods with
+/// a key it is reported as the context's ``ManagedObjectContext/lastFaultError``. Nothing is changed then.
 extension ManagedObject {
     // MARK: To-one
 
@@ -12,7 +14,7 @@ extension ManagedObject {
         guard let slot = relationship(key, toMany: false).slot, let id = objectID(at: slot) else {
             return nil
         }
-        return requireContext().object(with: id)
+        return contextUnlessDiscarded?.object(with: id)
     }
 
     /// Sets the object that a to-one relationship leads to, and the other side with it.
@@ -22,14 +24,15 @@ extension ManagedObject {
 
     /// Sets the object that a to-one relationship leads to, and the other side with it.
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if the object is of another entity or context.
+    /// - Throws: ``QuireError`` with code `invalidValue` if the object is of another entity or context, or `notFound` if
+    ///   it, or this one, is gone.
     public final func setObject(
         _ object: ManagedObject?, through relationship: EntityLayout.Relationship
     ) throws {
         guard let slot = relationship.slot else { throw wrongKind(relationship) }
-        let context = requireContext()
         try checkMayChange(relationship)
         if let object { try check(object, for: relationship) }
+        let context = requireContext()
         context.willChange(self)
         context.setToOne(of: self, relationship, slot: slot, to: object)
     }
@@ -53,8 +56,9 @@ extension ManagedObject {
     }
 
     final func objects(through relationship: EntityLayout.Relationship) -> [ManagedObject] {
-        guard let index = relationship.toManyIndex else { return [] }
-        let context = requireContext()
+        guard let index = relationship.toManyIndex, let context = contextUnlessDiscarded else {
+            return []
+        }
         noteAccess(.toMany(index))
         // What somebody follows is kept in the object, so that it can be compared.
         if edits == nil || edits?.toMany.isEmpty == true, !context.prefetches.isEmpty,
@@ -99,7 +103,7 @@ extension ManagedObject {
     /// Adds an object to a to-many relationship, at a position if it is ordered, else last.
     ///
     /// - Throws: ``QuireError`` with code `invalidValue` if the object is of another entity or context, or the
-    ///   position is out of bounds.
+    ///   position is out of bounds; `notFound` if it, or this one, is gone.
     public final func add(
         _ object: ManagedObject, through relationship: EntityLayout.Relationship,
         at index: Int? = nil
@@ -125,7 +129,8 @@ extension ManagedObject {
 
     /// Takes an object out of a to-many relationship, if it is there.
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if the object is of another entity or context.
+    /// - Throws: ``QuireError`` with code `invalidValue` if the object is of another entity or context, or `notFound` if
+    ///   it, or this one, is gone.
     public final func remove(
         _ object: ManagedObject, through relationship: EntityLayout.Relationship
     ) throws {
@@ -139,8 +144,8 @@ extension ManagedObject {
 
     /// Sets the objects that a to-many relationship leads to, in this order if it has one.
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if an object is of another entity or context; nothing
-    ///   is changed then.
+    /// - Throws: ``QuireError`` with code `invalidValue` if an object is of another entity or context, or `notFound` if
+    ///   one is gone; nothing is changed then.
     public final func setObjects(
         _ objects: [ManagedObject], through relationship: EntityLayout.Relationship
     ) throws {
@@ -174,7 +179,7 @@ extension ManagedObject {
         of relationship: EntityLayout.Relationship, at index: Int
     ) -> RowSet? {
         if toManyState(index).members != nil { return nil }
-        let context = requireContext()
+        guard let context = contextUnlessDiscarded else { return nil }
         let edits = editsForRelationships()
         guard state.contains(.persisted) else {
             edits.toMany[index].load([])
@@ -227,6 +232,7 @@ extension ManagedObject {
 
     /// Checks that the object's relationships may be changed now.
     final func checkMayChange(_ relationship: EntityLayout.Relationship) throws {
+        if state.contains(.discarded) { throw goneError(relationship.name) }
         requireContext().checkMayChangeGraph()
         guard entity.relationships.indices.contains(relationship.index),
             entity.relationships[relationship.index] === relationship
@@ -235,20 +241,14 @@ extension ManagedObject {
                 .invalidValue, "“\(relationship.name)” is no relationship of \(entity.name).",
                 subject: .init(entity: entity.name, property: relationship.name))
         }
-        guard state.contains(.live) else {
-            throw QuireError(
-                .invalidValue,
-                "\(objectID.shortDescription) was deleted; “\(relationship.name)” cannot be changed.",
-                subject: .init(
-                    entity: entity.name, property: relationship.name,
-                    object: objectID.uriRepresentation))
-        }
+        guard state.contains(.live) else { throw goneError(relationship.name) }
     }
 
     final func check(
         _ object: ManagedObject, for relationship: EntityLayout.Relationship
     ) throws {
         let context = requireContext()
+        if object.context == nil { throw gone(object, relationship) }
         guard object.context === context else {
             throw QuireError(
                 .invalidValue,
@@ -267,13 +267,23 @@ extension ManagedObject {
             object.realize()
             if object.isInaccessible { throw unknownObject(object, relationship) }
         }
-        guard object.state.contains(.live) else {
-            throw QuireError(
-                .invalidValue,
-                "\(object.objectID.shortDescription) was deleted and cannot be in "
-                    + "“\(relationship.name)” of \(entity.name).",
-                subject: .init(entity: entity.name, property: relationship.name))
+        // One that has taken the place of a deleted object may be there again.
+        if object.state.isDisjoint(with: [.live, .persisted]) { object.realize() }
+        guard object.state.contains(.live), !object.state.contains(.inaccessible) else {
+            throw gone(object, relationship)
         }
+    }
+
+    private final func gone(
+        _ object: ManagedObject, _ relationship: EntityLayout.Relationship
+    ) -> QuireError {
+        QuireError(
+            .notFound,
+            "\(object.objectID.shortDescription) was deleted, or has left its context, and cannot be in "
+                + "“\(relationship.name)” of \(entity.name).",
+            subject: .init(
+                entity: entity.name, property: relationship.name,
+                object: object.objectID.uriRepresentation))
     }
 
     private final func unknownObject(
@@ -294,7 +304,15 @@ extension ManagedObject {
             subject: .init(entity: entity.name, property: relationship.name))
     }
 
+    /// Stops the program with a sentence if a change is a programmer's mistake, and reports it if an object is gone,
+    /// which others may have caused.
     final func trapping(_ body: () throws -> Void) {
-        do { try body() } catch { preconditionFailure("\(error)") }
+        do {
+            try body()
+        } catch let error as QuireError where error.code == .notFound {
+            context?.reportFault(error)
+        } catch {
+            preconditionFailure("\(error)")
+        }
     }
 }

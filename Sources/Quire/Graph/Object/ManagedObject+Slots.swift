@@ -150,9 +150,11 @@ extension ManagedObject {
 
     /// Sets the attribute in a slot.
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if the value is not of the attribute's type.
+    /// - Throws: ``QuireError`` with code `invalidValue` if the value is not of the attribute's type, or `notFound` if the
+    ///   object's deletion is saved.
     public final func setValue(_ value: AttributeValue, at slot: Int) throws {
         let value = try entity.slots[slot].coerce(value, in: entity)
+        if state.contains(.discarded) { throw goneError(entity.slots[slot].name) }
         let context = requireContext()
         context.willChange(self)
         write(value, at: slot, in: context)
@@ -182,6 +184,19 @@ extension ManagedObject {
         let new = ObjectEdits(slotCount: entity.storages.count)
         edits = new
         return new
+    }
+
+    /// The context, for an operation that can do without one if the object's deletion is saved.
+    final var contextUnlessDiscarded: ManagedObjectContext? {
+        context == nil && state.contains(.discarded) ? nil : requireContext()
+    }
+
+    /// What changing an object says that was deleted.
+    final func goneError(_ property: String) -> QuireError {
+        QuireError(
+            .notFound, "\(objectID.shortDescription) was deleted; “\(property)” cannot be changed.",
+            subject: .init(
+                entity: entity.name, property: property, object: objectID.uriRepresentation))
     }
 
     /// The context, for an operation that needs one.

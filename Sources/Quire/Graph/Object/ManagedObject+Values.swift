@@ -3,7 +3,8 @@ public import Foundation
 extension ManagedObject {
     /// The value of an attribute, or the identifier that a to-one relationship leads to.
     ///
-    /// Stops the program with a sentence if the key names neither, or the new value is of the wrong type.
+    /// Stops the program with a sentence if the key names neither, or the new value is of the wrong type. A change that is
+    /// refused because an object is gone is reported as the context's ``ManagedObjectContext/lastFaultError``.
     public final subscript(key: String) -> AttributeValue {
         get {
             do {
@@ -16,7 +17,7 @@ extension ManagedObject {
             }
         }
         set {
-            do { try setValue(newValue, forKey: key) } catch { preconditionFailure("\(error)") }
+            trapping { try setValue(newValue, forKey: key) }
         }
     }
 
@@ -38,7 +39,7 @@ extension ManagedObject {
             guard let slot = entity.relationships[index].slot else {
                 throw QuireError(
                     .unknownKey,
-                    "“\(key)” of \(entity.name) is a to-many relationship, not a value.",
+                    "“\(key)” of \(entity.name) is a to-many relationship, not a value; ask for objects(“\(key)”).",
                     subject: .init(entity: entity.name, property: key))
             }
             return objectID(at: slot).map { .objectID($0) } ?? .null
@@ -53,7 +54,7 @@ extension ManagedObject {
     /// Sets an attribute, or the object that a to-one relationship leads to by its identifier.
     ///
     /// - Throws: ``QuireError`` with code `unknownKey` if the key names neither, `invalidValue` if the value is
-    ///   of the wrong type, or `notFound` if there is no such object.
+    ///   of the wrong type, or `notFound` if there is no such object or it, or this one, was deleted.
     public final func setValue(_ value: AttributeValue, forKey key: String) throws {
         switch try property(key) {
         case .attribute(let slot): try setValue(value, at: slot)
@@ -63,6 +64,7 @@ extension ManagedObject {
             }
         case .relationship(let index):
             let relationship = entity.relationships[index]
+            if state.contains(.discarded) { throw goneError(key) }
             switch value {
             case .null where !relationship.isToMany: try setObject(nil, through: relationship)
             case .objectID(let id) where !relationship.isToMany:

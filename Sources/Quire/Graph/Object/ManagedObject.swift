@@ -41,6 +41,8 @@ open class ManagedObject: EntityClass {
         static let inEvent = State(rawValue: 128)
         /// It was live when the present user event first changed it.
         static let wasLive = State(rawValue: 256)
+        /// Its deletion is saved, or was merged: the context keeps it for undo only, and finds it by nothing.
+        static let discarded = State(rawValue: 512)
         /// Some of its values are derived from others.
         static let derives = State(rawValue: 1 << 12)
         /// Somebody has followed one of its properties; the context's ``ContextObservation`` has its registrar.
@@ -183,9 +185,11 @@ open class ManagedObject: EntityClass {
         try throwIfAny(requireContext().denials(of: self))
     }
 
-    /// The context the object belongs to; `nil` after a reset, a rollback of its insertion, or the context's
-    /// end.
-    public final var managedObjectContext: ManagedObjectContext? { context }
+    /// The context the object belongs to; `nil` after its deletion was saved, a reset, a rollback of its insertion, or
+    /// the context's end.
+    public final var managedObjectContext: ManagedObjectContext? {
+        state.contains(.discarded) ? nil : context
+    }
 
     /// Whether the object is new and not saved yet.
     public final var isInserted: Bool {
@@ -212,7 +216,8 @@ open class ManagedObject: EntityClass {
     final var isNew: Bool { state.contains(.live) && !state.contains(.persisted) }
     /// As ``isDeleted``.
     final var isGone: Bool {
-        !state.contains(.live) && !state.isDisjoint(with: [.persisted, .inaccessible])
+        state.isDisjoint(with: [.live, .discarded])
+            && !state.isDisjoint(with: [.persisted, .inaccessible])
     }
     /// As ``isUpdated``.
     final var isModified: Bool {
@@ -288,13 +293,16 @@ extension ManagedObject {
     }
 
     private final func fire() {
-        guard let context else {
+        guard let context, !state.contains(.discarded) else {
             state.formUnion([.realized, .inaccessible])
             return
         }
         context.checkQueue()
+        // Not so of one that has taken the place of a deleted one.
+        let isKnown = state.contains(.persisted)
         do {
             if let snapshot = try context.rowForFault(of: self), snapshot.entity === entity {
+                state.formUnion(isKnown ? [] : [.live, .persisted])
                 adopt(snapshot)
                 return
             }
@@ -306,6 +314,9 @@ extension ManagedObject {
             if context.shouldDeleteInaccessibleFaults {
                 announceStateChange()
                 state.subtract([.live, .persisted])
+                context.hasInaccessibleFaults = true
+            } else {
+                state.formUnion([.live, .persisted])
             }
         } catch {
             context.reportFault(error)
@@ -321,7 +332,7 @@ extension ManagedObject {
         context?.forgetRows(of: self)
         chunk = nil
         edits = nil
-        state.subtract([.realized, .inaccessible, .savedHere])
+        state.subtract([.realized, .inaccessible, .savedHere, .discarded])
         if tells { didTurnIntoFault() }
     }
 

@@ -120,7 +120,7 @@ extension ManagedObject {
     @usableFromInline
     final func setProperty(_ ordinal: Int, _ value: AttributeValue) {
         guard let slot = position(of: ordinal) else { return }
-        do { try setValue(value, at: slot) } catch { preconditionFailure("\(error)") }
+        trapping { try setValue(value, at: slot) }
     }
 
     @usableFromInline @inline(never)
@@ -140,16 +140,13 @@ extension ManagedObject {
     }
 
     /// Sets the object that a to-one relationship leads to, and the other side with it. Stops the program with a
-    /// sentence if it is of another context or was deleted.
+    /// sentence if it is of another context; one that is gone is reported as the context's
+    /// ``ManagedObjectContext/lastFaultError``, and nothing is changed.
     public final func setRelated(_ ordinal: Int, _ object: ManagedObject?) {
         guard let slot = position(of: ordinal),
             let index = entity.slots[slot].relationshipIndex
         else { return }
-        do {
-            try setObject(object, through: entity.relationships[index])
-        } catch {
-            preconditionFailure("\(error)")
-        }
+        trapping { try setObject(object, through: entity.relationships[index]) }
     }
 
     /// The objects that an ordered to-many relationship leads to.
@@ -169,7 +166,8 @@ extension ManagedObject {
     }
 
     /// Sets the objects that an ordered to-many relationship leads to. Stops the program with a sentence if one is of
-    /// another context or was deleted.
+    /// another context; if one is gone that is reported as the context's ``ManagedObjectContext/lastFaultError``, and
+    /// nothing is changed.
     ///
     /// - Complexity: O(*n*). To change one object, use ``EntityClass/add(_:to:)-(_,KeyPath<Self,Set<Destination>>)``
     ///   and its siblings.
@@ -181,7 +179,8 @@ extension ManagedObject {
     }
 
     /// Sets the objects that a to-many relationship leads to. Stops the program with a sentence if one is of another
-    /// context or was deleted.
+    /// context; if one is gone that is reported as the context's ``ManagedObjectContext/lastFaultError``, and nothing is
+    /// changed.
     ///
     /// - Complexity: O(*n* log *n*).
     @inlinable
@@ -206,7 +205,7 @@ extension ManagedObject {
             return PropertyProbe.object(ordinal, of: self)
         }
         guard let id = objectID(at: slot) else { return nil }
-        return requireContext().object(with: id)
+        return contextUnlessDiscarded?.object(with: id)
     }
 
     @usableFromInline
@@ -214,17 +213,13 @@ extension ManagedObject {
         guard let index = position(of: ordinal) else {
             return PropertyProbe.object(ordinal, of: self).map { [$0] } ?? []
         }
-        let context = requireContext()
+        guard let context = contextUnlessDiscarded else { return [] }
         return members(of: entity.relationships[index]).map { context.object(with: $0) }
     }
 
     @usableFromInline
     final func setRelatedObjects(_ ordinal: Int, _ objects: [ManagedObject]) {
         guard let index = position(of: ordinal) else { return }
-        do {
-            try setObjects(objects, through: entity.relationships[index])
-        } catch {
-            preconditionFailure("\(error)")
-        }
+        trapping { try setObjects(objects, through: entity.relationships[index]) }
     }
 }

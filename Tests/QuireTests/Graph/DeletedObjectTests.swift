@@ -1,0 +1,268 @@
+import QuireTestSupport
+import Testing
+
+@testable import Quire
+
+/// Objects that are deleted, or whose rows are gone, and what may still be asked of them.
+@MainActor @Suite struct DeletedObjectTests {
+    let stack: TestStack
+
+    init() throws { stack = try TestStack() }
+
+    private func new(
+        _ entity: String, _ key: String, _ text: String, in context: ManagedObjectContext
+    ) throws -> ManagedObject {
+        let object = try context.insertObject(entityName: entity)
+        object[key] = .string(text)
+        return object
+    }
+
+    // MARK: After the save
+
+    @Test(arguments: ContextArrangement.allCases)
+    func savedDeletionLeavesTheContext(arrangement: ContextArrangement) throws {
+        let context = stack.context(arrangement)
+        let emma = try new("Book", "title", "Emma", in: context)
+        try stack.save(context)
+        let id = emma.objectID
+        context.delete(emma)
+        #expect(emma.managedObjectContext === context)
+        try stack.save(context)
+        #expect(emma.managedObjectContext == nil)
+        #expect(!emma.isDeleted && !emma.isInserted && !emma.isUpdated && !emma.hasChanges)
+        #expect(context.registeredObject(for: id) == nil)
+        #expect(!context.registeredObjects.contains(emma))
+        #expect(context.deletedObjects.isEmpty)
+        #expect(try context.fetch(FetchRequest("Book")).isEmpty)
+        #expect(throws: QuireError.self) { try context.existingObject(with: id) }
+        let fault = context.object(with: id)
+        #expect(fault !== emma)
+        #expect(fault.isFault)
+        #expect(fault.string("title") == nil)
+        #expect(fault.isInaccessible)
+        #expect(context.takeFaultError()?.code == .notFound)
+    }
+
+    @Test(arguments: [true, false])
+    func editsOfADeletedObjectAreRefused(isReplaced: Bool) throws {
+        let context = stack.mainContext()
+        let emma = try new("Book", "title", "Emma", in: context)
+        let author = try new("Author", "name", "A", in: context)
+        emma.setObject(author, forKey: "author")
+        try context.save()
+        context.delete(emma)
+        try context.save()
+        if isReplaced { _ = context.object(with: emma.objectID).string("title") }
+        emma["title"] = "x"
+        emma.setObject(nil, forKey: "author")
+        emma.setObject(author, forKey: "author")
+        emma.add(try new("Tag", "name", "t", in: context), to: "tags")
+        let error = #expect(throws: QuireError.self) { try emma.setValue("y", forKey: "title") }
+        #expect(error?.code == .notFound)
+        _ = emma.object("author")
+        _ = emma.objects("tags")
+        context.delete(emma)
+        context.refresh(emma, mergeChanges: false)
+        context.refresh(emma, mergeChanges: true)
+        #expect(author.objects("books") == [])
+        try context.save()
+        #expect(try stack.stored("Book", "title") == [])
+    }
+
+    @Test(arguments: ContextArrangement.allCases, [true, false])
+    func undoBringsASavedDeletionBack(arrangement: ContextArrangement, isReplaced: Bool) throws {
+        let context = stack.context(arrangement)
+        context.undoManager = UndoManager()
+        let emma = try new("Book", "title", "Emma", in: context)
+        let author = try new("Author", "name", "A", in: context)
+        emma.setObject(author, forKey: "author")
+        try stack.save(context)
+        let id = emma.objectID
+        emma["year"] = 1815
+        context.processPendingChanges()
+        context.delete(emma)
+        try stack.save(context)
+        if isReplaced {
+            // Another object of the identifier takes its place.
+            #expect(context.object(with: id).string("title") == nil)
+        }
+        let other = isReplaced ? context.object(with: id) : emma
+        context.undo()
+        let back = try context.existingObject(with: id)
+        #expect(other === back)
+        #expect(back.managedObjectContext === context)
+        #expect(back.string("title") == "Emma" && back.integer("year") == 1815)
+        #expect(author.objects("books") == [back])
+        context.undo()
+        #expect(back.integer("year") == nil)
+        context.redo()
+        context.redo()
+        #expect(!back.isInserted)
+        context.undo()
+        try stack.save(context)
+        #expect(try stack.stored("Book", "title") == ["string(\"Emma\")"])
+        #expect(try stack.stored("Book", "year") == ["integer(1815)"])
+    }
+
+    @Test(arguments: [true, false])
+    func aDeletionThatTheParentTakesBackIsNoneInTheChild(isReplacedFirst: Bool) throws {
+        let parent = stack.mainContext()
+        parent.undoManager = UndoManager()
+        let id = try new("Book", "title", "Emma", in: parent).objectID
+        try parent.save()
+        let child = ManagedObjectContext.mainQueue(parent: parent)
+        let emma = try child.existingObject(with: parent.object(with: id).objectID)
+        child.delete(emma)
+        try child.save()
+        parent.processPendingChanges()
+        #expect(emma.managedObjectContext == nil)
+        if isReplacedFirst { _ = child.object(with: emma.objectID) }
+        parent.undo()
+        let author = try new("Author", "name", "A", in: child)
+        author.add(child.object(with: emma.objectID), to: "books")
+        #expect(author.objects("books").map { $0.string("title") } == ["Emma"])
+        let found = try child.existingObject(with: emma.objectID)
+        #expect(found === author.objects("books").first && found.managedObjectContext === child)
+        try child.save()
+        try parent.save()
+        #expect(try stack.stored("Book", "title") == ["string(\"Emma\")"])
+    }
+
+    @Test func aDeletionThatIsNotSavedIsAnExistingObject() throws {
+        let context = stack.mainContext()
+        let emma = try new("Book", "title", "Emma", in: context)
+        try context.save()
+        context.delete(emma)
+        #expect(try context.existingObject(with: emma.objectID) === emma)
+        #expect(emma.isDeleted)
+        // It is there for reading, not for relationships.
+        let author = try new("Author", "name", "A", in: context)
+        let error = #expect(throws: QuireError.self) {
+            try author.add(
+                emma, through: #require(author.entity.relationship(named: "books")))
+        }
+        #expect(error?.code == .notFound)
+        let child = ManagedObjectContext.mainQueue(parent: context)
+        #expect(throws: QuireError.self) { try child.existingObject(with: emma.objectID) }
+    }
+
+    // MARK: In relationships
+
+    @Test func relatingWhatIsDeletedIsReportedAndChangesNothing() throws {
+        let context = stack.mainContext()
+        let author = try new("Author", "name", "A", in: context)
+        let shelf = try new("Shelf", "name", "S", in: context)
+        let books = try ["a", "b", "c"].map { try new("Book", "title", $0, in: context) }
+        try context.save()
+        // Deleted and not saved; deleted and saved; gone from the store.
+        context.delete(books[1])
+        try context.save()
+        let other = stack.mainContext()
+        other.delete(other.object(with: books[2].objectID))
+        try other.save()
+        context.refresh(books[2], mergeChanges: false)
+        #expect(books[2].string("title") == nil)
+        context.delete(books[0])
+        for book in books {
+            _ = context.takeFaultError()
+            author.add(book, to: "books")
+            #expect(context.takeFaultError()?.code == .notFound)
+            shelf.insert(book, into: "books", at: 0)
+            #expect(context.takeFaultError()?.code == .notFound)
+            author.setObjects([book], forKey: "books")
+            #expect(context.takeFaultError()?.code == .notFound)
+            let cover = try context.insertObject(entityName: "Cover")
+            cover.setObject(book, forKey: "book")
+            #expect(context.takeFaultError()?.code == .notFound)
+            #expect(cover.object("book") == nil)
+            let error = #expect(throws: QuireError.self) {
+                try cover.setValue(.objectID(book.objectID), forKey: "book")
+            }
+            #expect(error?.code == .notFound)
+            context.delete(cover)
+        }
+        #expect(author.objects("books") == [] && shelf.objects("books") == [])
+        // Nor does an owner that is deleted get any.
+        context.delete(shelf)
+        let kept = try new("Book", "title", "d", in: context)
+        shelf.add(kept, to: "books")
+        #expect(context.takeFaultError()?.code == .notFound)
+        kept.setObject(shelf, forKey: "shelf")
+        #expect(kept.object("shelf") == nil)
+        try context.save()
+        #expect(try stack.stored("Book", "title") == ["string(\"d\")"])
+    }
+
+    // MARK: Inaccessible faults
+
+    @Test func inaccessibleFaultsAreDeletedObjectsUntilTheSave() throws {
+        let context = stack.mainContext()
+        let emma = try new("Book", "title", "Emma", in: context)
+        try context.save()
+        context.refreshAllObjects()
+        let other = stack.mainContext()
+        other.delete(other.object(with: emma.objectID))
+        try other.save()
+        #expect(context.deletedObjects.isEmpty)
+        #expect(emma.string("title") == nil)
+        #expect(emma.isDeleted && emma.isInaccessible)
+        #expect(context.deletedObjects == [emma])
+        #expect(!context.hasChanges)
+        try context.save()
+        #expect(context.deletedObjects.isEmpty)
+        #expect(!emma.isDeleted && emma.managedObjectContext == nil)
+        #expect(context.registeredObject(for: emma.objectID) == nil)
+    }
+
+    @Test func keptInaccessibleFaultsAreNoDeletedObjects() throws {
+        let context = stack.mainContext()
+        context.shouldDeleteInaccessibleFaults = false
+        let emma = try new("Book", "title", "Emma", in: context)
+        try context.save()
+        context.refreshAllObjects()
+        let other = stack.mainContext()
+        other.delete(other.object(with: emma.objectID))
+        try other.save()
+        #expect(emma.string("title") == nil)
+        #expect(!emma.isDeleted && context.deletedObjects.isEmpty)
+        try context.save()
+        #expect(emma.managedObjectContext === context)
+    }
+
+    // MARK: Temporary identifiers
+
+    @Test func aTemporaryIdentifierFindsItsObjectAfterAChildsSave() throws {
+        let parent = stack.mainContext()
+        let child = ManagedObjectContext.mainQueue(parent: parent)
+        let emma = try new("Book", "title", "Emma", in: child)
+        let temporary = emma.objectID
+        #expect(temporary.isTemporary)
+        func check() throws {
+            #expect(child.object(with: temporary) === emma)
+            #expect(try child.existingObject(with: temporary) === emma)
+            #expect(child.registeredObject(for: temporary) === emma)
+            let pushed = parent.object(with: temporary)
+            #expect(pushed.objectID == emma.objectID)
+            #expect(pushed.string("title") == "Emma")
+            #expect(try parent.existingObject(with: temporary) === pushed)
+            #expect(parent.registeredObject(for: temporary) === pushed)
+        }
+        try child.save()
+        try check()
+        try parent.save()
+        try check()
+        let sibling = ManagedObjectContext.mainQueue(parent: parent)
+        #expect(try sibling.existingObject(with: temporary).string("title") == "Emma")
+    }
+
+    @Test func aTemporaryIdentifierOfAFailedSaveIsTheObjectsOwnAgain() throws {
+        let context = stack.mainContext()
+        let tags = try (0..<2).map { _ in try new("Tag", "name", "x", in: context) }
+        let temporary = tags[0].objectID
+        #expect(throws: QuireError.self) { try context.save() }
+        #expect(context.object(with: temporary) === tags[0])
+        tags[1]["name"] = "y"
+        try context.save()
+        #expect(context.object(with: temporary) === tags[0])
+    }
+}
