@@ -34,7 +34,7 @@ struct SQLiteSave {
             store: store, writer: writer, files: files, dropsExternalData: hasExternalData)
         let derived: [ManagedObjectID]
         do {
-            try connection.execute("BEGIN IMMEDIATE")
+            try connection.begin()
             try noteForeignSaves()
             let greatest = try checkPrimaryKeys()
             connection.derivedLog.begin()
@@ -53,7 +53,7 @@ struct SQLiteSave {
             }
             try writeGreatestPrimaryKeys(greatest)
             try beforeCommit()
-            try connection.execute("COMMIT")
+            try connection.commit()
             store.didRecordPrimaryKeys(greatest)
             writer.unreferencedFiles.formUnion(rows.droppedFiles)
             rows.files.didSave()
@@ -109,6 +109,7 @@ struct SQLiteSave {
         if let failure, failure.leavesFileUnknown {
             writer.poison = failure.error(path: store.storePath)
         }
+        if let lost = writer.connection.lostCommit { writer.poison = lost }
     }
 
     // MARK: - Others
@@ -130,10 +131,10 @@ struct SQLiteSave {
     private func claimPrimaryKeys() throws {
         if changes.inserted.isEmpty || store.options.isOnlyWriter { return }
         do {
-            try connection.execute("BEGIN IMMEDIATE")
+            try connection.begin()
             let greatest = try checkPrimaryKeys()
             try writeGreatestPrimaryKeys(greatest)
-            try connection.execute("COMMIT")
+            try connection.commit()
             store.didRecordPrimaryKeys(greatest)
         } catch {
             Self.undo(after: error as? SQLiteFailure, store: store, writer: writer)
