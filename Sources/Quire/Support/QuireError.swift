@@ -118,6 +118,8 @@ extension QuireError.Code {
     public static let removalDenied = Self(rawValue: "removalDenied")
     /// The object was changed in the store after it was read.
     public static let mergeConflict = Self(rawValue: "mergeConflict")
+    /// Another program has replaced or removed the store's file while it was open.
+    public static let storeReplaced = Self(rawValue: "storeReplaced")
     /// A uniqueness constraint would be broken.
     public static let constraintConflict = Self(rawValue: "constraintConflict")
     /// The store cannot be read or written.

@@ -52,6 +52,12 @@ final class OpenDocument {
     var tokenBeingSaved = 0
     /// Changes of what the document does not see itself.
     var otherChanges = ChangeCounter()
+    /// Counts edits, of whatever kind.
+    private(set) var editCount = 0
+    /// Whether the files of the store are not at their path any more, and nothing else of the document is.
+    var hasLostStore = false
+    /// The version that holds what was saved here before others replaced it, until the conflict is resolved.
+    var conflictVersion: DocumentVersion.ID?
 
     init(_ loaded: LoadedPackage) {
         package = loaded.package
@@ -71,7 +77,7 @@ final class OpenDocument {
     /// Whether anything differs from the last save.
     var hasUnsavedChanges: Bool {
         !savedPosition.isClean(at: position) || otherChanges.hasChanges
-            || !unsavedContent.isEmpty || !contentBeingSaved.isEmpty
+            || !unsavedContent.isEmpty || !contentBeingSaved.isEmpty || hasLostStore
     }
 
     /// Whether a save might write anything: also when undo has led back to what was saved, which the context may not
@@ -94,11 +100,8 @@ final class OpenDocument {
         savedPosition.move(from: old, to: position)
     }
 
-    /// Where undo and redo have led to; `nil` while a group is open.
-    var position: UInt64? {
-        guard let undoManager = context.undoManager else { return fixedPosition }
-        return undoManager.position
-    }
+    /// Stands for the state of the context's objects.
+    var position: UInt64 { context.undoManager?.position ?? fixedPosition }
 
     private var isUndoing: Bool {
         context.undoManager.map { $0.isUndoing || $0.isRedoing } ?? false
@@ -110,9 +113,10 @@ final class OpenDocument {
     }
 
     private func contextDidChange() {
+        editCount += 1
         if isUndoing { return }
         if !context.lastEventIsUndoable {
-            if !context.hasChanges && !hasPushedChanges, let position {
+            if !context.hasChanges && !hasPushedChanges {
                 savedPosition = SavedPosition(at: position)  // It was rolled back.
             } else {
                 savedPosition.changeForGood()
@@ -122,6 +126,7 @@ final class OpenDocument {
     }
 
     func count(_ change: DocumentChange) {
+        editCount += 1
         switch change {
         case .done: otherChanges.count(.done)
         case .undone: otherChanges.count(.undone)
@@ -171,6 +176,7 @@ final class OpenDocument {
     }
 
     func changeContent(_ change: AdditionalContentChange, at path: String) {
+        editCount += 1
         unsavedContent.files[path] = change
         if change.isRemoval { contentNames.remove(path) } else { contentNames.insert(path) }
     }
@@ -191,7 +197,7 @@ final class OpenDocument {
         unsavedContent = AdditionalContentChanges()
         mustRecordGeneration = false
         hasPushedChanges = false
-        savedPosition = SavedPosition(at: position ?? fixedPosition)
+        savedPosition = SavedPosition(at: position)
         otherChanges.clear()
         return loaded.contents
     }

@@ -12,8 +12,8 @@ struct SavedPosition: Sendable, Equatable {
     /// The document is as it was saved.
     init(at position: UInt64) { saved = position }
 
-    /// Whether the document is as it was saved. At no position, because a group is open, it is not.
-    func isClean(at position: UInt64?) -> Bool { position != nil && position == saved }
+    /// Whether the document is as it was saved.
+    func isClean(at position: UInt64) -> Bool { position == saved }
 
     /// Something was changed that undo cannot take back: only a save makes the document clean again.
     mutating func changeForGood() {
@@ -22,8 +22,8 @@ struct SavedPosition: Sendable, Equatable {
     }
 
     /// A save takes its snapshot.
-    mutating func beginSave(_ token: Int, at position: UInt64?) {
-        if let position { marks.add(token, at: position) }
+    mutating func beginSave(_ token: Int, at position: UInt64) {
+        marks.add(token, at: position)
     }
 
     /// The save succeeded: the document is clean where the snapshot was taken, if one can still get there.
@@ -33,8 +33,8 @@ struct SavedPosition: Sendable, Equatable {
     mutating func failSave(_ token: Int) { _ = marks.take(token) }
 
     /// Another undo manager has taken the place of the one that stood at a position.
-    mutating func move(from old: UInt64?, to new: UInt64?) {
-        if old == nil || old != saved { saved = nil } else { saved = new }
+    mutating func move(from old: UInt64, to new: UInt64) {
+        saved = old == saved ? new : nil
         marks.change { $0 == old ? new : nil }
     }
 }

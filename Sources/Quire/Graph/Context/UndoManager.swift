@@ -24,6 +24,8 @@ public final class UndoManager {
     private var disabledCount = 0
     /// The position when nothing more can be undone.
     private var floor = UndoManager.newPosition()
+    /// The position while a group is open that has something in it.
+    private var openPosition = UndoManager.newPosition()
     /// The contexts that register changes.
     var clients: [ObjectIdentifier: UndoClient] = [:]
     /// Called when ``position`` may have changed.
@@ -59,11 +61,14 @@ public final class UndoManager {
     /// The number of groups that can be redone.
     public var redoCount: Int { redoStack.count }
 
-    /// Stands for the state that undo and redo have led to: equal positions are equal states, as far as all
-    /// changes were registered. `nil` while a group is open that has something in it.
-    package var position: UInt64? {
-        openGroups.contains { !$0.isEmpty } ? nil : closedPosition
+    /// Stands for the present state: equal positions are equal states, as far as all changes were registered. Each change
+    /// in an open group leads to a position of its own.
+    package var position: UInt64 {
+        guard hasOpenChanges, let outermost = openGroups.first else { return closedPosition }
+        return outermost.isDiscardable ? closedPosition : openPosition
     }
+
+    private var hasOpenChanges: Bool { openGroups.contains { !$0.isEmpty } }
 
     private var closedPosition: UInt64 { undoStack.last?.position ?? floor }
 
@@ -109,12 +114,13 @@ public final class UndoManager {
         ) { [weak target] in
             if let target { handler(target) }
         }
+        openPosition = Self.newPosition()
         if !isUndoing && !isRedoing { redoStack.removeAll() }
     }
 
     /// Forgets everything that could be undone or redone.
     public func removeAllActions() {
-        floor = closedPosition
+        floor = position
         undoStack.removeAll()
         redoStack.removeAll()
         for group in openGroups { group.removeAll() }
@@ -131,13 +137,15 @@ public final class UndoManager {
         // Every one must be asked, so that none keeps the target's.
         let removed = groups.filter { $0.remove(target) }
         guard !removed.isEmpty else { return }
-        let present = closedPosition
+        let present = position
         undoStack.removeAll(where: \.isEmpty)
         redoStack.removeAll(where: \.isEmpty)
         // States that undo and redo lead to from here on are others than they were.
         floor = Self.newPosition()
         for group in undoStack + redoStack { group.position = Self.newPosition() }
-        if let last = undoStack.last { last.position = present } else { floor = present }
+        // What the open groups have lost they do not take back any more.
+        let closed = hasOpenChanges ? Self.newPosition() : present
+        if let last = undoStack.last { last.position = closed } else { floor = closed }
         didChange?()
     }
 
@@ -200,7 +208,7 @@ public final class UndoManager {
             redoStack.append(group)
         } else {
             if !isRedoing {
-                group.position = group.isDiscardable ? closedPosition : Self.newPosition()
+                group.position = group.isDiscardable ? closedPosition : openPosition
             }
             undoStack.append(group)
             discardOldGroups()
@@ -256,6 +264,7 @@ public final class UndoManager {
         let notifications = (Self.willUndoChangeNotification, Self.didUndoChangeNotification)
         perform(group, \.isUndoing, notifications)
         (openGroups, eventGroupIsOpen) = (outer, outerIsEvent)
+        openPosition = Self.newPosition()
         didChange?()
     }
 

@@ -81,7 +81,7 @@ struct SQLiteMigration {
         // What a store is, is known before anything is written to it.
         _ = try SQLiteMigrationBooks.read(connection, path: source.storePath, model: sourceModel)
         let hasLog = try source.chooseJournal(connection, options: options)
-        try connection.execute("BEGIN IMMEDIATE")
+        try connection.begin()
         var loading: SQLiteBulkLoad?
         var copy: String?
         let unused: [String]
@@ -135,7 +135,7 @@ struct SQLiteMigration {
             try manager.advance(0)
             try load.synchronizeFiles()
             try checkpoint(.booksWritten)
-            try connection.execute("COMMIT")
+            try connection.commit()
         } catch {
             // Closing the connection rolls back what this cannot.
             if connection.isInTransaction { try? connection.execute("ROLLBACK") }

@@ -30,6 +30,10 @@ final class SQLiteConnection: @unchecked Sendable {
     private var isClosed = false
     /// What triggers of derived attributes tell and ask; the functions that they call retain it.
     let derivedLog = SQLiteDerivedLog()
+    /// Which files the store has open, if transactions must not write to others.
+    var files: SQLiteFileGuard?
+    /// Why what was committed is not at the store's path, if the files were replaced while it was committed.
+    var lostCommit: QuireError?
     /// Counts the statements handed out, for tests.
     var counter: SQLiteStatementCounter?
 

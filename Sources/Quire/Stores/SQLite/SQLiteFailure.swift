@@ -29,6 +29,8 @@ struct SQLiteFailure: Error, CustomStringConvertible {
     // The extended codes are macros that compute, which Swift does not import.
     private static let sharedMemorySize = SQLITE_IOERR | (19 << 8)
     private static let sharedMemoryMap = SQLITE_IOERR | (21 << 8)
+    /// The file is not at its path any more.
+    private static let databaseMoved = SQLITE_READONLY | (4 << 8)
     /// A primary key is taken.
     static let primaryKeyConstraint = SQLITE_CONSTRAINT | (6 << 8)
     /// A row number is taken.
@@ -55,6 +57,8 @@ extension SQLiteFailure {
             return make(
                 .outOfSpace,
                 "The disk is too full to save “\(path)”; free some space and try again.")
+        case SQLITE_READONLY where code == Self.databaseMoved:
+            return SQLiteFileGuard.replacedError(path)
         case SQLITE_READONLY:
             return make(
                 .readOnly,

@@ -35,7 +35,7 @@ struct SQLiteSave {
             store: store, writer: writer, files: files, dropsExternalData: hasExternalData)
         let derived: [ManagedObjectID]
         do {
-            if writer.joinedSaves == nil { try connection.execute("BEGIN IMMEDIATE") }
+            if writer.joinedSaves == nil { try connection.begin() }
             try noteForeignSaves()
             let greatest = try checkPrimaryKeys()
             connection.derivedLog.begin()
@@ -58,7 +58,7 @@ struct SQLiteSave {
                 joinedSaves.add(rows.files, dropping: rows.droppedFiles)
                 store.didRecordPrimaryKeys(greatest)
             } else {
-                try connection.execute("COMMIT")
+                try connection.commit()
                 store.didRecordPrimaryKeys(greatest)
                 writer.unreferencedFiles.formUnion(rows.droppedFiles)
                 rows.files.didSave()
@@ -118,6 +118,7 @@ struct SQLiteSave {
         if let failure, failure.leavesFileUnknown {
             writer.poison = failure.error(path: store.storePath)
         }
+        if let lost = writer.connection.lostCommit { writer.poison = lost }
     }
 
     // MARK: - Others
@@ -139,10 +140,10 @@ struct SQLiteSave {
     private func claimPrimaryKeys() throws {
         if changes.inserted.isEmpty || store.options.isOnlyWriter { return }
         do {
-            try connection.execute("BEGIN IMMEDIATE")
+            try connection.begin()
             let greatest = try checkPrimaryKeys()
             try writeGreatestPrimaryKeys(greatest)
-            try connection.execute("COMMIT")
+            try connection.commit()
             store.didRecordPrimaryKeys(greatest)
         } catch {
             Self.undo(after: error as? SQLiteFailure, store: store, writer: writer)

@@ -173,10 +173,10 @@ struct SQLiteSchemaSynchronization {
     ///   that they be unique; ``SQLiteFailure``. Then nothing has changed.
     func run(_ plan: Plan) throws {
         if plan.isEmpty { return }
-        try connection.execute("BEGIN IMMEDIATE")
+        try connection.begin()
         do {
             try apply(plan)
-            try connection.execute("COMMIT")
+            try connection.commit()
         } catch {
             if connection.isInTransaction { try? connection.execute("ROLLBACK") }
             throw error

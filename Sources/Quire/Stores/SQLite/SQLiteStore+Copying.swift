@@ -1,4 +1,5 @@
 package import Foundation
+import Logging
 
 extension SQLiteStore {
     /// Writes a copy of the store as of the last save, with its external data. Others may go on reading and saving.
@@ -10,6 +11,9 @@ extension SQLiteStore {
     ///   - path: The copy's path, in a folder that exists.
     ///   - linking: Whether the copy may share the files of external data, which never change, with this store.
     ///   - withoutDraft: Whether the copy is to have what was saved only.
+    ///
+    /// If another program has replaced or removed the store's files, external data that went with them are missing from the
+    /// copy.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `outOfSpace`, `notFound` if a saving process removed external data
     ///   meanwhile, or `storeUnavailable`.
     package func writeCopy(
@@ -41,11 +45,17 @@ extension SQLiteStore {
             // What the copy refers to, not what this store refers to by now.
             let copy = try SQLiteStore.open(at: path, model: layout.model, options: options)
             defer { try? copy.close() }
+            let isLost = fileChange != nil
             var copied: [UInt64: String] = [:]
             for name in try copy.externalFileNames().sorted() {
                 let source = externalData.path(ofFileNamed: name)
                 let target = copy.externalData.path(ofFileNamed: name)
                 try FileSystem.makeFolder(copy.externalData.folder, withIntermediates: true)
+                if isLost && !FileSystem.exists(source) {
+                    Logger(label: "quire.sql").error(
+                        "“\(source)” is lost: another program has removed it.")
+                    continue
+                }
                 if linking {
                     try FileSystem.linkOrCopy(source, to: target)
                     continue

@@ -53,10 +53,10 @@ extension SQLiteStore {
             let hasLog = try source.chooseJournal(connection, options: options)
             let schema = SQLSchema(fresh: layout, entities: entities)
             let uuid = UUID().uuidString
-            try connection.execute("BEGIN IMMEDIATE")
+            try connection.begin()
             let metadata = metadata(of: schema, uuid: uuid)
             try writeTables(of: schema, metadata, connection)
-            try connection.execute("COMMIT")
+            try connection.commit()
             if !source.access.isMemory {
                 try FileSystem.synchronizeFolder(containing: source.storePath)
             }

@@ -97,11 +97,11 @@ extension SQLiteStore {
     private func changeDraft(_ body: (SQLiteConnection) throws -> Void) throws {
         try withWriter { writer in
             let connection = writer.connection
-            try connection.execute("BEGIN IMMEDIATE")
+            try connection.begin()
             do {
                 try connection.execute(SQLiteTables.dropDraft)
                 try body(connection)
-                try connection.execute("COMMIT")
+                try connection.commit()
             } catch {
                 SQLiteSave.undo(after: error as? SQLiteFailure, store: self, writer: writer)
                 throw error

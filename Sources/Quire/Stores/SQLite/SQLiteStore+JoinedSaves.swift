@@ -49,10 +49,10 @@ extension SQLiteStore {
                 writer.connection.releaseMemory()
             }
             do {
-                try writer.connection.execute("BEGIN IMMEDIATE")
-                let result = try joiningSaves(body)
+                try writer.connection.begin()
+                let result = try body()
                 if let failure = saves.failure { throw failure }
-                try writer.connection.execute("COMMIT")
+                try writer.connection.commit()
                 saves.didCommit(writer)
                 return result
             } catch {

@@ -47,7 +47,7 @@ extension SQLiteStore {
         try StoreMetadata.requireUnreserved(key, file: storePath)
         try withWriter { writer in
             let connection = writer.connection
-            try connection.execute("BEGIN IMMEDIATE")
+            try connection.begin()
             do {
                 var metadata = try SQLiteMetadataReader(connection: connection, path: storePath)
                     .metadata()
@@ -58,7 +58,7 @@ extension SQLiteStore {
                     try $0.bind(metadata.propertyList, at: 1)
                     try $0.run()
                 }
-                try connection.execute("COMMIT")
+                try connection.commit()
             } catch {
                 SQLiteSave.undo(after: error as? SQLiteFailure, store: self, writer: writer)
                 throw error

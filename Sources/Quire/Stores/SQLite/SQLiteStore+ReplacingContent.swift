@@ -34,7 +34,7 @@ extension SQLiteStore {
             if try connection.integer("PRAGMA page_size") != pageSize {
                 try connection.execute("PRAGMA page_size = \(pageSize); VACUUM")
             }
-            try connection.execute("BEGIN IMMEDIATE")
+            try connection.begin()
             do {
                 try connection.withStatement("UPDATE Z_METADATA SET Z_UUID = ?1 WHERE Z_UUID <> ?1")
                 {
@@ -50,7 +50,7 @@ extension SQLiteStore {
                         try $0.run()
                     }
                 }
-                try connection.execute("COMMIT")
+                try connection.commit()
             } catch {
                 SQLiteSave.undo(
                     after: error as? SQLiteFailure, store: replacement, writer: writer)
@@ -90,6 +90,7 @@ extension SQLiteStore {
         try withWriter { writer in
             let source = try SQLiteConnection(path: path, mode: .immutable)
             defer { source.close() }
+            try writer.connection.files?.check()
             do {
                 let backup = try SQLiteBackup(from: source, to: writer.connection)
                 while try backup.copy(pages: Self.pagesAtOnce) {
@@ -104,6 +105,7 @@ extension SQLiteStore {
                     }
                 }
                 try backup.finish()
+                try writer.connection.files?.checkAfterCommit()
             } catch let failure as SQLiteFailure {
                 if failure.leavesFileUnknown { writer.poison = failure.error(path: storePath) }
                 throw failure

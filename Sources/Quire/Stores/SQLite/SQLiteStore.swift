@@ -13,6 +13,8 @@ import Synchronization
 ///   write-ahead log does the writing connection read as well, so that reading and saving take turns.
 /// - A save is one transaction. Files of external data are on disk before it commits, and go after it has.
 /// - After a failure that leaves open what is on disk, nothing is written any more until the store is opened anew.
+/// - The files that are written are those at the store's path. If another program has replaced or removed them, saving
+///   fails with code `storeReplaced`; reading goes on with what is open.
 /// - The database's file is opened by SQLite only: opening it otherwise would, when closed, drop SQLite's locks.
 ///
 /// ```swift
@@ -64,8 +66,8 @@ public final class SQLiteStore: PersistentStore {
     private let statementCounter = SQLiteStatementCounter()
     /// The thread that runs a batch request, whose rows are made by a closure; 0 if there is none.
     private let batchThread = Atomic<UInt>(0)
-    /// The thread whose saves are joined in one transaction, and which holds ``writerLock``; 0 if there is none.
-    private let joiningThread = Atomic<UInt>(0)
+    /// The thread that holds ``writerLock`` to write; 0 if there is none.
+    private let writingThread = Atomic<UInt>(0)
 
     /// How often a save has found that others had saved.
     public var foreignSaveCount: Int { foreignSaves.load(ordering: .relaxed) }
@@ -115,6 +117,7 @@ public final class SQLiteStore: PersistentStore {
             if !schema.computedIndexes.isEmpty { connection.trustSchema() }
             writer = SQLiteWriter(
                 connection: connection, schema: schema, path: source.storePath, hashes: hashes)
+            if hasLog { source.files?.noteLog() }
         }
     }
 
@@ -131,7 +134,11 @@ public final class SQLiteStore: PersistentStore {
         do {
             if let writer = writerOfJoinedSaves { return try body(writer.connection) }
             if hasLog.load(ordering: .acquiring) {
-                if let result = try readers.withConnection(body) { return result }
+                do {
+                    if let result = try readers.withConnection(body) { return result }
+                } catch let error as QuireError where error.code == .storeReplaced {
+                    return try readByWriter(body, insteadOfThrowing: error)
+                }
             } else {
                 checkNotInBatch()
                 writerLock.lock()
@@ -143,6 +150,26 @@ public final class SQLiteStore: PersistentStore {
             throw failure.error(path: storePath, schema: schema)
         }
         throw closedError()
+    }
+
+    /// Reads by the connection that still has the file, when others cannot open it any more.
+    private func readByWriter<Result>(
+        _ body: (SQLiteConnection) throws -> Result, insteadOfThrowing error: QuireError
+    ) throws -> Result {
+        if writingThread.load(ordering: .relaxed) == UInt(pthread_self()) { throw error }
+        return try writerLock.withLock {
+            guard let writer else { throw error }
+            return try body(writer.connection)
+        }
+    }
+
+    /// What another program has done to the store's files; `nil` if it is nothing, or cannot be found out.
+    package var fileChange: FileChange? { (try? source.files?.change()) ?? nil }
+
+    /// Removes the name of the log from a path at which there is another store now, which it would be taken for a part of.
+    /// Reading goes on.
+    package func takeLogAway() {
+        if fileChange == .replaced { source.files?.takeLogAway() }
     }
 
     /// Reads for a request that may be watched, and interrupted, from another thread.
@@ -162,7 +189,11 @@ public final class SQLiteStore: PersistentStore {
             if let writer = writerOfJoinedSaves { return try body(writer) }
             checkNotInBatch()
             writerLock.lock()
-            defer { writerLock.unlock() }
+            writingThread.store(UInt(pthread_self()), ordering: .relaxed)
+            defer {
+                writingThread.store(0, ordering: .relaxed)
+                writerLock.unlock()
+            }
             if writer?.poison != nil || isBeingReopened { try reopen() }
             if let writer { return try body(writer) }
         } catch let failure as SQLiteFailure {
@@ -224,16 +255,10 @@ public final class SQLiteStore: PersistentStore {
         }
     }
 
-    /// Has the saves of this thread be parts of one transaction while a closure runs; see ``saveTogether(_:)``.
-    func joiningSaves<Result>(_ body: () throws -> Result) rethrows -> Result {
-        joiningThread.store(UInt(pthread_self()), ordering: .relaxed)
-        defer { joiningThread.store(0, ordering: .relaxed) }
-        return try body()
-    }
-
     /// The writer, if this thread holds it in ``saveTogether(_:)``.
     private var writerOfJoinedSaves: SQLiteWriter? {
-        joiningThread.load(ordering: .relaxed) == UInt(pthread_self()) ? writer : nil
+        guard writingThread.load(ordering: .relaxed) == UInt(pthread_self()) else { return nil }
+        return writer?.joinedSaves == nil ? nil : writer
     }
 
     /// Whoever makes rows for a batch request holds the writer, and would wait for themselves.
@@ -307,7 +332,7 @@ public final class SQLiteStore: PersistentStore {
         }
         return try withWriter { writer in
             let connection = writer.connection
-            try connection.execute("BEGIN IMMEDIATE")
+            try connection.begin()
             do {
                 try writer.modelGuard.check(connection)
                 let found = try greatestPrimaryKey(root: root, connection)
@@ -320,7 +345,7 @@ public final class SQLiteStore: PersistentStore {
                 }
                 try connection.recordGreatestPrimaryKey(
                     greatest, of: schema.entity(number: root).storeNumber)
-                try connection.execute("COMMIT")
+                try connection.commit()
                 primaryKeys.withLock { $0.didRecordAhead(greatest, from: keys, root: root) }
                 return keys
             } catch {
@@ -474,6 +499,16 @@ public final class SQLiteStore: PersistentStore {
         if let failure { throw failure }
     }
 
+    /// Ends all use of a store whose files others have replaced, and leaves them alone: what is in a log that is not at its
+    /// path any more is given up.
+    package func abandon() throws {
+        writerLock.withLock {
+            writer?.cleansUp = false
+            writer?.keepsLog = true
+        }
+        try close()
+    }
+
     deinit { try? close() }
 
     /// Empties the log, so that the database is one file, and ends the connection.
@@ -483,7 +518,9 @@ public final class SQLiteStore: PersistentStore {
             writer.close()
             SQLiteExternalDataCleanup.remove(unused, ofStoreAt: storePath)
         }
-        if writer.poison != nil {
+        let change = fileChange
+        // Another log belongs to what others have left.
+        if writer.poison != nil || writer.keepsLog || change == .logReplaced {
             writer.connection.keepLogOnClose()
             return nil
         }
@@ -500,7 +537,7 @@ public final class SQLiteStore: PersistentStore {
         } catch {
             return nil
         }
-        if !isInMemory && writer.cleansUp {
+        if !isInMemory && writer.cleansUp && change == nil {
             unused = SQLiteExternalDataCleanup(store: self, writer: writer).unusedFiles()
         }
         return nil

@@ -31,6 +31,8 @@ final class SQLiteStoreSource: Sendable {
     /// The path of the database that is opened.
     let databasePath: String
     let access: Access
+    /// Which files the connections have open; `nil` in memory.
+    let files: SQLiteFileGuard?
     private let isOnNetwork: Bool
     private let isReleased = Atomic(false)
 
@@ -42,11 +44,13 @@ final class SQLiteStoreSource: Sendable {
         storePath = FileSystem.absolute(path)
         if let name = SQLiteMemoryPath.name(of: storePath) {
             isOnNetwork = false
+            files = nil
             databasePath = "/quire/\(name)"
             access = .memory
             SQLiteOpenFiles.add(storePath)
             return
         }
+        files = SQLiteFileGuard(path: storePath)
         isOnNetwork = (try? FileSystem.isOnNetwork(storePath)) ?? false
         guard isReadOnly else {
             databasePath = storePath
@@ -67,6 +71,7 @@ final class SQLiteStoreSource: Sendable {
             access = .besideOthers
             SQLiteOpenFiles.add(storePath)
         } else if Self.hasUnmergedLog(storePath) {
+            files?.noteDatabase()
             let folder = try Self.copy(storePath)
             databasePath = FileSystem.path(folder, Self.copyName)
             access = .copy(folder: folder)
@@ -189,8 +194,13 @@ final class SQLiteStoreSource: Sendable {
         case (.copy, _), (_, .writing): mode = .writing
         case (.besideWriter, _), (.besideOthers, _), (.writing, _): mode = .reading
         }
+        if databasePath == storePath { try files?.check() }
         let connection = try SQLiteConnection(path: databasePath, mode: mode)
         do {
+            if databasePath == storePath {
+                try files?.didOpen(connection)
+                connection.files = files
+            }
             let milliseconds = options.busyTimeout / .milliseconds(1)
             sqlite3_busy_timeout(connection.handle, Int32(min(max(milliseconds, 0), 1e9)))
             try SQLiteFunctions.register(on: connection)
@@ -244,7 +254,10 @@ final class SQLiteStoreSource: Sendable {
     ) throws -> Bool {
         if wantsLog(options) {
             if !isOnNetwork { try removeJournal(connection) }
-            if try journalMode("PRAGMA journal_mode = WAL", connection) == "wal" { return true }
+            if try journalMode("PRAGMA journal_mode = WAL", connection) == "wal" {
+                files?.noteLog()
+                return true
+            }
         }
         if access.isMemory {
             _ = try journalMode("PRAGMA journal_mode = MEMORY", connection)
@@ -257,7 +270,9 @@ final class SQLiteStoreSource: Sendable {
 
     /// Removes a rollback journal that has been emptied. One that is in use stays.
     func removeJournal(_ connection: SQLiteConnection) throws {
-        guard !access.isMemory, FileSystem.exists(databasePath + "-journal") else { return }
+        guard !access.isMemory, FileSystem.exists(databasePath + "-journal"),
+            try files?.change() == nil
+        else { return }
         // SQLite removes it when it goes from one mode to the other, unless it has the file for itself.
         try connection.execute(
             "PRAGMA locking_mode = NORMAL; SELECT count(*) FROM sqlite_schema")

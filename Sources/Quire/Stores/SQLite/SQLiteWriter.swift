@@ -28,6 +28,8 @@ final class SQLiteWriter {
     var joinedSaves: SQLiteJoinedSaves?
     /// Whether such files are removed when the store is closed.
     var cleansUp = true
+    /// Whether the log is left as it is when the store is closed.
+    var keepsLog = false
 
     private struct UpdateKey: Hashable {
         let entity: Int

@@ -31,7 +31,7 @@ final class SQLiteBatch {
             let batch = SQLiteBatch(store, writer)
             defer { writer.connection.releaseMemory() }
             do {
-                try writer.connection.execute("BEGIN IMMEDIATE")
+                try writer.connection.begin()
                 try writer.modelGuard.check(writer.connection)
                 writer.connection.derivedLog.begin()
                 let result = try body(batch)
@@ -72,7 +72,7 @@ final class SQLiteBatch {
             try connection.recordGreatestPrimaryKey(
                 key, of: store.schema.entity(number: root).storeNumber)
         }
-        try connection.execute("COMMIT")
+        try connection.commit()
         store.didRecordPrimaryKeys(greatestKeys)
         writer.unreferencedFiles.formUnion(removed)
         rows.files.didSave()

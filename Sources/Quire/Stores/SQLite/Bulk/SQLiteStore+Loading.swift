@@ -10,7 +10,7 @@ extension SQLiteStore: BulkLoadableStore {
                 connection: connection, schema: schema, externalData: externalData,
                 options: options)
             let completion = SQLiteSchemaCompletion(connection: connection, schema: schema)
-            try connection.execute("BEGIN IMMEDIATE")
+            try connection.begin()
             do {
                 if !schema.allComputedIndexes.isEmpty { connection.trustSchema() }
                 try completion.removeParts()
@@ -20,7 +20,7 @@ extension SQLiteStore: BulkLoadableStore {
                 let greatest = try loading.writeGreatestKeys()
                 try loading.synchronizeFiles()
                 willRecordPrimaryKeys(greatest)
-                try connection.execute("COMMIT")
+                try connection.commit()
                 didRecordPrimaryKeys(greatest)
             } catch {
                 SQLiteSave.undo(after: error as? SQLiteFailure, store: self, writer: writer)

@@ -1,0 +1,164 @@
+import CSQLite
+import Synchronization
+
+/// Which files the connections of a store have open, so that nothing is taken for saved that was committed to files which
+/// the store's path does not lead to any more, because another program has replaced or removed them.
+///
+/// Files are compared by device and inode, which cannot be used for other files as long as these are open. They are only
+/// examined, never opened: closing them would drop SQLite's locks.
+final class SQLiteFileGuard: Sendable {
+    private struct Files {
+        var database: FileInformation?
+        /// The write-ahead log, which stays the same as long as a connection that writes is open.
+        var log: FileInformation?
+    }
+
+    let path: String
+    private let files = Mutex(Files())
+    private var logPath: String { path + "-wal" }
+
+    init(path: String) { self.path = path }
+
+    // MARK: Recording
+
+    /// Takes notice of the file at the path as that of the store, which is not opened there.
+    func noteDatabase() {
+        let found = (try? FileSystem.information(at: path)) ?? nil
+        files.withLock { $0.database = found }
+    }
+
+    /// Takes notice of the log, if there is one by now.
+    func noteLog() {
+        let found = (try? FileSystem.information(at: logPath)) ?? nil
+        files.withLock { if $0.log == nil { $0.log = found } }
+    }
+
+    /// Call before a connection that has just been opened is used: beside another file's connection it would use the log,
+    /// and its index in memory, that belong to the first one.
+    ///
+    /// - Throws: ``QuireError`` with code `storeReplaced` if it has opened another file than the others.
+    func didOpen(_ connection: SQLiteConnection) throws {
+        guard let found = try FileSystem.information(at: path), !connection.hasMoved else {
+            throw replacedError
+        }
+        files.withLock { if $0.database == nil { $0.database = found } }
+        try check()
+    }
+
+    // MARK: Comparing
+
+    /// What has become of the files; `nil` if they are those that are open.
+    func change() throws -> SQLiteStore.FileChange? {
+        let known = files.withLock { $0 }
+        guard let database = known.database else { return nil }
+        guard let found = try FileSystem.information(at: path) else { return .removed }
+        guard found.isSameFile(as: database) else { return .replaced }
+        guard let log = known.log else { return nil }
+        guard let found = try FileSystem.information(at: logPath) else { return .logRemoved }
+        return found.isSameFile(as: log) ? nil : .logReplaced
+    }
+
+    /// - Throws: ``QuireError`` with code `storeReplaced` if the path leads to other files than those that are open.
+    func check() throws {
+        guard let change = try change() else { return }
+        if change == .replaced { takeLogAway() }
+        throw replacedError
+    }
+
+    /// As ``check()``, of what has just been committed.
+    func checkAfterCommit() throws {
+        // What cannot be examined now was there before.
+        guard let change = (try? change()) ?? nil else { return }
+        if change == .removed, (try? FileSystem.information(at: logPath)) == nil, isLinked {
+            // It has been moved, along with what was committed.
+            return
+        }
+        if change == .replaced { takeLogAway() }
+        throw replacedError
+    }
+
+    var replacedError: QuireError { Self.replacedError(path) }
+
+    static func replacedError(_ path: String) -> QuireError {
+        QuireError(
+            .storeReplaced,
+            "Another program has replaced or removed “\(path)” or its log while it was open, so nothing is saved there; save "
+                + "elsewhere, or open it again.", subject: .init(file: path))
+    }
+
+    /// Removes the name of the store's log from the path of another file, which it would be taken for a part of, by
+    /// whoever opens that next. Our connections go on using it.
+    func takeLogAway() {
+        guard let log = files.withLock({ $0.log }),
+            let found = (try? FileSystem.information(at: logPath)) ?? nil,
+            found.isSameFile(as: log)
+        else { return }
+        for suffix in ["-wal", "-shm"] {
+            _ = try? FileSystem.removeFileIfPresent(path + suffix)
+        }
+    }
+
+    /// Whether the database has a name, wherever that is.
+    private var isLinked: Bool {
+        guard let database = files.withLock({ $0.database }) else { return false }
+        let descriptors = (try? FileSystem.names(in: "/proc/self/fd")) ?? []
+        return descriptors.contains { name in
+            let file = (try? FileSystem.information(at: "/proc/self/fd/\(name)")) ?? nil
+            return file.map { $0.isSameFile(as: database) && $0.linkCount > 0 } ?? false
+        }
+    }
+}
+
+extension SQLiteStore {
+    /// What another program has done to the files of a store that is open.
+    package enum FileChange: Sendable {
+        /// Nothing is at its path.
+        case removed
+        /// Another file is at its path.
+        case replaced
+        /// The write-ahead log is not beside it any more.
+        case logRemoved
+        /// Another file is where the write-ahead log was.
+        case logReplaced
+    }
+}
+
+// MARK: - Transactions
+
+extension SQLiteConnection {
+    /// Whether the database's path leads to another file than the one that is open.
+    fileprivate var hasMoved: Bool {
+        var hasMoved: Int32 = 0
+        _ = sqlite3_file_control(handle, "main", SQLITE_FCNTL_HAS_MOVED, &hasMoved)
+        return hasMoved != 0
+    }
+
+    /// Begins a transaction that writes.
+    ///
+    /// - Throws: ``QuireError`` with code `storeReplaced` if the files are not those at the store's path; ``SQLiteFailure``.
+    ///   Then there is no transaction.
+    func begin() throws {
+        try execute("BEGIN IMMEDIATE")
+        do {
+            try files?.check()
+        } catch {
+            try? execute("ROLLBACK")
+            throw error
+        }
+    }
+
+    /// Commits.
+    ///
+    /// - Throws: ``QuireError`` with code `storeReplaced` if the files are not those at the store's path. Then nothing is
+    ///   committed, or, if they were replaced meanwhile, ``lostCommit`` is the error. ``SQLiteFailure``.
+    func commit() throws {
+        try files?.check()
+        try execute("COMMIT")
+        do {
+            try files?.checkAfterCommit()
+        } catch {
+            lostCommit = error as? QuireError
+            throw error
+        }
+    }
+}

@@ -1,0 +1,156 @@
+import Foundation
+import QuireTestSupport
+import Testing
+
+@testable import Quire
+
+/// What becomes of saves when another program replaces or removes a store's files while it is open.
+@Suite struct SQLiteStoreReplacedTests {
+    enum Way: String, CaseIterable {
+        case renameOver, remove, moveAway, exchangeFolder, removeLog, replaceLog
+    }
+
+    let folder: TemporaryFolder
+    let path: String
+    let store: SQLiteStore
+
+    init() throws {
+        folder = try TemporaryFolder()
+        try FileSystem.makeFolder(folder.path("place"))
+        path = folder.path("place/test.sqlite")
+        store = try SQLiteStore.create(at: path, model: SQLiteTestModel.model)
+        try insert(into: store)
+    }
+
+    private func insert(into store: SQLiteStore) throws {
+        let entity = try store.layout.requireEntity(named: "Room")
+        let id = try store.reserveObjectIDs(for: entity, count: 1, durably: false)[0]
+        var changes = ChangeSet()
+        changes.inserted = [
+            ObjectChange(
+                objectID: id, entity: entity, version: 0,
+                values: ContiguousArray(repeating: .null, count: entity.slots.count),
+                changedSlots: SlotMask(first: entity.slots.count), toManyChanges: [])
+        ]
+        try store.save(changes)
+    }
+
+    private func count(_ store: SQLiteStore) throws -> Int {
+        try store.count(matching: FetchRequest("Room"))
+    }
+
+    /// Makes the files at the path others than those that are open.
+    private func apply(_ way: Way) throws {
+        let other = folder.path("other")
+        try FileSystem.makeFolder(other)
+        try store.writeCopy(to: other + "/test.sqlite")
+        switch way {
+        case .renameOver: try FileSystem.rename(other + "/test.sqlite", to: path)
+        case .remove: try FileSystem.removeFile(path)
+        case .moveAway: try FileSystem.rename(path, to: other + "/away")
+        case .exchangeFolder: try FileSystem.exchange(other, folder.path("place"))
+        case .removeLog: try FileSystem.removeFile(path + "-wal")
+        case .replaceLog:
+            try FileSystem.writeNewFile(Data(count: 100), at: other + "/log")
+            try FileSystem.rename(other + "/log", to: path + "-wal")
+        }
+    }
+
+    @Test(arguments: Way.allCases)
+    func nothingIsSavedAndWhatIsOpenCanBeRead(_ way: Way) throws {
+        try apply(way)
+        let error = #expect(throws: QuireError.self) { try insert(into: store) }
+        #expect(error?.code == .storeReplaced)
+        #expect(error?.message.contains(path) == true)
+        #expect(try count(store) == 1)
+        // Also in writes that are no saves.
+        #expect(throws: QuireError.self) { try store.setMetadata(.string("x"), forKey: "x") }
+        #expect(throws: QuireError.self) { try store.writeDraft(Data([1])) }
+        let deletion = BatchDeleteRequest(fetchRequest: FetchRequest("Room"))
+        #expect(throws: QuireError.self) { try store.delete(deletion) }
+        // What is read by many threads at once needs connections that cannot be made any more.
+        DispatchQueue.concurrentPerform(iterations: 8) { _ in
+            #expect((try? count(store)) == 1)
+        }
+        #expect(store.contentVersion == nil)
+        // Both sides: a copy of what is open, and what others have left.
+        try store.writeCopy(to: folder.path("rescue"))
+        try store.close()
+        let rescue = try SQLiteStore.open(at: folder.path("rescue"))
+        #expect(try count(rescue) == 1)
+        try rescue.close()
+        // Without its log the database is empty.
+        if ![.remove, .moveAway, .replaceLog].contains(way) {
+            let theirs = try SQLiteStore.open(at: path)
+            #expect(try count(theirs) == 1)
+            try insert(into: theirs)
+            #expect(try count(theirs) == 2)
+            #expect(try StoreCheck.run(on: theirs).problems.isEmpty)
+            try theirs.close()
+        }
+    }
+
+    @Test func theLogOfAReplacedStoreIsNotTakenForThatOfTheNewOne() throws {
+        // More in the log than in the database, where the other store has other pages.
+        for _ in 0..<20 { try insert(into: store) }
+        let other = try SQLiteStore.create(
+            at: folder.path("other"), model: SQLiteTestModel.model)
+        try insert(into: other)
+        try other.close()
+        try FileSystem.rename(folder.path("other"), to: path)
+        #expect(throws: QuireError.self) { try insert(into: store) }
+        let theirs = try SQLiteStore.open(at: path)
+        #expect(try count(theirs) == 1)
+        #expect(try count(store) == 21)
+        try insert(into: theirs)
+        try store.close()
+        #expect(try count(theirs) == 2)
+        #expect(try StoreCheck.run(on: theirs).problems.isEmpty)
+        try theirs.close()
+    }
+
+    @Test func aStoreThatComesBackIsSavedToAgain() throws {
+        try FileSystem.rename(path, to: folder.path("away"))
+        #expect(throws: QuireError.self) { try insert(into: store) }
+        try FileSystem.rename(folder.path("away"), to: path)
+        try insert(into: store)
+        try store.close()
+        let again = try SQLiteStore.open(at: path)
+        #expect(try count(again) == 2)
+        try again.close()
+    }
+
+    @Test func withoutALogNothingIsSavedToAReplacedStoreEither() throws {
+        var options = SQLiteStoreOptions()
+        options.journal = .rollback
+        let path = folder.path("rollback")
+        let store = try SQLiteStore.create(
+            at: path, model: SQLiteTestModel.model, options: options)
+        try insert(into: store)
+        try store.writeCopy(to: folder.path("other"))
+        try FileSystem.rename(folder.path("other"), to: path)
+        let error = #expect(throws: QuireError.self) { try insert(into: store) }
+        #expect(error?.code == .storeReplaced)
+        #expect(try count(store) == 1)
+        try store.close()
+        let theirs = try SQLiteStore.open(at: path)
+        #expect(try count(theirs) == 1)
+        try theirs.close()
+    }
+
+    @Test func aReaderNoticesThatItsStoreWasReplaced() throws {
+        try store.close()
+        var options = SQLiteStoreOptions()
+        options.isReadOnly = true
+        let reader = try SQLiteStore.open(at: path, options: options)
+        let coordinator = PersistentStoreCoordinator(store: reader)
+        let detector = RemoteChangeDetector(coordinator)
+        #expect(try count(reader) == 1)
+        _ = detector.check()
+        #expect(!detector.check())
+        try reader.writeCopy(to: folder.path("other"))
+        try FileSystem.rename(folder.path("other"), to: path)
+        #expect(detector.check())
+        try reader.close()
+    }
+}
