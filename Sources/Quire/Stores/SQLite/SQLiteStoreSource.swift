@@ -47,6 +47,7 @@ final class SQLiteStoreSource: Sendable {
             SQLiteOpenFiles.add(storePath)
             return
         }
+        try SQLiteFiles.check(storePath)
         isOnNetwork = (try? FileSystem.isOnNetwork(storePath)) ?? false
         guard isReadOnly else {
             databasePath = storePath
