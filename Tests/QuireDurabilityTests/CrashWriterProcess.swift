@@ -37,8 +37,8 @@ struct CrashWriterProcess {
     /// The calls that change files, with how many of each a thread makes in a few saves.
     static let changingCalls: [(name: String, usual: Int)] = [
         ("pwrite64", 50), ("fsync", 12), ("fdatasync", 5), ("write", 10), ("renameat2", 3),
-        ("linkat", 3), ("unlinkat", 6), ("mkdir", 6), ("unlink", 2), ("rename", 2),
-        ("rmdir", 2), ("ftruncate", 3), ("copy_file_range", 2),
+        ("linkat", 3), ("unlinkat", 6), ("mkdirat", 6), ("unlink", 2), ("renameat", 2),
+        ("ftruncate", 3), ("copy_file_range", 2),
     ]
 
     /// Where strace is, if it is there and may be used.

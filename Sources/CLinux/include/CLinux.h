@@ -45,6 +45,16 @@ static inline int quire_openat_beneath(int directory, const char *path, int flag
     return (int)syscall(SYS_openat2, directory, path, &how, sizeof how);
 }
 
+// Opens a folder only to find what is in it, which takes no permission to list it.
+static inline int quire_open_folder_path(int directory, const char *path) {
+    return openat(directory, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+// The same for a folder beneath another; see quire_openat_beneath.
+static inline int quire_open_folder_path_beneath(int directory, const char *path) {
+    return quire_openat_beneath(directory, path, O_PATH | O_DIRECTORY, 0);
+}
+
 static inline ssize_t quire_copy_file_range(int from, int to, size_t count) {
     return copy_file_range(from, NULL, to, NULL, count, 0);
 }

@@ -1,12 +1,12 @@
 internal import Crypto
-import Foundation
+package import Foundation
 
 /// Digests of files.
-enum FileDigest {
+package enum FileDigest {
     /// The SHA-256 of a file's bytes.
-    static func sha256(ofFileAt path: String) throws -> Data {
+    package static func sha256(ofFileAt path: String, beneath root: String) throws -> Data {
         var digest = SHA256()
-        let file = try OpenFile.open(path, for: .reading)
+        let file = try OpenFile.open(path, beneath: root, for: .reading)
         try withUnsafeTemporaryAllocation(byteCount: 262_144, alignment: 16) { buffer in
             while true {
                 let count = try file.read(into: buffer)

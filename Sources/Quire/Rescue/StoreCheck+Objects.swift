@@ -186,17 +186,17 @@ extension StoreCheck {
                         let name = statement.data(2).withUnsafeBytes(SQLiteExternalData.fileName)
                     else { return false }
                     names.insert(name)
-                    return !FileSystem.exists(check.store.externalData.path(ofFileNamed: name))
+                    return !check.store.externalData.hasFile(named: name)
                 }
             ) { check, statement in
                 let name = statement.data(2).withUnsafeBytes(SQLiteExternalData.fileName) ?? ""
                 check.add(
                     .externalData,
-                    "“\(slot.name)” cannot be read: The file “\(check.store.externalData.path(ofFileNamed: name))” "
-                        + "that holds a value of the store is missing; restore it from a backup.",
+                    "“\(slot.name)” cannot be read: \(check.store.externalData.problem(withFileNamed: name))",
                     object: check.id(
                         statement.integer(0), storeNumber: statement.integer(1), in: entity),
-                    isRepairable: slot.attribute?.isOptional == true)
+                    isRepairable: slot.attribute?.isOptional == true
+                        && check.store.externalData.lacksFile(named: name))
             }
         }
         count(files: names.count)
@@ -209,9 +209,9 @@ extension StoreCheck {
     }
 
     private func orphans(_ names: Set<String>) throws -> [String] {
-        let folder = store.externalData.folder
-        guard FileSystem.exists(folder) else { return [] }
-        return try FileSystem.names(in: folder).filter {
+        // If the folder cannot be looked at, neither can the files in it, which says so.
+        guard let present = try? store.externalData.names() else { return [] }
+        return present.filter {
             SQLiteExternalData.isFileName($0) && !names.contains($0)
         }.map(store.externalData.path(ofFileNamed:))
     }
@@ -222,12 +222,15 @@ extension StoreCheck {
             "SELECT Z_UUID, Z_BYTES, Z_SHA256 FROM \(SQLiteTables.externalData) ORDER BY Z_UUID",
             isProblem: { check, statement in
                 let name = statement.text(0)
-                let path = check.store.externalData.path(ofFileNamed: name)
+                let files = check.store.externalData
                 guard names.contains(name), SQLiteExternalData.isFileName(name),
-                    let size = try FileSystem.information(at: path)?.size
+                    files.hasFile(named: name),
+                    let size = try files.information(ofFileNamed: name)?.size
                 else { return false }
                 if size != statement.integer(1) { return true }
-                return try FileDigest.sha256(ofFileAt: path) != statement.data(2)
+                return try FileDigest.sha256(
+                    ofFileAt: files.path(ofFileNamed: name), beneath: files.root)
+                    != statement.data(2)
             }
         ) { check, statement in
             let path = check.store.externalData.path(ofFileNamed: statement.text(0))

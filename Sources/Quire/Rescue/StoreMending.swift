@@ -116,8 +116,8 @@ struct StoreMending {
             ) { statement in
                 while try statement.step() {
                     let name = statement.data(1).withUnsafeBytes(SQLiteExternalData.fileName)
-                    if name.map({ !FileSystem.exists(externalData.path(ofFileNamed: $0)) }) ?? true
-                    {
+                    // What is there and is no file stays, for the user to look at.
+                    if name.map(externalData.lacksFile) ?? true {
                         missing.append(statement.integer(0))
                     }
                 }

@@ -293,12 +293,13 @@ private struct StoreRecoveryRun {
         }
         for name in names.sorted() {
             let file = old.path(ofFileNamed: name)
-            guard try FileSystem.information(at: file)?.kind == .regular else {
+            guard old.hasFile(named: name) else {
                 report.missingFiles += 1
                 continue
             }
             try FileSystem.makeFolder(target.externalData.folder, withIntermediates: true)
-            try FileSystem.copyFile(file, to: target.externalData.path(ofFileNamed: name))
+            try FileSystem.copyFile(
+                file, beneath: old.root, to: target.externalData.path(ofFileNamed: name))
         }
     }
 

@@ -43,6 +43,7 @@ public enum StoreRepair {
                 .locked, "“\(path)” is open in this process; close it before repairing it.",
                 subject: .init(file: path))
         }
+        try SQLiteFiles.check(path)
         let folder = FileSystem.temporarySibling(of: path, for: "repair")
         try FileSystem.makeFolder(folder)
         defer { try? FileSystem.removeTree(folder) }
@@ -98,7 +99,6 @@ private struct StoreRepairRun {
         if !options.isDryRun { try settle() }
         let state = try SQLiteStoreSource.state(of: path)
         try SQLiteStoreSource.copy(path, to: copy)
-        try linkFiles()
         let store = try open()
         report.before = try checked(store)
         let (schema, carriesModel) = (store.schema, store.carriesModel)
@@ -155,16 +155,10 @@ private struct StoreRepairRun {
         }
     }
 
-    /// Lets the copy see the files with external data.
-    private func linkFiles() throws {
-        let own = FileSystem.folder(of: SQLiteExternalData(storePath: path).folder)
-        let copied = FileSystem.folder(of: SQLiteExternalData(storePath: copy).folder)
-        if FileSystem.exists(own) { try FileSystem.makeSymbolicLink(copied, to: own) }
-    }
-
     private func open() throws -> SQLiteStore {
         var options = SQLiteStoreOptions()
         options.isReadOnly = true
+        options.externalDataOwner = path
         return try SQLiteStore.open(at: copy, model: model, options: options)
     }
 
@@ -348,15 +342,16 @@ private struct StoreRepairRun {
         let store = try SQLiteStore.open(at: path, model: model, options: readOnly)
         let orphans = try store.unreferencedExternalFiles()
         try store.close()
-        let target = FileSystem.path(FileSystem.folder(of: external.folder), "_LOST_AND_FOUND")
-        try FileSystem.makeFolder(target, withIntermediates: true)
+        let target = FileSystem.path(external.supportFolder, "_LOST_AND_FOUND")
+        let root = external.root
+        try FileSystem.makeFolder(target, beneath: root, withIntermediates: true)
         for orphan in orphans {
             let place = FileSystem.path(target, FileSystem.name(of: orphan))
-            if FileSystem.exists(place) { continue }
-            try FileSystem.renameWithoutReplacing(orphan, to: place)
+            if FileSystem.exists(place, beneath: root) { continue }
+            try FileSystem.renameWithoutReplacing(orphan, to: place, beneath: root)
         }
-        try FileSystem.synchronizeFolder(target)
-        try FileSystem.synchronizeFolder(external.folder)
+        try FileSystem.synchronizeFolder(target, beneath: root)
+        try FileSystem.synchronizeFolder(external.folder, beneath: root)
         report.after.notes.removeAll { $0.kind == .externalData }
         report.lostAndFound = target
     }

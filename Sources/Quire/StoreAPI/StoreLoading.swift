@@ -4,6 +4,8 @@ import Foundation
 struct ExternalFile: Sendable, Hashable {
     /// The file's path.
     var path: String
+    /// The folder of its store, which the path must not lead out of.
+    var root: String
     /// The number and digest of its bytes, if its store has recorded them.
     var sha256: Data?
 }

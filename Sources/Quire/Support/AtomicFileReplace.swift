@@ -16,37 +16,44 @@ package import Foundation
 /// 5. The folder is synchronized. Without that the rename may be undone by a power loss.
 ///
 /// If step 5 fails the new content is in place but may not survive power loss; the error is thrown, and the caller must
-/// not claim to have saved. A symbolic link stays, and what it leads to is replaced. Other hard links of the old file keep
-/// the old content.
+/// not claim to have saved. A symbolic link stays, and what it leads to is replaced; beneath a root, which is not trusted, it
+/// is an error instead (see ``FileLocation``). Other hard links of the old file keep the old content.
 package enum AtomicFileReplace {
     /// Replaces or makes a file.
     ///
     /// - Throws: ``QuireError`` of the step that failed.
-    package static func replace(_ path: String, with data: Data) throws {
-        try replaceKeepingOpen(path, with: data).close()
+    package static func replace(
+        _ path: String, beneath root: String? = nil, with data: Data
+    ) throws {
+        try replaceKeepingOpen(path, beneath: root, with: data).close()
     }
 
     /// Replaces a file that is there, or makes one, and gives the new file: others may have replaced it in turn when this
     /// returns.
     ///
     /// - Throws: ``QuireError`` of the step that failed.
-    package static func replaceKeepingOpen(_ path: String, with data: Data) throws -> OpenFile {
-        let path = try resolved(path)
+    package static func replaceKeepingOpen(
+        _ path: String, beneath root: String? = nil, with data: Data
+    ) throws -> OpenFile {
+        let path = root == nil ? try resolved(path) : path
+        let old = try FileLocation(path, beneath: root).information()
+        if root != nil, let old, old.kind != .regular {
+            throw old.foreignError(at: path, expected: .regular)
+        }
         let temporary = FileSystem.temporarySibling(of: path, for: "new")
         let file: OpenFile
         do {
-            file = try OpenFile.open(temporary, for: .creating, reportedAs: path)
-            if let old = try FileSystem.information(at: path) {
-                try file.setPermissions(old.permissions & 0o777)
-            }
+            file = try OpenFile.open(
+                temporary, beneath: root, for: .creating, reportedAs: path)
+            if let old { try file.setPermissions(old.permissions & 0o777) }
             try file.write(data)
             try file.synchronize()
-            try FileSystem.rename(temporary, to: path)
+            try FileSystem.rename(temporary, to: path, beneath: root)
         } catch {
-            unlink(temporary)
+            _ = try? FileSystem.removeFileIfPresent(temporary, beneath: root)
             throw error
         }
-        try FileSystem.synchronizeFolder(containing: path)
+        try FileSystem.synchronizeFolder(containing: path, beneath: root)
         return file
     }
 

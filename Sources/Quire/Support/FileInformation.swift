@@ -34,6 +34,8 @@ package struct FileInformation: Sendable {
     package var modificationNanoseconds: Int64
     /// When its bytes, names or permissions last changed, in seconds since 1970.
     package var statusChangeTime: Int64
+    /// What it is if its kind is `other`, with an article.
+    let otherName: String
 
     init(_ status: stat) {
         switch Int32(status.st_mode) & S_IFMT {
@@ -42,6 +44,12 @@ package struct FileInformation: Sendable {
         case S_IFLNK: kind = .symbolicLink
         default: kind = .other
         }
+        otherName =
+            switch Int32(status.st_mode) & S_IFMT {
+            case S_IFIFO: "a FIFO"
+            case S_IFSOCK: "a socket"
+            default: "a device"
+            }
         size = Int64(status.st_size)
         permissions = UInt32(status.st_mode & 0o7777)
         user = UInt32(status.st_uid)

@@ -29,42 +29,59 @@ package import Foundation
 /// - **Every error is a ``QuireError``** that names the path: `notFound`, `alreadyExists`, `outOfSpace`, `readOnly`,
 ///   `locked`, or `inputOutput`, with the `POSIXError` underneath.
 ///
-/// Nothing here follows a symbolic link at the end of a path, except ``OpenFile/open(_:in:for:)`` and ``information(at:)``.
+/// - **What is beneath a root is not trusted**: see ``FileLocation``. All that works on what is in a package, or on a store's
+///   external data, gives the root.
+///
+/// Nothing here follows a symbolic link at the end of a path, except ``OpenFile/open(_:in:for:)`` and ``information(at:)``
+/// without a root.
 package enum FileSystem {
     /// The whole content of a file.
-    package static func contents(of path: String) throws -> Data {
-        try OpenFile.open(path, for: .reading).readToEnd()
+    ///
+    /// - Parameter limit: How many bytes it may have.
+    package static func contents(
+        of path: String, beneath root: String? = nil, limit: Int = .max
+    ) throws -> Data {
+        try OpenFile.open(path, beneath: root, for: .reading).readToEnd(limit: limit)
     }
 
     /// What is at a path, symbolic links followed, or `nil` if there is nothing.
     package static func information(at path: String) throws -> FileInformation? {
-        try information(at: path, flags: 0)
+        try FileLocation(path, beneath: nil).information(following: true)
     }
 
     /// What is at a path itself, be it a symbolic link, or `nil` if there is nothing.
     package static func informationWithoutFollowing(at path: String) throws -> FileInformation? {
-        try information(at: path, flags: AT_SYMLINK_NOFOLLOW)
+        try FileLocation(path, beneath: nil).information()
+    }
+
+    /// What is at a path beneath a root itself, be it a symbolic link, or `nil` if there is nothing.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidFormat` if there is a symbolic link on the way.
+    package static func information(
+        at path: String, beneath root: String
+    ) throws -> FileInformation? {
+        do {
+            let location = try FileLocation(path, beneath: root)
+            return try location.information(following: location.folder == nil)
+        } catch let error as QuireError where error.code == .notFound {
+            return nil
+        }
     }
 
     /// What is at a path below an open folder, symbolic links followed, or `nil` if there is nothing.
     package static func information(
         at path: String, in folder: OpenFile
     ) throws -> FileInformation? {
-        try information(at: path, in: folder.descriptor, flags: 0)
-    }
-
-    private static func information(
-        at path: String, in folder: Int32 = AT_FDCWD, flags: Int32
-    ) throws -> FileInformation? {
         var status = stat()
-        if fstatat(folder, path, &status, flags) == 0 { return FileInformation(status) }
+        if fstatat(folder.descriptor, path, &status, 0) == 0 { return FileInformation(status) }
         if errno == ENOENT || errno == ENOTDIR { return nil }
         throw failure("examine", path)
     }
 
     /// Whether there is anything at a path, a dangling symbolic link included. What cannot be examined is not there.
-    package static func exists(_ path: String) -> Bool {
-        (try? informationWithoutFollowing(at: path)) != nil
+    package static func exists(_ path: String, beneath root: String? = nil) -> Bool {
+        guard let root else { return (try? informationWithoutFollowing(at: path)) != nil }
+        return (try? information(at: path, beneath: root)) != nil
     }
 
     /// Writes a file that must not exist yet, durably.
@@ -75,59 +92,91 @@ package enum FileSystem {
     ///   passes `false` and calls ``synchronizeFolder(_:)`` after the last.
     /// - Throws: ``QuireError`` with code `alreadyExists` if there is something of that name.
     package static func writeNewFile(
-        _ data: Data, at path: String, synchronizingFolder: Bool = true
+        _ data: Data, at path: String, beneath root: String? = nil,
+        synchronizingFolder: Bool = true
     ) throws {
         let temporary = temporarySibling(of: path, for: "new")
         do {
-            let file = try OpenFile.open(temporary, for: .creating, reportedAs: path)
+            let file = try OpenFile.open(
+                temporary, beneath: root, for: .creating, reportedAs: path)
             try file.write(data)
             try file.synchronize()
             file.close()
-            try renameWithoutReplacing(temporary, to: path)
+            try renameWithoutReplacing(temporary, to: path, beneath: root)
         } catch {
-            unlink(temporary)
+            _ = try? removeFileIfPresent(temporary, beneath: root)
             throw error
         }
-        if synchronizingFolder { try synchronizeFolder(folder(of: path)) }
+        if synchronizingFolder { try synchronizeFolder(containing: path, beneath: root) }
     }
 
     /// Makes a folder, and those above it if asked to.
     ///
     /// - Throws: ``QuireError`` with code `alreadyExists` if there is something of that name, unless intermediates are
     ///   asked for and it is a folder.
-    package static func makeFolder(_ path: String, withIntermediates: Bool = false) throws {
-        if mkdir(path, 0o777) == 0 { return }
-        var number = errno
+    package static func makeFolder(
+        _ path: String, beneath root: String? = nil, withIntermediates: Bool = false
+    ) throws {
+        func make() throws -> Int32 {
+            do {
+                let location = try FileLocation(path, beneath: root)
+                return mkdirat(location.descriptor, location.name, 0o777) == 0 ? 0 : errno
+            } catch let error as QuireError where error.code == .notFound {
+                return ENOENT
+            }
+        }
+        var number = try make()
         if withIntermediates {
             let above = folder(of: path)
-            if number == ENOENT, above != path {
-                try makeFolder(above, withIntermediates: true)
-                if mkdir(path, 0o777) == 0 { return }
-                number = errno
+            if number == ENOENT, above != path, path != root {
+                try makeFolder(above, beneath: root, withIntermediates: true)
+                number = try make()
             }
-            if number == EEXIST, try information(at: path)?.kind == .folder { return }
+            if number == EEXIST {
+                let found =
+                    if let root { try information(at: path, beneath: root) } else {
+                        try information(at: path)
+                    }
+                if found?.kind == .folder { return }
+            }
         }
-        throw failure("make the folder", path, errno: number)
+        if number != 0 { throw failure("make the folder", path, errno: number) }
     }
 
     /// Removes a file or symbolic link.
-    package static func removeFile(_ path: String) throws {
-        if unlink(path) != 0 { throw failure("remove", path) }
+    package static func removeFile(_ path: String, beneath root: String? = nil) throws {
+        let location = try FileLocation(path, beneath: root)
+        if unlinkat(location.descriptor, location.name, 0) != 0 { throw failure("remove", path) }
     }
 
     /// Removes a file or symbolic link if there is one.
     ///
     /// - Returns: Whether there was one.
     @discardableResult
-    package static func removeFileIfPresent(_ path: String) throws -> Bool {
-        if unlink(path) == 0 { return true }
+    package static func removeFileIfPresent(
+        _ path: String, beneath root: String? = nil
+    ) throws -> Bool {
+        do {
+            let location = try FileLocation(path, beneath: root)
+            if unlinkat(location.descriptor, location.name, 0) == 0 { return true }
+        } catch let error as QuireError where root != nil && error.code == .notFound {
+            return false
+        }
         if errno == ENOENT { return false }
         throw failure("remove", path)
     }
 
     /// Gives a file a second name, which must be free.
-    package static func link(_ path: String, to newPath: String) throws {
-        if linkat(AT_FDCWD, path, AT_FDCWD, newPath, 0) != 0 { throw failure("link", newPath) }
+    package static func link(
+        _ path: String, to newPath: String, beneath root: String? = nil
+    ) throws {
+        try link(FileLocation(path, beneath: root), FileLocation(newPath, beneath: root))
+    }
+
+    static func link(_ old: FileLocation, _ new: FileLocation) throws {
+        if linkat(old.descriptor, old.name, new.descriptor, new.name, 0) != 0 {
+            throw failure("link", new.path)
+        }
     }
 
     /// Makes a symbolic link at a path, which must be free.
@@ -136,13 +185,15 @@ package enum FileSystem {
     }
 
     /// Makes the names in a folder durable.
-    package static func synchronizeFolder(_ path: String) throws {
-        try OpenFile.open(path, for: .folder).synchronize()
+    package static func synchronizeFolder(_ path: String, beneath root: String? = nil) throws {
+        try OpenFile.open(path, beneath: root, for: .folder).synchronize()
     }
 
     /// Makes the name of a path, and thereby its last renaming, durable.
-    package static func synchronizeFolder(containing path: String) throws {
-        try synchronizeFolder(folder(of: path))
+    package static func synchronizeFolder(
+        containing path: String, beneath root: String? = nil
+    ) throws {
+        try synchronizeFolder(folder(of: path), beneath: root)
     }
 
     /// Whether a file or folder, or if it is missing the folder it would be in, is on a file system that other machines

@@ -5,8 +5,16 @@ import Foundation
 
 extension FileSystem {
     /// Gives a file or folder another name in the same file system, replacing a file of that name.
-    package static func rename(_ path: String, to newPath: String) throws {
-        if CLinux.rename(path, newPath) != 0 { throw failure("rename to", newPath) }
+    package static func rename(
+        _ path: String, to newPath: String, beneath root: String? = nil
+    ) throws {
+        try rename(FileLocation(path, beneath: root), FileLocation(newPath, beneath: root))
+    }
+
+    private static func rename(_ old: FileLocation, _ new: FileLocation) throws {
+        if renameat(old.descriptor, old.name, new.descriptor, new.name) != 0 {
+            throw failure("rename to", new.path)
+        }
     }
 
     /// Gives a file or folder another name in the same file system, which must be free.
@@ -15,14 +23,21 @@ extension FileSystem {
     /// then another process could put an empty folder there between the two, and only that would be replaced.
     ///
     /// - Throws: ``QuireError`` with code `alreadyExists` if the name is taken.
-    package static func renameWithoutReplacing(_ path: String, to newPath: String) throws {
-        if quire_renameat2(AT_FDCWD, path, AT_FDCWD, newPath, QUIRE_RENAME_NOREPLACE) == 0 {
+    package static func renameWithoutReplacing(
+        _ path: String, to newPath: String, beneath root: String? = nil
+    ) throws {
+        let (old, new) = try (
+            FileLocation(path, beneath: root), FileLocation(newPath, beneath: root)
+        )
+        if quire_renameat2(
+            old.descriptor, old.name, new.descriptor, new.name, QUIRE_RENAME_NOREPLACE) == 0
+        {
             return
         }
         guard lacksOperation(errno) else { throw failure("rename to", newPath) }
-        if try informationWithoutFollowing(at: path)?.kind != .folder {
-            if linkat(AT_FDCWD, path, AT_FDCWD, newPath, 0) == 0 {
-                unlink(path)
+        if try old.information()?.kind != .folder {
+            if linkat(old.descriptor, old.name, new.descriptor, new.name, 0) == 0 {
+                unlinkat(old.descriptor, old.name, 0)
                 return
             }
             // FAT and some network file systems have no hard links either.
@@ -30,8 +45,8 @@ extension FileSystem {
                 throw failure("rename to", newPath)
             }
         }
-        if exists(newPath) { throw failure("rename to", newPath, errno: EEXIST) }
-        try rename(path, to: newPath)
+        if try new.information() != nil { throw failure("rename to", newPath, errno: EEXIST) }
+        try rename(old, new)
     }
 
     /// Swaps two files or folders of the same file system.

@@ -5,8 +5,8 @@ import Foundation
 
 extension FileSystem {
     /// The names in a folder, without `.` and `..`, sorted by their bytes.
-    package static func names(in path: String) throws -> [String] {
-        try names(in: OpenFile.open(path, for: .folder))
+    package static func names(in path: String, beneath root: String? = nil) throws -> [String] {
+        try names(in: OpenFile.open(path, beneath: root, for: .folder))
     }
 
     static func names(in folder: OpenFile) throws -> [String] {
@@ -34,31 +34,46 @@ extension FileSystem {
 
     /// Everything below a folder: paths relative to it, a folder before what is in it, otherwise sorted by bytes.
     package static func contentsOfTree(
-        _ path: String
+        _ path: String, beneath root: String? = nil
     ) throws -> [(path: String, information: FileInformation)] {
         var found: [(path: String, information: FileInformation)] = []
-        func visit(_ folder: String, _ prefix: String) throws {
+        func visit(_ folder: OpenFile, _ prefix: String) throws {
             for name in try names(in: folder) {
-                let full = FileSystem.path(folder, name)
                 // What another process removed meanwhile is not there.
-                guard let information = try informationWithoutFollowing(at: full) else { continue }
+                guard let information = try entry(name, of: folder) else { continue }
                 found.append((prefix + name, information))
-                if information.kind == .folder { try visit(full, prefix + name + "/") }
+                guard information.kind == .folder else { continue }
+                do {
+                    try visit(openFolderWithoutFollowing(name, in: folder), prefix + name + "/")
+                } catch let error as QuireError where error.code == .notFound { continue }
             }
         }
-        try visit(path, "")
+        try visit(OpenFile.open(path, beneath: root, for: .folder), "")
         return found
     }
 
+    /// What is in an open folder under a name, symbolic links not followed.
+    private static func entry(_ name: String, of folder: OpenFile) throws -> FileInformation? {
+        var status = stat()
+        if fstatat(folder.descriptor, name, &status, AT_SYMLINK_NOFOLLOW) == 0 {
+            return FileInformation(status)
+        }
+        if errno == ENOENT { return nil }
+        throw failure("examine", FileSystem.path(folder.path, name))
+    }
+
     /// Removes a file, or a folder with everything in it. Symbolic links are removed, not followed.
-    package static func removeTree(_ path: String) throws {
-        guard let information = try informationWithoutFollowing(at: path) else {
+    package static func removeTree(_ path: String, beneath root: String? = nil) throws {
+        let location = try FileLocation(path, beneath: root)
+        guard let information = try location.information() else {
             throw failure("remove", path, errno: ENOENT)
         }
-        guard information.kind == .folder else { return try removeFile(path) }
+        guard information.kind == .folder else { return try removeFile(path, beneath: root) }
         // By descriptors: nobody can turn a folder into a symbolic link to elsewhere under our hands.
-        try removeContents(of: openFolderWithoutFollowing(path, in: nil))
-        if rmdir(path) != 0 { throw failure("remove", path) }
+        try removeContents(of: openFolderWithoutFollowing(location.name, in: location.folder))
+        if unlinkat(location.descriptor, location.name, AT_REMOVEDIR) != 0 {
+            throw failure("remove", path)
+        }
     }
 
     private static func removeContents(of folder: OpenFile) throws {
@@ -85,28 +100,30 @@ extension FileSystem {
 
     /// Makes everything below a folder durable, files first, each folder after what is in it, the folder itself last.
     /// The name of the folder itself is its parent's affair.
-    package static func synchronizeTree(_ path: String) throws {
-        for name in try names(in: path) {
+    package static func synchronizeTree(_ path: String, beneath root: String? = nil) throws {
+        for name in try names(in: path, beneath: root) {
             let full = FileSystem.path(path, name)
-            switch try informationWithoutFollowing(at: full)?.kind {
-            case .folder: try synchronizeTree(full)
-            case .regular: try OpenFile.open(full, for: .reading).synchronize()
+            switch try FileLocation(full, beneath: root).information()?.kind {
+            case .folder: try synchronizeTree(full, beneath: root)
+            case .regular: try OpenFile.open(full, beneath: root, for: .reading).synchronize()
             default: break
             }
         }
-        try synchronizeFolder(path)
+        try synchronizeFolder(path, beneath: root)
     }
 
     /// Makes the names in a folder and in all folders below it durable, deepest first. For trees whose files are on disk
     /// already.
-    package static func synchronizeFolders(ofTree path: String) throws {
-        for name in try names(in: path) {
+    package static func synchronizeFolders(
+        ofTree path: String, beneath root: String? = nil
+    ) throws {
+        for name in try names(in: path, beneath: root) {
             let full = FileSystem.path(path, name)
-            if try informationWithoutFollowing(at: full)?.kind == .folder {
-                try synchronizeFolders(ofTree: full)
+            if try FileLocation(full, beneath: root).information()?.kind == .folder {
+                try synchronizeFolders(ofTree: full, beneath: root)
             }
         }
-        try synchronizeFolder(path)
+        try synchronizeFolder(path, beneath: root)
     }
 }
 
@@ -118,22 +135,23 @@ extension FileSystem {
     ///
     /// Must not be used for a database that is open in this process: closing the file would drop SQLite's locks.
     package static func copyFile(
-        _ path: String, to newPath: String, synchronizing: Bool = false
+        _ path: String, beneath root: String? = nil, to newPath: String,
+        within newRoot: String? = nil, synchronizing: Bool = false
     ) throws {
-        let source = try OpenFile.open(path, for: .reading)
+        let source = try OpenFile.open(path, beneath: root, for: .reading)
         let information = try source.information()
         guard information.kind == .regular else {
             throw QuireError(
                 .unsupported, "“\(path)” cannot be copied: it is no file.",
                 subject: .init(file: path))
         }
-        let target = try OpenFile.open(newPath, for: .creating)
+        let target = try OpenFile.open(newPath, beneath: newRoot, for: .creating)
         do {
             try copyBytes(from: source, to: target)
             try target.setPermissions(information.permissions & 0o777)
             if synchronizing { try target.synchronize() }
         } catch {
-            unlink(newPath)
+            _ = try? removeFileIfPresent(newPath, beneath: newRoot)
             throw error
         }
     }
@@ -175,20 +193,19 @@ extension FileSystem {
     /// - Throws: ``QuireError`` with code `unsupported` if there is anything but files and folders. What has been copied
     ///   until a failure stays.
     package static func copyTree(
-        _ path: String, to newPath: String, by method: CopyMethod = .copying
+        _ path: String, beneath root: String? = nil, to newPath: String,
+        by method: CopyMethod = .copying
     ) throws {
         try makeFolder(newPath)
-        for name in try names(in: path) {
+        for name in try names(in: path, beneath: root) {
             let from = FileSystem.path(path, name)
             let to = FileSystem.path(newPath, name)
-            guard let information = try informationWithoutFollowing(at: from) else { continue }
+            guard let information = try FileLocation(from, beneath: root).information() else {
+                continue
+            }
             switch information.kind {
-            case .folder: try copyTree(from, to: to, by: method)
-            case .regular:
-                switch method {
-                case .copying: try copyFile(from, to: to)
-                case .linking: try linkOrCopy(from, to: to)
-                }
+            case .folder: try copyTree(from, beneath: root, to: to, by: method)
+            case .regular: try copyFile(from, beneath: root, to: to, by: method)
             case .symbolicLink, .other:
                 throw QuireError(
                     .unsupported, "“\(from)” cannot be copied: it is neither a file nor a folder.",
@@ -197,16 +214,43 @@ extension FileSystem {
         }
     }
 
+    /// Makes a file by one of the methods. Both paths may be beneath a root each.
+    ///
+    /// - Returns: Whether it was copied, and hence has bytes to synchronize.
+    @discardableResult
+    package static func copyFile(
+        _ path: String, beneath root: String? = nil, to newPath: String,
+        within newRoot: String? = nil, by method: CopyMethod
+    ) throws -> Bool {
+        switch method {
+        case .copying:
+            try copyFile(path, beneath: root, to: newPath, within: newRoot)
+            return true
+        case .linking:
+            return try linkOrCopy(path, beneath: root, to: newPath, within: newRoot)
+        }
+    }
+
     /// Gives a file that never changes a second name, or copies it where the file system has no hard links.
     ///
     /// - Returns: Whether it was copied, and hence has bytes to synchronize.
     @discardableResult
-    package static func linkOrCopy(_ path: String, to newPath: String) throws -> Bool {
-        if linkat(AT_FDCWD, path, AT_FDCWD, newPath, 0) == 0 { return false }
+    package static func linkOrCopy(
+        _ path: String, beneath root: String? = nil, to newPath: String,
+        within newRoot: String? = nil
+    ) throws -> Bool {
+        let (old, new) = try (
+            FileLocation(path, beneath: root), FileLocation(newPath, beneath: newRoot)
+        )
+        // A second name of a symbolic link is one too.
+        if root != nil, let found = try old.information(), found.kind != .regular {
+            throw found.foreignError(at: path, expected: .regular)
+        }
+        if linkat(old.descriptor, old.name, new.descriptor, new.name, 0) == 0 { return false }
         guard [EPERM, EXDEV, EMLINK, EOPNOTSUPP, ENOSYS].contains(errno) else {
             throw failure("link", newPath)
         }
-        try copyFile(path, to: newPath)
+        try copyFile(path, beneath: root, to: newPath, within: newRoot)
         return true
     }
 }

@@ -42,15 +42,15 @@ extension OpenFile {
 
 extension FileSystem {
     /// Makes a folder, and those above it, each with a durable name. One that is there is left alone.
-    package static func makeFolderDurably(_ path: String) throws {
-        if exists(path) { return }
+    package static func makeFolderDurably(_ path: String, beneath root: String? = nil) throws {
+        if exists(path, beneath: root) || path == root { return }
         let above = folder(of: path)
-        if above != path { try makeFolderDurably(above) }
+        if above != path { try makeFolderDurably(above, beneath: root) }
         do {
-            try makeFolder(path)
+            try makeFolder(path, beneath: root)
         } catch let error as QuireError where error.code == .alreadyExists {
             // By somebody else, this very moment.
         }
-        try synchronizeFolder(above)
+        try synchronizeFolder(above, beneath: root)
     }
 }

@@ -72,15 +72,28 @@ package final class OpenFile: Sendable {
         }
     }
 
-    /// Opens a path below a folder that no component can lead out of: neither `..`, nor a leading slash, nor a symbolic
-    /// link anywhere on the way.
-    package static func openBeneath(
-        _ path: String, in folder: OpenFile, for purpose: Purpose
+    /// Opens a path beneath a root, which is not trusted; see ``FileLocation``. Without a root as ``open(_:in:for:)``.
+    package static func open(
+        _ path: String, beneath root: String?, for purpose: Purpose,
+        reportedAs reported: String? = nil
     ) throws -> OpenFile {
-        try open(path, in: folder, for: purpose, reportedAs: nil) {
-            let descriptor = quire_openat_beneath(folder.descriptor, path, purpose.flags, 0o666)
-            if descriptor >= 0 || errno != ENOSYS && errno != EINVAL { return descriptor }
-            return openStepwise(path, in: folder, flags: purpose.flags)
+        try FileLocation(path, beneath: root).open(for: purpose, reportedAs: reported)
+    }
+
+    /// Opens a folder beneath another, without the permission to list it, to find what is in it.
+    static func openFolderPath(
+        _ relative: String, beneath folder: OpenFile, path: String
+    ) throws -> OpenFile {
+        while true {
+            var descriptor = quire_open_folder_path_beneath(folder.descriptor, relative)
+            // A sandbox that does not know a call may forbid it.
+            if descriptor < 0, errno == ENOSYS || errno == EINVAL || errno == EPERM {
+                descriptor = openStepwise(relative, in: folder, flags: O_RDONLY | O_DIRECTORY)
+            }
+            if descriptor >= 0 { return OpenFile(owning: descriptor, path: path) }
+            // A name changed somewhere while the kernel looked.
+            if errno == EINTR || errno == EAGAIN { continue }
+            throw FileSystem.failure("open the folder", path)
         }
     }
 
@@ -101,8 +114,8 @@ package final class OpenFile: Sendable {
         }
     }
 
-    /// What `openBeneath` does where the kernel or a sandbox does not know `openat2`: one component at a time, none of
-    /// which may be a symbolic link.
+    /// Opens a path where the kernel or a sandbox does not know `openat2`: one component at a time, none of which may be a
+    /// symbolic link.
     private static func openStepwise(_ path: String, in folder: OpenFile, flags: Int32) -> Int32 {
         let components = path.split(separator: "/", omittingEmptySubsequences: false)
         guard let last = components.last, !components.contains(""), !components.contains("..")
@@ -187,11 +200,22 @@ extension OpenFile {
     }
 
     /// Reads from the position to the end.
-    package func readToEnd() throws -> Data {
+    ///
+    /// - Parameter limit: How many bytes there may be.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if there are more.
+    package func readToEnd(limit: Int = .max) throws -> Data {
         let information = try information()
         if information.kind == .folder {
             throw FileSystem.failure("read", path, errno: EISDIR)
         }
+        func checkSize(_ size: Int64) throws {
+            if size <= Int64(limit) { return }
+            throw QuireError(
+                .invalidFormat,
+                "“\(path)” has more than \(limit) bytes, which is too much for what it should be; restore it from a copy.",
+                subject: .init(file: path))
+        }
+        try checkSize(information.size)
         // One byte more than expected, so that the end is seen without growing.
         var bytes = Data(count: max(Int(clamping: information.size), 0) + 1)
         var filled = 0
@@ -202,6 +226,7 @@ extension OpenFile {
             }
             if count == 0 { break }
             filled += count
+            try checkSize(Int64(filled))
         }
         bytes.count = filled
         return bytes

@@ -50,11 +50,11 @@ struct ArchiveExtraction {
         let temporary = FileSystem.temporarySibling(of: destination, for: "new")
         try FileSystem.makeFolder(temporary)
         do {
-            let root = try OpenFile.open(
+            let folder = try OpenFile.open(
                 temporary, for: .folder, reportedAs: destination)
-            _ = try root.claim()
+            _ = try folder.claim()
             try withUTF8Locale {
-                try extract(ArchiveReader(file: file), into: root, at: temporary)
+                try extract(ArchiveReader(file: file), into: temporary)
             }
             try verify(temporary)
             try FileSystem.synchronizeTree(temporary)
@@ -92,7 +92,7 @@ struct ArchiveExtraction {
         return file
     }
 
-    private func extract(_ reader: ArchiveReader, into root: OpenFile, at path: String) throws {
+    private func extract(_ reader: ArchiveReader, into root: String) throws {
         var names = PortableNames()
         var found: [ArchiveManifest.Entry] = []
         var total: Int64 = 0
@@ -121,11 +121,11 @@ struct ArchiveExtraction {
                 throw invalid("has more than \(limits.entries) entries")
             }
             if isFolder {
-                try makeFolder(entry.path, in: path)
+                try makeFolder(entry.path, in: root)
                 found.append(.init(path: entry.path + "/", size: 0, sha256: ""))
             } else {
                 let (size, digest) = try extractFile(
-                    entry.path, from: reader, into: root, at: path, total: &total)
+                    entry.path, from: reader, into: root, total: &total)
                 found.append(.init(path: entry.path, size: size, sha256: digest))
             }
         }
@@ -133,16 +133,16 @@ struct ArchiveExtraction {
     }
 
     private func makeFolder(_ path: String, in root: String) throws {
-        // There are no symbolic links below the root: we made it, and make none.
-        try FileSystem.makeFolder(FileSystem.path(root, path), withIntermediates: true)
+        try FileSystem.makeFolder(
+            FileSystem.path(root, path), beneath: root, withIntermediates: true)
     }
 
     private func extractFile(
-        _ path: String, from reader: ArchiveReader, into root: OpenFile, at rootPath: String,
-        total: inout Int64
+        _ path: String, from reader: ArchiveReader, into root: String, total: inout Int64
     ) throws -> (size: Int64, digest: String) {
-        if path.contains("/") { try makeFolder(FileSystem.folder(of: path), in: rootPath) }
-        let file = try OpenFile.openBeneath(path, in: root, for: .creating)
+        if path.contains("/") { try makeFolder(FileSystem.folder(of: path), in: root) }
+        let file = try OpenFile.open(
+            FileSystem.path(root, path), beneath: root, for: .creating)
         var size: Int64 = 0
         var digest = SHA256()
         try withUnsafeTemporaryAllocation(byteCount: Self.pieceSize, alignment: 16) { buffer in

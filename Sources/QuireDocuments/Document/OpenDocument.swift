@@ -171,8 +171,13 @@ final class OpenDocument {
         }
         let live = package.isReadOnly ? try package.liveGeneration() : generation
         guard let live else { return nil }
-        let file = FileSystem.path(package.layout.additionalContent(generation: live), path)
-        return FileSystem.exists(file) ? file : nil
+        let layout = package.layout
+        let file = FileSystem.path(layout.additionalContent(generation: live), path)
+        guard let found = try FileSystem.information(at: file, beneath: layout.path) else {
+            return nil
+        }
+        try found.require(.regular, at: file)
+        return file
     }
 
     func changeContent(_ change: AdditionalContentChange, at path: String) {

@@ -88,7 +88,8 @@ extension DocumentLibrary {
         if metadata == LibraryMetadata() { return }
         metadata.created = Date()
         metadata.thumbnail = try? FileSystem.contents(
-            of: FileSystem.path(old.path, LibraryMetadata.thumbnailName))
+            of: FileSystem.path(old.path, LibraryMetadata.thumbnailName), beneath: old.path,
+            limit: LibraryMetadata.greatestThumbnailSize)
         try metadata.write(to: new)
     }
 

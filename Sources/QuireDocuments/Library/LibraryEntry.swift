@@ -58,7 +58,8 @@ extension DocumentLibrary.Entry {
         uuid = DocumentMetadata.storeUUID(of: layout)
         owner = (try? DocumentLock.owner(of: layout)) ?? nil
         let thumbnail = FileSystem.path(layout.path, LibraryMetadata.thumbnailName)
-        if FileSystem.exists(thumbnail) { thumbnailPath = thumbnail }
+        let picture = (try? FileSystem.information(at: thumbnail, beneath: layout.path)) ?? nil
+        if picture?.kind == .regular { thumbnailPath = thumbnail }
         do {
             try DocumentPackage.checkIsPackage(layout)
             try DocumentMetadata.checkFormat(of: layout)

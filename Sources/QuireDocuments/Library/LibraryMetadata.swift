@@ -36,6 +36,8 @@ public struct LibraryMetadata: Sendable, Hashable {
 extension LibraryMetadata {
     /// The name of the file of the thumbnail in a package.
     static let thumbnailName = "Thumbnail.png"
+    /// The greatest size of that file that is read as a whole.
+    static let greatestThumbnailSize = 64 << 20
 
     private enum Key {
         static let library = "QuireLibrary"
@@ -49,7 +51,7 @@ extension LibraryMetadata {
     /// Reads what a package says, without the thumbnail. What is missing or makes no sense is left out.
     init(readingFrom layout: DocumentPackageLayout) {
         self.init()
-        let all = DocumentMetadata.dictionary(at: layout.metadata)
+        let all = DocumentMetadata.dictionary(of: layout)
         guard let dictionary = all[Key.library] as? [String: Any] else { return }
         title = (dictionary[Key.title] as? String).flatMap { $0.isEmpty ? nil : $0 }
         created = dictionary[Key.created] as? Date
@@ -60,7 +62,7 @@ extension LibraryMetadata {
 
     /// Writes it to a package, whose lock the caller has, or which nobody else knows yet.
     func write(to layout: DocumentPackageLayout) throws {
-        var all = DocumentMetadata.dictionary(at: layout.metadata)
+        var all = DocumentMetadata.dictionary(of: layout)
         var dictionary: [String: Any] = [Key.counts: objectCounts, Key.values: values]
         dictionary[Key.title] = title
         dictionary[Key.created] = created
@@ -68,14 +70,16 @@ extension LibraryMetadata {
         all[Key.library] = dictionary
         let data = try PropertyListSerialization.data(
             fromPropertyList: all, format: .xml, options: 0)
-        try AtomicFileReplace.replace(layout.metadata, with: data)
+        try AtomicFileReplace.replace(layout.metadata, beneath: layout.path, with: data)
         let file = FileSystem.path(layout.path, Self.thumbnailName)
         if let thumbnail {
-            if (try? FileSystem.contents(of: file)) != thumbnail {
-                try AtomicFileReplace.replace(file, with: thumbnail)
+            let present = try? FileSystem.contents(
+                of: file, beneath: layout.path, limit: thumbnail.count)
+            if present != thumbnail {
+                try AtomicFileReplace.replace(file, beneath: layout.path, with: thumbnail)
             }
         } else {
-            try FileSystem.removeFileIfPresent(file)
+            try FileSystem.removeFileIfPresent(file, beneath: layout.path)
         }
     }
 }

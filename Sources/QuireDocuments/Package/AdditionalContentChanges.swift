@@ -26,16 +26,19 @@ enum AdditionalContentChange: Sendable {
 
     /// Makes the file, which must not be there yet, durably but for its name.
     ///
-    /// - Parameter reported: What errors call it.
-    func write(to target: String, reportedAs reported: String) throws {
+    /// - Parameters:
+    ///   - root: The package.
+    ///   - reported: What errors call it.
+    func write(to target: String, beneath root: String, reportedAs reported: String) throws {
         switch self {
         case .data(let data):
-            let file = try OpenFile.open(target, for: .creating, reportedAs: reported)
+            let file = try OpenFile.open(
+                target, beneath: root, for: .creating, reportedAs: reported)
             try file.write(data)
             try file.synchronize()
         case .file(let file):
-            if try FileSystem.linkOrCopy(file.path, to: target) {
-                try OpenFile.open(target, for: .reading).synchronize()
+            if try FileSystem.linkOrCopy(file.path, to: target, within: root) {
+                try OpenFile.open(target, beneath: root, for: .reading).synchronize()
             }
         case .removal: break
         }

@@ -12,31 +12,30 @@ extension AdditionalContentStore {
     ) throws -> Int? {
         let temporary = FileSystem.temporarySibling(of: layout.additionalContent, for: "new")
         do {
-            try FileSystem.makeFolder(temporary)
+            try FileSystem.makeFolder(temporary, beneath: layout.path)
             try rewriting(temporary, live.map(layout.additionalContent(generation:)))
             for (path, change) in files.sorted(by: { $0.key < $1.key }) {
                 let target = FileSystem.path(temporary, path)
                 // Not changed in its place: it may be a link to a file of the last save.
-                _ = try FileSystem.removeFileIfPresent(target)
+                _ = try FileSystem.removeFileIfPresent(target, beneath: layout.path)
                 if change.isRemoval { continue }
-                try FileSystem.makeFolder(
-                    FileSystem.folder(of: target), withIntermediates: true)
-                try change.write(to: target, reportedAs: target)
+                try makeFolder(of: target)
+                try change.write(to: target, beneath: layout.path, reportedAs: target)
             }
             guard try hasFiles(temporary) else {
-                try FileSystem.removeTree(temporary)
+                try FileSystem.removeTree(temporary, beneath: layout.path)
                 return nil
             }
             return try adopt(temporary, after: live)
         } catch {
-            try? FileSystem.removeTree(temporary)
+            try? FileSystem.removeTree(temporary, beneath: layout.path)
             throw error
         }
     }
 
     private func hasFiles(_ folder: String) throws -> Bool {
         var hasFiles = false
-        for (path, information) in try FileSystem.contentsOfTree(folder) {
+        for (path, information) in try FileSystem.contentsOfTree(folder, beneath: layout.path) {
             switch information.kind {
             case .regular: hasFiles = true
             case .folder: break

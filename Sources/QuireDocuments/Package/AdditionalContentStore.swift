@@ -28,12 +28,16 @@ struct AdditionalContentStore: Sendable {
     }
 
     /// The paths and sizes of the files of a generation, sorted by the paths' bytes.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidFormat` if there is anything but files and folders.
     func files(in generation: Int?) throws -> [(path: String, size: Int64)] {
         guard let generation else { return [] }
         let folder = layout.additionalContent(generation: generation)
         do {
-            return try FileSystem.contentsOfTree(folder).compactMap { path, information in
-                information.kind == .regular ? (path, information.size) : nil
+            return try FileSystem.contentsOfTree(folder, beneath: layout.path).compactMap {
+                path, information in
+                try information.require(nil, at: FileSystem.path(folder, path))
+                return information.kind == .regular ? (path, information.size) : nil
             }
             .sorted { $0.0.utf8.lexicographicallyPrecedes($1.0.utf8) }
         } catch let error as QuireError where error.code == .notFound {
@@ -51,10 +55,10 @@ struct AdditionalContentStore: Sendable {
         guard let generation else { return nil }
         let folder = layout.additionalContent(generation: generation)
         do {
-            return try OpenFile.openBeneath(
-                path, in: OpenFile.open(folder, for: .folder), for: .reading)
+            return try OpenFile.open(
+                FileSystem.path(folder, path), beneath: layout.path, for: .reading)
         } catch let error as QuireError where error.code == .notFound {
-            if FileSystem.exists(folder) { return nil }
+            if FileSystem.exists(folder, beneath: layout.path) { return nil }
             throw missing(generation, error)
         }
     }
@@ -75,27 +79,32 @@ struct AdditionalContentStore: Sendable {
         let folder = layout.additionalContent(generation: number)
         let temporary = FileSystem.temporarySibling(of: folder, for: "new")
         do {
-            try FileSystem.makeFolder(temporary)
+            try FileSystem.makeFolder(temporary, beneath: layout.path)
             for (path, change) in added.sorted(by: { $0.key < $1.key }) {
                 let target = FileSystem.path(temporary, path)
                 try makeFolder(of: target)
-                try change.write(to: target, reportedAs: FileSystem.path(folder, path))
+                try change.write(
+                    to: target, beneath: layout.path, reportedAs: FileSystem.path(folder, path))
             }
             if let live {
                 let source = layout.additionalContent(generation: live)
                 for path in unchanged {
                     let target = FileSystem.path(temporary, path)
                     try makeFolder(of: target)
-                    if try FileSystem.linkOrCopy(FileSystem.path(source, path), to: target) {
-                        try OpenFile.open(target, for: .reading).synchronize()
+                    if try FileSystem.linkOrCopy(
+                        FileSystem.path(source, path), beneath: layout.path, to: target,
+                        within: layout.path)
+                    {
+                        try OpenFile.open(target, beneath: layout.path, for: .reading)
+                            .synchronize()
                     }
                 }
             }
-            try FileSystem.synchronizeFolders(ofTree: temporary)
-            try FileSystem.renameWithoutReplacing(temporary, to: folder)
-            try FileSystem.synchronizeFolder(layout.additionalContent)
+            try FileSystem.synchronizeFolders(ofTree: temporary, beneath: layout.path)
+            try FileSystem.renameWithoutReplacing(temporary, to: folder, beneath: layout.path)
+            try FileSystem.synchronizeFolder(layout.additionalContent, beneath: layout.path)
         } catch {
-            try? FileSystem.removeTree(temporary)
+            try? FileSystem.removeTree(temporary, beneath: layout.path)
             throw error
         }
         return number
@@ -106,36 +115,49 @@ struct AdditionalContentStore: Sendable {
     /// - Returns: Its number.
     func adopt(_ path: String, after live: Int? = nil) throws -> Int {
         let number = try nextGeneration(after: live)
-        try FileSystem.synchronizeTree(path)
+        try FileSystem.synchronizeTree(path, beneath: layout.path)
         try FileSystem.renameWithoutReplacing(
-            path, to: layout.additionalContent(generation: number))
-        try FileSystem.synchronizeFolder(layout.additionalContent)
+            path, to: layout.additionalContent(generation: number), beneath: layout.path)
+        try FileSystem.synchronizeFolder(layout.additionalContent, beneath: layout.path)
         return number
     }
 
     /// A number that no generation has. The folder of the generations is there afterwards.
     private func nextGeneration(after live: Int?) throws -> Int {
-        try FileSystem.makeFolder(layout.additionalContent, withIntermediates: true)
+        try FileSystem.makeFolder(
+            layout.additionalContent, beneath: layout.path, withIntermediates: true)
         // Also if it was there: whoever made it may have been killed before it was durable.
         if live == nil { try FileSystem.synchronizeFolder(layout.path) }
-        return try (generations() + [live ?? 0]).reduce(0, max) + 1
+        let (next, overflow) = try (generations() + [live ?? 0]).reduce(0, max)
+            .addingReportingOverflow(1)
+        guard !overflow else {
+            throw QuireError(
+                .invalidFormat,
+                "“\(layout.additionalContent)” has no number left for another generation; remove what is in it and is not the "
+                    + "document's.", subject: .init(file: layout.additionalContent))
+        }
+        return next
     }
 
     /// Removes a generation that no save has recorded.
     func discard(_ generation: Int) {
-        try? FileSystem.removeTree(layout.additionalContent(generation: generation))
+        try? FileSystem.removeTree(
+            layout.additionalContent(generation: generation), beneath: layout.path)
     }
 
     /// Removes everything but a generation. Only for the owner of the package's lock.
     ///
     /// What cannot be removed stays until the next time.
     func collectGarbage(except live: Int?) {
-        for path in leftovers(except: live) { try? FileSystem.removeTree(path) }
+        for path in leftovers(except: live) {
+            try? FileSystem.removeTree(path, beneath: layout.path)
+        }
     }
 
     /// The generations that are not live, finished or not.
     func leftovers(except live: Int?) -> [String] {
-        let names = (try? FileSystem.names(in: layout.additionalContent)) ?? []
+        let names =
+            (try? FileSystem.names(in: layout.additionalContent, beneath: layout.path)) ?? []
         return names.filter {
             if let generation = DocumentPackageLayout.generation(ofFolder: $0) {
                 return generation != live
@@ -146,12 +168,13 @@ struct AdditionalContentStore: Sendable {
     }
 
     private func generations() throws -> [Int] {
-        try FileSystem.names(in: layout.additionalContent)
+        try FileSystem.names(in: layout.additionalContent, beneath: layout.path)
             .compactMap(DocumentPackageLayout.generation(ofFolder:))
     }
 
-    private func makeFolder(of path: String) throws {
-        try FileSystem.makeFolder(FileSystem.folder(of: path), withIntermediates: true)
+    func makeFolder(of path: String) throws {
+        try FileSystem.makeFolder(
+            FileSystem.folder(of: path), beneath: layout.path, withIntermediates: true)
     }
 
     private func missing(_ generation: Int, _ error: QuireError) -> QuireError {

@@ -8,11 +8,11 @@ import Synchronization
 /// no stale locks. What the file says is for people only. The file is removed with the lock.
 final class DocumentLock: Sendable {
     private let file: OpenFile
-    private let path: Mutex<String>
+    private let layout: Mutex<DocumentPackageLayout>
 
-    private init(file: OpenFile, path: String) {
+    private init(file: OpenFile, layout: DocumentPackageLayout) {
         self.file = file
-        self.path = Mutex(path)
+        self.layout = Mutex(layout)
     }
 
     deinit { release() }
@@ -21,15 +21,15 @@ final class DocumentLock: Sendable {
     ///
     /// - Throws: ``QuireError`` with code `locked`, and a sentence that says who has it.
     static func acquire(for layout: DocumentPackageLayout) throws -> DocumentLock {
-        let path = layout.lock
         // A former owner may have removed the file between our opening and locking it; then it is not the lock.
         for _ in 0..<100 {
-            let file = try OpenFile.open(path, for: .updatingOrCreating)
+            let file = try OpenFile.open(
+                layout.lock, beneath: layout.path, for: .updatingOrCreating)
             guard try file.lockExclusively() else { throw try locked(layout, file) }
-            guard let current = try FileSystem.information(at: path),
+            guard let current = try FileSystem.information(at: layout.lock, beneath: layout.path),
                 try current.isSameFile(as: file.information())
             else { continue }
-            let lock = DocumentLock(file: file, path: path)
+            let lock = DocumentLock(file: file, layout: layout)
             // A full disk is no reason not to open a document.
             try? file.setSize(0)
             try? file.write(Data(DocumentOwner.current(since: Date()).text.utf8))
@@ -45,18 +45,24 @@ final class DocumentLock: Sendable {
     func release() {
         guard file.descriptor >= 0 else { return }
         // While we still have the lock: afterwards it could be another owner's file.
-        if isInPlace { _ = try? FileSystem.removeFileIfPresent(path.withLock { $0 }) }
+        let layout = layout.withLock { $0 }
+        if isInPlace {
+            _ = try? FileSystem.removeFileIfPresent(layout.lock, beneath: layout.path)
+        }
         file.close()
     }
 
     // MARK: Packages that are moved
 
     /// The package has another path now, which its lock moves to with it.
-    func move(to layout: DocumentPackageLayout) { path.withLock { $0 = layout.lock } }
+    func move(to layout: DocumentPackageLayout) { self.layout.withLock { $0 = layout } }
 
     /// Whether the package is where it was: its lock is found under its path.
     var isInPlace: Bool {
-        guard let found = (try? FileSystem.information(at: path.withLock { $0 })) ?? nil,
+        let layout = layout.withLock { $0 }
+        guard
+            let found =
+                (try? FileSystem.information(at: layout.lock, beneath: layout.path)) ?? nil,
             let own = try? file.information()
         else { return false }
         return found.isSameFile(as: own)
@@ -75,7 +81,7 @@ final class DocumentLock: Sendable {
     /// Who has the lock, or `nil` if nobody has. Takes no lock.
     static func owner(of layout: DocumentPackageLayout) throws -> DocumentOwner? {
         do {
-            let file = try OpenFile.open(layout.lock, for: .reading)
+            let file = try OpenFile.open(layout.lock, beneath: layout.path, for: .reading)
             return try file.isLockedByAnother() ? owner(in: file) : nil
         } catch let error as QuireError where error.code == .notFound {
             return nil

@@ -7,6 +7,8 @@ import Quire
 struct DocumentMetadata: Equatable {
     /// The version of the package's layout.
     static let currentFormat = 1
+    /// The greatest size of the file; what is larger is not read.
+    static let greatestSize = 16 << 20
 
     /// The store's UUID.
     var storeUUID: String
@@ -25,7 +27,7 @@ struct DocumentMetadata: Equatable {
     /// Throws if a package's metadata say that it has a format that is newer than ours. Missing or unreadable
     /// metadata are no obstacle.
     static func checkFormat(of layout: DocumentPackageLayout) throws {
-        guard let format = dictionary(at: layout.metadata)[Key.format] as? Int else { return }
+        guard let format = dictionary(of: layout)[Key.format] as? Int else { return }
         if format > currentFormat {
             throw QuireError(
                 .unsupported,
@@ -37,7 +39,7 @@ struct DocumentMetadata: Equatable {
 
     /// Whether a package's metadata say the same.
     func isWritten(in layout: DocumentPackageLayout) -> Bool {
-        let dictionary = Self.dictionary(at: layout.metadata)
+        let dictionary = Self.dictionary(of: layout)
         return dictionary[Key.format] as? Int == Self.currentFormat
             && dictionary[Key.storeUUID] as? String == storeUUID
             && dictionary[Key.storeType] as? String == storeType
@@ -47,24 +49,26 @@ struct DocumentMetadata: Equatable {
     /// Writes the metadata, unless they are written already.
     func write(to layout: DocumentPackageLayout) throws {
         if isWritten(in: layout) { return }
-        var dictionary = Self.dictionary(at: layout.metadata)
+        var dictionary = Self.dictionary(of: layout)
         dictionary[Key.format] = Self.currentFormat
         dictionary[Key.storeUUID] = storeUUID
         dictionary[Key.storeType] = storeType
         dictionary[Key.generation] = additionalContentGeneration
         let data = try PropertyListSerialization.data(
             fromPropertyList: dictionary, format: .xml, options: 0)
-        try AtomicFileReplace.replace(layout.metadata, with: data)
+        try AtomicFileReplace.replace(layout.metadata, beneath: layout.path, with: data)
     }
 
     /// The UUID of a package's store, as its metadata say.
     static func storeUUID(of layout: DocumentPackageLayout) -> String? {
-        dictionary(at: layout.metadata)[Key.storeUUID] as? String
+        dictionary(of: layout)[Key.storeUUID] as? String
     }
 
     /// All that a metadata file says; nothing if it is missing or unreadable.
-    static func dictionary(at path: String) -> [String: Any] {
-        guard let data = try? FileSystem.contents(of: path),
+    static func dictionary(of layout: DocumentPackageLayout) -> [String: Any] {
+        guard
+            let data = try? FileSystem.contents(
+                of: layout.metadata, beneath: layout.path, limit: greatestSize),
             let list = try? PropertyListSerialization.propertyList(from: data, format: nil)
         else { return [:] }
         return list as? [String: Any] ?? [:]

@@ -1,4 +1,3 @@
-import Crypto
 import Foundation
 import Quire
 
@@ -47,7 +46,13 @@ extension DocumentPackage {
     /// What is wrong with the package beside its store: the additional content, the metadata, and what should not be
     /// there.
     package func packageProblems() throws -> [DocumentProblem] {
-        try additionalContentProblems() + versionStore.problems() + strayFileProblems()
+        let foreign = layout.foreignEntries().map {
+            DocumentProblem(
+                severity: .error, path: $0.subject.file ?? layout.path, message: $0.message)
+        }
+        // Nothing more can be said of what is behind such an entry.
+        if !foreign.isEmpty { return foreign }
+        return try additionalContentProblems() + versionStore.problems() + strayFileProblems()
     }
 }
 
@@ -57,13 +62,21 @@ extension DocumentPackage {
     private func externalDataProblems() throws -> [DocumentProblem] {
         var problems: [DocumentProblem] = []
         for file in try store.externalFiles() {
-            guard let information = try FileSystem.informationWithoutFollowing(at: file.path),
-                information.kind == .regular
-            else {
-                problems.append(
-                    .init(
-                        severity: .error, path: file.path,
-                        message: "The external data “\(file.path)” is missing."))
+            func add(_ message: String) {
+                problems.append(.init(severity: .error, path: file.path, message: message))
+            }
+            let information: FileInformation
+            do {
+                guard
+                    let found = try FileSystem.information(at: file.path, beneath: layout.path)
+                else {
+                    add("The external data “\(file.path)” is missing.")
+                    continue
+                }
+                try found.require(.regular, at: file.path)
+                information = found
+            } catch let error as QuireError where error.code == .invalidFormat {
+                add(error.message)
                 continue
             }
             if try !isAsRecorded(file, size: information.size) {
@@ -79,21 +92,7 @@ extension DocumentPackage {
     private func isAsRecorded(_ file: SQLiteExternalFile, size: Int64) throws -> Bool {
         if let recorded = file.size, recorded != size { return false }
         guard let recorded = file.sha256 else { return true }
-        return try Self.digest(ofFile: file.path) == recorded
-    }
-
-    /// The SHA-256 of a file.
-    static func digest(ofFile path: String) throws -> Data {
-        var digest = SHA256()
-        let open = try OpenFile.open(path, for: .reading)
-        try withUnsafeTemporaryAllocation(byteCount: 262_144, alignment: 16) { buffer in
-            while true {
-                let count = try open.read(into: buffer)
-                if count == 0 { return }
-                digest.update(bufferPointer: UnsafeRawBufferPointer(rebasing: buffer[..<count]))
-            }
-        }
-        return Data(digest.finalize())
+        return try FileDigest.sha256(ofFileAt: file.path, beneath: layout.path) == recorded
     }
 
     private func additionalContentProblems() throws -> [DocumentProblem] {
@@ -101,21 +100,26 @@ extension DocumentPackage {
         var problems: [DocumentProblem] = []
         if let generation {
             let folder = layout.additionalContent(generation: generation)
-            if try FileSystem.informationWithoutFollowing(at: folder)?.kind != .folder {
+            if let found = try FileSystem.information(at: folder, beneath: layout.path) {
+                var files = [(path: folder, information: found)]
+                if found.kind == .folder {
+                    files += try FileSystem.contentsOfTree(folder, beneath: layout.path).map {
+                        (FileSystem.path(folder, $0.path), $0.information)
+                    }
+                }
+                for (path, information) in files {
+                    do {
+                        try information.require(path == folder ? .folder : nil, at: path)
+                    } catch let error as QuireError {
+                        problems.append(
+                            .init(severity: .error, path: path, message: error.message))
+                    }
+                }
+            } else {
                 problems.append(
                     .init(
                         severity: .error, path: folder,
                         message: "The additional content “\(folder)” is missing."))
-            } else {
-                for (path, information) in try FileSystem.contentsOfTree(folder)
-                where information.kind != .regular && information.kind != .folder {
-                    problems.append(
-                        .init(
-                            severity: .error, path: FileSystem.path(folder, path),
-                            message:
-                                "“\(path)” in the additional content is neither file nor folder."
-                        ))
-                }
             }
         }
         let metadata = DocumentMetadata(
@@ -134,7 +138,7 @@ extension DocumentPackage {
     private func strayFileProblems() throws -> [DocumentProblem] {
         var problems: [DocumentProblem] = []
         func expect(_ expected: Set<String>, in folder: String) throws {
-            for name in try FileSystem.names(in: folder)
+            for name in try FileSystem.names(in: folder, beneath: layout.path)
             where !expected.contains(name) && !FileSystem.isTemporaryName(name) {
                 let path = FileSystem.path(folder, name)
                 problems.append(
@@ -154,9 +158,11 @@ extension DocumentPackage {
                 "persistentStore", "persistentStore-wal", "persistentStore-shm",
                 "persistentStore-journal", ".persistentStore_SUPPORT",
             ], in: layout.storeFolder)
-        if FileSystem.exists(layout.additionalContent) {
-            let generations = try FileSystem.names(in: layout.additionalContent)
-                .filter { DocumentPackageLayout.generation(ofFolder: $0) != nil }
+        if FileSystem.exists(layout.additionalContent, beneath: layout.path) {
+            let generations = try FileSystem.names(
+                in: layout.additionalContent, beneath: layout.path
+            )
+            .filter { DocumentPackageLayout.generation(ofFolder: $0) != nil }
             try expect(Set(generations), in: layout.additionalContent)
         }
         return problems
@@ -175,10 +181,10 @@ extension DocumentPackage {
     public func leftovers() throws -> [String] {
         var paths = try store.unreferencedExternalFiles()
         for folder in [layout.path, layout.storeFolder, layout.versions, layout.versionBlocks]
-        where FileSystem.exists(folder) {
-            paths += try Self.temporaryFiles(in: folder)
+        where FileSystem.exists(folder, beneath: layout.path) {
+            paths += try temporaryFiles(in: folder)
         }
-        if FileSystem.exists(layout.additionalContent) {
+        if FileSystem.exists(layout.additionalContent, beneath: layout.path) {
             paths += content.leftovers(except: try liveGeneration())
         }
         return paths
@@ -187,11 +193,14 @@ extension DocumentPackage {
     /// Removes what interrupted saves have left. Only for the owner of the lock, before anything has been read or saved.
     /// What cannot be removed stays until the next time.
     func removeLeftovers() {
-        for path in (try? leftovers()) ?? [] { try? FileSystem.removeTree(path) }
+        for path in (try? leftovers()) ?? [] {
+            try? FileSystem.removeTree(path, beneath: layout.path)
+        }
     }
 
-    private static func temporaryFiles(in folder: String) throws -> [String] {
-        try FileSystem.names(in: folder).filter(FileSystem.isTemporaryName)
+    private func temporaryFiles(in folder: String) throws -> [String] {
+        try FileSystem.names(in: folder, beneath: layout.path)
+            .filter(FileSystem.isTemporaryName)
             .map { FileSystem.path(folder, $0) }
     }
 }

@@ -13,6 +13,7 @@ extension DocumentPackage {
     ///   - replacing: Whether to replace a package that is there.
     /// - Throws: ``QuireError`` with code `alreadyExists` or what reading and writing throw.
     public func writeCopy(to path: String, replacing: Bool = false) throws {
+        try checkOutside(path)
         if replacing { try checkReplaceable(path) }
         try Self.build(at: path, replacing: replacing) { try fill($0, by: .copying) }
     }
@@ -31,6 +32,27 @@ extension DocumentPackage {
                 // Somebody else was faster.
                 continue
             }
+        }
+    }
+
+    /// Throws if a path is in the package itself, where nothing of the user's has a place.
+    func checkOutside(_ path: String) throws {
+        let own = try folder?.information() ?? FileSystem.information(at: layout.path)
+        guard let own else { return }
+        var above = FileSystem.folder(of: FileSystem.absolute(path))
+        while true {
+            if try FileSystem.information(at: above)?.isSameFile(as: own) == true {
+                throw QuireError(
+                    .invalidValue,
+                    "“\(path)” is in the document “\(layout.path)” itself; choose a place outside of it.",
+                    subject: .init(file: path))
+            }
+            // Through a symbolic link “above” is elsewhere than its path says.
+            guard let real = realpath(above, nil) else { return }
+            let resolved = String(cString: real)
+            free(real)
+            if resolved == "/" { return }
+            above = FileSystem.folder(of: resolved)
         }
     }
 
@@ -67,6 +89,7 @@ extension DocumentPackage {
     ) throws {
         let path = FileSystem.absolute(path)
         _ = try ArchiveFormat(path: path)
+        try checkOutside(path)
         if !replacing, FileSystem.exists(path) {
             throw FileSystem.failure("create", path, errno: EEXIST)
         }
@@ -154,11 +177,13 @@ extension DocumentPackage {
         if let generation {
             try FileSystem.makeFolder(target.additionalContent)
             try FileSystem.copyTree(
-                layout.additionalContent(generation: generation),
+                layout.additionalContent(generation: generation), beneath: layout.path,
                 to: target.additionalContent(generation: generation), by: method)
         }
         // With what others, or the document itself for a library, have put there. What cannot be read is made anew.
-        if let metadata = try? FileSystem.contents(of: layout.metadata) {
+        if let metadata = try? FileSystem.contents(
+            of: layout.metadata, beneath: layout.path, limit: DocumentMetadata.greatestSize)
+        {
             _ = try FileSystem.removeFileIfPresent(target.metadata)
             try FileSystem.writeNewFile(metadata, at: target.metadata)
         }

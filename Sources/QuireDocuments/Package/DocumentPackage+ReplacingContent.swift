@@ -52,8 +52,8 @@ extension DocumentPackage {
         try checkMayWrite()
         let staging = DocumentPackageLayout(
             path: FileSystem.temporarySibling(of: layout.storeFolder, for: "replacement"))
-        try FileSystem.makeFolder(staging.path)
-        defer { try? FileSystem.removeTree(staging.path) }
+        try FileSystem.makeFolder(staging.path, beneath: layout.path)
+        defer { try? FileSystem.removeTree(staging.path, beneath: layout.path) }
         try FileSystem.makeFolder(staging.storeFolder)
         try fill(staging)
         try checkCancelled(progress)
@@ -112,7 +112,7 @@ extension DocumentPackage {
 }
 
 /// Content on its way into a package: in a folder of its own first, then beside what is live, where nothing names it
-/// until the store's transaction.
+/// until the store's transaction. Until then nothing that is live is replaced or removed.
 private final class StagedContent {
     private let staging: DocumentPackageLayout
     private let package: DocumentPackage
@@ -128,8 +128,9 @@ private final class StagedContent {
 
     /// Makes the store ready, and everything it refers to durable in its place.
     func moveIn(migrating migration: StoreMigrationOptions?) throws {
-        if FileSystem.exists(staging.additionalContent),
-            let name = try FileSystem.names(in: staging.additionalContent).first
+        let root = package.layout.path
+        if FileSystem.exists(staging.additionalContent, beneath: root),
+            let name = try FileSystem.names(in: staging.additionalContent, beneath: root).first
         {
             generation = try package.content.adopt(
                 FileSystem.path(staging.additionalContent, name))
@@ -140,30 +141,26 @@ private final class StagedContent {
             migrating: migration)
         if files.isEmpty { return }
         let folder = package.layout.externalData
-        try FileSystem.makeFolder(folder, withIntermediates: true)
-        for file in files {
-            let target = FileSystem.path(folder, FileSystem.name(of: file))
-            guard let information = try FileSystem.information(at: file) else {
-                throw FileSystem.failure("read", file, errno: ENOENT)
-            }
-            if let present = try FileSystem.information(at: target) {
-                if present.isSameFile(as: information) { continue }
-            } else {
-                added.append(target)
-            }
-            try OpenFile.open(file, for: .reading).synchronize()
-            // Names are unique: a file of the same name is the same, or damaged.
-            try FileSystem.rename(file, to: target)
+        try FileSystem.makeFolder(folder, beneath: root, withIntermediates: true)
+        for name in files {
+            let file = FileSystem.path(staging.externalData, name)
+            let target = FileSystem.path(folder, name)
+            // One that is there has the same bytes: else the store would have given ours another name.
+            if try FileSystem.information(at: target, beneath: root) != nil { continue }
+            try OpenFile.open(file, beneath: root, for: .reading).synchronize()
+            try FileSystem.renameWithoutReplacing(file, to: target, beneath: root)
+            added.append(target)
         }
-        try FileSystem.synchronizeFolder(folder)
+        try FileSystem.synchronizeFolder(folder, beneath: root)
         let support = FileSystem.folder(of: folder)
-        try FileSystem.synchronizeFolder(support)
-        try FileSystem.synchronizeFolder(containing: support)
+        try FileSystem.synchronizeFolder(support, beneath: root)
+        try FileSystem.synchronizeFolder(containing: support, beneath: root)
     }
 
     /// Takes back what was put into its place.
     func moveOut() {
-        for path in added { _ = try? FileSystem.removeFileIfPresent(path) }
+        let root = package.layout.path
+        for path in added { _ = try? FileSystem.removeFileIfPresent(path, beneath: root) }
         if let generation { package.content.discard(generation) }
     }
 }

@@ -40,7 +40,8 @@ extension DocumentPackage {
             number == 1 ? "\(stem).before-repair" : "\(stem).before-repair-\(number)"
         }
         do {
-            try FileSystem.copyTree(layout.path, to: backup, by: .copying)
+            try FileSystem.copyTree(
+                layout.path, beneath: layout.path, to: backup, by: .copying)
             try FileSystem.removeFileIfPresent(DocumentPackageLayout(path: backup).lock)
             try FileSystem.synchronizeTree(backup)
             try FileSystem.synchronizeFolder(containing: backup)
@@ -93,14 +94,14 @@ extension DocumentPackage {
         let content = AdditionalContentStore(layout: layout)
         let named = try? content.generation(in: store.records())
         var generation: Int?
-        if let old, FileSystem.exists(old.additionalContent) {
-            let there = try FileSystem.names(in: old.additionalContent)
+        if let old, FileSystem.exists(old.additionalContent, beneath: old.path) {
+            let there = try FileSystem.names(in: old.additionalContent, beneath: old.path)
                 .compactMap(DocumentPackageLayout.generation(ofFolder:))
             generation = (named ?? nil).flatMap { there.contains($0) ? $0 : nil } ?? there.max()
             if let generation {
                 try FileSystem.makeFolder(layout.additionalContent)
                 try FileSystem.copyTree(
-                    old.additionalContent(generation: generation),
+                    old.additionalContent(generation: generation), beneath: old.path,
                     to: layout.additionalContent(generation: generation), by: .copying)
             }
         }

@@ -32,6 +32,7 @@ extension DocumentPackage {
 extension DocumentPackage {
     /// Writes a copy that has what is unsaved too.
     func writeCopy(to destination: SaveDestination, with unsaved: UnsavedChanges) throws {
+        try checkOutside(destination.path)
         if destination.replaces { try checkReplaceable(destination.path) }
         try Self.build(at: destination.path, replacing: destination.replaces) {
             try fill($0, with: unsaved)
@@ -45,6 +46,7 @@ extension DocumentPackage {
     func saveAs(
         _ destination: SaveDestination, with unsaved: UnsavedChanges
     ) throws -> (package: DocumentPackage, derived: [ManagedObjectID]) {
+        try checkOutside(destination.path)
         if destination.replaces { try checkReplaceable(destination.path) }
         var derived: [ManagedObjectID] = []
         let lock = try Self.build(

@@ -153,6 +153,7 @@ public final class DocumentPackage: Sendable {
         guard let information = try FileSystem.information(at: layout.path) else {
             throw FileSystem.failure("open", layout.path, errno: ENOENT)
         }
+        if information.kind == .folder, let error = layout.foreignEntries().first { throw error }
         guard information.kind == .folder, layout.isPackage else {
             throw QuireError(
                 .invalidFormat,

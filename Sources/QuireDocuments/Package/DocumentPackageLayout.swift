@@ -3,6 +3,9 @@ import Quire
 
 /// Where things are in a document package.
 ///
+/// A package is input: whatever is opened, made or removed in it is so beneath the package folder, by regular files and
+/// folders only, symbolic links not followed (see `FileLocation`). The package folder itself may be a symbolic link.
+///
 ///     Document.quire/
 ///       DocumentMetadata.plist                            derived from the store; made again if it is missing
 ///       Thumbnail.png                                     a picture for libraries, if the document gives one
@@ -49,7 +52,37 @@ public struct DocumentPackageLayout: Sendable, Hashable {
 
     /// Whether there is what looks like a document package: a folder with a store in it.
     public var isPackage: Bool {
-        (try? FileSystem.information(at: store))??.kind == .regular
+        (try? FileSystem.information(at: store, beneath: path))??.kind == .regular
+    }
+
+    /// The entries that a package may have, with what they must be.
+    private static let entries: [(path: String, kind: FileInformation.Kind)] = [
+        ("DocumentMetadata.plist", .regular), ("Thumbnail.png", .regular), (".lock", .regular),
+        ("StoreContent", .folder), ("StoreContent/persistentStore", .regular),
+        ("StoreContent/persistentStore-wal", .regular),
+        ("StoreContent/persistentStore-shm", .regular),
+        ("StoreContent/persistentStore-journal", .regular),
+        ("StoreContent/.persistentStore_SUPPORT", .folder),
+        ("StoreContent/.persistentStore_SUPPORT/_EXTERNAL_DATA", .folder),
+        ("AdditionalContent", .folder), ("Versions", .folder), ("Versions/Blocks", .folder),
+    ]
+
+    /// The errors for entries that are symbolic links, FIFOs, devices, or otherwise not what they must be.
+    func foreignEntries() -> [QuireError] {
+        var errors: [QuireError] = []
+        for entry in Self.entries {
+            do {
+                let place = FileSystem.path(path, entry.path)
+                guard let found = try FileSystem.information(at: place, beneath: path) else {
+                    continue
+                }
+                try found.require(entry.kind, at: place)
+            } catch let error as QuireError {
+                // One for all that is below a symbolic link.
+                if !errors.contains(where: { $0.message == error.message }) { errors.append(error) }
+            } catch {}
+        }
+        return errors
     }
 
     /// What is wrong with a path that an archive brings, to continue “… cannot be used: it …”.

@@ -13,16 +13,9 @@ extension DocumentTemplate {
     ///   line and column of the seed.
     @discardableResult
     public func insertSeed(into context: ManagedObjectContext) throws -> Int {
-        let file = path + "/Seed.json"
-        guard FileManager.default.fileExists(atPath: file) else { return 0 }
-        let data: Data
-        do {
-            data = try Data(contentsOf: URL(fileURLWithPath: file))
-        } catch {
-            throw QuireError(
-                .inputOutput, "The seed “\(file)” cannot be read: \(error.localizedDescription)",
-                subject: .init(file: file), underlying: error)
-        }
+        let file = FileSystem.path(path, "Seed.json")
+        guard FileSystem.exists(file, beneath: path) else { return 0 }
+        let data = try FileSystem.contents(of: file, beneath: path)
         let seed = TemplateSeed(file: file, context: context)
         return try seed.insert(JSONReader.read(data, file: file))
     }

@@ -29,19 +29,19 @@ public struct DocumentTemplate: Sendable, Hashable {
             throw QuireError(
                 .notFound, "There is no template folder “\(path)”.", subject: .init(file: path))
         }
-        self.path = path
+        // What is in it is addressed by paths that begin with this.
+        self.path = FileSystem.absolute(path)
         name = URL(fileURLWithPath: path, isDirectory: true).standardizedFileURL.lastPathComponent
         guard Self.isTemplate(path) else {
             throw QuireError(
                 .invalidFormat, "“\(path)” is no template, because it has no Model.xcdatamodeld.",
                 subject: .init(file: path))
         }
-        let description = try? String(
-            contentsOfFile: path + "/Description.txt", encoding: .utf8)
-        summary =
-            (description ?? "").split(whereSeparator: \.isNewline).first.map {
-                $0.trimmingCharacters(in: .whitespaces)
-            } ?? ""
+        let description = try? FileSystem.contents(
+            of: FileSystem.path(path, "Description.txt"), beneath: path, limit: 1 << 20)
+        let lines = String(decoding: description ?? Data(), as: UTF8.self)
+            .split(whereSeparator: \.isNewline)
+        summary = lines.first.map { $0.trimmingCharacters(in: .whitespaces) } ?? ""
     }
 
     private static func isTemplate(_ path: String) -> Bool {
@@ -57,25 +57,18 @@ public struct DocumentTemplate: Sendable, Hashable {
 
     /// The files of its additional content by their paths there, in order.
     ///
-    /// - Throws: ``QuireError`` with code `inputOutput`.
+    /// - Throws: ``QuireError`` with code `inputOutput`, or `invalidFormat` if there is anything but files and folders.
     public func additionalContent() throws -> [(path: String, data: Data)] {
-        let folder = path + "/AdditionalContent"
-        guard let names = FileManager.default.enumerator(atPath: folder) else { return [] }
-        return try names.compactMap { $0 as? String }.sorted().compactMap { name in
-            var isFolder: ObjCBool = false
-            let file = folder + "/" + name
-            guard FileManager.default.fileExists(atPath: file, isDirectory: &isFolder),
-                !isFolder.boolValue
-            else { return nil }
-            do {
-                return (name, try Data(contentsOf: URL(fileURLWithPath: file)))
-            } catch {
-                throw QuireError(
-                    .inputOutput,
-                    "The template's file “\(file)” cannot be read: \(error.localizedDescription)",
-                    subject: .init(file: file), underlying: error)
-            }
-        }
+        let folder = FileSystem.path(path, "AdditionalContent")
+        guard FileSystem.exists(folder, beneath: path) else { return [] }
+        return try FileSystem.contentsOfTree(folder, beneath: path).compactMap {
+            name, information in
+            if information.kind == .folder { return nil }
+            return (
+                name,
+                try FileSystem.contents(of: FileSystem.path(folder, name), beneath: path)
+            )
+        }.sorted { $0.0 < $1.0 }
     }
 }
 

@@ -35,9 +35,9 @@ final class BlockPack: Sendable {
     /// Opens a file of blocks and reads its index.
     ///
     /// - Throws: ``QuireError`` with code `invalidFormat` if it is damaged, or what reading throws.
-    init(_ path: String) throws {
+    init(_ path: String, beneath root: String) throws {
         self.path = path
-        file = try OpenFile.open(path, for: .reading)
+        file = try OpenFile.open(path, beneath: root, for: .reading)
         size = try file.information().size
         func require(_ condition: Bool) throws {
             if !condition {
@@ -63,7 +63,8 @@ final class BlockPack: Sendable {
             let offset = Self.number(index, at: place + BlockDigest.byteCount)
             let length = Self.number(index, at: place + BlockDigest.byteCount + 8)
             try require(length > 0 && length <= UInt64(Self.greatestLength))
-            try require(offset >= UInt64(Self.start.count) && offset <= blocksEnd - length)
+            try require(offset >= UInt64(Self.start.count) && offset <= blocksEnd)
+            try require(length <= blocksEnd - offset)
             return Entry(
                 digest: index.withUnsafeBytes {
                     BlockDigest(
@@ -101,6 +102,7 @@ final class BlockPack: Sendable {
 /// temporary file.
 final class BlockPackWriter {
     private let path: String
+    private let root: String
     private let temporary: String
     private let file: OpenFile
     private var buffer = [UInt8](repeating: 0, count: 1 << 20)
@@ -112,14 +114,17 @@ final class BlockPackWriter {
     private(set) var digests: Set<BlockDigest> = []
 
     /// Begins to write a file.
-    init(_ path: String) throws {
+    init(_ path: String, beneath root: String) throws {
         self.path = path
+        self.root = root
         temporary = FileSystem.temporarySibling(of: path, for: "new")
-        file = try OpenFile.open(temporary, for: .creating, reportedAs: path)
+        file = try OpenFile.open(temporary, beneath: root, for: .creating, reportedAs: path)
         try write(BlockPack.start)
     }
 
-    deinit { if !isFinished { _ = try? FileSystem.removeFileIfPresent(temporary) } }
+    deinit {
+        if !isFinished { _ = try? FileSystem.removeFileIfPresent(temporary, beneath: root) }
+    }
 
     func append(_ block: UnsafeRawBufferPointer, _ digest: BlockDigest) throws {
         guard digests.insert(digest).inserted else { return }
@@ -140,9 +145,9 @@ final class BlockPackWriter {
         try flush()
         try file.synchronize()
         let size = try file.information().size
-        try FileSystem.renameWithoutReplacing(temporary, to: path)
+        try FileSystem.renameWithoutReplacing(temporary, to: path, beneath: root)
         isFinished = true
-        try FileSystem.synchronizeFolder(containing: path)
+        try FileSystem.synchronizeFolder(containing: path, beneath: root)
         return size
     }
 

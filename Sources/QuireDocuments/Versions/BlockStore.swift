@@ -6,6 +6,8 @@ import Quire
 struct BlockStore {
     /// The folder of the files.
     let folder: String
+    /// The package, which nothing leads out of.
+    private let root: String
     private(set) var packs: [BlockPack] = []
     /// Files that cannot be read.
     private(set) var damaged: [QuireError] = []
@@ -13,8 +15,9 @@ struct BlockStore {
     private var lastNumber = 0
 
     /// Looks at what is there, which may be nothing.
-    init(_ folder: String) throws {
-        self.folder = folder
+    init(of layout: DocumentPackageLayout) throws {
+        folder = layout.versionBlocks
+        root = layout.path
         // Somebody who writes may put the blocks of several files into one, and remove these, while we look.
         for attempt in 1...5 {
             do {
@@ -28,12 +31,13 @@ struct BlockStore {
         packs = []
         damaged = []
         places = [:]
-        guard FileSystem.exists(folder) else { return }
-        let numbers = try FileSystem.names(in: folder).compactMap(Self.number).sorted()
+        guard FileSystem.exists(folder, beneath: root) else { return }
+        let numbers = try FileSystem.names(in: folder, beneath: root).compactMap(Self.number)
+            .sorted()
         lastNumber = numbers.last ?? 0
         for number in numbers {
             do {
-                add(try BlockPack(FileSystem.path(folder, Self.name(number))))
+                add(try BlockPack(FileSystem.path(folder, Self.name(number)), beneath: root))
             } catch let error as QuireError where error.code == .notFound && !mayMiss {
                 throw error
             } catch let error as QuireError {
@@ -67,7 +71,14 @@ struct BlockStore {
 
     /// Begins to write another file.
     func makeWriter() throws -> BlockPackWriter {
-        try BlockPackWriter(FileSystem.path(folder, Self.name(lastNumber + 1)))
+        let (number, overflow) = lastNumber.addingReportingOverflow(1)
+        guard !overflow else {
+            throw QuireError(
+                .invalidFormat,
+                "“\(folder)” has no number left for another file; remove what is in it and is not the document's.",
+                subject: .init(file: folder))
+        }
+        return try BlockPackWriter(FileSystem.path(folder, Self.name(number)), beneath: root)
     }
 
     /// Removes files that hold no block which is needed, and puts the needed ones of files that are mostly not into a new
@@ -100,7 +111,7 @@ struct BlockStore {
             }
             _ = try writer.finish()
         }
-        for pack in removed { try FileSystem.removeFileIfPresent(pack.path) }
+        for pack in removed { try FileSystem.removeFileIfPresent(pack.path, beneath: root) }
         try load(mayMiss: true)
     }
 
@@ -109,7 +120,7 @@ struct BlockStore {
         _ packs: [BlockPack], _ needed: Set<BlockDigest>
     ) throws {
         for pack in packs where !pack.entries.contains(where: { needed.contains($0.digest) }) {
-            try FileSystem.removeFileIfPresent(pack.path)
+            try FileSystem.removeFileIfPresent(pack.path, beneath: root)
         }
         try load(mayMiss: true)
     }

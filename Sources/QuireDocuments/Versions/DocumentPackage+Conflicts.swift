@@ -112,7 +112,8 @@ extension VersionStore {
     func markResolved(_ id: String) throws {
         try writing.withLock {
             try FileSystem.writeNewFile(
-                Data(), at: FileSystem.path(layout.version(id), Self.resolvedName))
+                Data(), at: FileSystem.path(layout.version(id), Self.resolvedName),
+                beneath: layout.path)
         }
     }
 }

@@ -15,6 +15,8 @@ struct VersionManifest: Codable, Equatable {
     }
 
     static let currentFormat = 1
+    /// The greatest size of the file: that of a database of some terabytes, or of millions of files.
+    static let greatestSize = 512 << 20
 
     var format = Self.currentFormat
     var date: Date
@@ -60,8 +62,8 @@ struct VersionManifest: Codable, Equatable {
     /// Reads a manifest.
     ///
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` or `unsupported`.
-    init(contentsOf path: String) throws {
-        let data = try FileSystem.contents(of: path)
+    init(contentsOf path: String, beneath root: String) throws {
+        let data = try FileSystem.contents(of: path, beneath: root, limit: Self.greatestSize)
         func damaged(_ underlying: (any Error)? = nil) -> QuireError {
             QuireError(
                 .invalidFormat, "“\(path)”, which says what is in a version, is damaged.",

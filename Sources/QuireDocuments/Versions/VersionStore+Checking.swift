@@ -8,7 +8,7 @@ extension VersionStore {
         let ids = try ids()
         var problems = try strayFileProblems(Set(ids))
         if ids.isEmpty { return problems }
-        let blocks = try BlockStore(layout.versionBlocks)
+        let blocks = try BlockStore(of: layout)
         problems += blocks.damaged.map {
             DocumentProblem(
                 severity: .warning, path: $0.subject.file ?? blocks.folder, message: $0.message)
@@ -42,7 +42,7 @@ extension VersionStore {
                     }
                 }
             } catch let error as QuireError {
-                if error.code == .notFound, !FileSystem.exists(layout.version(id)) { continue }
+                if error.code == .notFound, !isThere(id) { continue }
                 problems.append(problem(layout.version(id), error.message))
             }
         }
@@ -67,12 +67,13 @@ extension VersionStore {
         for (name, file) in manifest.externalFiles.sorted(by: { $0.key < $1.key }) {
             let path = FileSystem.path(layout.version(id), "\(Self.externalDataName)/\(name)")
             guard let expected = file.sha256,
-                let information = try FileSystem.informationWithoutFollowing(at: path),
+                let information = try FileSystem.information(at: path, beneath: layout.path),
                 information.kind == .regular, information.size == file.size
             else { continue }
             let key = FileKey(device: information.device, inode: information.inode)
             let isSound =
-                try checked[key] ?? (DocumentPackage.digest(ofFile: path) == expected)
+                try checked[key]
+                ?? (FileDigest.sha256(ofFileAt: path, beneath: layout.path) == expected)
             checked[key] = isSound
             if !isSound {
                 problems.append(
@@ -84,8 +85,8 @@ extension VersionStore {
     }
 
     private func strayFileProblems(_ ids: Set<String>) throws -> [DocumentProblem] {
-        guard FileSystem.exists(layout.versions) else { return [] }
-        return try FileSystem.names(in: layout.versions).filter {
+        guard FileSystem.exists(layout.versions, beneath: layout.path) else { return [] }
+        return try FileSystem.names(in: layout.versions, beneath: layout.path).filter {
             !ids.contains($0) && !FileSystem.isTemporaryName($0) && $0 != "Blocks"
         }.map {
             let path = FileSystem.path(layout.versions, $0)

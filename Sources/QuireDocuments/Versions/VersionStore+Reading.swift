@@ -6,23 +6,28 @@ extension VersionStore {
     func versions() throws -> [DocumentVersion] {
         let ids = try ids()
         if ids.isEmpty { return [] }
-        let blocks = try BlockStore(layout.versionBlocks)
+        let blocks = try BlockStore(of: layout)
         return ids.reversed().compactMap { version($0, blocks) }
     }
 
     /// The names of the versions, oldest first.
     func ids() throws -> [String] {
-        guard FileSystem.exists(layout.versions) else { return [] }
-        return try FileSystem.names(in: layout.versions).filter { Self.date(in: $0) != nil }
+        guard FileSystem.exists(layout.versions, beneath: layout.path) else { return [] }
+        return try FileSystem.names(in: layout.versions, beneath: layout.path)
+            .filter { Self.date(in: $0) != nil }
     }
 
     /// - Throws: ``QuireError`` with code `notFound` or `invalidFormat`.
     func manifest(of id: String) throws -> VersionManifest {
-        guard Self.date(in: id) != nil, FileSystem.exists(layout.version(id)) else {
-            throw missing(id)
-        }
+        guard isThere(id) else { throw missing(id) }
         return try VersionManifest(
-            contentsOf: FileSystem.path(layout.version(id), Self.manifestName))
+            contentsOf: FileSystem.path(layout.version(id), Self.manifestName),
+            beneath: layout.path)
+    }
+
+    /// Whether there is something with a version's name.
+    func isThere(_ id: String) -> Bool {
+        Self.date(in: id) != nil && FileSystem.exists(layout.version(id), beneath: layout.path)
     }
 
     func missing(_ id: String) -> QuireError {
@@ -37,7 +42,7 @@ extension VersionStore {
             return version(id, manifest, problem: try visibleProblem(id, manifest, blocks))
         } catch {
             // One that has been removed meanwhile is none.
-            guard FileSystem.exists(layout.version(id)), let date = Self.date(in: id) else {
+            guard isThere(id), let date = Self.date(in: id) else {
                 return nil
             }
             let message = (error as? QuireError)?.message ?? "\(error)"
@@ -54,7 +59,7 @@ extension VersionStore {
             id: id, date: manifest.date, name: manifest.name, reason: manifest.reason,
             origin: manifest.origin, size: manifest.size, addedSize: manifest.addedSize,
             isResolved: FileSystem.exists(
-                FileSystem.path(layout.version(id), Self.resolvedName)),
+                FileSystem.path(layout.version(id), Self.resolvedName), beneath: layout.path),
             problem: problem)
     }
 
@@ -72,7 +77,7 @@ extension VersionStore {
     func fileProblems(_ id: String, _ manifest: VersionManifest) throws -> [DocumentProblem] {
         var problems: [DocumentProblem] = []
         for (path, size) in files(id, manifest).sorted(by: { $0.key < $1.key }) {
-            let information = try FileSystem.informationWithoutFollowing(at: path)
+            let information = try FileSystem.information(at: path, beneath: layout.path)
             if information?.kind == .regular, information?.size == size { continue }
             problems.append(
                 .init(
@@ -102,11 +107,9 @@ extension VersionStore {
     func reading<Result>(
         _ id: String, _ body: (String, VersionManifest) throws -> Result
     ) throws -> Result {
-        guard Self.date(in: id) != nil, FileSystem.exists(layout.version(id)) else {
-            throw missing(id)
-        }
+        guard isThere(id) else { throw missing(id) }
         let folder = layout.version(id)
-        let claim = try OpenFile.open(folder, for: .folder)
+        let claim = try OpenFile.open(folder, beneath: layout.path, for: .folder)
         guard try claim.claim(shared: true) else { throw missing(id) }
         defer { claim.close() }
         return try body(folder, manifest(of: id))
@@ -127,9 +130,10 @@ extension VersionStore {
             try writeDatabase(of: id, manifest, to: target.store, progress: progress)
             for name in manifest.externalFiles.keys.sorted() {
                 try FileSystem.makeFolder(target.externalData, withIntermediates: true)
-                try add(
+                try FileSystem.copyFile(
                     FileSystem.path(folder, "\(Self.externalDataName)/\(name)"),
-                    to: FileSystem.path(target.externalData, name), by: method)
+                    beneath: layout.path, to: FileSystem.path(target.externalData, name),
+                    by: method)
             }
             guard let generation = manifest.generation else { return }
             let content = target.additionalContent(generation: generation)
@@ -137,18 +141,10 @@ extension VersionStore {
             for path in manifest.content.keys.sorted() {
                 let file = FileSystem.path(content, path)
                 try FileSystem.makeFolder(FileSystem.folder(of: file), withIntermediates: true)
-                try add(
-                    FileSystem.path(folder, "\(Self.contentName)/\(path)"), to: file, by: method)
+                try FileSystem.copyFile(
+                    FileSystem.path(folder, "\(Self.contentName)/\(path)"),
+                    beneath: layout.path, to: file, by: method)
             }
-        }
-    }
-
-    private func add(
-        _ path: String, to target: String, by method: FileSystem.CopyMethod
-    ) throws {
-        switch method {
-        case .linking: try FileSystem.linkOrCopy(path, to: target)
-        case .copying: try FileSystem.copyFile(path, to: target)
         }
     }
 
@@ -162,7 +158,7 @@ extension VersionStore {
     private func writeDatabase(
         of id: String, _ manifest: VersionManifest, to path: String, progress: Progress?
     ) throws {
-        let blocks = try BlockStore(layout.versionBlocks)
+        let blocks = try BlockStore(of: layout)
         let file = try OpenFile.open(path, for: .creating)
         progress?.totalUnitCount = manifest.storeSize
         var written: Int64 = 0

@@ -11,10 +11,9 @@ extension VersionStore {
         defer { writing.unlock() }
         var removed: [String] = []
         for id in ids {
-            guard Self.date(in: id) != nil, FileSystem.exists(layout.version(id)) else {
-                throw missing(id)
-            }
-            let claim = try OpenFile.open(layout.version(id), for: .folder)
+            guard isThere(id) else { throw missing(id) }
+            let root = layout.path
+            let claim = try OpenFile.open(layout.version(id), beneath: root, for: .folder)
             guard try claim.claim() else {
                 if skippingBusy { continue }
                 throw QuireError(
@@ -24,10 +23,10 @@ extension VersionStore {
             }
             // At once, and durably, before any block goes that it needs.
             let temporary = FileSystem.temporarySibling(of: layout.version(id), for: "removed")
-            try FileSystem.rename(layout.version(id), to: temporary)
-            try FileSystem.synchronizeFolder(layout.versions)
+            try FileSystem.rename(layout.version(id), to: temporary, beneath: root)
+            try FileSystem.synchronizeFolder(layout.versions, beneath: root)
             removed.append(id)
-            try? FileSystem.removeTree(temporary)
+            try? FileSystem.removeTree(temporary, beneath: root)
         }
         if !removed.isEmpty { try removeBlocks() }
         return removed
@@ -35,7 +34,7 @@ extension VersionStore {
 
     /// Removes blocks that no version needs. If it cannot be told which a version needs, all stay.
     private func removeBlocks() throws {
-        var blocks = try BlockStore(layout.versionBlocks)
+        var blocks = try BlockStore(of: layout)
         var needed: Set<BlockDigest> = []
         for id in try ids() {
             guard let manifest = try? manifest(of: id) else { return }

@@ -67,8 +67,9 @@ final class VersionStore: Sendable {
             let id = Self.id(for: date)
             let scratch = FileSystem.temporarySibling(of: layout.version(id), for: "new")
             do {
-                try FileSystem.makeFolder(scratch)
-                defer { try? FileSystem.removeTree(scratch) }
+                let root = layout.path
+                try FileSystem.makeFolder(scratch, beneath: root)
+                defer { try? FileSystem.removeTree(scratch, beneath: root) }
                 var manifest = VersionManifest(
                     date: date, name: description.name, reason: description.reason,
                     origin: description.origin, storeUUID: source.store.identity.uuid)
@@ -79,10 +80,12 @@ final class VersionStore: Sendable {
                 let data = try manifest.data()
                 manifest.addedSize += Int64(data.count)
                 try FileSystem.writeNewFile(
-                    try manifest.data(), at: FileSystem.path(scratch, Self.manifestName))
-                try FileSystem.synchronizeFolders(ofTree: scratch)
-                try FileSystem.renameWithoutReplacing(scratch, to: layout.version(id))
-                try FileSystem.synchronizeFolder(layout.versions)
+                    try manifest.data(), at: FileSystem.path(scratch, Self.manifestName),
+                    beneath: root)
+                try FileSystem.synchronizeFolders(ofTree: scratch, beneath: root)
+                try FileSystem.renameWithoutReplacing(
+                    scratch, to: layout.version(id), beneath: root)
+                try FileSystem.synchronizeFolder(layout.versions, beneath: root)
                 return version(id, manifest)
             } catch let error as QuireError where error.code == .notFound && attempts > 1 {
                 attempts -= 1
@@ -95,9 +98,10 @@ final class VersionStore: Sendable {
     }
 
     private func makeFolders() throws {
-        for folder in [layout.versions, layout.versionBlocks] where !FileSystem.exists(folder) {
-            try FileSystem.makeFolder(folder)
-            try FileSystem.synchronizeFolder(containing: folder)
+        for folder in [layout.versions, layout.versionBlocks]
+        where !FileSystem.exists(folder, beneath: layout.path) {
+            try FileSystem.makeFolder(folder, beneath: layout.path)
+            try FileSystem.synchronizeFolder(containing: folder, beneath: layout.path)
         }
     }
 
@@ -123,7 +127,7 @@ final class VersionStore: Sendable {
             for file in try copy.externalFiles() {
                 let name = FileSystem.name(of: file.path)
                 let target = try addFile(
-                    FileSystem.path(place.externalData, name),
+                    FileSystem.path(place.externalData, name), beneath: place.path,
                     to: FileSystem.path(folder, Self.externalDataName) + "/" + name, by: method,
                     &manifest)
                 manifest.externalFiles[name] = .init(size: target, sha256: file.sha256)
@@ -132,36 +136,35 @@ final class VersionStore: Sendable {
         if let generation = manifest.generation {
             let live = place.additionalContent(generation: generation)
             let target = FileSystem.path(folder, Self.contentName)
-            try FileSystem.makeFolder(target)
+            try FileSystem.makeFolder(target, beneath: layout.path)
             let content = AdditionalContentStore(layout: place)
             for (path, _) in try content.files(in: generation) {
                 manifest.content[path] = try addFile(
-                    FileSystem.path(live, path), to: FileSystem.path(target, path), by: method,
-                    &manifest)
+                    FileSystem.path(live, path), beneath: place.path,
+                    to: FileSystem.path(target, path), by: method, &manifest)
             }
         }
-        manifest.storeSize = try FileSystem.information(at: database)?.size ?? 0
+        manifest.storeSize =
+            try FileSystem.information(at: database, beneath: layout.path)?.size ?? 0
         progress?.totalUnitCount = manifest.storeSize
-        var cutter = try BlockCutter(BlockStore(layout.versionBlocks))
+        var cutter = try BlockCutter(BlockStore(of: layout))
         manifest.nodes = try cutter.cut(database, progress: progress)
         manifest.addedSize += try cutter.finish()
-        try FileSystem.removeFile(database)
+        try FileSystem.removeFile(database, beneath: layout.path)
     }
 
     /// Adds a file to a version.
     ///
     /// - Returns: Its size.
     private func addFile(
-        _ path: String, to target: String, by method: FileSystem.CopyMethod,
-        _ manifest: inout VersionManifest
+        _ path: String, beneath root: String, to target: String,
+        by method: FileSystem.CopyMethod, _ manifest: inout VersionManifest
     ) throws -> Int64 {
-        try FileSystem.makeFolder(FileSystem.folder(of: target), withIntermediates: true)
-        var isCopy = true
-        switch method {
-        case .linking: isCopy = try FileSystem.linkOrCopy(path, to: target)
-        case .copying: try FileSystem.copyFile(path, to: target)
-        }
-        let file = try OpenFile.open(target, for: .reading)
+        try FileSystem.makeFolder(
+            FileSystem.folder(of: target), beneath: layout.path, withIntermediates: true)
+        let isCopy = try FileSystem.copyFile(
+            path, beneath: root, to: target, within: layout.path, by: method)
+        let file = try OpenFile.open(target, beneath: layout.path, for: .reading)
         let size = try file.information().size
         if isCopy {
             try file.synchronize()

@@ -59,6 +59,85 @@ import Testing
         #expect(try PackageContents(at: otherPath) == expected)
     }
 
+    // MARK: Files of the same name
+
+    /// Makes the other a copy of the one, in which the file of external data has other bytes under the same name.
+    private func makeBothWithAFile(ofSize size: Int) async throws -> (name: String, bytes: Data) {
+        try await ManagedDocument.make(
+            at: path, notes: ["picture": Self.large], files: ["a": Data([1])])
+        let package = try DocumentPackage.open(at: path)
+        try package.writeCopy(to: otherPath)
+        try package.close()
+        let folder = DocumentPackageLayout(path: otherPath).externalData
+        let name = try #require(try FileSystem.names(in: folder).first)
+        let bytes = Data(repeating: 0x5A, count: size)
+        try AtomicFileReplace.replace(FileSystem.path(folder, name), with: bytes)
+        return (name, bytes)
+    }
+
+    @Test(arguments: [200_000, 199_000]) func failedReplacementLeavesLiveFilesAsTheyWere(
+        _ size: Int
+    ) async throws {
+        _ = try await makeBothWithAFile(ofSize: size)
+        var options = SQLiteStoreOptions()
+        options.busyTimeout = .milliseconds(10)
+        let package = try DocumentPackage.open(at: path, options: options)
+        let live = try contents(ofFolder: package.layout.externalData)
+        let content = try PackageContents(package)
+        // Somebody else is writing, so the commit fails.
+        let other = try SQLiteConnection(path: package.layout.store, mode: .writing)
+        try other.execute("BEGIN IMMEDIATE")
+        #expect(failure { _ = try replace(package) }?.code == .locked)
+        #expect(try contents(ofFolder: package.layout.externalData) == live)
+        try other.execute("ROLLBACK")
+        other.close()
+        #expect(try PackageContents(package) == content)
+        #expect(try package.check() == [])
+        try package.close()
+        let reopened = try DocumentPackage.open(at: path)
+        #expect(try contents(ofFolder: reopened.layout.externalData) == live)
+        #expect(try PackageContents(reopened) == content)
+        #expect(try reopened.check() == [] && reopened.leftovers() == [])
+        try reopened.close()
+    }
+
+    @Test(arguments: [200_000, 199_000]) func filesOfTheSameNameGetNewOnes(
+        _ size: Int
+    ) async throws {
+        let (name, bytes) = try await makeBothWithAFile(ofSize: size)
+        let old = try DocumentPackage.open(at: path)
+        let folder = old.layout.externalData
+        let live = try contents(ofFolder: folder)
+        let new = try replace(old)
+        // What the old package has read is still found.
+        #expect(try contents(ofFolder: folder)[name] == live[name])
+        let file = try #require(try new.store.externalFiles().first)
+        #expect(try FileSystem.contents(of: file.path) == bytes)
+        #expect(FileSystem.name(of: file.path) != name)
+        try old.close()
+        new.removeReplacedContent()
+        try new.close()
+        let reopened = try DocumentPackage.open(at: path)
+        #expect(try contents(ofFolder: folder) == [FileSystem.name(of: file.path): bytes])
+        #expect(try PackageContents(reopened).notes == ["picture \(size)"])
+        try reopened.close()
+    }
+
+    @Test func equalFilesOfTheSameNameStay() async throws {
+        try await ManagedDocument.make(at: path, notes: ["picture": Self.large])
+        let old = try DocumentPackage.open(at: path)
+        try old.writeCopy(to: otherPath)
+        let folder = old.layout.externalData
+        let name = try #require(try FileSystem.names(in: folder).first)
+        let before = try #require(try FileSystem.information(at: folder + "/" + name))
+        let new = try replace(old)
+        #expect(try FileSystem.names(in: folder) == [name])
+        #expect(try FileSystem.information(at: folder + "/" + name)?.isSameFile(as: before) == true)
+        #expect(try new.check() == [])
+        try old.close()
+        try new.close()
+    }
+
     @Test func additionalContentGoesIfTheOtherHasNone() async throws {
         try await ManagedDocument.make(at: path, notes: ["mine": 0], files: ["a": Data([1])])
         try await ManagedDocument.make(at: otherPath, notes: [:])
@@ -168,13 +247,13 @@ import Testing
         try await makeBoth()
         let package = try DocumentPackage.open(at: path)
         let before = try contents(ofFolder: path)
-        // Something that is no file has the name of one that the other brings.
-        let other = DocumentPackageLayout(path: otherPath)
-        let name = try #require(try FileSystem.names(in: other.externalData).first)
-        let obstacle = FileSystem.path(package.layout.externalData, name)
-        try FileSystem.makeFolder(obstacle)
+        // There is no folder for the files that the other brings.
+        let files = package.layout.externalData
+        try FileSystem.rename(files, to: folder.path("aside"))
+        try FileSystem.writeNewFile(Data(), at: files)
         #expect(failure { _ = try replace(package) } != nil)
-        try FileSystem.removeTree(obstacle)
+        try FileSystem.removeFile(files)
+        try FileSystem.rename(folder.path("aside"), to: files)
         #expect(try contents(ofFolder: path) == before)
         try package.addNotes("still saving")
         try package.close()

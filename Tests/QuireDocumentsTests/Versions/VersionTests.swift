@@ -375,11 +375,30 @@ import Testing
         try package.close()
     }
 
+    @Test(
+        arguments: [
+            (16, 17), (16, 100), (16, 65_536), (17, 65_536), (0, 16), (.max, 1), (.max, 65_536),
+            (1 << 63, 1), (16, 0), (16, .max), (15, 1), (16, 65_537),
+        ] as [(UInt64, UInt64)])
+    func blocksOutsideOfTheirFileAreRefused(_ offset: UInt64, _ length: UInt64) throws {
+        let path = folder.path("00000001.blocks")
+        func bytes(_ number: UInt64) -> [UInt8] {
+            withUnsafeBytes(of: number.littleEndian) { Array($0) }
+        }
+        // One block is said to be there, and there is none.
+        let index = [UInt8](repeating: 7, count: 32) + bytes(offset) + bytes(length)
+        let digest = index.withUnsafeBytes { BlockDigest(of: $0) }
+        let file = BlockPack.start + index + bytes(1) + digest.bytes + BlockPack.end
+        try FileSystem.writeNewFile(Data(file), at: path)
+        let error = failure { _ = try BlockPack(path, beneath: folder.path) }
+        #expect(error?.code == .invalidFormat)
+    }
+
     @Test func hostileManifestNamesNoFilesElsewhere() async throws {
         let package = try await make()
         let version = try package.keepVersion()
         let manifestPath = FileSystem.path(layout.version(version.id), "Manifest")
-        let manifest = try VersionManifest(contentsOf: manifestPath)
+        let manifest = try VersionManifest(contentsOf: manifestPath, beneath: path)
         for change in [
             { $0.content = ["../../../../etc/passwd": 1] },
             { $0.content = ["/etc/passwd": 1] },

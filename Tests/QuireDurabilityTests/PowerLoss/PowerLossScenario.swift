@@ -54,7 +54,7 @@ struct PowerLossScenario: CustomTestStringConvertible, Sendable {
         .init(
             name: "saving first external data after a kill", before: ["create", "close"],
             processes: [["open", "save=9"], ["open", "save=9", "close"]],
-            kills: [0: ("mkdir", 2)]),
+            kills: [0: ("mkdirat", 2)]),
         .init(
             name: "saving on a network", before: ["create", "save=2", "close"],
             processes: [["open", "save=6", "close"]], isOnNetwork: true),

@@ -172,13 +172,95 @@ import Testing
         try FileSystem.writeNewFile(Data("x".utf8), at: folder.path("secret"))
         try FileManager.default.createSymbolicLink(
             atPath: folder.path("root/link"), withDestinationPath: folder.path)
-        let root = try OpenFile.open(folder.path("root"), for: .folder)
-        for path in ["../secret", "link/secret", folder.path("secret"), "inner/../../secret"] {
-            #expect(failure { _ = try OpenFile.openBeneath(path, in: root, for: .reading) } != nil)
+        let root = folder.path("root")
+        for path in [
+            root + "/../secret", root + "/link/secret", folder.path("secret"),
+            root + "/inner/../../secret", root + "//inner", root + "/./inner/x",
+        ] {
+            #expect(
+                failure { _ = try OpenFile.open(path, beneath: root, for: .reading) }?.code
+                    == .invalidFormat)
+            #expect(failure { try FileSystem.removeTree(path, beneath: root) } != nil)
+            #expect(
+                failure { try AtomicFileReplace.replace(path, beneath: root, with: Data()) } != nil)
         }
-        let file = try OpenFile.openBeneath("inner/new", in: root, for: .creating)
+        #expect(try FileSystem.contents(of: folder.path("secret")) == Data("x".utf8))
+        let file = try OpenFile.open(root + "/inner/new", beneath: root, for: .creating)
         try file.write(Data("y".utf8))
         #expect(try FileSystem.contents(of: folder.path("root/inner/new")) == Data("y".utf8))
+    }
+
+    @Test func linksAtTheEndAreNotFollowedBeneathARoot() throws {
+        let root = folder.path("root")
+        let link = root + "/link"
+        try FileSystem.makeFolder(root)
+        try FileSystem.writeNewFile(Data("x".utf8), at: folder.path("victim"))
+        try FileSystem.makeSymbolicLink(link, to: folder.path("victim"))
+        for purpose in [OpenFile.Purpose.reading, .updating, .updatingOrCreating, .folder] {
+            let error = failure { _ = try OpenFile.open(link, beneath: root, for: purpose) }
+            #expect(error?.code == .invalidFormat && error?.subject.file == link)
+            #expect(error?.message.contains("a symbolic link") == true)
+        }
+        #expect(
+            failure { try AtomicFileReplace.replace(link, beneath: root, with: Data()) }?.code
+                == .invalidFormat)
+        #expect(
+            failure {
+                try FileSystem.linkOrCopy(link, beneath: root, to: root + "/b", within: root)
+            }?.code == .invalidFormat)
+        #expect(
+            failure { try FileSystem.copyFile(link, beneath: root, to: root + "/b") }?.code
+                == .invalidFormat)
+        #expect(failure { _ = try FileSystem.names(in: link, beneath: root) } != nil)
+        #expect(try FileSystem.information(at: link, beneath: root)?.kind == .symbolicLink)
+        try FileSystem.removeFile(link, beneath: root)
+        #expect(try FileSystem.names(in: root) == [])
+        #expect(try FileSystem.contents(of: folder.path("victim")) == Data("x".utf8))
+    }
+
+    @Test func aFileIsReadUpToItsLimit() throws {
+        let path = folder.path("file")
+        try FileSystem.writeNewFile(Data(count: 100), at: path)
+        #expect(try FileSystem.contents(of: path, limit: 100).count == 100)
+        #expect(
+            failure { _ = try FileSystem.contents(of: path, limit: 99) }?.code == .invalidFormat)
+        let huge = try OpenFile.open(folder.path("huge"), for: .creating)
+        try huge.setSize(1 << 42)
+        #expect(
+            failure { _ = try FileSystem.contents(of: folder.path("huge"), limit: 1 << 20) }?.code
+                == .invalidFormat)
+    }
+
+    @Test func everythingWorksBeneathARoot() throws {
+        let root = folder.path("root")
+        try FileSystem.makeFolder(root)
+        try FileSystem.makeFolder(root + "/a/b", beneath: root, withIntermediates: true)
+        try FileSystem.makeFolderDurably(root + "/c/d", beneath: root)
+        try FileSystem.makeFolderDurably(root, beneath: root)
+        try FileSystem.writeNewFile(Data("1".utf8), at: root + "/a/b/x", beneath: root)
+        try AtomicFileReplace.replace(root + "/a/b/x", beneath: root, with: Data("2".utf8))
+        try FileSystem.link(root + "/a/b/x", to: root + "/c/y", beneath: root)
+        try FileSystem.rename(root + "/c/y", to: root + "/c/d/y", beneath: root)
+        #expect(
+            failure {
+                try FileSystem.renameWithoutReplacing(
+                    root + "/c/d/y", to: root + "/a/b/x", beneath: root)
+            }?.code == .alreadyExists)
+        try FileSystem.copyTree(root + "/c", beneath: root, to: folder.path("copy"))
+        #expect(try FileSystem.contents(of: folder.path("copy/d/y")) == Data("2".utf8))
+        #expect(
+            try FileSystem.contentsOfTree(root, beneath: root).map(\.path)
+                == ["a", "a/b", "a/b/x", "c", "c/d", "c/d/y"])
+        try FileSystem.synchronizeTree(root + "/a", beneath: root)
+        try FileSystem.synchronizeFolders(ofTree: root, beneath: root)
+        try FileSystem.synchronizeFolder(containing: root + "/a", beneath: root)
+        try FileSystem.removeTree(root + "/a", beneath: root)
+        #expect(try FileSystem.removeFileIfPresent(root + "/c/d/y", beneath: root))
+        #expect(try !FileSystem.removeFileIfPresent(root + "/c/d/y", beneath: root))
+        #expect(try !FileSystem.removeFileIfPresent(root + "/no/y", beneath: root))
+        #expect(try FileSystem.information(at: root + "/no/y", beneath: root) == nil)
+        #expect(!FileSystem.exists(root + "/a", beneath: root))
+        #expect(FileSystem.exists(root, beneath: root))
     }
 
     @Test func staleSiblingsGoUnlessClaimedOrYoung() throws {

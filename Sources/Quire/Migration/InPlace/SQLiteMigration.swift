@@ -145,7 +145,8 @@ struct SQLiteMigration {
         }
         try checkpoint(.committed)
         // What cannot be removed is in nobody's way.
-        for path in unused { _ = try? FileSystem.removeFileIfPresent(path) }
+        let root = FileSystem.folder(of: source.storePath)
+        for path in unused { _ = try? FileSystem.removeFileIfPresent(path, beneath: root) }
         if hasLog { _ = try? connection.execute("PRAGMA wal_checkpoint(TRUNCATE)") }
         manager.finish()
     }

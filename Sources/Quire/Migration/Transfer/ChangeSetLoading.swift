@@ -20,7 +20,7 @@ final class ChangeSetLoading: StoreLoading {
     func insert(_ object: LoadedObject) throws {
         var values = object.values
         for (slot, file) in object.files {
-            values[slot] = .binary(try FileSystem.contents(of: file.path))
+            values[slot] = .binary(try FileSystem.contents(of: file.path, beneath: file.root))
         }
         places[object.objectID] = objects.count
         objects.append(

@@ -165,10 +165,11 @@ struct ObjectTransfer {
             case .constant(let constant): values[slot] = constant
             case .copy(let from, let conversion, let fallback):
                 if transfer.destination.slots[slot].isExternalCapable,
-                    let path = row.externalFile(at: from)
+                    let file = row.externalFile(at: from)
                 {
                     values[slot] = .null
-                    files[slot] = ExternalFile(path: path, sha256: digests[path])
+                    files[slot] = ExternalFile(
+                        path: file.path, root: file.root, sha256: digests[file.path])
                     continue
                 }
                 let old = try row.value(at: from)

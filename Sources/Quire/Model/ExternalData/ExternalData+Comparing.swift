@@ -9,9 +9,7 @@ extension ExternalData {
             if let record = mine.record, let otherRecord = theirs.record {
                 return record == otherRecord
             }
-            if let one = try? FileSystem.information(at: mine.path),
-                let two = try? FileSystem.information(at: theirs.path), one.isSameFile(as: two)
-            {
+            if let one = mine.information, let two = theirs.information, one.isSameFile(as: two) {
                 return true
             }
         }

@@ -44,6 +44,8 @@ final class ExternalDataFile: Sendable {
     private let place: ExternalDataPlace
     /// Where the file was at first.
     private let home: String
+    /// The root of that place.
+    private let homeRoot: String
     /// The file itself, whatever its name, if it is not a store's.
     private let identity: FileInformation?
     private let state: Mutex<State>
@@ -54,17 +56,19 @@ final class ExternalDataFile: Sendable {
         self.name = name
         self.place = place
         self.records = records
-        home = FileSystem.path(place.folder, name)
+        let folders = place.folders
+        home = FileSystem.path(folders.files, name)
+        homeRoot = folders.root
         identity = nil
         state = Mutex(State(owner: .store))
         ExternalDataHolds.hold(name)
     }
 
     /// A file of a store of which nothing else is known.
-    convenience init(storedAt path: String) {
+    convenience init(storedAt path: String, beneath root: String) {
         self.init(
-            FileSystem.name(of: path), in: ExternalDataPlace(FileSystem.folder(of: path)),
-            records: nil)
+            FileSystem.name(of: path),
+            in: ExternalDataPlace(FileSystem.folder(of: path), beneath: root), records: nil)
     }
 
     /// A file with a value that is not saved yet.
@@ -75,8 +79,10 @@ final class ExternalDataFile: Sendable {
         self.name = name
         self.place = place
         records = nil
-        home = FileSystem.path(place.folder, name)
-        identity = try? FileSystem.informationWithoutFollowing(at: home)
+        let folders = place.folders
+        home = FileSystem.path(folders.files, name)
+        homeRoot = folders.root
+        identity = (try? FileSystem.information(at: home, beneath: homeRoot)) ?? nil
         state = Mutex(
             State(owner: .holders, size: record.size, record: record, movedFrom: movedFrom))
         ExternalDataHolds.hold(name)
@@ -84,17 +90,24 @@ final class ExternalDataFile: Sendable {
 
     deinit {
         if state.withLock({ $0.owner == .holders }) {
-            for path in Set([home, path]) where isStill(at: path) {
-                _ = try? FileSystem.removeFileIfPresent(path)
+            let present = location
+            for (path, root) in [home: homeRoot, present.path: present.root]
+            where isStill(at: path, beneath: root) {
+                _ = try? FileSystem.removeFileIfPresent(path, beneath: root)
             }
         }
         ExternalDataHolds.release(name)
     }
 
     /// The file's path. It changes with the place of the store, unless the file has stayed behind.
-    var path: String {
-        let path = FileSystem.path(place.folder, name)
-        return path == home || FileSystem.exists(path) ? path : home
+    var path: String { location.path }
+
+    /// The file's path, and the root that it must not lead out of.
+    var location: (path: String, root: String) {
+        let folders = place.folders
+        let path = FileSystem.path(folders.files, name)
+        return path == home || FileSystem.exists(path, beneath: folders.root)
+            ? (path, folders.root) : (home, homeRoot)
     }
     /// The folder that the file is in.
     var folder: String { FileSystem.folder(of: path) }
@@ -105,8 +118,10 @@ final class ExternalDataFile: Sendable {
     ///
     /// - Returns: Whether it is one in this folder, and no other save has it.
     func claim(in folder: String) -> Bool {
-        let path = path
-        guard FileSystem.folder(of: path) == folder, isStill(at: path) else { return false }
+        let (path, root) = location
+        guard FileSystem.folder(of: path) == folder, isStill(at: path, beneath: root) else {
+            return false
+        }
         return state.withLock {
             guard $0.owner == .holders else { return false }
             $0.owner = .save
@@ -115,8 +130,9 @@ final class ExternalDataFile: Sendable {
     }
 
     /// Whether what is at a path is the file that was made for the value, and not one of a store to which it was copied.
-    private func isStill(at path: String) -> Bool {
-        guard let identity, let found = try? FileSystem.informationWithoutFollowing(at: path)
+    private func isStill(at path: String, beneath root: String) -> Bool {
+        guard let identity,
+            let found = (try? FileSystem.information(at: path, beneath: root)) ?? nil
         else { return false }
         return found.isSameFile(as: identity)
     }
@@ -148,10 +164,19 @@ final class ExternalDataFile: Sendable {
     /// The number of bytes; 0 if there is no file.
     var size: Int {
         if let known = state.withLock({ $0.size }) { return known }
-        guard let information = try? FileSystem.information(at: path) else { return 0 }
+        guard let information else { return 0 }
         let size = Int(clamping: information.size)
         state.withLock { $0.size = size }
         return size
+    }
+
+    /// What is known of the file; `nil` if there is none, or something else in its place.
+    var information: FileInformation? {
+        let (path, root) = location
+        guard let found = (try? FileSystem.information(at: path, beneath: root)) ?? nil,
+            found.kind == .regular
+        else { return nil }
+        return found
     }
 
     /// The number and digest of the bytes as far as this knows them, without asking the store.
@@ -177,17 +202,11 @@ final class ExternalDataFile: Sendable {
 
     /// Opens the file.
     ///
-    /// - Throws: ``QuireError`` with code `storeUnavailable` if it is missing, `invalidFormat` if it is none.
+    /// - Throws: ``QuireError`` with code `storeUnavailable` if it is missing, `invalidFormat` if it is no regular file.
     func open() throws -> OpenFile {
+        let (path, root) = location
         do {
-            let file = try OpenFile.open(path, for: .reading)
-            guard try file.information().kind == .regular else {
-                throw QuireError(
-                    .invalidFormat,
-                    "“\(path)” should hold a value of the store, and is no file; restore it from a backup.",
-                    subject: .init(file: path))
-            }
-            return file
+            return try OpenFile.open(path, beneath: root, for: .reading)
         } catch let error as QuireError where error.code == .notFound {
             throw QuireError(
                 .storeUnavailable,

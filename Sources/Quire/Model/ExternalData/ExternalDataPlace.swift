@@ -3,11 +3,26 @@ internal import Synchronization
 /// Where a store's files of external data are. Rows that were read, and values, refer to it, so that they find their files
 /// when the store has been moved.
 final class ExternalDataPlace: Sendable {
-    private let current: Mutex<String>
+    /// The folder of the files, and the root that none of them must lead out of; see ``FileLocation``.
+    struct Folders: Sendable {
+        var files: String
+        var root: String
+    }
 
-    init(_ folder: String) { current = Mutex(folder) }
+    private let current: Mutex<Folders>
 
-    var folder: String { current.withLock { $0 } }
+    init(_ folder: String, beneath root: String) {
+        current = Mutex(Folders(files: folder, root: root))
+    }
 
-    func move(to folder: String) { current.withLock { $0 = folder } }
+    var folders: Folders { current.withLock { $0 } }
+
+    /// The folder of the files.
+    var folder: String { folders.files }
+    /// The folder of the store.
+    var root: String { folders.root }
+
+    func move(to folder: String, beneath root: String) {
+        current.withLock { $0 = Folders(files: folder, root: root) }
+    }
 }

@@ -8,11 +8,13 @@ import Synchronization
 final class ExternalDataSpool: Sendable {
     /// The place for values of no store in particular.
     private static var temporaryPlace: ExternalDataPlace {
-        ExternalDataPlace(FileManager.default.temporaryDirectory.path)
+        let folder = FileSystem.absolute(FileManager.default.temporaryDirectory.path)
+        return ExternalDataPlace(folder, beneath: folder)
     }
 
     private let place: ExternalDataPlace
     private let folder: String
+    private let root: String
     private let temporary: String
     private let file: OpenFile
     private let digest = RunningDigest()
@@ -21,17 +23,19 @@ final class ExternalDataSpool: Sendable {
     /// Begins a file in a store's folder, which is made if it is not there.
     init(in place: ExternalDataPlace?) throws {
         self.place = place ?? Self.temporaryPlace
-        folder = self.place.folder
-        try FileSystem.makeFolderDurably(folder)
+        let folders = self.place.folders
+        (folder, root) = (folders.files, folders.root)
+        try FileSystem.makeFolderDurably(folder, beneath: root)
         let path = FileSystem.path(folder, UUID().uuidString)
         temporary = FileSystem.temporarySibling(of: path, for: "new")
-        file = try OpenFile.open(temporary, for: .creating, reportedAs: path)
+        file = try OpenFile.open(
+            temporary, beneath: root, for: .creating, reportedAs: path)
         ExternalDataHolds.hold(FileSystem.name(of: temporary))
     }
 
     deinit {
         if !isFinished.load(ordering: .relaxed) {
-            _ = try? FileSystem.removeFileIfPresent(temporary)
+            _ = try? FileSystem.removeFileIfPresent(temporary, beneath: root)
         }
         ExternalDataHolds.release(FileSystem.name(of: temporary))
     }
@@ -66,11 +70,16 @@ final class ExternalDataSpool: Sendable {
         file.close()
         let name = UUID().uuidString
         // The store may have moved meanwhile, and the file with it.
-        let present = FileSystem.path(place.folder, FileSystem.name(of: temporary))
-        let isHere = place.folder == folder || !FileSystem.exists(present)
-        let place = place.folder == folder || !isHere ? place : ExternalDataPlace(folder)
+        let folders = self.place.folders
+        let present = FileSystem.path(folders.files, FileSystem.name(of: temporary))
+        let isHere =
+            folders.files == folder || !FileSystem.exists(present, beneath: folders.root)
+        let place =
+            folders.files == folder || !isHere
+            ? place : ExternalDataPlace(folder, beneath: root)
         try FileSystem.renameWithoutReplacing(
-            isHere ? temporary : present, to: FileSystem.path(place.folder, name))
+            isHere ? temporary : present, to: FileSystem.path(place.folder, name),
+            beneath: place.root)
         isFinished.store(true, ordering: .relaxed)
         return ExternalData(
             .file(
@@ -121,15 +130,19 @@ final class ExternalDataSpool: Sendable {
         guard try FileSystem.informationWithoutFollowing(at: path)?.kind == .regular else {
             return nil
         }
-        try FileSystem.makeFolderDurably(place.folder)
+        let folders = place.folders
+        try FileSystem.makeFolderDurably(folders.files, beneath: folders.root)
         let name = UUID().uuidString
-        let link = FileSystem.path(place.folder, name)
-        do { try FileSystem.link(path, to: link) } catch { return nil }
+        let link = FileSystem.path(folders.files, name)
         do {
-            let file = try OpenFile.open(link, for: .reading)
+            try FileSystem.link(
+                FileLocation(path, beneath: nil), FileLocation(link, beneath: folders.root))
+        } catch { return nil }
+        do {
+            let file = try OpenFile.open(link, beneath: folders.root, for: .reading)
             let digest = RunningDigest()
             try ExternalData(
-                .file(ExternalDataFile(storedAt: link)), descriptor: file
+                .file(ExternalDataFile(storedAt: link, beneath: folders.root)), descriptor: file
             ).forEachBlock(digest.update)
             try file.synchronize()
             return ExternalData(
@@ -138,7 +151,7 @@ final class ExternalDataSpool: Sendable {
                         spooled: name, in: place,
                         record: .init(size: digest.size, sha256: digest.sha256), movedFrom: path)))
         } catch {
-            _ = try? FileSystem.removeFileIfPresent(link)
+            _ = try? FileSystem.removeFileIfPresent(link, beneath: folders.root)
             throw error
         }
     }

@@ -2,7 +2,8 @@
 struct DatabaseLog {
     /// Where the newest copy of a page is, by the page's number.
     private var offsets: [Int: Int64] = [:]
-    /// The number of pages of the database after the last transaction; `nil` if there is none.
+    /// The number of pages of the database after the last transaction; `nil` if there is none. It is never more than the files
+    /// can account for.
     private(set) var pageCount: Int?
     /// The number of frames behind the last transaction that is whole.
     private(set) var droppedFrames = 0
@@ -31,7 +32,13 @@ struct DatabaseLog {
     }
 
     /// Reads a log, frame by frame, up to the last transaction that is whole.
-    init(_ file: OpenFile, pageSize: Int) {
+    ///
+    /// A transaction says how many pages the database has then, and whoever reads the pages keeps something of each. So a few
+    /// bytes could make much of themselves: what is said is believed as far as the pages in both files make it likely. Pages
+    /// that were free again before the commit are counted, but not written; they are some, not most.
+    ///
+    /// - Parameter filePageCount: The number of pages in the database's file.
+    init(_ file: OpenFile, pageSize: Int, filePageCount: Int) {
         guard let header = try? file.read(Self.headerSize, at: 0), Self.isLog(header),
             Int(header.bigEndian32(at: 8)) == pageSize,
             let size = try? Int(clamping: file.information().size)
@@ -42,6 +49,9 @@ struct DatabaseLog {
         guard checksum.isRecorded(in: header, at: 24) else { return }
         let frameSize = Self.frameHeaderSize + pageSize
         let frameCount = max(0, size - Self.headerSize) / frameSize
+        let (pagesInFiles, _) = filePageCount.addingReportingOverflow(frameCount)
+        let greatestPage = max(
+            pagesInFiles.multipliedReportingOverflow(by: 4).partialValue, pagesInFiles)
         var pending: [Int: Int64] = [:]
         var wholeFrames = 0
         for index in 0..<frameCount {
@@ -54,12 +64,12 @@ struct DatabaseLog {
             guard checksum.isRecorded(in: frame, at: 16) else { break }
             let page = Int(frame.bigEndian32(at: 0))
             guard page > 0 else { break }
-            pending[page] = offset + Int64(Self.frameHeaderSize)
+            if page <= greatestPage { pending[page] = offset + Int64(Self.frameHeaderSize) }
             let count = Int(frame.bigEndian32(at: 4))
             if count > 0 {
                 offsets.merge(pending) { _, newer in newer }
                 pending.removeAll()
-                pageCount = count
+                pageCount = min(count, greatestPage)
                 wholeFrames = index + 1
             }
         }

@@ -35,6 +35,7 @@ struct DatabasePages {
                 .locked, "“\(path)” is open in this process; close it before recovering it.",
                 subject: .init(file: path))
         }
+        try SQLiteFiles.check(path)
         file = try OpenFile.open(path, for: .reading)
         let information = try file.information()
         guard information.kind == .regular else {
@@ -52,8 +53,12 @@ struct DatabasePages {
             declared: start, size: size,
             logged: logFile.flatMap { DatabaseLog.pageSize(of: $0) }, file)
         self.pageSize = pageSize
-        log = logFile.map { DatabaseLog($0, pageSize: pageSize) } ?? DatabaseLog()
-        filePageCount = size / pageSize
+        let filePageCount = size / pageSize
+        self.filePageCount = filePageCount
+        log =
+            logFile.map {
+                DatabaseLog($0, pageSize: pageSize, filePageCount: filePageCount)
+            } ?? DatabaseLog()
         let logged = log.pageCount ?? 0
         pageCount = log.isEmpty ? filePageCount : max(logged, 1)
         guard pageCount > 0 else {

@@ -8,6 +8,8 @@ import Foundation
 struct SQLiteExternalData: ExternalDataReading {
     /// The folder of the files.
     let folder: String
+    /// The store's folder. What is beneath it is input; see ``FileLocation``.
+    let root: String
     /// What the store knows of them, if it is open.
     let records: SQLiteExternalRecords?
     /// Where they are read, which is elsewhere when another store has taken this one's place.
@@ -23,18 +25,59 @@ struct SQLiteExternalData: ExternalDataReading {
         } else {
             stem = name[...]
         }
-        let support = FileSystem.path(FileSystem.folder(of: storePath), ".\(stem)_SUPPORT")
+        root = FileSystem.folder(of: storePath)
+        let support = FileSystem.path(root, ".\(stem)_SUPPORT")
         folder = FileSystem.path(support, "_EXTERNAL_DATA")
-        place = ExternalDataPlace(folder)
+        place = ExternalDataPlace(folder, beneath: root)
     }
 
     /// What was read from this store finds its files with another one.
-    func move(to other: SQLiteExternalData) { place.move(to: other.folder) }
+    func move(to other: SQLiteExternalData) { place.move(to: other.folder, beneath: other.root) }
 
     /// The folder around it, which has the store's name.
     var supportFolder: String { FileSystem.folder(of: folder) }
 
     func path(ofFileNamed name: String) -> String { FileSystem.path(folder, name) }
+
+    /// What is in the folder under a name; `nil` if there is nothing.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidFormat` if a symbolic link is in the way.
+    func information(ofFileNamed name: String) throws -> FileInformation? {
+        try FileSystem.information(at: path(ofFileNamed: name), beneath: root)
+    }
+
+    /// Whether there is a file of a name that can be read, and not something else in its place.
+    func hasFile(named name: String) -> Bool {
+        (try? information(ofFileNamed: name))??.kind == .regular
+    }
+
+    /// Whether there is nothing under a name, as far as that can be told.
+    func lacksFile(named name: String) -> Bool {
+        do { return try information(ofFileNamed: name) == nil } catch { return false }
+    }
+
+    /// Why there is no file of a name, as a sentence.
+    func problem(withFileNamed name: String) -> String {
+        let path = path(ofFileNamed: name)
+        do {
+            if let found = try information(ofFileNamed: name) {
+                return found.foreignError(at: path, expected: .regular).message
+            }
+        } catch let error as QuireError {
+            return error.message
+        } catch {}
+        return
+            "The file “\(path)” that holds a value of the store is missing; restore it from a backup."
+    }
+
+    /// The names in the folder; none if it is not there.
+    func names() throws -> [String] {
+        do {
+            return try FileSystem.names(in: folder, beneath: root)
+        } catch let error as QuireError where error.code == .notFound {
+            return []
+        }
+    }
 
     func data(named name: String) throws -> Data { try externalData(named: name).data() }
 

@@ -31,26 +31,25 @@ struct SQLiteExternalDataCleanup {
     static func remove(_ paths: [String], ofStoreAt storePath: String) {
         // Whoever closes the store last removes its log.
         if paths.isEmpty || FileSystem.exists(storePath + "-wal") { return }
-        remove(paths)
+        remove(paths, beneath: FileSystem.folder(of: storePath))
     }
 
     /// Removes what nobody holds.
-    private static func remove(_ paths: [String]) {
+    private static func remove(_ paths: [String], beneath root: String) {
         for path in paths where !ExternalDataHolds.contains(FileSystem.name(of: path)) {
-            _ = try? FileSystem.removeFileIfPresent(path)
+            _ = try? FileSystem.removeFileIfPresent(path, beneath: root)
         }
     }
 
     /// Removes what an owner of the lock has left who was killed. Call it when the store has been opened by the next one, if
     /// nobody had it open.
     func collectAfterOpening() {
-        Self.remove(unusedFiles())
+        Self.remove(unusedFiles(), beneath: store.externalData.root)
     }
 
     /// Files of which nothing is recorded, and which nobody is about to refer to.
     private func orphans() throws -> [String] {
-        let folder = store.externalData.folder
-        guard store.carriesModel, FileSystem.exists(folder) else { return [] }
+        guard store.carriesModel else { return [] }
         var known: Set<String> = []
         if try writer.connection.hasTable(SQLiteTables.externalData) {
             try writer.connection.withStatement("SELECT Z_UUID FROM \(SQLiteTables.externalData)") {
@@ -58,15 +57,16 @@ struct SQLiteExternalDataCleanup {
             }
         }
         let now = Int64(Date().timeIntervalSince1970)
-        return try FileSystem.names(in: folder).filter { name in
+        return try store.externalData.names().filter { name in
             guard
                 SQLiteExternalData.isFileName(name) && !known.contains(name)
                     || FileSystem.isTemporaryName(name)
             else { return false }
             if ExternalDataHolds.contains(name) { return false }
             if store.options.isOnlyWriter { return true }
-            let path = store.externalData.path(ofFileNamed: name)
-            guard let information = try FileSystem.information(at: path) else { return false }
+            guard let information = try store.externalData.information(ofFileNamed: name) else {
+                return false
+            }
             return now - information.statusChangeTime > Self.patience
         }
     }

@@ -40,7 +40,9 @@ struct SQLiteExternalFiles {
 
     /// Makes the names of the files durable.
     func synchronizeFolder() throws {
-        if !files.isEmpty { try FileSystem.synchronizeFolder(externalData.folder) }
+        if !files.isEmpty {
+            try FileSystem.synchronizeFolder(externalData.folder, beneath: externalData.root)
+        }
     }
 
     /// Records sizes and digests of the files, and forgets those of files that nothing refers to any more, so that a
@@ -89,7 +91,8 @@ struct SQLiteExternalFiles {
             if let spooled = file.spooled {
                 spooled.giveBack()
             } else {
-                _ = try? FileSystem.removeFileIfPresent(externalData.path(ofFileNamed: file.name))
+                _ = try? FileSystem.removeFileIfPresent(
+                    externalData.path(ofFileNamed: file.name), beneath: externalData.root)
             }
         }
     }
@@ -128,7 +131,9 @@ struct SQLiteExternalDataWriter {
             guard let size = value.binarySize, size > store.options.externalDataThreshold else {
                 continue
             }
-            if files.isEmpty { try FileSystem.makeFolderDurably(externalData.folder) }
+            if files.isEmpty {
+                try FileSystem.makeFolderDurably(externalData.folder, beneath: externalData.root)
+            }
             let file: SQLiteExternalFiles.File
             if case .external(let external) = value, let present = external.file {
                 file = try take(external, present, files)
@@ -147,7 +152,8 @@ struct SQLiteExternalDataWriter {
         let name = UUID().uuidString
         let path = externalData.path(ofFileNamed: name)
         if try !linkTwin(of: ExternalData(data), record, to: path, files) {
-            try FileSystem.writeNewFile(data, at: path, synchronizingFolder: false)
+            try FileSystem.writeNewFile(
+                data, at: path, beneath: externalData.root, synchronizingFolder: false)
         }
         return .init(name: name, record: record)
     }
@@ -167,18 +173,22 @@ struct SQLiteExternalDataWriter {
         }
         let name = nameForCopy(of: file)
         let path = externalData.path(ofFileNamed: name)
-        if file.folder == externalData.folder, (try? FileSystem.link(file.path, to: path)) != nil {
+        if file.folder == externalData.folder, file.information != nil,
+            (try? FileSystem.link(file.path, to: path, beneath: externalData.root)) != nil
+        {
             do {
                 return .init(name: name, record: try record(of: file, value))
             } catch {
-                _ = try? FileSystem.removeFileIfPresent(path)
+                _ = try? FileSystem.removeFileIfPresent(path, beneath: externalData.root)
                 throw error
             }
         }
         if let record = file.knownRecord, try linkTwin(of: value, record, to: path, files) {
             return .init(name: name, record: record, origin: file)
         }
-        let copy = try value.naming { try SQLiteExternalCopy.copy(value, to: path) }
+        let copy = try value.naming {
+            try SQLiteExternalCopy.copy(value, to: path, beneath: externalData.root)
+        }
         return .init(name: name, record: copy, origin: file)
     }
 
@@ -187,7 +197,8 @@ struct SQLiteExternalDataWriter {
     private func nameForCopy(of file: ExternalDataFile) -> String {
         let isFree =
             file.isSpooled && SQLiteExternalData.isFileName(file.name)
-            && !FileSystem.exists(externalData.path(ofFileNamed: file.name))
+            && !FileSystem.exists(
+                externalData.path(ofFileNamed: file.name), beneath: externalData.root)
         return isFree ? file.name : UUID().uuidString
     }
 
@@ -216,7 +227,8 @@ struct SQLiteExternalDataWriter {
             let path = externalData.path(ofFileNamed: name)
             if path == value.path { continue }
             // It may have been damaged since; then the value must not become the damaged one.
-            let other = ExternalData(.file(ExternalDataFile(storedAt: path)))
+            let other = ExternalData(
+                .file(ExternalDataFile(storedAt: path, beneath: externalData.root)))
             if other.size == record.size, (try? other.readsSame(as: value)) == true { return path }
         }
         return nil
@@ -230,7 +242,7 @@ struct SQLiteExternalDataWriter {
         _ files: SQLiteExternalFiles
     ) throws -> Bool {
         guard let twin = try twin(of: value, record, files) else { return false }
-        return (try? FileSystem.link(twin, to: path)) != nil
+        return (try? FileSystem.link(twin, to: path, beneath: externalData.root)) != nil
     }
 
     /// Replaces the file of a value by a second name of another with the same bytes.
@@ -239,14 +251,15 @@ struct SQLiteExternalDataWriter {
         _ files: SQLiteExternalFiles
     ) throws {
         guard let twin = try twin(of: value, record, files) else { return }
-        let temporary = FileSystem.temporarySibling(of: file.path, for: "new")
-        guard (try? FileSystem.link(twin, to: temporary)) != nil else { return }
+        let (path, root) = file.location
+        let temporary = FileSystem.temporarySibling(of: path, for: "new")
+        guard (try? FileSystem.link(twin, to: temporary, beneath: root)) != nil else { return }
         do {
-            try FileSystem.rename(temporary, to: file.path)
+            try FileSystem.rename(temporary, to: path, beneath: root)
             // Nothing happens if both were the same file already.
-            _ = try FileSystem.removeFileIfPresent(temporary)
+            _ = try FileSystem.removeFileIfPresent(temporary, beneath: root)
         } catch {
-            _ = try? FileSystem.removeFileIfPresent(temporary)
+            _ = try? FileSystem.removeFileIfPresent(temporary, beneath: root)
             throw error
         }
     }

@@ -73,13 +73,16 @@ extension SQLiteStore {
     /// Makes the names of the folders with external data durable before anything refers to what is in them. Whoever made
     /// the folders may have been killed before doing so.
     func secureExternalFolders(_ connection: SQLiteConnection) throws {
-        guard hasExternalData, FileSystem.exists(externalData.folder) else { return }
+        let root = externalData.root
+        guard hasExternalData, FileSystem.exists(externalData.folder, beneath: root) else {
+            return
+        }
         if try connection.hasTable(SQLiteTables.externalData),
             try connection.integer("SELECT 1 FROM \(SQLiteTables.externalData) LIMIT 1") != nil
         {
             return
         }
-        try FileSystem.synchronizeFolder(containing: externalData.folder)
-        try FileSystem.synchronizeFolder(containing: externalData.supportFolder)
+        try FileSystem.synchronizeFolder(containing: externalData.folder, beneath: root)
+        try FileSystem.synchronizeFolder(containing: externalData.supportFolder, beneath: root)
     }
 }

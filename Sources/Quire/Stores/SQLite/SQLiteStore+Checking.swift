@@ -45,9 +45,10 @@ extension SQLiteStore {
     /// The paths of files with external data that no row refers to: rubbish of interrupted saves, or of finished ones while
     /// the store is open.
     package func unreferencedExternalFiles() throws -> [String] {
-        guard FileSystem.exists(externalData.folder) else { return [] }
+        let present = try externalData.names()
+        if present.isEmpty { return [] }
         let names = try externalFileNames()
-        return try FileSystem.names(in: externalData.folder).filter {
+        return present.filter {
             SQLiteExternalData.isFileName($0) && !names.contains($0)
                 || FileSystem.isTemporaryName($0)
         }
@@ -59,18 +60,8 @@ extension SQLiteStore {
 
     /// The names of the files that the rows refer to, as a connection sees them.
     func externalFileNames(_ connection: SQLiteConnection) throws -> Set<String> {
-        var columns: Set<[String]> = []
-        for entity in layout.entities {
-            let place = schema.entity(entity)
-            for slot in entity.slots where slot.isExternalCapable {
-                if let column = place.columns[slot.index] {
-                    columns.insert([place.tableName, column.name])
-                }
-            }
-        }
         var names: Set<String> = []
-        for place in columns {
-            let (table, column) = (SQLName.quoted(place[0]), SQLName.quoted(place[1]))
+        for (table, column) in externalColumns {
             let sql = "SELECT \(column) FROM \(table) WHERE substr(\(column), 1, 1) = x'02'"
             try connection.withStatement(sql) { statement in
                 while try statement.step() {
@@ -82,5 +73,19 @@ extension SQLiteStore {
             }
         }
         return names
+    }
+
+    /// The columns whose values may be in files, with their tables, quoted.
+    var externalColumns: [(table: String, column: String)] {
+        var columns: Set<[String]> = []
+        for entity in layout.entities {
+            let place = schema.entity(entity)
+            for slot in entity.slots where slot.isExternalCapable {
+                if let column = place.columns[slot.index] {
+                    columns.insert([place.tableName, column.name])
+                }
+            }
+        }
+        return columns.map { (SQLName.quoted($0[0]), SQLName.quoted($0[1])) }
     }
 }

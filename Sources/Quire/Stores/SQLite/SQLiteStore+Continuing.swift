@@ -23,10 +23,12 @@ extension SQLiteStore {
         let unreferenced = supersede()
         for name in unreferenced where other.externalData.folder != externalData.folder {
             // If that fails, undo to a value that was replaced says that its file is missing.
-            try? FileSystem.makeFolder(other.externalData.folder, withIntermediates: true)
+            try? FileSystem.makeFolder(
+                other.externalData.folder, beneath: other.externalData.root,
+                withIntermediates: true)
             _ = try? FileSystem.linkOrCopy(
-                externalData.path(ofFileNamed: name),
-                to: other.externalData.path(ofFileNamed: name))
+                externalData.path(ofFileNamed: name), beneath: externalData.root,
+                to: other.externalData.path(ofFileNamed: name), within: other.externalData.root)
         }
         other.willClean(unreferenced)
         externalData.move(to: other.externalData)

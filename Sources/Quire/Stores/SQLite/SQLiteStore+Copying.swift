@@ -51,17 +51,18 @@ extension SQLiteStore {
                 let source = externalData.path(ofFileNamed: name)
                 let target = copy.externalData.path(ofFileNamed: name)
                 try FileSystem.makeFolder(copy.externalData.folder, withIntermediates: true)
-                if isLost && !FileSystem.exists(source) {
+                let root = externalData.root
+                if isLost && !FileSystem.exists(source, beneath: root) {
                     Logger(label: "quire.sql").error(
                         "“\(source)” is lost: another program has removed it.")
                     continue
                 }
                 if linking {
-                    try FileSystem.linkOrCopy(source, to: target)
+                    try FileSystem.linkOrCopy(source, beneath: root, to: target)
                     continue
                 }
                 // What shares its bytes here shares them there.
-                let information = try FileSystem.information(at: source)
+                let information = try FileSystem.information(at: source, beneath: root)
                 if let information, information.linkCount > 1 {
                     if let twin = copied[information.inode] {
                         if (try? FileSystem.link(twin, to: target)) != nil { continue }
@@ -69,7 +70,7 @@ extension SQLiteStore {
                         copied[information.inode] = target
                     }
                 }
-                try FileSystem.copyFile(source, to: target)
+                try FileSystem.copyFile(source, beneath: root, to: target)
             }
         } catch {
             _ = try? FileSystem.removeFileIfPresent(path)

@@ -39,7 +39,7 @@ package struct SQLiteExternalValue: Sendable {
         self.file = file
         name = file.name
         sha256 = record?.sha256
-        let information = try? FileSystem.information(at: file.path)
+        let information = file.information
         size = record.map { Int64($0.size) } ?? information?.size ?? 0
         state =
             switch (information, record) {

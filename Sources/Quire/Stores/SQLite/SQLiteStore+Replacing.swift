@@ -10,10 +10,9 @@ extension SQLiteStore {
     public static func destroy(at path: String) throws {
         let path = FileSystem.absolute(path)
         if !FileSystem.exists(path) { return }
-        let folder = SQLiteExternalData(storePath: path).folder
         try alone(with: path) { try FileSystem.removeFile(path) }
         try FileSystem.synchronizeFolder(containing: path)
-        try removeSupport(folder)
+        try removeSupport(SQLiteExternalData(storePath: path))
     }
 
     /// Puts a copy of another store in the place of the store at a path, or where there is none yet. The copy has the
@@ -34,17 +33,21 @@ extension SQLiteStore {
         do {
             try copyDatabase(at: source, to: temporary)
             // Names of external data are unique, so the new files can lie beside the old ones.
-            let names = (try? FileSystem.names(in: work.folder)) ?? []
-            if !names.isEmpty { try FileSystem.makeFolder(place.folder, withIntermediates: true) }
+            let names = try work.names()
+            if !names.isEmpty {
+                try FileSystem.makeFolder(
+                    place.folder, beneath: place.root, withIntermediates: true)
+            }
             for name in names {
                 let target = place.path(ofFileNamed: name)
-                if FileSystem.exists(target) { continue }
-                try FileSystem.linkOrCopy(work.path(ofFileNamed: name), to: target)
+                if FileSystem.exists(target, beneath: place.root) { continue }
+                try FileSystem.linkOrCopy(
+                    work.path(ofFileNamed: name), to: target, within: place.root)
                 added.append(target)
             }
             if !names.isEmpty {
-                try FileSystem.synchronizeTree(FileSystem.folder(of: place.folder))
-                try FileSystem.synchronizeFolder(containing: FileSystem.folder(of: place.folder))
+                try FileSystem.synchronizeTree(place.supportFolder, beneath: place.root)
+                try FileSystem.synchronizeFolder(place.root)
             }
             let file = try OpenFile.open(temporary, for: .updating)
             try file.synchronize()
@@ -54,11 +57,13 @@ extension SQLiteStore {
             } else {
                 try FileSystem.renameWithoutReplacing(temporary, to: path)
             }
-            try? removeSupport(work.folder)
+            try? removeSupport(work)
         } catch {
-            for target in added { _ = try? FileSystem.removeFileIfPresent(target) }
+            for target in added {
+                _ = try? FileSystem.removeFileIfPresent(target, beneath: place.root)
+            }
             _ = try? FileSystem.removeFileIfPresent(temporary)
-            try? removeSupport(work.folder)
+            try? removeSupport(work)
             throw error
         }
         try FileSystem.synchronizeFolder(containing: path)
@@ -112,11 +117,16 @@ extension SQLiteStore {
     }
 
     /// Removes the folder with external data, and the one around it if nothing else is there.
-    private static func removeSupport(_ folder: String) throws {
-        if FileSystem.exists(folder) { try FileSystem.removeTree(folder) }
-        let support = FileSystem.folder(of: folder)
-        if FileSystem.exists(support), try FileSystem.names(in: support).isEmpty {
-            try FileSystem.removeTree(support)
+    private static func removeSupport(_ place: SQLiteExternalData) throws {
+        let root = place.root
+        if FileSystem.exists(place.folder, beneath: root) {
+            try FileSystem.removeTree(place.folder, beneath: root)
+        }
+        let support = place.supportFolder
+        if FileSystem.exists(support, beneath: root),
+            try FileSystem.names(in: support, beneath: root).isEmpty
+        {
+            try FileSystem.removeTree(support, beneath: root)
         }
     }
 
@@ -125,13 +135,14 @@ extension SQLiteStore {
         var options = SQLiteStoreOptions()
         options.isReadOnly = true
         options.infersModel = true
-        guard let names = try? FileSystem.names(in: place.folder), !names.isEmpty,
+        guard let names = try? place.names(), !names.isEmpty,
             let store = try? open(at: path, options: options)
         else { return }
         defer { try? store.close() }
         guard let used = try? store.externalFileNames() else { return }
         for name in names where SQLiteExternalData.isFileName(name) && !used.contains(name) {
-            _ = try? FileSystem.removeFileIfPresent(place.path(ofFileNamed: name))
+            _ = try? FileSystem.removeFileIfPresent(
+                place.path(ofFileNamed: name), beneath: place.root)
         }
     }
 }

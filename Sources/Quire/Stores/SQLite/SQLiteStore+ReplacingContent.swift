@@ -4,13 +4,14 @@ package import Foundation
 
 extension SQLiteStore {
     /// Makes a database that nobody else uses fit to become this store's content: of the same model, with the same UUID and
-    /// page size. Identifiers that this store has given out are not given out again.
+    /// page size. Identifiers that this store has given out are not given out again, and no file of external data has the name
+    /// of one of this store's that holds other bytes: that one is live until the content has been replaced.
     ///
     /// - Parameters:
     ///   - path: The path of the database.
     ///   - records: What the new content shall record, `nil` for nothing.
     ///   - migration: How it is migrated if it was made with another version of the model; `nil` if it is not to be.
-    /// - Returns: The paths of the files of external data that its rows refer to.
+    /// - Returns: The names of the files of external data that its rows refer to.
     /// - Throws: ``QuireError`` with code `incompatibleModel`, `invalidFormat`, or what reading and writing throw.
     package func prepareReplacement(
         at path: String, records: [String: String?], migrating migration: StoreMigrationOptions?
@@ -50,6 +51,7 @@ extension SQLiteStore {
                         try $0.run()
                     }
                 }
+                try replacement.renameExternalFiles(differingFrom: externalData, connection)
                 try connection.commit()
             } catch {
                 SQLiteSave.undo(
@@ -60,9 +62,66 @@ extension SQLiteStore {
         var changes = ChangeSet()
         changes.records = records
         try replacement.save(changes)
-        let files = try replacement.externalFiles().map(\.path)
+        let files = try replacement.externalFileNames().sorted()
         try replacement.close()
         return files
+    }
+
+    /// Gives files of external data new names, in the rows and on disk, if another store has files of their names with other
+    /// bytes: one of the two is damaged, or was put there.
+    private func renameExternalFiles(
+        differingFrom other: SQLiteExternalData, _ connection: SQLiteConnection
+    ) throws {
+        var newNames: [String: String] = [:]
+        for name in try externalFileNames(connection) {
+            let (mine, theirs) = try (
+                externalData.information(ofFileNamed: name),
+                other.information(ofFileNamed: name)
+            )
+            guard let mine, let theirs, !mine.isSameFile(as: theirs) else { continue }
+            let isEqual =
+                try theirs.kind == .regular && mine.size == theirs.size
+                && externalData.externalData(named: name)
+                    .readsSame(as: other.externalData(named: name))
+            if !isEqual { newNames[name] = UUID().uuidString }
+        }
+        if newNames.isEmpty { return }
+        for (name, newName) in newNames {
+            try FileSystem.renameWithoutReplacing(
+                externalData.path(ofFileNamed: name),
+                to: externalData.path(ofFileNamed: newName), beneath: externalData.root)
+        }
+        for (table, column) in externalColumns {
+            var values: [Data: String] = [:]
+            try connection.withStatement(
+                "SELECT DISTINCT \(column) FROM \(table) WHERE substr(\(column), 1, 1) = x'02'"
+            ) { statement in
+                while try statement.step() {
+                    let value = statement.data(0)
+                    let name = value.withUnsafeBytes(SQLiteExternalData.fileName)
+                    if let newName = name.flatMap({ newNames[$0] }) { values[value] = newName }
+                }
+            }
+            for (value, newName) in values {
+                try connection.withStatement(
+                    "UPDATE \(table) SET \(column) = ? WHERE \(column) = ?"
+                ) {
+                    try $0.bind(SQLiteExternalData.reference(toFileNamed: newName), at: 1)
+                    try $0.bind(value, at: 2)
+                    try $0.run()
+                }
+            }
+        }
+        guard try connection.hasTable(SQLiteTables.externalData) else { return }
+        for (name, newName) in newNames {
+            try connection.withStatement(
+                "UPDATE \(SQLiteTables.externalData) SET Z_UUID = ? WHERE Z_UUID = ?"
+            ) {
+                try $0.bind(newName, at: 1)
+                try $0.bind(name, at: 2)
+                try $0.run()
+            }
+        }
     }
 
     private static func primaryKeys(

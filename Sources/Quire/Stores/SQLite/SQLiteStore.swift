@@ -98,7 +98,8 @@ public final class SQLiteStore: PersistentStore {
         storePath = source.storePath
         isReadOnly = options.isReadOnly
         let records = SQLiteExternalRecords()
-        externalData = SQLiteExternalData(storePath: source.storePath, records: records)
+        externalData = SQLiteExternalData(
+            storePath: options.externalDataOwner ?? source.storePath, records: records)
         // In memory there is no place beside the store.
         hasExternalData =
             !source.access.isMemory

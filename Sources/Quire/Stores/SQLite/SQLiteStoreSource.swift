@@ -51,6 +51,7 @@ final class SQLiteStoreSource: Sendable {
             return
         }
         files = SQLiteFileGuard(path: storePath)
+        try SQLiteFiles.check(storePath)
         isOnNetwork = (try? FileSystem.isOnNetwork(storePath)) ?? false
         guard isReadOnly else {
             databasePath = storePath

@@ -162,7 +162,8 @@ final class SQLiteBulkLoad: StoreLoading {
         if case .external(let data) = value, data.size > options.externalDataThreshold,
             let file = data.file
         {
-            let known = ExternalFile(path: file.path, sha256: file.record?.sha256)
+            let (path, root) = file.location
+            let known = ExternalFile(path: path, root: root, sha256: file.record?.sha256)
             return .binary(SQLiteExternalData.reference(toFileNamed: try adopt(known)))
         }
         guard let data = try value.contents() else { return .null }
@@ -170,7 +171,8 @@ final class SQLiteBulkLoad: StoreLoading {
             let name = UUID().uuidString
             try prepareFolder()
             let path = externalData.path(ofFileNamed: name)
-            try FileSystem.writeNewFile(data, at: path, synchronizingFolder: false)
+            try FileSystem.writeNewFile(
+                data, at: path, beneath: externalData.root, synchronizingFolder: false)
             newFiles.append(path)
             try record(name, size: data.count, digest: RunningDigest.sha256(of: data))
             return .binary(SQLiteExternalData.reference(toFileNamed: name))
@@ -186,7 +188,7 @@ final class SQLiteBulkLoad: StoreLoading {
         try prepareFolder()
         let newName = UUID().uuidString
         let path = externalData.path(ofFileNamed: newName)
-        let copy = try SQLiteExternalCopy.copy(file.path, to: path)
+        let copy = try SQLiteExternalCopy.copy(file, to: path, beneath: externalData.root)
         newFiles.append(path)
         if let known = file.sha256, known != copy.sha256 {
             throw QuireError(
@@ -211,18 +213,22 @@ final class SQLiteBulkLoad: StoreLoading {
     }
 
     private func prepareFolder() throws {
-        guard newFiles.isEmpty, !FileSystem.exists(externalData.folder) else { return }
-        try FileSystem.makeFolderDurably(externalData.folder)
+        guard newFiles.isEmpty else { return }
+        try FileSystem.makeFolderDurably(externalData.folder, beneath: externalData.root)
     }
 
     /// Makes the names of new files durable. Call it before the transaction commits.
     func synchronizeFiles() throws {
-        if !newFiles.isEmpty { try FileSystem.synchronizeFolder(externalData.folder) }
+        if !newFiles.isEmpty {
+            try FileSystem.synchronizeFolder(externalData.folder, beneath: externalData.root)
+        }
     }
 
     /// Removes the files of a load that failed.
     func removeFiles() {
-        for path in newFiles { _ = try? FileSystem.removeFileIfPresent(path) }
+        for path in newFiles {
+            _ = try? FileSystem.removeFileIfPresent(path, beneath: externalData.root)
+        }
         newFiles = []
     }
 }

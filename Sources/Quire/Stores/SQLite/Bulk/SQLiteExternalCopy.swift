@@ -3,16 +3,22 @@ import Foundation
 /// Copies a file with external data, however large, and says what its bytes were.
 enum SQLiteExternalCopy {
     /// Makes a new file durable, but not its name.
-    static func copy(_ path: String, to newPath: String) throws -> ExternalDataRecord {
+    static func copy(
+        _ file: ExternalFile, to newPath: String, beneath root: String
+    ) throws -> ExternalDataRecord {
         try copy(
-            ExternalData(.file(ExternalDataFile(storedAt: path))), to: newPath)
+            ExternalData(.file(ExternalDataFile(storedAt: file.path, beneath: file.root))),
+            to: newPath, beneath: root)
     }
 
     /// Makes a new file durable, but not its name.
-    static func copy(_ value: ExternalData, to newPath: String) throws -> ExternalDataRecord {
+    static func copy(
+        _ value: ExternalData, to newPath: String, beneath root: String
+    ) throws -> ExternalDataRecord {
         let temporary = FileSystem.temporarySibling(of: newPath, for: "new")
         do {
-            let target = try OpenFile.open(temporary, for: .creating, reportedAs: newPath)
+            let target = try OpenFile.open(
+                temporary, beneath: root, for: .creating, reportedAs: newPath)
             let digest = RunningDigest()
             try value.forEachBlock { block in
                 digest.update(block)
@@ -21,10 +27,10 @@ enum SQLiteExternalCopy {
             if let known = value.file?.knownRecord { try value.check(digest, against: known) }
             try target.synchronize()
             target.close()
-            try FileSystem.renameWithoutReplacing(temporary, to: newPath)
+            try FileSystem.renameWithoutReplacing(temporary, to: newPath, beneath: root)
             return ExternalDataRecord(size: digest.size, sha256: digest.sha256)
         } catch {
-            _ = try? FileSystem.removeFileIfPresent(temporary)
+            _ = try? FileSystem.removeFileIfPresent(temporary, beneath: root)
             throw error
         }
     }
@@ -32,14 +38,14 @@ enum SQLiteExternalCopy {
 
 extension ObjectSnapshot {
     /// The file that holds the value of a slot, if one does.
-    func externalFile(at slot: Int) -> String? {
+    func externalFile(at slot: Int) -> (path: String, root: String)? {
         let row = PackedRow(chunk: chunk, offset: offset)
         guard entity.slots[slot].isExternalCapable, row.hasValue(slot),
             let files = chunk.externalData as? SQLiteExternalData,
             let name = SQLiteExternalData.fileName(
                 in: row.bytes(slot, slotCount: entity.slots.count))
         else { return nil }
-        return files.path(ofFileNamed: name)
+        return (files.path(ofFileNamed: name), files.root)
     }
 }
 

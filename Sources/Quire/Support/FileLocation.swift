@@ -1,0 +1,172 @@
+import CLinux
+import Foundation
+
+/// A path in the form that the `*at` system calls take: a name, and the folder that it is in.
+///
+/// Paths beneath a root
+/// ====================
+///
+/// A document package, and the folder of a store's external data, are input: anybody may have put anything there. What is in
+/// them is addressed by its path and a **root**, the folder that it must not lead out of. All of ``FileSystem``, ``OpenFile``
+/// and ``AtomicFileReplace`` take one:
+///
+/// - The root itself is opened by its path. It, and the folders above it, may be symbolic links: they are the user's.
+/// - The folders between the root and the last component are opened beneath the root's descriptor, and none may be a
+///   symbolic link. So nobody can exchange one for a link between a check and a use.
+/// - The last component is not followed either. What is opened must be a regular file, or a folder where a folder is asked
+///   for: a FIFO would be waited for, a device may be endless, and opening one may do something.
+/// - Everything else is a ``QuireError`` with code `invalidFormat` that names the entry and says what it is.
+///
+/// Without a root a path is the caller's own, and the system resolves it.
+struct FileLocation {
+    /// The folder; `nil` if the name is a path that the system resolves.
+    let folder: OpenFile?
+    /// The last component, or the whole path without a folder.
+    let name: String
+    /// The whole path, for errors.
+    let path: String
+
+    /// The folder's descriptor as system calls take it.
+    var descriptor: Int32 { folder?.descriptor ?? AT_FDCWD }
+
+    /// - Throws: ``QuireError`` with code `notFound`, `readOnly`, or `invalidFormat` if the path leads out of the root.
+    init(_ path: String, beneath root: String?) throws {
+        self.path = path
+        guard let root, let (parent, name) = try Self.components(of: path, beneath: root) else {
+            folder = nil
+            self.name = path
+            return
+        }
+        self.name = name
+        let opened = quire_open_folder_path(AT_FDCWD, root)
+        guard opened >= 0 else { throw FileSystem.failure("open the folder", root) }
+        let rootFolder = OpenFile(owning: opened, path: root)
+        if parent.isEmpty {
+            folder = rootFolder
+            return
+        }
+        let full = FileSystem.path(root, parent)
+        do {
+            folder = try OpenFile.openFolderPath(parent, beneath: rootFolder, path: full)
+        } catch {
+            throw Self.obstacle(on: parent, in: rootFolder) ?? error
+        }
+    }
+
+    /// The path from a root, without its last component, and that; `nil` for the root itself.
+    private static func components(
+        of path: String, beneath root: String
+    ) throws -> (parent: String, name: String)? {
+        if path == root { return nil }
+        let prefix = root.hasSuffix("/") ? root : root + "/"
+        let relative = path.dropFirst(prefix.count)
+        let names = relative.split(separator: "/", omittingEmptySubsequences: false)
+        guard path.hasPrefix(prefix), let name = names.last,
+            names.allSatisfy({ !$0.isEmpty && $0 != "." && $0 != ".." })
+        else {
+            throw QuireError(
+                .invalidFormat, "“\(path)” is not in “\(root)”, where it should be.",
+                subject: .init(file: path))
+        }
+        return (names.dropLast().joined(separator: "/"), String(name))
+    }
+
+    /// The error for the first folder of a path that is a symbolic link.
+    private static func obstacle(on path: String, in root: OpenFile) -> QuireError? {
+        var part = ""
+        for name in path.split(separator: "/") {
+            part += part.isEmpty ? String(name) : "/\(name)"
+            var status = stat()
+            guard fstatat(root.descriptor, part, &status, AT_SYMLINK_NOFOLLOW) == 0 else {
+                return nil
+            }
+            let found = FileInformation(status)
+            if found.kind == .symbolicLink {
+                return found.foreignError(at: FileSystem.path(root.path, part))
+            }
+        }
+        return nil
+    }
+
+    /// What is there itself, be it a symbolic link, or `nil` if there is nothing.
+    func information(following: Bool = false) throws -> FileInformation? {
+        var status = stat()
+        if fstatat(descriptor, name, &status, following ? 0 : AT_SYMLINK_NOFOLLOW) == 0 {
+            return FileInformation(status)
+        }
+        if errno == ENOENT || errno == ENOTDIR { return nil }
+        throw FileSystem.failure("examine", path)
+    }
+
+    /// Opens it: beneath a root, only if it is of the kind that the purpose needs.
+    func open(for purpose: OpenFile.Purpose, reportedAs reported: String?) throws -> OpenFile {
+        guard folder != nil else {
+            return try OpenFile.open(path, for: purpose, reportedAs: reported)
+        }
+        // A device is not even opened.
+        if purpose != .creating, let found = try information() {
+            try found.require(purpose.kind, at: path)
+        }
+        while true {
+            let opened = quire_openat(
+                descriptor, name, purpose.flags | O_NOFOLLOW | O_NONBLOCK, 0o666)
+            let number = errno
+            if opened < 0 {
+                if number == EINTR { continue }
+                if let found = try? information(), found.kind == .symbolicLink,
+                    purpose != .creating
+                {
+                    throw found.foreignError(at: path)
+                }
+                throw FileSystem.failure(purpose.action, reported ?? path, errno: number)
+            }
+            let file = OpenFile(owning: opened, path: reported ?? path)
+            try file.information().require(purpose.kind, at: path)
+            return file
+        }
+    }
+}
+
+extension OpenFile.Purpose {
+    /// The kind of what can be opened; `nil` for files and folders.
+    fileprivate var kind: FileInformation.Kind? {
+        switch self {
+        case .folder: .folder
+        case .examining: nil
+        case .reading, .updating, .updatingOrCreating, .creating: .regular
+        }
+    }
+}
+
+extension FileInformation {
+    /// Throws if it is not of a kind; without one, if it is neither a file nor a folder.
+    package func require(_ kind: Kind?, at path: String) throws {
+        let isRight =
+            kind.map { $0 == self.kind } ?? (self.kind == .regular || self.kind == .folder)
+        if !isRight { throw foreignError(at: path, expected: kind) }
+    }
+
+    /// What it is, with an article.
+    private var kindName: String {
+        switch kind {
+        case .regular: "a file"
+        case .folder: "a folder"
+        case .symbolicLink: "a symbolic link"
+        case .other: otherName
+        }
+    }
+
+    /// The error for an entry of a document, or of a store's files, that must not be of this kind.
+    func foreignError(at path: String, expected: Kind? = nil) -> QuireError {
+        let needed =
+            switch expected {
+            case .folder: "a folder"
+            case .regular: "a file"
+            default: "a file or a folder"
+            }
+        return QuireError(
+            .invalidFormat,
+            "“\(path)” is \(kindName), where only \(needed) can be used; remove it, or put what belongs there in its place.",
+            subject: .init(file: path))
+    }
+}
