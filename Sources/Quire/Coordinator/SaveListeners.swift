@@ -1,8 +1,12 @@
 internal import Synchronization
 
-/// Is told what was saved to a source. Called on any queue, so it only passes on.
+/// Observes what is saved to a source. Called on any queue, so it only passes on.
 protocol SaveListener: AnyObject, Sendable {
-    func sourceDidSave(_ changes: ObjectIDChanges)
+    /// The source has new values.
+    ///
+    /// - Parameter areKnown: Whether the listeners were told of these changes when the source got them, so that only
+    ///   what the stores have derived from them can be new.
+    func sourceDidSave(_ changes: ObjectIDChanges, areKnown: Bool)
 }
 
 /// Those who want to know what is saved to a coordinator or a parent context. It does not retain them.
@@ -28,8 +32,12 @@ final class SaveListeners: Sendable {
     }
 
     /// Tells all but the one who saved.
-    func tell(_ changes: ObjectIDChanges, except saver: (any SaveListener)?) {
+    func tell(
+        _ changes: ObjectIDChanges, except saver: (any SaveListener)?, areKnown: Bool = false
+    ) {
         let listeners = entries.withLock { $0.compactMap(\.listener) }
-        for listener in listeners where listener !== saver { listener.sourceDidSave(changes) }
+        for listener in listeners where listener !== saver {
+            listener.sourceDidSave(changes, areKnown: areKnown)
+        }
     }
 }

@@ -77,7 +77,7 @@ final class StaleDerivedValues: SaveListener {
     }
 
     /// The context or its parent has saved.
-    func sourceDidSave(_ changes: ObjectIDChanges) {
+    func sourceDidSave(_ changes: ObjectIDChanges, areKnown: Bool) {
         add(changes.inserted)
         add(changes.updated)
         add(changes.refreshed)
@@ -113,7 +113,7 @@ extension ManagedObjectContext {
     /// context has and did not save.
     func noteDerivedValues(writtenFor saved: ObjectIDChanges) -> [ManagedObject] {
         guard let derived else { return [] }
-        derived.stale.sourceDidSave(saved)
+        derived.stale.sourceDidSave(saved, areKnown: false)
         var objects: [ManagedObject] = []
         for id in saved.refreshed {
             outdatedRows.note(id.bits)
