@@ -29,8 +29,11 @@ package enum AtomicFileReplace {
     /// Replaces a file that is there, or makes one, and gives the new file: others may have replaced it in turn when this
     /// returns.
     ///
+    /// - Parameter recover: Called with the new file if it is in place but step 5 failed.
     /// - Throws: ``QuireError`` of the step that failed.
-    package static func replaceKeepingOpen(_ path: String, with data: Data) throws -> OpenFile {
+    package static func replaceKeepingOpen(
+        _ path: String, with data: Data, ifNotDurable recover: (OpenFile) -> Void = { _ in }
+    ) throws -> OpenFile {
         let path = try resolved(path)
         let temporary = FileSystem.temporarySibling(of: path, for: "new")
         let file: OpenFile
@@ -46,7 +49,12 @@ package enum AtomicFileReplace {
             unlink(temporary)
             throw error
         }
-        try FileSystem.synchronizeFolder(containing: path)
+        do {
+            try FileSystem.synchronizeFolder(containing: path)
+        } catch {
+            recover(file)
+            throw error
+        }
         return file
     }
 
