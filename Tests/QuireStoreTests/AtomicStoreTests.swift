@@ -46,6 +46,48 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: path))
     }
 
+    /// The file has been replaced when it turns out that its folder cannot be synchronized, so that the save has failed.
+    @Test func aSaveWhoseFolderCannotBeSynchronizedCanBeRepeated() async {
+        await #expect(processExitsWith: .success) {
+            for type in [XMLStore.self, BinaryStore.self] as [AtomicStore.Type] {
+                let folder = try TemporaryFolder()
+                let path = folder.path("a.store")
+                let coordinator = PersistentStoreCoordinator(
+                    store: try type.create(at: path, model: FixtureModels.library))
+                try PrivateQueueContext(coordinator: coordinator).performAndWait { context in
+                    let tag = try context.insertObject(entityName: "Tag")
+                    tag["name"] = "a"
+                    try context.save()
+                    tag["name"] = "b"
+                    let other = try context.insertObject(entityName: "Tag")
+                    other["name"] = "c"
+                    // The lock and the new file get a descriptor, the folder none.
+                    let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+                    var former = rlimit()
+                    getrlimit(resource, &former)
+                    let free = [dup(2), dup(2)]
+                    for descriptor in free { close(descriptor) }
+                    var limit = former
+                    limit.rlim_cur = rlim_t((free.max() ?? 0) + 1)
+                    setrlimit(resource, &limit)
+                    let error = #expect(throws: QuireError.self) { try context.save() }
+                    setrlimit(resource, &former)
+                    #expect(error?.subject.file == folder.path)
+                    #expect(context.hasChanges)
+                    try context.save()
+                    tag["name"] = "d"
+                    try context.save()
+                }
+                try coordinator.close()
+                let names = try type.open(at: path).rows(matching: FetchRequest("Tag")).map {
+                    try $0.value(at: $0.entity.slot(named: "name") ?? 0)
+                }
+                #expect(Set(names) == [.string("d"), .string("c")])
+                #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path).count == 1)
+            }
+        }
+    }
+
     @Test func anotherModelIsRefused() throws {
         let folder = try TemporaryFolder()
         let path = folder.path("a.xml")

@@ -1,9 +1,14 @@
 internal import Synchronization
 
-/// Is told what was saved to a source. Called on any queue, so it only passes on.
+/// Observes what is saved to a source. Called on any queue, so it only passes on.
 protocol SaveListener: AnyObject, Sendable {
-    /// - Parameter isByRows: Whether only the objects are named whose rows were written, not those that relate to them.
-    func sourceDidSave(_ changes: ObjectIDChanges, isByRows: Bool)
+    /// The source has new values.
+    ///
+    /// - Parameters:
+    ///   - isByRows: Whether only the objects are named whose rows were written, not those that relate to them.
+    ///   - areKnown: Whether the listeners were told of these changes when the source got them, so that only what the
+    ///     stores have derived from them can be new.
+    func sourceDidSave(_ changes: ObjectIDChanges, isByRows: Bool, areKnown: Bool)
 }
 
 /// Those who want to know what is saved to a coordinator or a parent context. It does not retain them.
@@ -30,11 +35,12 @@ final class SaveListeners: Sendable {
 
     /// Tells all but the one who saved.
     func tell(
-        _ changes: ObjectIDChanges, isByRows: Bool = false, except saver: (any SaveListener)?
+        _ changes: ObjectIDChanges, isByRows: Bool = false, areKnown: Bool = false,
+        except saver: (any SaveListener)?
     ) {
         let listeners = entries.withLock { $0.compactMap(\.listener) }
         for listener in listeners where listener !== saver {
-            listener.sourceDidSave(changes, isByRows: isByRows)
+            listener.sourceDidSave(changes, isByRows: isByRows, areKnown: areKnown)
         }
     }
 }

@@ -35,6 +35,14 @@ public struct ObjectIDChanges: Sendable, Hashable {
             invalidated: invalidated.map(transform))
     }
 
+    /// The changes of some of the objects.
+    func filter(_ isIncluded: (ManagedObjectID) -> Bool) -> ObjectIDChanges {
+        ObjectIDChanges(
+            inserted: inserted.filter(isIncluded), updated: updated.filter(isIncluded),
+            deleted: deleted.filter(isIncluded), refreshed: refreshed.filter(isIncluded),
+            invalidated: invalidated.filter(isIncluded))
+    }
+
     /// Whether nothing happened to any object.
     public var isEmpty: Bool {
         inserted.isEmpty && updated.isEmpty && deleted.isEmpty && refreshed.isEmpty

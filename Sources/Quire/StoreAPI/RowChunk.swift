@@ -26,6 +26,8 @@ final class RowChunk: @unchecked Sendable {
 
     /// The size of the blocks that rows share. A larger row gets a block of its own.
     static let standardCapacity = 256 * 1024
+    /// The greatest size of a row, and of a block: sizes and offsets have 32 bits.
+    static let greatestSize = Int(UInt32.max) & ~7
     /// How many standard blocks wait for reuse (64 MiB). Touching fresh pages costs more than filling them.
     private static let poolLimit = 256
     private static let pool = Mutex<[UInt]>([])

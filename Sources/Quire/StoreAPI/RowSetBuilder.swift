@@ -3,7 +3,7 @@ import Foundation
 /// Packs rows; see ``RowChunk`` for the format.
 ///
 /// For each row call ``beginRow(_:entity:version:)``, set the slots that have values, and call
-/// ``endRow()``. A slot is set at most once; slots that are not set have no value.
+/// ``endRow()``. A slot is set at most once; slots that are not set have no value, nor has one that could not be set.
 struct RowSetBuilder: ~Copyable {
     let layout: ModelLayout
     let store: StoreIdentity
@@ -19,6 +19,8 @@ struct RowSetBuilder: ~Copyable {
     private var nextCapacity: Int
     /// Room for a row of an entity with a few texts.
     private static let usualRowSize = 512
+    /// The greatest size of a row.
+    private let greatestSize: Int
     /// The current row: its start in the chunk and in memory, and how far behind that its cells begin.
     private var rowStart = 0
     private var row: UnsafeMutableRawPointer
@@ -28,8 +30,9 @@ struct RowSetBuilder: ~Copyable {
     /// keep a standard block.
     init(
         layout: ModelLayout, store: StoreIdentity, externalData: (any ExternalDataReading)? = nil,
-        expectedRows: Int = .max
+        expectedRows: Int = .max, greatestSize: Int = RowChunk.greatestSize
     ) {
+        self.greatestSize = greatestSize
         nextCapacity =
             expectedRows < RowChunk.standardCapacity / Self.usualRowSize
             ? max(expectedRows, 1) * Self.usualRowSize : RowChunk.standardCapacity
@@ -86,8 +89,8 @@ struct RowSetBuilder: ~Copyable {
     }
 
     @inline(__always)
-    mutating func setBytes(_ value: UnsafeRawBufferPointer, at slot: Int) {
-        setBytes(count: value.count, at: slot) { destination in
+    mutating func setBytes(_ value: UnsafeRawBufferPointer, at slot: Int) throws {
+        try setBytes(count: value.count, at: slot) { destination in
             if let source = value.baseAddress {
                 destination.copyMemory(from: source, byteCount: value.count)
             }
@@ -95,11 +98,14 @@ struct RowSetBuilder: ~Copyable {
     }
 
     /// Sets bytes that `fill` writes to the place it is given.
+    ///
+    /// - Throws: ``QuireError`` with code `unsupported` if the row would be larger than rows can be.
     @inline(__always)
     mutating func setBytes(
         count: Int, at slot: Int, fill: (UnsafeMutableRawPointer) -> Void
-    ) {
-        if end + count > capacity { grow(toHold: end - rowStart + count, rowSize: end - rowStart) }
+    ) throws {
+        // No block is larger than a row can be, so that what fits into one needs no other check.
+        if end + count > capacity { try makeRoom(for: count) }
         markPresent(slot)
         let cell = row + (cells &+ slot &* 8)
         cell.storeBytes(of: UInt32(truncatingIfNeeded: end - rowStart), as: UInt32.self)
@@ -150,7 +156,7 @@ struct RowSetBuilder: ~Copyable {
 
     /// Sets a slot to a value of any type. The value must be of the slot's storage form.
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if it is not.
+    /// - Throws: ``QuireError`` with code `invalidValue` if it is not, or `unsupported` if the row would be too large.
     mutating func set(_ value: AttributeValue, at slot: EntityLayout.Slot) throws {
         let index = slot.index
         switch (slot.storage, value) {
@@ -161,17 +167,17 @@ struct RowSetBuilder: ~Copyable {
         case (.date, .date(let date)): setDouble(date.timeIntervalSinceReferenceDate, at: index)
         case (.reference, .objectID(let id)): setReference(id.bits, at: index)
         case (.decimal, .decimal(var decimal)):
-            withUnsafeBytes(of: &decimal) { setBytes($0, at: index) }
+            try withUnsafeBytes(of: &decimal) { try setBytes($0, at: index) }
         case (.uuid, .uuid(let uuid)):
-            withUnsafeBytes(of: uuid.uuid) { setBytes($0, at: index) }
+            try withUnsafeBytes(of: uuid.uuid) { try setBytes($0, at: index) }
         case (.string, .string(var string)):
-            string.withUTF8 { setBytes(UnsafeRawBufferPointer($0), at: index) }
+            try string.withUTF8 { try setBytes(UnsafeRawBufferPointer($0), at: index) }
         case (.uri, .uri(let url)):
             var string = url.absoluteString
-            string.withUTF8 { setBytes(UnsafeRawBufferPointer($0), at: index) }
+            try string.withUTF8 { try setBytes(UnsafeRawBufferPointer($0), at: index) }
         case (.binary, .binary(let data)):
             let tag = slot.isExternalCapable ? 1 : 0
-            setBytes(count: data.count + tag, at: index) { destination in
+            try setBytes(count: data.count + tag, at: index) { destination in
                 if tag == 1 { destination.storeBytes(of: ExternalDataTag.inline, as: UInt8.self) }
                 data.copyBytes(
                     to: UnsafeMutableRawBufferPointer(
@@ -181,7 +187,7 @@ struct RowSetBuilder: ~Copyable {
             guard slot.isExternalCapable, let held = externalData as? HeldExternalData else {
                 return try set(value.loaded(), at: slot)
             }
-            held.hold(data).withUnsafeBytes { setBytes($0, at: index) }
+            try held.hold(data).withUnsafeBytes { try setBytes($0, at: index) }
         default:
             throw QuireError(
                 .invalidValue, "“\(slot.name)” cannot hold \(value).",
@@ -194,10 +200,26 @@ struct RowSetBuilder: ~Copyable {
         RowSet(chunks: chunks, locations: locations, layout: layout, store: store)
     }
 
+    /// Moves the unfinished row to a chunk with room for more bytes.
+    @inline(never)
+    private mutating func makeRoom(for count: Int) throws {
+        let size = end - rowStart
+        guard count <= greatestSize - size else {
+            throw QuireError(
+                .unsupported,
+                "The values of an object take up more than \(greatestSize) bytes together, which is more than can be kept "
+                    + "in memory for one object; let large ones be kept in files of their own "
+                    + "(allowsExternalBinaryDataStorage), or divide them among several objects.")
+        }
+        grow(toHold: size + count, rowSize: size)
+    }
+
     /// Moves the unfinished row to a new chunk with room for `needed` bytes from its start.
     private mutating func grow(toHold needed: Int, rowSize: Int) {
         // A row that outgrows a standard chunk doubles, so that many blobs in one row stay linear.
-        let wanted = needed + 8 > nextCapacity ? needed * 2 + 8 : nextCapacity
+        let wanted =
+            needed + 8 > nextCapacity
+            ? min(needed, greatestSize - needed) + needed + 8 : nextCapacity
         nextCapacity = min(nextCapacity * 2, RowChunk.standardCapacity)
         let next = RowChunk(capacity: wanted, externalData: externalData)
         if rowSize > 0 { next.bytes.copyMemory(from: base + rowStart, byteCount: rowSize) }

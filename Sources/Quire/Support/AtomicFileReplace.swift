@@ -31,9 +31,11 @@ package enum AtomicFileReplace {
     /// Replaces a file that is there, or makes one, and gives the new file: others may have replaced it in turn when this
     /// returns.
     ///
+    /// - Parameter recover: Called with the new file if it is in place but step 5 failed.
     /// - Throws: ``QuireError`` of the step that failed.
     package static func replaceKeepingOpen(
-        _ path: String, beneath root: String? = nil, with data: Data
+        _ path: String, beneath root: String? = nil, with data: Data,
+        ifNotDurable recover: (OpenFile) -> Void = { _ in }
     ) throws -> OpenFile {
         let path = root == nil ? try resolved(path) : path
         let old = try FileLocation(path, beneath: root).information()
@@ -53,7 +55,12 @@ package enum AtomicFileReplace {
             _ = try? FileSystem.removeFileIfPresent(temporary, beneath: root)
             throw error
         }
-        try FileSystem.synchronizeFolder(containing: path, beneath: root)
+        do {
+            try FileSystem.synchronizeFolder(containing: path, beneath: root)
+        } catch {
+            recover(file)
+            throw error
+        }
         return file
     }
 

@@ -5,7 +5,8 @@ import Synchronization
 /// The owner of a file descriptor: closes it when nobody holds the owner any more.
 ///
 /// Reads and writes go through the descriptor's own position; whoever shares an open file between threads orders
-/// them. Locks are released when the file is closed.
+/// them. Its own locks are released when the file is closed; those that SQLite has on the same file stay, see
+/// ``LockedFiles``.
 package final class OpenFile: Sendable {
     /// What a file is opened for.
     package enum Purpose: Sendable {
@@ -67,7 +68,12 @@ package final class OpenFile: Sendable {
         _ path: String, in folder: OpenFile? = nil, for purpose: Purpose,
         reportedAs reported: String? = nil
     ) throws -> OpenFile {
-        try open(path, in: folder, for: purpose, reportedAs: reported) {
+        if purpose == .reading, folder == nil,
+            let descriptor = LockedFiles.descriptorForReading(path)
+        {
+            return OpenFile(owning: descriptor, path: reported ?? path)
+        }
+        return try open(path, in: folder, for: purpose, reportedAs: reported) {
             quire_openat(folder?.descriptor ?? AT_FDCWD, path, purpose.flags, 0o666)
         }
     }
@@ -141,7 +147,7 @@ package final class OpenFile: Sendable {
     /// Closes the file now. Closing twice does nothing.
     package func close() {
         let descriptor = state.exchange(-1, ordering: .acquiringAndReleasing)
-        if descriptor >= 0 { CLinux.close(descriptor) }
+        if descriptor >= 0 { LockedFiles.close(descriptor, path: path) }
     }
 
     /// What the system says about the file.

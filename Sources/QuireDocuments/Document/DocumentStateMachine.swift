@@ -171,6 +171,18 @@ struct DocumentStateMachine: Sendable {
         return effects + advance()
     }
 
+    /// The running close has found changes that were made meanwhile: they are saved, and it comes again.
+    mutating func resumeClosing() -> [Effect] {
+        guard let (operation, pending) = running, operation == .close else { return [] }
+        running = nil
+        hasUnsavedChanges = true
+        queue.insert(pending, at: 0)
+        return advance()
+    }
+
+    /// Whether the running close drops unsaved changes.
+    var discardsChanges: Bool { running?.pending.request == .close(discardingChanges: true) }
+
     /// A conflict with somebody else's changes of the package has begun, or is resolved.
     mutating func setConflict(_ isInConflict: Bool) -> [Effect] {
         guard isOpen else { return [] }

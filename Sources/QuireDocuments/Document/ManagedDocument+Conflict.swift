@@ -67,6 +67,10 @@ extension ManagedDocument {
         if try await FileQueue.shared.run({ old.isInPlace || old.presentPath != nil }) {
             return false
         }
+        // What background contexts save from here on would be neither in the draft nor in the new contexts.
+        _ = await open.refuseChanges(discardingChanges: true)
+        var isReplaced = false
+        defer { if !isReplaced { Task { await open.takeChanges() } } }
         let unsaved = open.hasUnsavedChanges ? try open.collectDraft()() : nil
         let loaded = try await load(
             Opening(model: coordinator.layout.model, isReadOnly: old.isReadOnly))
@@ -76,6 +80,7 @@ extension ManagedDocument {
             throw QuireError(
                 .notFound, "“\(path)” is another document now.", subject: .init(file: path))
         }
+        isReplaced = true
         open.detach()
         install(loaded, draft: unsaved.map { .found($0) } ?? loaded.draft)
         FileQueue.shared.runLater {

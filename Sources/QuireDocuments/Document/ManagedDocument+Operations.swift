@@ -139,6 +139,8 @@ extension ManagedDocument {
                 do {
                     try await body(self)
                     finish(operation, nil)
+                } catch is ChangedWhileClosing {
+                    carryOut(machine.resumeClosing())
                 } catch {
                     finish(operation, QuireError(wrapping: error, path: path))
                 }
@@ -286,6 +288,9 @@ extension ManagedDocument {
         let open = requireOpen()
         isClosing = true
         defer { isClosing = false }
+        guard await open.refuseChanges(discardingChanges: machine.discardsChanges) else {
+            throw ChangedWhileClosing()
+        }
         OpenDocuments.remove(self)
         stopPresenting()
         await writeLibraryMetadata(of: open)
@@ -301,6 +306,9 @@ extension ManagedDocument {
             package.closeSaved()
         }
     }
+
+    /// A background context has saved to the parent since it was decided that nothing is unsaved.
+    private struct ChangedWhileClosing: Error {}
 
     /// The package is found under another path.
     func didMove(to place: String) {

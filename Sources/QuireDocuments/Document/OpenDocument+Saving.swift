@@ -30,7 +30,12 @@ extension OpenDocument {
     private func pushChanges() throws {
         context.processPendingChanges()
         let pushes = context.hasChanges
-        try context.save()
+        try context.save(evenIfUnchanged: false) { [parent, parentChanges] changes in
+            try parent.performAndWait { parent in
+                try parentChanges.ignoring(parent) { try parent.apply(changes) }
+            }
+            return []
+        }
         if pushes { hasPushedChanges = true }
     }
 
@@ -47,12 +52,17 @@ extension OpenDocument {
             changesContent || mustRecordGeneration ? .some(new.map(String.init)) : nil
         let removesDraft = draftInStore != nil
         do {
-            try await parent.perform { context in
-                if let record = records {
-                    context.setRecord(record, forKey: AdditionalContentStore.recordKey)
+            try await parent.perform { [parentChanges] context in
+                parentChanges.ignoring(context) {
+                    if let record = records {
+                        context.setRecord(record, forKey: AdditionalContentStore.recordKey)
+                    }
+                    if removesDraft {
+                        context.setRecord(nil, forKey: SQLiteStore.draftRecordKey)
+                    }
                 }
-                if removesDraft { context.setRecord(nil, forKey: SQLiteStore.draftRecordKey) }
                 try context.save()
+                parentChanges.didSave()
             }
         } catch {
             if changesContent {
@@ -170,7 +180,7 @@ extension OpenDocument {
         _ derived: [ManagedObjectID]
     ) async throws {
         do {
-            try await parent.perform { context in
+            try await parent.perform { [parentChanges] context in
                 try context.save(replacing: old.store) { changes in
                     guard changes.hasSameObjects(as: saved) else {
                         throw QuireError(
@@ -181,6 +191,7 @@ extension OpenDocument {
                     }
                     return (new.store, derived)
                 }
+                parentChanges.didSave()
             }
         } catch {
             try? await FileQueue.shared.run { try new.close() }

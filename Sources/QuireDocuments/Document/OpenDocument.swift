@@ -40,8 +40,10 @@ final class OpenDocument {
     var draftStatus = DocumentDraftStatus.none
     /// Whether the parent may have a record of a generation that was given up.
     var mustRecordGeneration = false
-    /// Whether the parent has changes that no save has written.
+    /// Whether the context has pushed changes to the parent that no save has written.
     var hasPushedChanges = false
+    /// The changes of the parent that others have made.
+    let parentChanges = ParentChanges()
     /// Whether the context's objects are as they were saved.
     var savedPosition = SavedPosition(at: 0)
     /// The position of the context while there is no undo manager.
@@ -65,10 +67,16 @@ final class OpenDocument {
         contentNames = loaded.content.names
         coordinator = loaded.coordinator
         parent = PrivateQueueContext(coordinator: coordinator)
-        parent.performAndWait { $0.isSilent = true }
+        parent.performAndWait { [parentChanges] parent in
+            parent.isRelay = true
+            parent.automaticallyMergesChangesFromParent = true
+            parentChanges.observe(parent)
+        }
         context = ManagedObjectContext.mainQueue(parent: parent)
         context.isObservable = true
+        context.automaticallyMergesChangesFromParent = true
         context.changeHandler = { [weak self] in self?.contextDidChange() }
+        parentChanges.follow { [weak self] in self?.changed() }
         observe(UndoManager())
     }
 
@@ -78,6 +86,7 @@ final class OpenDocument {
     var hasUnsavedChanges: Bool {
         !savedPosition.isClean(at: position) || otherChanges.hasChanges
             || !unsavedContent.isEmpty || !contentBeingSaved.isEmpty || hasLostStore
+            || parentChanges.hasChanges || context.hasUnregisteredChanges
     }
 
     /// Whether a save might write anything: also when undo has led back to what was saved, which the context may not
@@ -195,7 +204,10 @@ final class OpenDocument {
             try LoadedContent(package, reading: reading)
         }
         await removeDraft()
-        await parent.perform { $0.reset() }
+        await parent.perform { [parentChanges] parent in
+            parent.reset()
+            parentChanges.didSave()
+        }
         context.reset()
         generation = loaded.generation
         contentNames = loaded.names
@@ -207,8 +219,35 @@ final class OpenDocument {
         return loaded.contents
     }
 
+    /// Has the parent refuse what background contexts save from here on, so that no document is closed over it.
+    ///
+    /// - Parameter discardingChanges: Whether it does so even if it has unsaved changes.
+    /// - Returns: Whether it does.
+    func refuseChanges(discardingChanges: Bool) async -> Bool {
+        let refusal = refusal
+        return await parent.perform { parent in
+            if parent.hasChanges && !discardingChanges { return false }
+            parent.refusal = refusal
+            return true
+        }
+    }
+
+    /// The error of a background context that saves to the parent of a document which is closed.
+    private var refusal: QuireError {
+        QuireError(
+            .invalidState,
+            "“\(package.layout.path)” was closed, so that nothing more can be saved to it; open it again, and make "
+                + "the changes in a new context.", subject: .init(file: package.layout.path))
+    }
+
+    /// Has the parent take what background contexts save, again.
+    func takeChanges() async { await parent.perform { $0.refusal = nil } }
+
     /// Lets go of the objects: those that are held belong to no context afterwards.
     func detach() {
+        parentChanges.follow(nil)
+        parent.performAndWait { [refusal] in $0.refusal = refusal }
+        context.automaticallyMergesChangesFromParent = false
         context.changeHandler = nil
         context.undoManager?.didChange = nil
         context.reset()

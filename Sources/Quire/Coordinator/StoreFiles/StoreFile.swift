@@ -38,7 +38,7 @@ public struct StoreFile: Sendable {
     private static let headSize: Int64 = 4096
 
     private static func type(of path: String) throws -> StoreType {
-        // What this process has open, SQLite has; opening it by other means would drop its locks.
+        // One that is open and new may have nothing in it but its log yet.
         if SQLiteOpenFiles.contains(path) { return .sqlite }
         let file = try OpenFile.open(path, for: .reading)
         let head = try file.read(Int(min(file.information().size, headSize)), at: 0)

@@ -1,19 +1,33 @@
 internal import Dispatch
+internal import Synchronization
 
-/// Takes word of saves to a context's queue, where the context merges them.
+/// Takes notice of saves to a context's source, and has the context merge them on its queue.
+///
+/// They wait until the queue gets to it, or until the context saves, which merges them first: so a context that merges
+/// automatically is never in conflict with a save that had ended before its own began.
 ///
 /// It is `@unchecked Sendable` because its context is only asked for on that queue.
 final class AutomaticMerge: SaveListener, @unchecked Sendable {
     private let queue: DispatchQueue
     private weak var context: ManagedObjectContext?
+    private let pending = Mutex<[(changes: ObjectIDChanges, isByRows: Bool)]>([])
 
     init(_ context: ManagedObjectContext) {
         queue = context.queueMarker.queue
         self.context = context
     }
 
-    func sourceDidSave(_ changes: ObjectIDChanges, isByRows: Bool) {
-        queue.async { [weak self] in self?.context?.merge(changes, isByRows: isByRows) }
+    func sourceDidSave(_ changes: ObjectIDChanges, isByRows: Bool, areKnown: Bool) {
+        if areKnown { return }
+        pending.withLock { $0.append((changes, isByRows)) }
+        queue.async { [weak self] in self?.mergePending() }
+    }
+
+    /// Merges what waits, in the order in which it was saved. Call it on the context's queue.
+    func mergePending() {
+        while let next = pending.withLock({ $0.isEmpty ? nil : $0.removeFirst() }) {
+            context?.merge(next.changes, isByRows: next.isByRows)
+        }
     }
 }
 
@@ -21,8 +35,9 @@ extension ManagedObjectContext {
     /// Whether the context merges by itself what others save to its store or parent, and what the parent saves
     /// itself. False for a new context.
     ///
-    /// It does so at a later turn of its own queue, as ``mergeChanges(from:)`` does. So a context over the store follows
-    /// the other contexts over the same coordinator, and a child follows its siblings and its parent.
+    /// It does so at a later turn of its own queue, or when it saves before that, as ``mergeChanges(from:)`` does. So a
+    /// context over the store follows the other contexts over the same coordinator, and a child follows its siblings
+    /// and its parent; and what they saved before this context saves is in no conflict with that.
     public var automaticallyMergesChangesFromParent: Bool {
         get { automaticMerge != nil }
         set {
@@ -37,5 +52,14 @@ extension ManagedObjectContext {
                 source.saveListeners.add(merge)
             }
         }
+    }
+
+    /// Merges what others have saved by now, if the context merges automatically; its parents do so before, from the
+    /// topmost down.
+    package func mergePendingSaves() {
+        checkQueue()
+        guard let automaticMerge else { return }
+        parent?.performAndWait { $0.mergePendingSaves() }
+        automaticMerge.mergePending()
     }
 }

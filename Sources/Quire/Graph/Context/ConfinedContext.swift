@@ -255,7 +255,7 @@ extension ConfinedContext: ObjectSource {
     }
 
     func save(_ changes: ChangeSet) throws -> [ManagedObjectID] {
-        try performForChild { $0.apply(changes) }
+        try performForChild { try $0.apply(changes) }
         return []
     }
 

@@ -77,7 +77,9 @@ final class StaleDerivedValues: SaveListener {
     }
 
     /// The context or its parent has saved.
-    func sourceDidSave(_ changes: ObjectIDChanges, isByRows: Bool = false) {
+    func sourceDidSave(
+        _ changes: ObjectIDChanges, isByRows: Bool = false, areKnown: Bool = false
+    ) {
         add(changes.inserted)
         add(changes.updated)
         add(changes.refreshed)

@@ -14,10 +14,31 @@ internal import OrderedCollections
 /// - Complexity: O(*n*) in what the child changed. Objects are read only for their versions, where the child does
 ///   not know them.
 extension ManagedObjectContext {
-    func apply(_ changes: ChangeSet) {
+    package func apply(_ changes: ChangeSet) throws {
         checkQueue()
+        if let refusal { throw refusal }
         isParent = true
+        guard isRelay else { return takeOver(changes) }
+        processPendingChanges()
         takeOver(changes)
+        savedByChild = objects(asSavedIn: changes)
+        processPendingChanges()
+        savedByChild = []
+    }
+
+    /// The objects of a change set that are here as the child has them: not those that refer to objects which are
+    /// deleted here.
+    private func objects(asSavedIn changes: ChangeSet) -> Set<UInt64> {
+        var objects = Set(changes.deleted.map(\.objectID.bits))
+        for change in changes.inserted + changes.updated {
+            let refersToDeleted =
+                change.entity.identifierSlots.contains {
+                    guard case .objectID(let id) = change.values[$0] else { return false }
+                    return change.changedSlots.contains($0) && isDeletedHere(id)
+                } || change.toManyChanges.contains { $0.added.contains(where: isDeletedHere) }
+            if !refersToDeleted { objects.insert(change.objectID.bits) }
+        }
+        return objects
     }
 
     /// Makes changes that were made to other objects of the same identifiers, in another context or at another time.

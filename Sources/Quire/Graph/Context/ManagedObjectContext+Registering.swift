@@ -92,6 +92,6 @@ extension ManagedObjectContext {
     /// Tells those who share the source, and the children, what was saved.
     func tellSaveListeners(_ changes: ObjectIDChanges) {
         source.saveListeners.tell(changes, except: automaticMerge)
-        saveListeners.tell(changes, except: nil)
+        saveListeners.tell(changes, areKnown: isRelay, except: nil)
     }
 }

@@ -28,6 +28,7 @@ extension ManagedObjectContext {
     package func save(
         evenIfUnchanged: Bool, by write: (ChangeSet) throws -> [ManagedObjectID]
     ) throws {
+        mergePendingSaves()
         processPendingChanges()
         guard hasChanges else {
             if evenIfUnchanged { _ = try write(ChangeSet()) }

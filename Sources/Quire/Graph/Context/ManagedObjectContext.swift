@@ -30,9 +30,15 @@ public final class ManagedObjectContext {
         case privateQueue
     }
 
-    /// Whether nobody is told of its changes by notifications: a document's parent context has no changes of its own, and
-    /// an edit is not to be told twice.
-    package var isSilent = false
+    /// Whether the context only stands between its children and the stores, as a document's parent context does.
+    ///
+    /// It posts no notifications of changed objects: an edit is announced where it was made. Its children learn what it
+    /// changes itself when the event ends, not when it saves, so that a save has nothing new for them.
+    package var isRelay = false
+    /// What a relay's child has saved by the present event, which that announces to its siblings itself.
+    var savedByChild: Set<UInt64> = []
+    /// Why the context takes no changes from its children any more; `nil` while it does.
+    package var refusal: QuireError?
     /// The queue the context is used on.
     public let concurrencyType: ConcurrencyType
     /// The context that this one reads from and saves to; `nil` if it does so with the store.
@@ -482,7 +488,16 @@ public final class ManagedObjectContext {
     public func setRecord(_ value: String?, forKey key: String) {
         checkQueue()
         pendingRecords.updateValue(value, forKey: key)
+        lastEventIsUndoable = false
         observation?.contextDidChange(self)
+        changeHandler?()
+    }
+
+    /// Whether the present user event has made changes that the undo manager does not have yet, or that it is not to have.
+    package var hasUnregisteredChanges: Bool {
+        checkQueue()
+        return !eventLog.isEmpty || !pendingRecords.isEmpty
+            || !eventIsLogged && eventObjects.contains(where: \.isUnsaved)
     }
 
     // MARK: Forgetting
@@ -493,7 +508,7 @@ public final class ManagedObjectContext {
     public func rollback() {
         processPendingChanges()
         var changes = EventChanges()
-        let lost = saveListeners.isEmpty ? nil : pendingObjectIDChanges
+        let lost = saveListeners.isEmpty || isRelay ? nil : pendingObjectIDChanges
         let objects = tracked
         for object in objects {
             outdatedRows.note(object.objectID.bits)

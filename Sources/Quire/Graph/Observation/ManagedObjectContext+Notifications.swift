@@ -70,6 +70,16 @@ extension ManagedObjectContext {
     func didEndEvent(_ changes: EventChanges) {
         tellFollowers(FollowedChanges(event: changes, concernsAll: changes.isReset))
         announce(changes)
+        if isRelay && !changes.isReset { announceToChildren(changes) }
+    }
+
+    /// Has a relay's children merge an event, except what one of them has saved.
+    private func announceToChildren(_ changes: EventChanges) {
+        if saveListeners.isEmpty { return }
+        // What is new has the identifiers then by which children will know it.
+        if changes.inserted.contains(where: \.objectID.isTemporary) { try? prepareForChild() }
+        let changes = changes.objectIDs.filter { !savedByChild.contains($0.bits) }
+        if !changes.isEmpty { saveListeners.tell(changes, except: nil) }
     }
 
     /// Tells observers what a user event, a merge or a refresh did; those who follow the context know it.
@@ -77,7 +87,7 @@ extension ManagedObjectContext {
         observation?.contextDidChange(self)
         guard !changes.isEmpty else { return }
         changeBroadcast.send(changes.objectIDs)
-        if isSilent { return }
+        if isRelay { return }
         post(Self.didChangeObjectsNotification, .objects, ChangedObjects(changes, on: queueMarker))
     }
 

@@ -92,28 +92,31 @@ extension AtomicContents {
     }
 }
 
-/// What a save does to an ``AtomicUniqueIndex``.
+/// What a save does to an ``AtomicUniqueIndex``. The keys are worked out before anything is written, so that taking them
+/// over cannot fail.
 struct AtomicIndexEdits {
-    private(set) var removed: [ObjectSnapshot] = []
-    private(set) var inserted: [ObjectSnapshot] = []
+    fileprivate var removed: [AtomicUniqueIndex.Entry] = []
+    fileprivate var inserted: [AtomicUniqueIndex.Entry] = []
 
     /// Collects what a save has written.
     mutating func add<Rows: SavedRows>(
         _ save: RowSave<Rows>, before: AtomicContents, after: AtomicContents
-    ) {
-        removed += save.deleted.values
+    ) throws {
+        for row in save.deleted.values { removed += try AtomicUniqueIndex.entries(of: row) }
         for key in save.order where save.deleted[key] == nil {
-            if let old = before.row(key) { removed.append(before.snapshot(old)) }
+            guard let old = before.row(key) else { continue }
+            removed += try AtomicUniqueIndex.entries(of: before.snapshot(old))
         }
         for key in save.order {
-            if let new = after.row(key) { inserted.append(after.snapshot(new)) }
+            guard let new = after.row(key) else { continue }
+            inserted += try AtomicUniqueIndex.entries(of: after.snapshot(new))
         }
     }
 }
 
 extension AtomicUniqueIndex {
-    func apply(_ edits: AtomicIndexEdits) throws {
-        for row in edits.removed { try remove(row) }
-        for row in edits.inserted { try insert(row) }
+    func apply(_ edits: AtomicIndexEdits) {
+        edits.removed.forEach(remove)
+        edits.inserted.forEach(insert)
     }
 }

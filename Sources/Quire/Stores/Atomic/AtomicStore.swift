@@ -20,7 +20,8 @@ import Synchronization
 /// Invariants
 /// ==========
 ///
-/// - What is in memory is what the file holds, once a save has returned. A save that fails leaves both as they were.
+/// - What is in memory is what the file holds, once a save has returned. A save that fails leaves both as they were; or
+///   both new, if the new file was in place when its folder could not be synchronized, and the old one cannot be put back.
 /// - Readers see the contents as they were when they began; they never wait for a save.
 /// - The file is replaced by another one (temporary file, synchronized, renamed, folder synchronized), while its lock is
 ///   held. A file that somebody else has replaced meanwhile is not overwritten: the save fails with code
@@ -254,7 +255,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
             try save.run()
             try check(&save)
             try contents.apply(save)
-            edits.add(save, before: before, after: contents)
+            try edits.add(save, before: before, after: contents)
             return save.derived
         }
     }
@@ -273,14 +274,18 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
         index = known
         var transaction = Transaction(contents: before, index: known, path: path)
         let result = try body(&transaction)
+        var failure: (any Error)?
         if let file {
-            try file.replace(with: bytes(of: transaction.contents), beforeCommit: beforeCommit)
+            failure = try file.replace(
+                with: bytes(of: transaction.contents), beforeCommit: beforeCommit)
         } else {
             try beforeCommit()
         }
-        try known.apply(transaction.edits)
+        // From here on nothing may fail: the file is the new one.
+        known.apply(transaction.edits)
         contents.withLock { if $0 != nil { $0 = transaction.contents } }
         saveCount.wrappingAdd(1, ordering: .acquiringAndReleasing)
+        if let failure { throw failure }
         return result
     }
 

@@ -54,16 +54,63 @@ final class AtomicStoreFile: Sendable {
 
     /// Replaces the file, if it is still the one that was read or written last.
     ///
+    /// If the folder cannot be synchronized, so that the new file may not survive a power loss, the old content is put
+    /// back: the save has failed, and can be repeated. Only if that fails too the new file stays.
+    ///
     /// - Parameter beforeCommit: Called when that has been found out, and may stop it by throwing.
-    func replace(with data: Data, beforeCommit: () throws -> Void) throws {
+    /// - Returns: The error that leaves the new file in place, though perhaps not for good; `nil` if all went well.
+    /// - Throws: ``QuireError``; then the file is as it was.
+    func replace(with data: Data, beforeCommit: () throws -> Void) throws -> (any Error)? {
         let lock = try lock()
         defer { lock.close() }
-        guard let known = state.withLock({ $0?.information }),
-            let present = try FileSystem.information(at: path), present.isSameFile(as: known),
-            present.hasSameContent(as: known)
+        guard let known = state.withLock({ $0 }),
+            let present = try FileSystem.information(at: path),
+            present.isSameFile(as: known.information),
+            present.hasSameContent(as: known.information)
         else { throw replacedError() }
         try beforeCommit()
-        let file = try AtomicFileReplace.replaceKeepingOpen(path, with: data)
+        var inPlace: OpenFile?
+        do {
+            let file = try AtomicFileReplace.replaceKeepingOpen(path, with: data) { inPlace = $0 }
+            try remember(file)
+            return nil
+        } catch {
+            guard let new = inPlace else { throw error }
+            let information = try? new.information()
+            // The system may have run out of what it takes to put the former content back.
+            new.close()
+            if putBack(known) { throw error }
+            if let information, let file = try? OpenFile.open(path, for: .reading),
+                (try? file.information().isSameFile(as: information)) == true
+            {
+                try? remember(file)
+            }
+            return error
+        }
+    }
+
+    /// Puts a former content into the place of the new one, as durably as may be.
+    ///
+    /// - Returns: Whether it is there.
+    private func putBack(_ former: State) -> Bool {
+        let size = Int(clamping: former.information.size)
+        guard let data = try? former.file.read(size, at: 0), data.count == size else {
+            return false
+        }
+        var restored: OpenFile?
+        do {
+            restored = try AtomicFileReplace.replaceKeepingOpen(path, with: Data(data)) {
+                restored = $0
+            }
+        } catch {
+            // Not being durable is what the folder is known for by now.
+        }
+        guard let restored else { return false }
+        return (try? remember(restored)) != nil
+    }
+
+    /// Remembers the file as the one that was read or written last.
+    private func remember(_ file: OpenFile) throws {
         let information = try file.information()
         state.withLock { $0 = State(file: file, information: information) }
     }

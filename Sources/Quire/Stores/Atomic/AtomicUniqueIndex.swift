@@ -6,30 +6,33 @@ final class AtomicUniqueIndex {
         guard contents.layout.entities.contains(where: { !$0.uniquenessConstraints.isEmpty }) else {
             return
         }
-        try contents.forEachRow { try insert(contents.snapshot($0)) }
+        try contents.forEachRow { try Self.entries(of: contents.snapshot($0)).forEach(insert) }
     }
 
     func holders(of key: UniqueKey) -> [UInt64] { holders[key] ?? [] }
 
-    func insert(_ row: ObjectSnapshot) throws {
-        for key in try Self.keys(of: row) { holders[key, default: []].append(row.objectID.bits) }
+    /// That an object has a key.
+    struct Entry {
+        var key: UniqueKey
+        var bits: UInt64
     }
 
-    func remove(_ row: ObjectSnapshot) throws {
-        let bits = row.objectID.bits
-        for key in try Self.keys(of: row) {
-            holders[key]?.removeAll { $0 == bits }
-            if holders[key]?.isEmpty == true { holders[key] = nil }
-        }
+    func insert(_ entry: Entry) { holders[entry.key, default: []].append(entry.bits) }
+
+    func remove(_ entry: Entry) {
+        holders[entry.key]?.removeAll { $0 == entry.bits }
+        if holders[entry.key]?.isEmpty == true { holders[entry.key] = nil }
     }
 
-    private static func keys(of row: ObjectSnapshot) throws -> [UniqueKey] {
+    /// The keys that a row has.
+    static func entries(of row: ObjectSnapshot) throws -> [Entry] {
         try row.entity.uniquenessConstraints.compactMap { owner, properties in
-            UniqueKey(
+            let key = UniqueKey(
                 owner: owner, properties: properties,
                 values: try row.entity.slots(ofConstraint: properties).map {
                     try row.value(at: $0)
                 })
+            return key.map { Entry(key: $0, bits: row.objectID.bits) }
         }
     }
 }

@@ -18,6 +18,8 @@ final class SQLiteConnection: @unchecked Sendable {
         case immutable
         /// Read and write a database in memory that other connections of the process may have as well.
         case memory
+
+        var locksFile: Bool { self != .immutable && self != .memory }
     }
 
     /// The library's connection. Valid until ``close()``.
@@ -28,6 +30,8 @@ final class SQLiteConnection: @unchecked Sendable {
     let number = ContentVersion.newCounter()
     private var statements: [String: SQLiteStatement] = [:]
     private var isClosed = false
+    /// The file, whose locks must not be dropped while the connection is open.
+    private let lockedFile: LockedFiles.Identity?
     /// What triggers of derived attributes tell and ask; the functions that they call retain it.
     let derivedLog = SQLiteDerivedLog()
     /// Which files the store has open, if transactions must not write to others.
@@ -66,6 +70,8 @@ final class SQLiteConnection: @unchecked Sendable {
             throw failure
         }
         handle = opened
+        // SQLite has opened the file by now, and locks it when it first reads.
+        lockedFile = mode.locksFile ? LockedFiles.add(path) : nil
         for (option, value) in [
             (SQLITE_DBCONFIG_DEFENSIVE, 1), (SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0),
             (SQLITE_DBCONFIG_DQS_DML, 0), (SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0),
@@ -85,6 +91,7 @@ final class SQLiteConnection: @unchecked Sendable {
         statements.removeAll()
         // Waits for statements that somebody still holds, rather than failing.
         sqlite3_close_v2(handle)
+        if let lockedFile { LockedFiles.remove(lockedFile) }
     }
 
     /// Lets triggers write R-trees and full-text indexes, which SQLite refuses as long as it does not trust the schema.
@@ -115,7 +122,8 @@ final class SQLiteConnection: @unchecked Sendable {
         let code = sql.withUTF8 {
             let bytes = UnsafeRawBufferPointer($0).baseAddress?.assumingMemoryBound(to: CChar.self)
             return sqlite3_prepare_v3(
-                handle, bytes, Int32($0.count), UInt32(isKept ? SQLITE_PREPARE_PERSISTENT : 0),
+                handle, bytes, Int32(clamping: $0.count),
+                UInt32(isKept ? SQLITE_PREPARE_PERSISTENT : 0),
                 &prepared, nil)
         }
         guard code == SQLITE_OK else { throw failure() }

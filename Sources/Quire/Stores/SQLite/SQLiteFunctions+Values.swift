@@ -132,8 +132,11 @@ extension SQLiteFunctions {
             guard let start = UnsafeRawPointer(bytes.baseAddress) else {
                 return quire_sqlite3_result_text_transient(context, "", 0)
             }
+            guard let count = Int32(exactly: bytes.count) else {
+                return sqlite3_result_error_toobig(context)
+            }
             quire_sqlite3_result_text_transient(
-                context, start.assumingMemoryBound(to: CChar.self), Int32(bytes.count))
+                context, start.assumingMemoryBound(to: CChar.self), count)
         }
     }
 }

@@ -71,7 +71,7 @@ struct SQLiteRowReader {
                 let slot = cells[index].slot
                 let isRead =
                     switch cells[index].kind {
-                    case .string, .uri: readText(value, type, slot, into: &builder)
+                    case .string, .uri: try readText(value, type, slot, into: &builder)
                     case .integer: readInteger(value, type, slot, into: &builder)
                     case .double, .date: readDouble(value, type, slot, into: &builder)
                     case .boolean: readBoolean(value, type, slot, into: &builder)
@@ -93,11 +93,11 @@ struct SQLiteRowReader {
     @inline(__always)
     private func readText(
         _ value: OpaquePointer, _ type: Int32, _ slot: Int, into builder: inout RowSetBuilder
-    ) -> Bool {
+    ) throws -> Bool {
         guard type == SQLITE_TEXT else { return false }
         // The order of the calls matters: asking for the text may convert.
         let start = sqlite3_value_text(value)
-        builder.setBytes(
+        try builder.setBytes(
             UnsafeRawBufferPointer(start: start, count: Int(sqlite3_value_bytes(value))), at: slot)
         return true
     }
@@ -167,18 +167,18 @@ struct SQLiteRowReader {
             builder.setReference(UInt64(found) << 48 | storeBits | UInt64(target), at: cell.slot)
         case .binary:
             guard type == SQLITE_BLOB || type == SQLITE_TEXT else { return false }
-            builder.setBytes(blob(value), at: cell.slot)
+            try builder.setBytes(blob(value), at: cell.slot)
         case .externalCapable:
             let bytes = blob(value)
             guard type == SQLITE_BLOB, SQLiteExternalData.isWellFormed(bytes) else { return false }
-            builder.setBytes(bytes, at: cell.slot)
+            try builder.setBytes(bytes, at: cell.slot)
         case .uuid:
             let bytes = blob(value)
             guard type == SQLITE_BLOB, bytes.count == 16 else { return false }
-            builder.setBytes(bytes, at: cell.slot)
+            try builder.setBytes(bytes, at: cell.slot)
         case .decimal:
             guard var decimal = decimal(value, type) else { return false }
-            withUnsafeBytes(of: &decimal) { builder.setBytes($0, at: cell.slot) }
+            try withUnsafeBytes(of: &decimal) { try builder.setBytes($0, at: cell.slot) }
         case .string, .uri, .integer, .double, .date, .boolean, .reference: return false
         }
         return true

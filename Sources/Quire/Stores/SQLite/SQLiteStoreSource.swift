@@ -287,8 +287,10 @@ final class SQLiteStoreSource: Sendable {
     }
 }
 
-/// The database files that this process has open for writing. They must not be opened by other means, as closing them
-/// would drop SQLite's locks.
+/// The database files that this process has open for writing.
+///
+/// What they hold is to be read through SQLite, which knows the log. (That nothing else drops their locks is what
+/// ``LockedFiles`` sees to.)
 enum SQLiteOpenFiles {
     private static let counts = Mutex<[String: Int]>([:])
 

@@ -85,6 +85,14 @@ public final class XMLStore: AtomicStore, @unchecked Sendable {
     /// Makes the bytes of a file that holds all objects.
     public override func save(_ objects: AtomicStoreObjects) throws -> Data {
         var writer = XMLStoreWriter(layout)
-        return try writer.data(of: objects)
+        let data = try writer.data(of: objects)
+        guard data.count <= XMLStoreParser.greatestSize else {
+            throw QuireError(
+                .unsupported,
+                "The objects of “\(name)” would take up \(data.count) bytes as XML, and files of more than "
+                    + "\(XMLStoreParser.greatestSize) cannot be read again; keep them in a SQLite store.",
+                subject: .init(file: path))
+        }
+        return data
     }
 }

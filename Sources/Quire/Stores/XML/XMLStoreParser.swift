@@ -25,6 +25,8 @@ final class XMLStoreParser {
 
     /// Metadata is six deep, objects are two.
     static let greatestDepth = 64
+    /// The most bytes that libxml2 reads from memory.
+    static let greatestSize = Int(Int32.max)
     /// What libxml2's own limits are made for. Beyond it they must go, as values may be large.
     private static let usualSize = 10 << 20
 
@@ -41,6 +43,12 @@ final class XMLStoreParser {
             throw QuireError(
                 .invalidFormat, "“\(path)” is empty, so it is no store.", subject: .init(file: path)
             )
+        }
+        guard data.count <= Self.greatestSize else {
+            throw QuireError(
+                .unsupported,
+                "“\(path)” is larger than \(Self.greatestSize) bytes, which is more than can be read as XML.",
+                subject: .init(file: path))
         }
         xmlInitParser()
         xmlResetLastError()
