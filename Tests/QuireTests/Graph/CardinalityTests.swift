@@ -276,13 +276,16 @@ import Testing
         refused { try shelf.moveObjects(through: ordered, at: [0, 1], to: 2) }
         refused { try author.moveObjects(through: unordered, at: [], to: 0) }
         refused { try author.add(books[0], through: ordered) }
-        let stranger = try stack.mainContext().insertObject(entityName: "Book")
+        let elsewhere = stack.mainContext()
+        let stranger = try elsewhere.insertObject(entityName: "Book")
         refused { try shelf.setObjects([books[0], stranger], through: ordered) }
+        elsewhere.reset()
+        refused(.notFound) { try shelf.setObjects([books[0], stranger], through: ordered) }
         let deleted = try new("Book")
         context.delete(deleted)
-        refused { try shelf.add(deleted, through: ordered) }
+        refused(.notFound) { try shelf.add(deleted, through: ordered) }
         let ofDeleted = try #require(deleted.entity.relationship(named: "shelf"))
-        refused { try deleted.setObject(shelf, through: ofDeleted) }
+        refused(.notFound) { try deleted.setObject(shelf, through: ofDeleted) }
         refused(.unknownKey) { try shelf.setValue(1, forKey: "nothing") }
         refused { try books[0].setValue(.double(.nan), forKey: "year") }
         refused { try books[0].setValue("x", forKey: "author") }
