@@ -19,7 +19,7 @@ enum ExitStatus: Int32 {
         switch code {
         case .notFound, .unknownEntity, .unknownKey: self = .notFound
         case .invalidFormat, .invalidModel, .incompatibleModel, .invalidValue, .validation,
-            .invalidQuery, .deleteDenied, .constraintConflict:
+            .invalidQuery, .deleteDenied, .removalDenied, .constraintConflict:
             self = .invalidData
         default: self = .failed
         }

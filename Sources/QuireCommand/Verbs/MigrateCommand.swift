@@ -12,6 +12,10 @@ struct MigrateCommand: AsyncParsableCommand {
             What the old objects become is inferred from the two models, or said by mapping models. The \
             document is migrated as a whole, or left as it was, whatever happens meanwhile.
 
+            If the new model has no place for objects or values that there are, nothing is done unless --allow-removal \
+            is given; a mapping model may leave out what it likes. What there was before is kept: of a document as a \
+            version (quire versions list), of a bare store as a copy beside it.
+
             EXAMPLES:
               quire migrate Library.quire --model Library.xcdatamodeld --dry-run
               quire migrate Library.quire --model Library.xcdatamodeld
@@ -34,7 +38,13 @@ struct MigrateCommand: AsyncParsableCommand {
             valueName: "M.xcmappingmodel"))
     var mapping: [String] = []
 
-    @Flag(help: "Say what would be done, and do nothing.")
+    @Flag(help: "Remove what the new model has no place for.")
+    var allowRemoval = false
+
+    @Flag(help: "Keep no version of a document, and no copy of a store, as it was before.")
+    var noBackup = false
+
+    @Flag(help: "Say what would be done and what would be removed, and do nothing.")
     var dryRun = false
 
     @Flag(help: "Print JSON.")
@@ -58,29 +68,62 @@ struct MigrateCommand: AsyncParsableCommand {
         var options = StoreMigrationOptions()
         options.versions = try versions.models()
         options.mappings = try mapping.map { try CustomMapping(contentsOf: $0, among: versions) }
+        options.allowsRemoval = allowRemoval
+        options.keepsVersion = !noBackup
         let steps = try SQLiteStore.steps(at: store, to: destination, options)
+        var result = Result(steps: steps, name: name, isVersion: kind == .package)
+        if !steps.isEmpty { result.removals = try SQLiteStore.removals(at: store, by: steps) }
         if !dryRun && !steps.isEmpty {
-            if kind == .package {
-                try DocumentPackage.open(at: path, model: destination, migrating: options).close()
-            } else {
-                try SQLiteStore.open(at: path, model: destination, migrating: options).close()
+            do {
+                result.backup = try migrate(kind, to: destination, &options)
+            } catch var error as QuireError where error.code == .removalDenied {
+                error.message += " Say --allow-removal if it is to go."
+                throw error
             }
         }
-        try report(steps, name: name, output)
+        try report(result, output)
         try output.flush()
+    }
+
+    /// What was done, or would be.
+    private struct Result {
+        let steps: [MigrationPath.Step]
+        let name: String
+        var removals: [MigrationRemoval] = []
+        /// The identifier of a document's version, or the path of a store's copy.
+        var backup: String?
+        let isVersion: Bool
+    }
+
+    /// Migrates a document, or a bare store.
+    ///
+    /// - Returns: Where what it was before is kept.
+    private func migrate(
+        _ kind: DocumentSession.Kind, to model: ManagedObjectModel,
+        _ options: inout StoreMigrationOptions
+    ) throws -> String? {
+        if kind == .package {
+            let package = try DocumentPackage.open(at: path, model: model, migrating: options)
+            defer { try? package.close() }
+            return noBackup ? nil : try package.versions().first?.id
+        }
+        if !noBackup { options.copyPath = StoreMigrationOptions.copyPath(beside: path) }
+        try SQLiteStore.open(at: path, model: model, migrating: options).close()
+        return options.copyPath
     }
 
     // MARK: - Reporting
 
     @MainActor
-    private func report(
-        _ steps: [MigrationPath.Step], name: String, _ output: Output
-    ) throws {
+    private func report(_ result: Result, _ output: Output) throws {
+        let (steps, name) = (result.steps, result.name)
         if json {
             try output.print(
                 .object([
                     "path": .string(path), "version": .string(name), "dryRun": .boolean(dryRun),
                     "steps": .array(steps.map(Self.json)),
+                    "removals": .array(result.removals.map(Self.json)),
+                    "backup": JSONValue(result.backup),
                 ]), levels: 4)
             return
         }
@@ -90,13 +133,35 @@ struct MigrateCommand: AsyncParsableCommand {
         }
         let way = steps.map(\.name).joined(separator: ", then to ")
         try output.print("\(path) \(dryRun ? "would be" : "was") migrated to \(way).")
-        if !dryRun { return }
+        if !dryRun {
+            if !result.removals.isEmpty {
+                try output.print("Removed \(Self.list(result.removals)).")
+            }
+            if let backup = result.backup {
+                try output.print("As it was: \(result.isVersion ? "version " : "")\(backup)")
+            }
+            return
+        }
         for step in steps {
             if steps.count > 1 { try output.print("To \(step.name):") }
             let lines = step.mapping.entityMappings.compactMap(Self.line)
             for line in lines { try output.print("  \(line)") }
             if lines.isEmpty { try output.print("  No entity changes what is stored of it.") }
         }
+        if result.removals.isEmpty { return }
+        let permission = allowRemoval ? "" : ", which needs --allow-removal"
+        try output.print("It would remove \(Self.list(result.removals))\(permission).")
+    }
+
+    private static func list(_ removals: [MigrationRemoval]) -> String {
+        removals.map(\.description).joined(separator: ", ")
+    }
+
+    private static func json(_ removal: MigrationRemoval) -> JSONValue {
+        .object([
+            "entity": .string(removal.entityName), "property": JSONValue(removal.propertyName),
+            "count": .integer(Int64(removal.count)),
+        ])
     }
 
     /// What a mapping does; `nil` if nothing.

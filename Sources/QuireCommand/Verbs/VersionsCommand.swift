@@ -116,6 +116,7 @@ extension DocumentVersion {
         case .beforeChanges: "before changes"
         case .periodic: "automatic"
         case .beforeRestoring: "before restoring"
+        case .beforeMigrating: "before migrating"
         case .conflict: isResolved ? "conflict, resolved" : "conflict"
         }
     }
@@ -254,22 +255,26 @@ struct VersionsShowCommand: AsyncParsableCommand {
 struct VersionsRestoreCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "restore", abstract: "Makes a document what a version is.",
-        discussion: "What the document was before is kept as a version, unless there is one of it.")
+        discussion: """
+            What the document was before is kept as a version, unless there is one of it. A version of an older model is \
+            migrated; to look at it as it was, use show --to.
+            """)
 
     @OptionGroup var document: VersionsDocument
 
     @Argument(help: ArgumentHelp("The version.", valueName: "VERSION"))
     var version: String
 
+    @Flag(help: "Migrate it even if that removes what the document's model has no place for.")
+    var allowRemoval = false
+
     func run() async throws {
         let output = Output(json: document.json)
         let version = try document.version(version)
+        var migration = StoreMigrationOptions()
+        migration.allowsRemoval = allowRemoval
         try document.writing {
-            (
-                (),
-                try $0.replaceContent(
-                    withVersion: version.id, migrating: StoreMigrationOptions())
-            )
+            ((), try $0.replaceContent(withVersion: version.id, migrating: migration))
         }
         if document.json {
             try output.print(.object(["restored": .string(version.id)]), levels: 0)

@@ -140,16 +140,17 @@ struct VersionsResolveCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("What the document goes on with.", valueName: "SIDE"))
     var keep: Side
 
+    @Flag(help: "Migrate it even if that removes what the document's model has no place for.")
+    var allowRemoval = false
+
     func run() async throws {
         let output = Output(json: document.json)
         let version = try document.version(version)
+        var migration = StoreMigrationOptions()
+        migration.allowsRemoval = allowRemoval
         let side: ConflictSide = keep == .document ? .present : .version
         try document.writing {
-            (
-                (),
-                try $0.resolveConflict(
-                    version.id, keeping: side, migrating: StoreMigrationOptions())
-            )
+            ((), try $0.resolveConflict(version.id, keeping: side, migrating: migration))
         }
         if document.json {
             try output.print(.object(["resolved": .string(version.id)]), levels: 0)

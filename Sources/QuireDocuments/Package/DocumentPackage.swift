@@ -77,7 +77,8 @@ public final class DocumentPackage: Sendable {
     ///   - readOnly: Whether to open it for reading only, which leaves no trace and works beside somebody who writes.
     ///   - options: How the store uses its file.
     ///   - migration: How the store is migrated if it was made with another version of the model; `nil` if it is not to
-    ///     be. The package stays whole: additional content and external data are those that there were.
+    ///     be. The package stays whole: additional content and external data are those that there were. What it was before
+    ///     is kept as a version, unless ``StoreMigrationOptions/keepsVersion`` says otherwise.
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if it is no package, `unsupported` if it was made by
     ///   a newer version, `locked` if somebody else has it open for writing, or what the store throws.
     public static func open(
@@ -97,6 +98,9 @@ public final class DocumentPackage: Sendable {
             return DocumentPackage(layout: layout, store: store, lock: nil)
         }
         let lock = try DocumentLock.acquire(for: layout)
+        if let model, let migration {
+            try keepVersion(of: layout, beforeMigratingTo: model, options, migration)
+        }
         let store = try openStore(layout, model, options, migration)
         let package = DocumentPackage(layout: layout, store: store, lock: lock)
         do {
@@ -119,6 +123,25 @@ public final class DocumentPackage: Sendable {
         }
         return try SQLiteStore.open(
             at: layout.store, model: model, options: options, migrating: migration)
+    }
+
+    /// Keeps a version of a package that is about to be migrated, whose lock the caller has. It is of the old model.
+    private static func keepVersion(
+        of layout: DocumentPackageLayout, beforeMigratingTo model: ManagedObjectModel,
+        _ options: SQLiteStoreOptions, _ migration: StoreMigrationOptions
+    ) throws {
+        guard migration.keepsVersion else { return }
+        let steps = try SQLiteStore.steps(at: layout.store, to: model, migration)
+        guard let old = steps.first?.source else { return }
+        // A migration that is refused leaves no version.
+        try SQLiteStore.checkRemovals(at: layout.store, by: steps, migration, options)
+        var options = options
+        options.isReadOnly = true
+        let store = try SQLiteStore.open(at: layout.store, model: old, options: options)
+        defer { try? store.close() }
+        let package = DocumentPackage(layout: layout, store: store, lock: nil)
+        _ = try package.versionStore.keep(
+            package, .init(reason: .beforeMigrating), by: .linking, onlyIfNew: true, progress: nil)
     }
 
     /// Ends all use of the package, when versions that are being kept or removed are done. Closing twice does nothing.

@@ -12,6 +12,8 @@ public struct DocumentVersion: Sendable, Hashable, Identifiable {
         case periodic
         /// Another version was restored, or the content was replaced.
         case beforeRestoring
+        /// It is what the document was before it was migrated to another model.
+        case beforeMigrating
         /// Others changed the document as well, and this is what one of both sides had.
         case conflict
     }

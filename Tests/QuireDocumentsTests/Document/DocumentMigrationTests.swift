@@ -57,6 +57,89 @@ import Testing
                 == .incompatibleModel)
     }
 
+    /// As `notesModel`, without codes.
+    private let smaller = ManagedObjectModel {
+        Entity("Note") {
+            Attribute("title", .string).required().length(atMost: 40)
+            Attribute("picture", .binary).externalStorage()
+        }
+    }
+
+    private func makeWithCode(at path: String) async throws {
+        let document = ManagedDocument(path: path)
+        try await document.create(model: notesModel)
+        try document.addNote("first", code: "A", picture: Data(repeating: 5, count: 200_000))
+        try document.additionalContent.write(Data("page".utf8), at: "pages/1")
+        try await document.close()
+    }
+
+    @Test func dataIsNotRemovedUnlessItMayBe() async throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("notes.quire")
+        try await makeWithCode(at: path)
+        let before = try contents(ofFolder: path)
+        let document = ManagedDocument(path: path)
+        document.migrationOptions = StoreMigrationOptions()
+        let error = await failure { try await document.open(model: smaller) }
+        #expect(error?.code == .removalDenied)
+        #expect(error?.message.contains("1 value of “Note.code”") == true)
+        #expect(try contents(ofFolder: path) == before)
+        document.migrationOptions?.allowsRemoval = true
+        try await document.open(model: smaller)
+        #expect(try document.titles() == ["first"])
+        try await document.close()
+    }
+
+    @Test func whatItWasIsKeptAsAVersionUnlessThatIsNotWanted() async throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("notes.quire")
+        try await makeWithCode(at: path)
+        let before = try PackageContents(at: path)
+        let document = ManagedDocument(path: path)
+        var options = StoreMigrationOptions()
+        options.allowsRemoval = true
+        document.migrationOptions = options
+        try await document.open(model: smaller)
+        try await document.close()
+        let versions = try DocumentPackage.versions(at: path)
+        #expect(versions.map(\.reason) == [.beforeMigrating])
+        let checkout = try DocumentPackage.checkOut(try #require(versions.first).id, at: path)
+        #expect(try PackageContents(at: checkout.path) == before)
+        checkout.close()
+
+        // There is nothing to migrate any more.
+        try await document.open(model: smaller)
+        try await document.close()
+        #expect(try DocumentPackage.versions(at: path).count == 1)
+        options.keepsVersion = false
+        document.migrationOptions = options
+        try await document.open(model: newer)
+        try await document.close()
+        #expect(try DocumentPackage.versions(at: path).count == 1)
+    }
+
+    @Test func restoringAVersionOfAnOlderModelRemovesNothingUnlessItMay() async throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("notes.quire")
+        try await makeWithCode(at: path)
+        var options = StoreMigrationOptions()
+        options.allowsRemoval = true
+        let package = try DocumentPackage.open(at: path, model: smaller, migrating: options)
+        let version = try #require(try package.versions().first)
+        let before = try PackageContents(package)
+        #expect(
+            failure {
+                _ = try package.replaceContent(
+                    withVersion: version.id, migrating: StoreMigrationOptions())
+            }?.code == .removalDenied)
+        #expect(try PackageContents(package) == before)
+        options.copyPath = folder.path("copy")
+        let restored = try package.replaceContent(withVersion: version.id, migrating: options)
+        #expect(!FileManager.default.fileExists(atPath: folder.path("copy")))
+        try package.close()
+        try restored.close()
+    }
+
     @Test func aDraftComesAlong() async throws {
         let folder = try TemporaryFolder()
         let path = folder.path("notes.quire")

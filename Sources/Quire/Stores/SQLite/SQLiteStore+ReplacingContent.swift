@@ -23,10 +23,22 @@ extension SQLiteStore {
         options.vacuumsWhenOpened = false
         options.isOnlyWriter = true
         let model = layout.model
-        let replacement =
-            if let migration {
-                try SQLiteStore.open(at: path, model: model, options: options, migrating: migration)
-            } else { try SQLiteStore.open(at: path, model: model, options: options) }
+        // What is migrated is a copy already.
+        var migration = migration
+        migration?.copyPath = nil
+        let replacement: SQLiteStore
+        do {
+            replacement =
+                if let migration {
+                    try SQLiteStore.open(
+                        at: path, model: model, options: options, migrating: migration)
+                } else { try SQLiteStore.open(at: path, model: model, options: options) }
+        } catch var error as QuireError where error.code == .removalDenied {
+            // The path of the copy means nothing to a user.
+            error.message.replace(path, with: storePath)
+            error.subject.file = storePath
+            throw error
+        }
         defer { try? replacement.close() }
         let keys = try read { try Self.primaryKeys($0) }
         let pageSize = try read { try $0.integer("PRAGMA page_size") ?? 4096 }
