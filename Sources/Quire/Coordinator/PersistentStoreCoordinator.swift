@@ -103,6 +103,9 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
 
     func permanentID(for temporary: ManagedObjectID) -> ManagedObjectID? { nil }
 
+    /// What others have saved to the store is found out by the save.
+    func outdated(_ rows: [SeenRow], by child: UInt32) -> Set<UInt64> { [] }
+
     func relatedRows(
         of objectID: ManagedObjectID, through relationship: EntityLayout.Relationship
     ) throws -> RowSet {
