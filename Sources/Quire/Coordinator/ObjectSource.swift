@@ -24,6 +24,9 @@ protocol ObjectSource: AnyObject, Sendable {
     func relatedObjects(
         of objectIDs: [ManagedObjectID], through relationship: EntityLayout.Relationship
     ) throws -> RelatedObjects
+    /// Those of the rows that a child shows which are older than what this source, or one above it, has saved or changed
+    /// since: unknown to the child, which is told by its number.
+    func outdated(_ rows: [SeenRow], by child: UInt32) -> Set<UInt64>
     /// Has the coordinator forget the rows it has kept of some objects; of all for `nil`.
     func forgetRows(of objectIDs: [ManagedObjectID]?)
     /// Sets aside identifiers for new objects; in the store that is named, or else in the first that keeps objects of
@@ -35,6 +38,12 @@ protocol ObjectSource: AnyObject, Sendable {
     func permanentID(for temporary: ManagedObjectID) -> ManagedObjectID?
     /// Saves, and gives the objects whose derived values that has changed.
     func save(_ changes: ChangeSet) throws -> [ManagedObjectID]
+}
+
+/// A row as a context shows it, with version 0 for one that is not the store's.
+struct SeenRow: Sendable {
+    var bits: UInt64
+    var version: UInt32
 }
 
 extension ObjectSource {

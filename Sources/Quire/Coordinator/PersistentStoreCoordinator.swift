@@ -106,6 +106,9 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
         replacedIdentifiers[temporary.bits].map { ManagedObjectID(bits: $0, store: storeIdentity) }
     }
 
+    /// What others have saved to the store is found out by the save.
+    func outdated(_ rows: [SeenRow], by child: UInt32) -> Set<UInt64> { [] }
+
     func relatedRows(
         of objectID: ManagedObjectID, through relationship: EntityLayout.Relationship
     ) throws -> RowSet {

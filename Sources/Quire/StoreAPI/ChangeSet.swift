@@ -12,6 +12,8 @@ public struct ChangeSet: Sendable {
     /// Texts to record under keys in the same transaction; `nil` removes one. Documents keep here what must
     /// never be from another save than the rows.
     public var records: [String: String?] = [:]
+    /// The number of the child context whose changes these are.
+    var child: UInt32 = 0
 
     /// An empty set.
     public init() {}

@@ -94,6 +94,13 @@ struct IdentifierTable: ~Copyable {
         return value
     }
 
+    /// Replaces all numbers.
+    mutating func updateAll(_ replacement: (UInt64) -> UInt64) {
+        for index in 0...mask where entries[index].key != 0 {
+            entries[index].value = replacement(entries[index].value)
+        }
+    }
+
     /// Takes everything out, and gives back what memory it took.
     mutating func removeAll() {
         if count == 0 { return }

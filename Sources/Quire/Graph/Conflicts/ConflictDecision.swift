@@ -90,6 +90,7 @@ extension ManagedObjectContext {
             edits.changed.remove(slot.index)
         }
         edits.committed = nil
+        edits.child = 0
         object.state.remove(.savedHere)
         object.chunk = row.chunk
         object.rowOffset = UInt32(truncatingIfNeeded: row.offset)

@@ -55,7 +55,9 @@ extension ManagedObjectContext {
     ) {
         guard let toMany = relationship.toManyIndex else { return }
         // A position means something only among loaded contents.
-        if index != nil { _ = object.members(of: relationship) }
+        if index != nil || mustRead(object, relationship, takingBack: id, byInsertion: true) {
+            _ = object.members(of: relationship)
+        }
         let edits = object.editsForRelationships()
         object.announceChange(toMany: toMany)
         let recordsStep = object.beginsStep(edits)
@@ -72,9 +74,11 @@ extension ManagedObjectContext {
         _ id: ManagedObjectID, from object: ManagedObject, _ relationship: EntityLayout.Relationship
     ) {
         guard let toMany = relationship.toManyIndex else { return }
-        // Undo, and who asks for the values before the event, have to know the position.
         let edits = object.editsForRelationships()
-        if relationship.isOrdered && (logsChanges || edits.toMany[toMany].added.contains(id)) {
+        // Undo has to know the position.
+        if relationship.isOrdered && logsChanges
+            || mustRead(object, relationship, takingBack: id, byInsertion: false)
+        {
             _ = object.members(of: relationship)
         }
         object.announceChange(toMany: toMany)
@@ -88,6 +92,33 @@ extension ManagedObjectContext {
             log(.insertMember(object, toMany: toMany, id: id, index: index))
         }
         track(object)
+    }
+
+    /// Whether the contents of a to-many relationship must be read before a removal is taken back by an insertion, or
+    /// the contrary: for the place in an order, or because others may have saved the same, so that it is no mere taking
+    /// back.
+    private func mustRead(
+        _ object: ManagedObject, _ relationship: EntityLayout.Relationship,
+        takingBack id: ManagedObjectID, byInsertion isInsertion: Bool
+    ) -> Bool {
+        guard let toMany = relationship.toManyIndex, let edits = object.edits,
+            !edits.toMany.isEmpty, edits.toMany[toMany].members == nil,
+            (isInsertion ? edits.toMany[toMany].removed : edits.toMany[toMany].added).contains(id)
+        else { return false }
+        if relationship.isOrdered { return true }
+        guard let inverse = layout.inverse(of: relationship), let other = identityMap.find(id.bits)
+        else { return true }
+        var isSaved: Bool?
+        if !object.state.contains(.persisted) || !other.state.contains(.persisted) {
+            isSaved = false
+        } else if let slot = inverse.slot {
+            if other.state.contains(.realized) {
+                isSaved = other.savedReference(at: slot) == object.objectID
+            }
+        } else if let index = inverse.toManyIndex {
+            isSaved = other.toManyState(index).isSaved(object.objectID)
+        }
+        return isSaved != isInsertion
     }
 
     func reorder(

@@ -240,6 +240,10 @@ extension ConfinedContext: ObjectSource {
         try performForChild { try $0.relatedRows(of: objectID, through: relationship) }
     }
 
+    func outdated(_ rows: [SeenRow], by child: UInt32) -> Set<UInt64> {
+        performAndWait { $0.outdated(rows, by: child) }
+    }
+
     func reserveObjectIDs(
         for entity: EntityLayout, count: Int, durably: Bool, in store: StoreIdentity?
     ) throws -> [ManagedObjectID] {

@@ -58,7 +58,7 @@ extension ManagedObjectContext {
 
     /// Puts `object` into `other`'s relationship. If that is to-one and leads elsewhere, it leaves there first.
     /// `leading` is the relationship of `object` that leads to `other`.
-    private func attach(
+    func attach(
         _ object: ManagedObject, to other: ManagedObject, _ relationship: EntityLayout.Relationship,
         leading: EntityLayout.Relationship
     ) {

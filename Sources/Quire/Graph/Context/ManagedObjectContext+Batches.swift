@@ -53,7 +53,7 @@ extension ManagedObjectContext {
     /// it, or what its fetched properties have found.
     func forgetRows(of object: ManagedObject) {
         outdatedRows.note(object.objectID.bits)
-        versionsForChildren.remove(object.objectID.bits)
+        savedVersions.forget(object.objectID.bits)
         fetchedPropertyValues[object.objectID.bits] = nil
         source.forgetRows(of: [object.objectID])
     }

@@ -53,19 +53,29 @@ extension ManagedObjectContext {
             }
             applyToMany(change, to: object)
         }
-        let readAtOnce = realizeFaults(for: changes.updated)
+        let outdated = outdatedRows(of: changes)
+        let readAtOnce = realizeFaults(for: changes.updated, outdated)
         defer { withExtendedLifetime(readAtOnce) {} }
         var updated: [(ObjectChange, ManagedObject)] = []
+        var seen: [(ObjectChange, ManagedObject)] = []
         updated.reserveCapacity(changes.updated.count)
         for change in changes.updated {
-            let wasFault = object(with: change.objectID).isFault
-            guard let object = objectToUpdate(change) else { continue }
-            if wasFault && object.chunk === change.base?.chunk { adoptOrders(change, object) }
+            guard let object = objectToUpdate(change, outdated, child: changes.child) else {
+                continue
+            }
+            if object.edits?.child == changes.child && changes.child != 0 {
+                seen.append((change, object))
+            }
             applyToMany(change, to: object)
             updated.append((change, object))
         }
-        for (change, object) in updated { applyValues(change, to: object) }
-        for deletion in changes.deleted { delete(deletion) }
+        let deleted = Set(changes.deleted.lazy.map(\.objectID.bits))
+        for (change, object) in updated { applyValues(change, to: object, deleted) }
+        for deletion in changes.deleted { delete(deletion, outdated) }
+        for (change, object) in seen { noteSeen(change, object, by: changes.child) }
+        for (change, object) in zip(changes.inserted, inserted) {
+            noteSeen(change, object, by: changes.child)
+        }
         pendingRecords.merge(changes.records) { _, new in new }
         if layout.hasSubclasses { awakeObjects(inserted, updated.map(\.1)) }
     }
@@ -103,17 +113,57 @@ extension ManagedObjectContext {
         return object
     }
 
-    /// Reads the objects whose versions the child does not know, with one request instead of one for each: those
-    /// that were saved through this context, and that nobody has held here since. Gives them, to be held.
-    private func realizeFaults(for changes: [ObjectChange]) -> [ManagedObject] {
+    /// Which objects, faults here, the child shows older than what was saved or changed since, here or above.
+    private func outdatedRows(of changes: ChangeSet) -> Set<UInt64> {
+        var rows: [SeenRow] = []
+        func add(_ id: ManagedObjectID, _ version: UInt32) {
+            if identityMap.find(id.bits)?.state.contains(.realized) == true { return }
+            rows.append(SeenRow(bits: id.bits, version: version))
+        }
+        for change in changes.updated {
+            if let base = change.base { add(change.objectID, base.version) }
+        }
+        for deletion in changes.deleted {
+            if let version = deletion.version { add(deletion.objectID, version) }
+        }
+        return outdated(rows, by: changes.child)
+    }
+
+    /// Those of the rows that a child shows which are older than what this context, or one above it, has saved or
+    /// changed since. What others save to the store is found out by the save.
+    func outdated(_ rows: [SeenRow], by child: UInt32) -> Set<UInt64> {
+        var outdated: Set<UInt64> = []
+        var others: [SeenRow] = []
+        for row in rows {
+            let isOutdated: Bool
+            if let object = identityMap.find(row.bits), object.state.contains(.tracked),
+                hasOwnValues(object)
+            {
+                isOutdated = row.version > 0 || child == 0 || object.edits?.child != child
+            } else if let saved = savedVersions[row.bits] {
+                isOutdated =
+                    row.version > 0 ? saved.version > row.version : !saved.isSeen(by: child)
+            } else {
+                isOutdated = row.version == 0
+            }
+            if isOutdated {
+                outdated.insert(row.bits)
+            } else if parent != nil {
+                others.append(row)
+            }
+        }
+        if !others.isEmpty { outdated.formUnion(source.outdated(others, by: number)) }
+        return outdated
+    }
+
+    /// Reads the objects that the child does not know as they are by now, with one request instead of one for each. Gives
+    /// them, to be held.
+    private func realizeFaults(
+        for changes: [ObjectChange], _ outdated: Set<UInt64>
+    ) -> [ManagedObject] {
         var faults: [ManagedObject] = []
         for change in changes where change.writesRow || logsChanges {
-            if let base = change.base,
-                base.version > 0 || parent != nil
-                    || versionsForChildren[change.objectID.bits] != nil
-            {
-                continue
-            }
+            if change.base != nil && !outdated.contains(change.objectID.bits) { continue }
             let object = object(with: change.objectID)
             if object.isFault { faults.append(object) }
         }
@@ -123,29 +173,60 @@ extension ManagedObjectContext {
     }
 
     /// The object of a change, with its version known; `nil` if it is gone.
-    private func objectToUpdate(_ change: ObjectChange) -> ManagedObject? {
+    private func objectToUpdate(
+        _ change: ObjectChange, _ outdated: Set<UInt64>, child: UInt32
+    ) -> ManagedObject? {
         let object = object(with: change.objectID)
         guard object.state.contains(.live) else { return nil }
         if let base = change.base {
-            if base.version > 0 {
-                object.adopt(base)
+            if outdated.contains(object.objectID.bits) {
+                if change.writesRow || logsChanges { object.realize() }
+                adoptIfInConflict(base, object)
             } else if object.isFault {
-                if parent != nil {
-                    object.adopt(base)
-                } else if let version = versionsForChildren[object.objectID.bits] {
-                    object.adopt(base)
-                    object.version = UInt32(truncatingIfNeeded: version)
-                }
+                adopt(base, object, child: child)
+                adoptOrders(change, object, child: child)
             }
         }
         if change.writesRow || logsChanges { object.realize() }
         return object.state.contains(.live) && !object.isInaccessible ? object : nil
     }
 
-    private func applyValues(_ change: ObjectChange, to object: ManagedObject) {
+    /// Takes over what the child has seen, so that it need not be read.
+    private func adopt(_ base: ObjectSnapshot, _ object: ManagedObject, child: UInt32) {
+        object.adopt(base)
+        if base.version == 0, let known = savedVersions[object.objectID.bits]?.known {
+            object.version = known
+        }
+        object.editsForWriting().child = child
+    }
+
+    /// Takes over what the child has seen although it is older, if others have saved since what was saved here: that is
+    /// a conflict, which the save to the store must find.
+    private func adoptIfInConflict(_ base: ObjectSnapshot, _ object: ManagedObject) {
+        guard let known = savedVersions[object.objectID.bits]?.known,
+            object.state.isSuperset(of: [.live, .realized]), !object.isInaccessible,
+            !hasOwnValues(object), known < object.version
+        else { return }
+        object.state.remove(.realized)
+        object.adopt(base)
+        object.version = known
+    }
+
+    /// Notes that a child has seen all values of an object that it has saved, unless they are others here.
+    private func noteSeen(_ change: ObjectChange, _ object: ManagedObject, by child: UInt32) {
+        guard let edits = object.edits, child != 0 else { return }
+        for slot in object.entity.identifierSlots where change.changedSlots.contains(slot) {
+            if !object.heldValue(at: slot).isSame(as: change.values[slot]) { return }
+        }
+        edits.child = child
+    }
+
+    private func applyValues(
+        _ change: ObjectChange, to object: ManagedObject, _ deleted: Set<UInt64>
+    ) {
         for slot in change.values.indices where change.changedSlots.contains(slot) {
             if object.entity.storages[slot] == .reference {
-                applyReference(change.values[slot], at: slot, to: object)
+                applyReference(change.values[slot], at: slot, to: object, deleted)
             } else {
                 object.write(change.values[slot], at: slot)
             }
@@ -153,7 +234,10 @@ extension ManagedObjectContext {
         track(object)
     }
 
-    private func applyReference(_ value: AttributeValue, at slot: Int, to object: ManagedObject) {
+    /// `deleted` are the objects that the child has deleted.
+    private func applyReference(
+        _ value: AttributeValue, at slot: Int, to object: ManagedObject, _ deleted: Set<UInt64>
+    ) {
         var value = value
         if case .objectID(let id) = value, isDeletedHere(id) { value = .null }
         var new: ManagedObjectID?
@@ -162,7 +246,10 @@ extension ManagedObjectContext {
             let index = object.entity.slots[slot].relationshipIndex,
             let inverse = layout.inverse(of: object.entity.relationships[index])
         {
+            // Where the child has not seen it nothing of the child's is about, and the object may not be here.
+            let held = deleted.contains(old.bits) ? nil : self.object(with: old)
             leave(object, old, inverse, wasSaved: object.edits?.changed.contains(slot) != true)
+            withExtendedLifetime(held) {}
         }
         object.write(value, at: slot)
     }
@@ -201,14 +288,25 @@ extension ManagedObjectContext {
         }
     }
 
-    /// Takes over the saved order of relationships that the child has changed, as it has seen them.
-    private func adoptOrders(_ change: ObjectChange, _ object: ManagedObject) {
+    /// Takes over the saved order of relationships that the child has changed, as it has seen them. What has come in or
+    /// gone out since is another matter: it changes no version.
+    private func adoptOrders(_ change: ObjectChange, _ object: ManagedObject, child: UInt32) {
+        let saved = savedVersions[object.objectID.bits]
+        let isKnown = parent == nil && saved?.isSeen(by: child) != false
         for toMany in change.toManyChanges {
-            guard let order = toMany.previousOrder,
-                let index = change.entity.relationships[toMany.relationshipIndex].toManyIndex
+            let relationship = change.entity.relationships[toMany.relationshipIndex]
+            guard let order = toMany.previousOrder, let index = relationship.toManyIndex,
+                object.toManyState(index).members == nil
             else { continue }
-            let edits = object.editsForRelationships()
-            if edits.toMany[index].members == nil { edits.toMany[index].load(order) }
+            var contents = OrderedSet(order)
+            if !isKnown {
+                guard
+                    let rows = try? source.relatedRows(of: object.objectID, through: relationship)
+                else { continue }
+                let present = OrderedSet(rows.indices.map { rows.objectID(at: $0) })
+                contents = OrderedSet(order.filter(present.contains)).union(present)
+            }
+            object.load(contents, as: relationship, index)
         }
     }
 
@@ -216,7 +314,7 @@ extension ManagedObjectContext {
         identityMap.find(id.bits).map { !$0.state.contains(.live) } ?? false
     }
 
-    private func delete(_ deletion: ObjectDeletion) {
+    private func delete(_ deletion: ObjectDeletion, _ outdated: Set<UInt64>) {
         let object = object(with: deletion.objectID)
         guard object.state.contains(.live) else { return }
         let wasFault = object.isFault
@@ -227,11 +325,20 @@ extension ManagedObjectContext {
                 _ = object.members(of: relationship)
             }
         }
-        let known = versionsForChildren[deletion.objectID.bits]
-        if let version = deletion.version ?? known.map({ UInt32(truncatingIfNeeded: $0) }), wasFault
-        {
-            object.version = version
-            object.state.insert(.realized)
+        if wasFault {
+            var version = deletion.version
+            if version == nil || outdated.contains(deletion.objectID.bits) {
+                version = savedVersions[deletion.objectID.bits]?.known
+            }
+            if let version {
+                object.version = version
+                object.state.insert(.realized)
+            } else if deletion.version != nil
+                || savedVersions[deletion.objectID.bits]?.isDeleted == true
+            {
+                object.realize()
+            }
+            guard object.state.contains(.live), !object.isInaccessible else { return }
         }
         let held = unsavedReferences(to: object)
         setLive(false, object)

@@ -83,7 +83,7 @@ extension ManagedObjectContext {
         let ids = changes.updated + changes.deleted + changes.refreshed + changes.invalidated
         for id in ids {
             outdatedRows.note(id.bits)
-            versionsForChildren.remove(id.bits)
+            savedVersions.forget(id.bits)
         }
         source.forgetRows(of: ids)
     }

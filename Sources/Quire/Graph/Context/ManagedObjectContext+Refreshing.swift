@@ -43,7 +43,7 @@ extension ManagedObjectContext {
     public func refreshAllObjects() {
         processPendingChanges()
         outdatedRows.noteAll()
-        versionsForChildren.removeAll()
+        savedVersions.forgetAll()
         source.forgetRows(of: nil)
         undoNeedsRepair = undoManager != nil
         var event = EventChanges()
@@ -146,6 +146,9 @@ extension ManagedObjectContext {
         let isLive = object.state.contains(.live)
         for relationship in object.entity.relationships {
             guard let inverse = layout.inverse(of: relationship) else { continue }
+            // What denies a deletion, or is to be left alone by it, is left by no other way either.
+            let rule = relationship.description.deleteRule
+            if !isLive && (rule == .deny || rule == .noAction) { continue }
             if let slot = relationship.slot {
                 guard let saved = object.savedReference(at: slot) else { continue }
                 if isLive {
@@ -171,36 +174,25 @@ extension ManagedObjectContext {
 
     // MARK: Discarding
 
-    /// Takes back the unsaved changes of one object, and what they meant for others.
+    /// Takes back the unsaved changes of one object, and what they meant for others. One that was deleted is linked again
+    /// to what it led to, as far as that is there.
     private func discardChanges(of object: ManagedObject) {
         guard object.hasChanges else { return }
-        setLive(true, object)
+        let wasDeleted = !object.state.contains(.live)
+        if wasDeleted {
+            // A child's deletion may have come without the values.
+            if object.chunk == nil && object.edits?.own.isEmpty != false {
+                object.state.remove(.realized)
+            }
+            setLive(true, object)
+            object.realize()
+            if object.isInaccessible { return }
+        }
         for relationship in object.entity.relationships {
             if let slot = relationship.slot {
-                guard object.edits?.changed.contains(slot) == true else { continue }
-                let saved = object.savedReference(at: slot)
-                let target = saved.map { self.object(with: $0) }
-                if let target, !target.state.contains(.live) { continue }
-                setToOne(of: object, relationship, slot: slot, to: target)
-                object.forgetChangeIfCommitted(at: slot)
+                discardReference(of: object, relationship, slot, wasDeleted: wasDeleted)
             } else if let toMany = relationship.toManyIndex {
-                let state = object.toManyState(toMany)
-                for id in state.added {
-                    removeFromMany(of: object, relationship, self.object(with: id))
-                }
-                for id in state.removed {
-                    let other = self.object(with: id)
-                    if other.state.contains(.live) { addToMany(of: object, relationship, other) }
-                }
-                if let order = object.toManyState(toMany).committedOrder {
-                    let present = object.members(of: relationship)
-                    reorder(
-                        object, relationship,
-                        OrderedSet(order.filter(present.contains)).union(present))
-                    if !object.toManyState(toMany).hasChanges {
-                        object.edits?.toMany[toMany].commit()
-                    }
-                }
+                discardMembers(of: object, relationship, toMany, wasDeleted: wasDeleted)
             }
         }
         for slot in object.entity.slots where slot.relationshipIndex == nil {
@@ -217,6 +209,120 @@ extension ManagedObjectContext {
     }
 }
 
+extension ManagedObjectContext {
+    private func discardReference(
+        of object: ManagedObject, _ relationship: EntityLayout.Relationship, _ slot: Int,
+        wasDeleted: Bool
+    ) {
+        guard wasDeleted || object.edits?.changed.contains(slot) == true else { return }
+        var saved = object.savedReference(at: slot)
+        if let inverse = layout.inverse(of: relationship) {
+            let target = saved.map { self.object(with: $0) }
+            if target?.state.contains(.live) == false { saved = nil }
+            if let present = object.objectID(at: slot), present != saved {
+                unlink(object, from: self.object(with: present), inverse)
+            }
+            if let target, saved != nil { relink(object, to: target, inverse, relationship) }
+        }
+        if object.objectID(at: slot) != saved {
+            object.write(saved.map { .objectID($0) } ?? .null, at: slot)
+        }
+        object.forgetChangeIfCommitted(at: slot)
+    }
+
+    private func discardMembers(
+        of object: ManagedObject, _ relationship: EntityLayout.Relationship, _ toMany: Int,
+        wasDeleted: Bool
+    ) {
+        if object.edits?.toMany.isEmpty == false { object.edits?.toMany[toMany].dropShared() }
+        let inverse = layout.inverse(of: relationship)
+        let state = object.toManyState(toMany)
+        for id in state.added {
+            if let inverse { unlink(object, from: self.object(with: id), inverse) }
+            removeMember(id, from: object, relationship)
+        }
+        for id in state.removed {
+            let other = self.object(with: id)
+            if let inverse {
+                guard other.state.contains(.live) else { continue }
+                relink(object, to: other, inverse, relationship)
+            }
+            insertMember(id, into: object, relationship)
+        }
+        if wasDeleted, let inverse {
+            for id in object.members(of: relationship) {
+                let other = self.object(with: id)
+                if other.state.contains(.live) {
+                    relink(object, to: other, inverse, relationship)
+                } else {
+                    removeMember(id, from: object, relationship)
+                }
+            }
+        }
+        guard let order = object.toManyState(toMany).committedOrder else { return }
+        let present = object.members(of: relationship)
+        reorder(
+            object, relationship, OrderedSet(order.filter(present.contains)).union(present))
+        if !object.toManyState(toMany).hasChanges { object.edits?.toMany[toMany].commit() }
+    }
+
+    /// Takes an object out of another's relationship, if it is in there.
+    private func unlink(
+        _ object: ManagedObject, from other: ManagedObject, _ inverse: EntityLayout.Relationship
+    ) {
+        guard other.state.contains(.live), leads(other, to: object, inverse, wasSaved: false) else {
+            return
+        }
+        detach(object, from: other, inverse)
+        if let slot = inverse.slot { other.forgetChangeIfCommitted(at: slot) }
+    }
+
+    /// Puts an object back into another's relationship where it is saved, if it is not in there. `leading` is the
+    /// relationship of the object that leads there.
+    private func relink(
+        _ object: ManagedObject, to other: ManagedObject, _ inverse: EntityLayout.Relationship,
+        _ leading: EntityLayout.Relationship
+    ) {
+        if !leads(other, to: object, inverse, wasSaved: true) {
+            attach(object, to: other, inverse, leading: leading)
+            restorePlace(of: object, in: other, inverse)
+        }
+        if let slot = inverse.slot { other.forgetChangeIfCommitted(at: slot) }
+    }
+
+    /// Whether an object leads to another one. Contents that are a fault are not read: `wasSaved` says what they are
+    /// without the changes here.
+    private func leads(
+        _ object: ManagedObject, to other: ManagedObject, _ relationship: EntityLayout.Relationship,
+        wasSaved: Bool
+    ) -> Bool {
+        guard let toMany = relationship.toManyIndex else {
+            return relationship.slot.flatMap { object.objectID(at: $0) } == other.objectID
+        }
+        let state = object.toManyState(toMany)
+        if let members = state.members { return members.contains(other.objectID) }
+        return state.added.contains(other.objectID)
+            || (wasSaved && !state.removed.contains(other.objectID))
+    }
+
+    /// Puts an object of an ordered relationship behind the one that it follows as saved.
+    private func restorePlace(
+        of object: ManagedObject, in other: ManagedObject,
+        _ relationship: EntityLayout.Relationship
+    ) {
+        guard relationship.isOrdered, let toMany = relationship.toManyIndex,
+            let saved = other.toManyState(toMany).committedOrder,
+            let place = saved.firstIndex(of: object.objectID)
+        else { return }
+        var order = other.members(of: relationship)
+        order.remove(object.objectID)
+        let previous = saved[..<place].last(where: order.contains)
+        let index = previous.flatMap { order.firstIndex(of: $0) }.map { $0 + 1 } ?? 0
+        order.insert(object.objectID, at: index)
+        reorder(other, relationship, order)
+    }
+}
+
 extension ManagedObject {
     /// Becomes a fault that keeps transient values. Only without changes.
     final func turnIntoStaleFault() {
@@ -225,6 +331,7 @@ extension ManagedObject {
         edits.own = transientSlots(of: edits.own)
         edits.savedDerived = []
         edits.toMany = []
+        edits.child = 0
         self.edits = edits
     }
 
@@ -240,6 +347,7 @@ extension ManagedObject {
         state.subtract([.inaccessible, .savedHere])
         guard let edits else { return }
         edits.dropComputedValues()
+        edits.child = 0
         let committed = edits.committed ?? (edits.values, edits.own)
         let transient = transientSlots(of: committed.own)
         edits.committed = edits.changed.isEmpty ? nil : (committed.values, transient)
@@ -260,21 +368,23 @@ extension ManagedObject {
         of relationship: EntityLayout.Relationship, _ toMany: Int, _ edits: ObjectEdits
     ) {
         // What a deleted object had is what undo brings back, also when its row has gone.
-        guard edits.toMany[toMany].committedOrder != nil || !state.contains(.live) else {
-            edits.toMany[toMany].members = nil
+        guard edits.toMany[toMany].isArranged || !state.contains(.live) else {
+            edits.toMany[toMany].forgetContents()
             return
         }
         guard let context else { return }
         do {
             let rows = try context.relatedRows(of: self, through: relationship)
+            let saved = OrderedSet(rows.indices.map { rows.objectID(at: $0) })
+            let shared = sharedDifferences(with: saved, relationship, edits.toMany[toMany])
             edits.toMany[toMany].rebase(
-                onto: OrderedSet(rows.indices.map { rows.objectID(at: $0) }))
+                onto: saved, isOrdered: relationship.isOrdered, shared: shared)
         } catch {
             context.reportFault(error)
         }
     }
 
-    fileprivate final func savedReference(at slot: Int) -> ManagedObjectID? {
+    final func savedReference(at slot: Int) -> ManagedObjectID? {
         if case .objectID(let id) = savedValue(at: slot) { return id }
         return nil
     }

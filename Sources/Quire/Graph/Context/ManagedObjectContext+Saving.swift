@@ -127,6 +127,7 @@ extension ManagedObjectContext {
         var changes = ChangeSet()
         changes.inserted.reserveCapacity(insertedCount)
         changes.records = pendingRecords
+        if parent != nil { changes.child = number }
         for object in tracked {
             switch (object.state.contains(.live), object.state.contains(.persisted)) {
             case (true, false): changes.inserted.append(insertion(of: object))
@@ -225,11 +226,9 @@ extension ManagedObjectContext {
                 }
                 object.state.formUnion([.persisted, .savedHere])
                 object.edits?.commit()
-                // A fault that merely came into a relationship of another was never read, and has none.
-                if isParent && parent == nil && object.version > 0 {
-                    versionsForChildren.set(UInt64(object.version), for: object.objectID.bits)
-                }
+                if isParent { noteForChildren(object) }
             } else {
+                if isParent { savedVersions.setDeleted(object.objectID.bits) }
                 discard(object)
             }
         }
@@ -242,6 +241,17 @@ extension ManagedObjectContext {
         }
         derived?.unsaved.clear()
         pendingRecords = [:]
+    }
+
+    private func noteForChildren(_ object: ManagedObject) {
+        var version: UInt32 = 0
+        if parent == nil {
+            // A fault that merely came into a relationship of another was never read, and its row not written.
+            version =
+                object.version > 0
+                ? object.version : savedVersions[object.objectID.bits]?.version ?? 0
+        }
+        savedVersions.set(version, seenBy: object.edits?.child ?? 0, for: object.objectID.bits)
     }
 
     /// As ``ObjectChange/writesRow`` of the change that was saved.

@@ -166,9 +166,10 @@ public final class ManagedObjectContext {
     var preparedForDeletion: Set<ObjectIdentifier> = []
     /// The permanent identifiers of objects that a log may know by temporary ones.
     var undoIdentifiers = UndoIdentifiers()
-    /// The versions of objects that were saved here, for children that have seen them so: the objects themselves are
-    /// not kept.
-    var versionsForChildren = IdentifierTable()
+    /// What was saved here, which children may have seen as it was before.
+    var savedVersions = SavedVersions()
+    /// Tells this context from others that save to the same parent.
+    let number = ManagedObjectContext.lastNumber.wrappingAdd(1, ordering: .relaxed).newValue
     /// Whether the present user event is logged for undo.
     private var eventIsLogged = false
     var hasUnfinishedLog: Bool { !eventLog.isEmpty }
@@ -177,6 +178,7 @@ public final class ManagedObjectContext {
     /// What the next save records beside the objects.
     var pendingRecords: [String: String?] = [:]
     private static let temporarySerial = Atomic<UInt64>(0)
+    private static let lastNumber = Atomic<UInt32>(0)
     private static let logger = Logger(label: "quire.context")
 
     init(
@@ -512,6 +514,7 @@ public final class ManagedObjectContext {
         let objects = tracked
         for object in objects {
             outdatedRows.note(object.objectID.bits)
+            savedVersions.forget(object.objectID.bits)
             object.announceRollback()
             switch (object.state.contains(.live), object.state.contains(.persisted)) {
             case (true, false): changes.deleted.append(object)
@@ -560,7 +563,7 @@ public final class ManagedObjectContext {
         tracked.removeAll()
         derived?.unsaved.clear()
         undoIdentifiers.removeAll()
-        versionsForChildren.removeAll()
+        savedVersions.forgetAll()
         hasTemporaryIDs = false
         pendingRecords = [:]
         undoManager?.removeAllActions()

@@ -60,7 +60,12 @@ extension ManagedObject {
                 if edits.toMany[index].hasChanges { changes[relationship.name] = .objectIDs([]) }
             } else if edits.eventSteps.contains(where: { $0.toMany == index }) {
                 let now = members(of: relationship)
-                let before = edits.eventSteps.contents(of: index, before: now)
+                var before = edits.eventSteps.contents(of: index, before: now)
+                if let order = edits.toMany[index].committedOrder,
+                    edits.eventSteps.includesRemovalFromFault(of: index)
+                {
+                    before = OrderedSet(order.filter(before.contains)).union(before)
+                }
                 if before != now { changes[relationship.name] = .objectIDs(before.elements) }
             }
         }
@@ -157,7 +162,7 @@ extension ManagedObject {
         let members = members(of: relationship)
         let state = toManyState(index)
         if let order = state.committedOrder { return order.elements }
-        return members.subtracting(state.added).union(state.removed).elements
+        return (members.elements + state.removed.elements).filter { state.isSaved($0) == true }
     }
 
     final func toManyRelationship(_ index: Int) -> EntityLayout.Relationship {

@@ -180,27 +180,64 @@ extension ManagedObject {
     ) -> RowSet? {
         if toManyState(index).members != nil { return nil }
         guard let context = contextUnlessDiscarded else { return nil }
-        let edits = editsForRelationships()
         guard state.contains(.persisted) else {
-            edits.toMany[index].load([])
+            let edits = editsForRelationships()
+            edits.toMany[index].load([], isOrdered: relationship.isOrdered)
             return nil
         }
         if !context.prefetches.isEmpty,
             let members = context.prefetchedMembers(of: self, relationship)
         {
-            edits.toMany[index].load(members.map { context.objectID(bits: $0) })
+            load(members.map { context.objectID(bits: $0) }, as: relationship, index)
             return nil
         }
         do {
             let rows = try context.relatedRows(of: self, through: relationship)
-            edits.toMany[index].load(
-                rows.indices.map { context.objectID(bits: rows.identifierBits(at: $0)) })
+            load(
+                rows.indices.map { context.objectID(bits: rows.identifierBits(at: $0)) },
+                as: relationship, index)
             return rows
         } catch {
             // Stays a fault, so that a save cannot mistake what was not read for what was removed.
             context.reportFault(error)
             return nil
         }
+    }
+
+    /// Fills in the saved contents of a to-many relationship.
+    final func load(
+        _ saved: some Sequence<ManagedObjectID>, as relationship: EntityLayout.Relationship,
+        _ index: Int
+    ) {
+        let saved = OrderedSet(saved)
+        let edits = editsForRelationships()
+        let shared = sharedDifferences(with: saved, relationship, edits.toMany[index])
+        edits.toMany[index].load(saved, isOrdered: relationship.isOrdered, shared: shared)
+    }
+
+    /// Which differences in a to-many relationship others have saved too, while they are unsaved here: on the other side
+    /// as well.
+    final func sharedDifferences(
+        with saved: OrderedSet<ManagedObjectID>, _ relationship: EntityLayout.Relationship,
+        _ state: ToManyState
+    ) -> OrderedSet<ManagedObjectID> {
+        if state.added.isEmpty && state.removed.isEmpty { return [] }
+        let ids = state.differences(in: saved)
+        guard !ids.isEmpty, let context,
+            let inverse = context.layout.inverse(of: relationship)
+        else { return OrderedSet(ids) }
+        return OrderedSet(
+            ids.filter { id in
+                guard let edits = context.identityMap.find(id.bits)?.edits else { return false }
+                let isAdded = state.added.contains(id)
+                if let slot = inverse.slot {
+                    guard edits.changed.contains(slot) else { return false }
+                    return (edits.values[slot] == .objectID(objectID)) == isAdded
+                }
+                guard let toMany = inverse.toManyIndex, !edits.toMany.isEmpty else { return false }
+                let other = edits.toMany[toMany]
+                return (isAdded ? other.added : other.removed).contains(objectID)
+            })
     }
 
     /// The state of a to-many relationship, by its position among them.

@@ -21,6 +21,14 @@ extension BidirectionalCollection<MemberStep> {
         return false
     }
 
+    /// Whether something was taken out of a relationship whose contents were a fault, so that its place is not known.
+    func includesRemovalFromFault(of toMany: Int) -> Bool {
+        contains {
+            if case .removed(toMany, _, index: nil) = $0 { return true }
+            return false
+        }
+    }
+
     /// The contents of a relationship before the steps, from those after them.
     func contents(
         of toMany: Int, before contents: OrderedSet<ManagedObjectID>

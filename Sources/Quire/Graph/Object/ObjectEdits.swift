@@ -16,6 +16,8 @@ final class ObjectEdits {
     @exclusivity(unchecked) var eventSteps: [MemberStep] = []
     /// The saved values of derived slots, while computed ones go before them; `nil` for what the row has.
     @exclusivity(unchecked) var savedDerived: [(slot: Int, value: AttributeValue?)] = []
+    /// The number of the child that has seen all values as they are here, because it has saved them; 0 for none.
+    @exclusivity(unchecked) var child: UInt32 = 0
     /// By position among the to-many relationships. Empty until one is asked for.
     @exclusivity(unchecked) var toMany: ContiguousArray<ToManyState> = []
 
@@ -42,6 +44,7 @@ final class ObjectEdits {
         values[slot] = value
         own.insert(slot)
         changed.insert(slot)
+        child = 0
     }
 
     private func rememberCommitted() {
@@ -71,6 +74,7 @@ final class ObjectEdits {
     func rollBack() {
         if let committed { (values, own) = committed }
         dropComputedValues()
+        child = 0
         changed = SlotMask()
         committed = nil
         eventBase = nil

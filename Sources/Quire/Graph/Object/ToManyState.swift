@@ -6,7 +6,8 @@ internal import OrderedCollections
 /// that adding to a relationship never reads it.
 ///
 /// Invariants: `added` and `removed` are disjoint; if `members` is there, it contains all of `added` and none
-/// of `removed`.
+/// of `removed`. Both are what was done here, whatever others save: the other side of the relationship has it as a
+/// difference too, and reading one side must not change that.
 struct ToManyState {
     /// The contents; `nil` for a fault.
     var members: OrderedSet<ManagedObjectID>?
@@ -14,18 +15,32 @@ struct ToManyState {
     var added: OrderedSet<ManagedObjectID> = []
     /// What went out since the last save.
     var removed: OrderedSet<ManagedObjectID> = []
-    /// For an ordered relationship whose order has changed, the saved order.
+    /// For an ordered relationship whose order may have changed, the saved order.
     var committedOrder: OrderedSet<ManagedObjectID>?
+    /// Of `added` what the saved contents have too, and of `removed` what they have not: others have saved the same.
+    /// Known only while `members` is there.
+    private(set) var shared: OrderedSet<ManagedObjectID> = []
 
     var hasChanges: Bool {
         !added.isEmpty || !removed.isEmpty || (committedOrder != nil && committedOrder != members)
     }
 
     /// Whether the order differs from the saved contents less `removed` followed by `added`.
-    var needsOrder: Bool {
+    var isArranged: Bool {
         guard let committedOrder, let members else { return false }
         let appended = committedOrder.subtracting(removed).union(added)
         return appended != members
+    }
+
+    /// Whether the order must be saved as a whole. What others have put in as well has its place already.
+    var needsOrder: Bool { isArranged || (committedOrder != nil && !shared.isEmpty) }
+
+    /// Whether an object is in the saved contents; `nil` if these are not known.
+    func isSaved(_ id: ManagedObjectID) -> Bool? {
+        guard let members else { return nil }
+        if added.contains(id) { return shared.contains(id) }
+        if removed.contains(id) { return !shared.contains(id) }
+        return members.contains(id)
     }
 
     /// Puts an object in, at a position or last. Returns whether it was not there.
@@ -41,7 +56,10 @@ struct ToManyState {
                 return false
             }
         }
-        if !removed.isEmpty && removed.remove(id) != nil { return true }
+        if !removed.isEmpty && removed.remove(id) != nil {
+            if !shared.isEmpty && shared.remove(id) != nil { added.append(id) }
+            return true
+        }
         return added.append(id).inserted
     }
 
@@ -58,7 +76,9 @@ struct ToManyState {
         } else if removed.contains(id) {
             return nil
         }
-        if added.remove(id) == nil { removed.append(id) }
+        if added.remove(id) == nil || (!shared.isEmpty && shared.remove(id) != nil) {
+            removed.append(id)
+        }
         return (index, ())
     }
 
@@ -68,29 +88,55 @@ struct ToManyState {
         members = order
     }
 
-    /// Fills in the contents read from the source. What has come in or gone out there in the meantime is no
-    /// difference any more.
-    mutating func load(_ saved: some Sequence<ManagedObjectID>) {
-        let saved = OrderedSet(saved)
+    /// The differences that saved contents have too.
+    func differences(in saved: OrderedSet<ManagedObjectID>) -> [ManagedObjectID] {
+        added.elements.filter(saved.contains) + removed.elements.filter { !saved.contains($0) }
+    }
+
+    /// Fills in the contents read from the source. Of ``differences(in:)`` only those in `shared` are differences still.
+    mutating func load(
+        _ saved: OrderedSet<ManagedObjectID>, isOrdered: Bool,
+        shared: OrderedSet<ManagedObjectID> = []
+    ) {
+        self.shared = shared
         var contents = saved
         if !removed.isEmpty {
-            removed.formIntersection(saved)
+            removed = removed.filter { saved.contains($0) || shared.contains($0) }
             for id in removed { contents.remove(id) }
         }
         if !added.isEmpty {
-            added.subtract(saved)
+            added = added.filter { !saved.contains($0) || shared.contains($0) }
             for id in added { contents.append(id) }
         }
+        // Where something was taken out, or what comes last, the contents do not tell.
+        committedOrder = isOrdered && !(added.isEmpty && removed.isEmpty) ? saved : nil
         members = contents
     }
 
     /// Takes over newer saved contents, under an order of its own if there is one: what is new comes last.
-    mutating func rebase(onto saved: OrderedSet<ManagedObjectID>) {
-        guard committedOrder != nil, let arranged = members else { return load(saved) }
-        load(saved)
-        guard let contents = members else { return }
+    mutating func rebase(
+        onto saved: OrderedSet<ManagedObjectID>, isOrdered: Bool,
+        shared: OrderedSet<ManagedObjectID>
+    ) {
+        let arranged = isArranged ? members : nil
+        load(saved, isOrdered: isOrdered, shared: shared)
+        guard let arranged, let contents = members else { return }
         members = OrderedSet(arranged.filter(contents.contains)).union(contents)
         committedOrder = saved
+    }
+
+    /// Makes the contents a fault. Differences stay, but not an order.
+    mutating func forgetContents() {
+        members = nil
+        committedOrder = nil
+        shared = []
+    }
+
+    /// Has what others have saved too be no difference any more.
+    mutating func dropShared() {
+        added.subtract(shared)
+        removed.subtract(shared)
+        shared = []
     }
 
     private mutating func rememberOrder() {
@@ -104,6 +150,7 @@ struct ToManyState {
         added = []
         removed = []
         committedOrder = nil
+        shared = []
     }
 
     /// Forgets changes and contents.

@@ -6,18 +6,30 @@ import Testing
 extension GraphSession {
     // MARK: Refreshing
 
-    /// Reads an object anew, its unsaved changes kept, or makes everything without changes a fault.
+    /// Reads an object anew, its unsaved changes kept or lost, or makes everything without changes a fault.
     func refresh() throws {
-        guard let number = graph.numbers.randomElement(using: &random) else { return }
-        switch Int.random(in: 0..<3, using: &random) {
+        let numbers = Set(graph.numbers).union(base.numbers).sorted()
+        guard let number = numbers.randomElement(using: &random) else { return }
+        // Another may have what it had in a relationship without inverse, whose objects can be in one only.
+        if graph.nodes[number] == nil && !base.links(of: number, "pins").isEmpty { return }
+        switch Int.random(in: 0..<4, using: &random) {
         case 0:
             note("refresh \(number) merging")
             try context.refresh(object(number), mergeChanges: true)
-        case 1:
-            let object = try object(number)
-            if object.hasChanges { return }
+        case 1, 2:
+            let before = graph
             note("refresh \(number)")
+            let object = try object(number)
+            let hadChanges = object.hasChanges
             context.refresh(object, mergeChanges: false)
+            graph.restore(number, from: base, model)
+            if graph.canonical != before.canonical {
+                history.append(before)
+                future = []
+            } else if hadChanges {
+                // Taking back what made no difference may be a step or none.
+                forgetHistory()
+            }
         default:
             note("refresh all")
             context.refreshAllObjects()
@@ -40,7 +52,7 @@ extension GraphSession {
         try childOwner.performAndWait { childContext in
             let child = GraphSession(
                 childOwner, childContext, graph, ids: ids, last: last,
-                random: SeededRandom(seed: random.next()))
+                random: SeededRandom(seed: random.next()), usesUndo: Bool.random(using: &random))
             do { try child.editAsChild(depth: depth) } catch { child.fail("\(error)") }
             for line in child.trace { note("  " + line) }
             last = child.last
@@ -59,7 +71,7 @@ extension GraphSession {
     private func editAsChild(depth: Int) throws {
         for _ in 0..<Int.random(in: 1...4, using: &random) {
             switch Int.random(in: 0..<8, using: &random) {
-            case 0: undo()
+            case 0 where usesUndo: undo()
             case 1 where depth < 3: try child(depth: depth + 1)
             case 2: try refresh()
             case 3: rollback()
@@ -81,6 +93,90 @@ extension GraphSession {
         }
     }
 
+    // MARK: Stale children
+
+    /// A child's session that outlives a visit to its queue, with what it saw when it last saved.
+    private final class StaleChild: @unchecked Sendable {
+        // Used on the child's queue, or while that is idle.
+        let session: GraphSession
+        var seen: ReferenceGraph
+        var notedCount: Int
+
+        init(_ session: GraphSession) {
+            self.session = session
+            seen = session.graph
+            notedCount = session.trace.count
+        }
+    }
+
+    /// Has two children edit what both have read, one after the other: nothing that the first has saved is lost, and
+    /// nothing arrives here but what they have changed.
+    ///
+    /// One of them changes texts, the other whatever it likes, so that all of it is to be there in the end.
+    func staleChildren(saveAll: () throws -> Void) throws {
+        context.processPendingChanges()
+        note("stale children {")
+        let children = try (0..<2).map { _ in try staleChild() }
+        let writer = Int.random(in: 0..<2, using: &random)
+        for _ in 0..<Int.random(in: 1...2, using: &random) {
+            for (index, child) in children.enumerated() {
+                try edit(child, isWriter: index == writer)
+                for line in child.session.trace.dropFirst(child.notedCount) {
+                    note("  \(index) " + line)
+                }
+                child.notedCount = child.session.trace.count
+                context.processPendingChanges()
+                forgetHistory()
+                switch Int.random(in: 0..<6, using: &random) {
+                case 0, 1: try saveAll()
+                case 2:
+                    try saveAll()
+                    note("refresh all")
+                    context.refreshAllObjects()
+                case 3:
+                    try saveAll()
+                    reset()
+                default: break
+                }
+                if !isClean { return }
+            }
+        }
+        note("}")
+    }
+
+    /// A child that holds all that it has read.
+    private func staleChild() throws -> StaleChild {
+        let childOwner = PrivateQueueContext(parent: owner)
+        _ = try childOwner.performAndWait { try $0.count(for: FetchRequest("A")) }
+        for (number, id) in ids where id.isTemporary {
+            ids[number] = context.object(with: id).objectID
+        }
+        return try childOwner.performAndWait { childContext in
+            let session = GraphSession(
+                childOwner, childContext, graph, ids: ids, last: last,
+                random: SeededRandom(seed: random.next()), usesUndo: false)
+            session.changesUnpaired = false
+            childContext.retainsRegisteredObjects = true
+            try session.compare()
+            return StaleChild(session)
+        }
+    }
+
+    private func edit(_ child: StaleChild, isWriter: Bool) throws {
+        let session = child.session
+        session.last = last
+        try session.owner.performAndWait { _ in
+            for _ in 0..<Int.random(in: 1...3, using: &random) {
+                if isWriter { try session.edit() } else { try session.setText() }
+            }
+            try session.save()
+        }
+        last = session.last
+        ids.merge(session.ids) { _, new in new }
+        graph = graph.taking(session.graph, changedFrom: child.seen, withLinks: isWriter)
+        child.seen = session.graph
+    }
+
     // MARK: Siblings
 
     /// Has another context over the same store save something, and merges it.
@@ -93,6 +189,61 @@ extension GraphSession {
         sibling.changesUnpaired = false
         for _ in 0..<Int.random(in: 1...3, using: &random) { try sibling.edit() }
         for line in sibling.trace { note("  sibling " + line) }
+        context.processPendingChanges()
+        let isQuiet = !context.hasChanges
+        try saveAndMerge(sibling)
+        return try settle(sibling, isQuiet: isQuiet)
+    }
+
+    /// Links or unlinks two objects here without saving, has another context over the same store save the same and take
+    /// it back, and merges both. As ``merge(_:)``; `nil` if there is nothing to link.
+    func mergeTakenBack(_ sibling: GraphSession) throws -> Bool? {
+        sibling.changesUnpaired = false
+        let numbers = graph.numbers.filter { sibling.graph.nodes[$0] != nil }
+        guard let number = numbers.randomElement(using: &random),
+            let link = model.links(of: graph.nodes[number]?.entity ?? "")
+                .filter({ $0.back != nil }).randomElement(using: &random),
+            let target = numbers.filter({
+                ReferenceModel.kinds[graph.nodes[$0]?.entity ?? ""]?.contains(link.destination)
+                    == true
+            }).randomElement(using: &random)
+        else { return nil }
+        let isLinked = graph.links(of: number, link.name).contains(target)
+        try self.link(number, link, target, !isLinked)
+        context.processPendingChanges()
+        for isLinkedThere in [!isLinked, isLinked] {
+            try sibling.link(number, link, target, isLinkedThere)
+            note("  sibling " + (sibling.trace.last ?? ""))
+            try saveAndMerge(sibling)
+            if Bool.random(using: &random) { try checkSymmetry(of: context) }
+        }
+        return try settle(sibling, isQuiet: false)
+    }
+
+    private func link(
+        _ number: Int, _ link: ReferenceModel.Link, _ target: Int, _ isLinked: Bool
+    ) throws {
+        note("\(number).\(link.name) \(isLinked ? "+=" : "-=") \(target)")
+        if graph.links(of: number, link.name).contains(target) == isLinked { return }
+        let (object, other) = (try object(number), try object(target))
+        if !link.isToMany {
+            object.setObject(isLinked ? other : nil, forKey: link.name)
+        } else if isLinked {
+            object.add(other, to: link.name)
+        } else {
+            object.remove(other, from: link.name)
+        }
+        if isLinked {
+            graph.set(
+                link.isToMany ? graph.links(of: number, link.name) + [target] : [target],
+                of: number, link)
+        } else {
+            graph.remove(target, from: number, link)
+        }
+        context.processPendingChanges()
+    }
+
+    private func saveAndMerge(_ sibling: GraphSession) throws {
         let inserted = sibling.context.insertedObjects
         var changes = ObjectIDChanges(
             updated: sibling.context.updatedObjects.map(\.objectID),
@@ -101,13 +252,14 @@ extension GraphSession {
         changes.inserted = inserted.map(\.objectID)
         last = sibling.last
         note("merge")
-        context.processPendingChanges()
-        let isQuiet = !context.hasChanges
         context.parent?.performAndWait { $0.mergeChanges(from: changes) }
         context.mergeChanges(from: changes)
+    }
+
+    private func settle(_ sibling: GraphSession, isQuiet: Bool) throws -> Bool {
         if !isQuiet {
             try checkSymmetry(of: context)
-            for _ in 0..<Int.random(in: 0...2, using: &random) {
+            for _ in 0..<Int.random(in: 0...2, using: &random) where usesUndo {
                 note("undo after merge")
                 context.undo()
                 try checkSymmetry(of: context)

@@ -25,12 +25,14 @@ final class GraphSession {
     /// Whether it changes to-many relationships without inverse. They are kept in the rows of what they lead to, so that
     /// contexts which do not know of each other must not both.
     var changesUnpaired = true
+    /// Whether there is an undo manager. Without one, less is read before it is changed.
+    let usesUndo: Bool
     /// What was done, for a failure's message.
     private(set) var trace: [String] = []
 
     init(
         _ owner: ConfinedContext, _ context: ManagedObjectContext, _ graph: ReferenceGraph,
-        ids: [Int: ManagedObjectID], last: Int, random: SeededRandom
+        ids: [Int: ManagedObjectID], last: Int, random: SeededRandom, usesUndo: Bool = true
     ) {
         self.owner = owner
         self.context = context
@@ -39,7 +41,8 @@ final class GraphSession {
         self.ids = ids
         self.last = last
         self.random = random
-        context.undoManager = UndoManager()
+        self.usesUndo = usesUndo
+        context.undoManager = usesUndo ? UndoManager() : nil
     }
 
     func note(_ text: @autoclosure () -> String) { trace.append(text()) }
@@ -87,6 +90,7 @@ final class GraphSession {
         case 0..<18: try insert()
         case 18..<30: try setText()
         case 30..<40: try delete()
+        case 40..<46: try putBack()
         default: try relate()
         }
     }
@@ -102,7 +106,7 @@ final class GraphSession {
         graph.insert(last, entity: entity)
     }
 
-    private func setText() throws {
+    func setText() throws {
         guard let number = pick(graph.numbers) else { return }
         let text = "\(Int.random(in: 0..<1_000_000, using: &random))"
         if graph.nodes[number]?.text == text { return }
@@ -126,6 +130,7 @@ final class GraphSession {
 
     /// A deletion that a deny rule forbids, if there is one: the save fails and undo brings everything back.
     func deleteDenied() throws {
+        if !usesUndo { return }
         let denied = graph.numbers.filter { base.nodes[$0] != nil }
             .filter { graph.denies(deletionOf: $0, model) }
         guard let number = pick(denied) else { return }
@@ -168,6 +173,44 @@ final class GraphSession {
             return
         }
         try relateToMany(number, link, candidates)
+    }
+
+    /// Takes a member of an ordered relationship out by its own side, and puts it back in a place, what is left having
+    /// been read in between or not.
+    private func putBack() throws {
+        let links = model.links(of: "B") + model.links(of: "AA")
+        let owners = graph.numbers.flatMap { number in
+            model.links(of: graph.nodes[number]?.entity ?? "").compactMap { link in
+                link.isOrdered && !graph.links(of: number, link.name).isEmpty
+                    ? (number, link) : nil
+            }
+        }
+        guard let (number, link) = pick(owners), let back = link.back,
+            let member = pick(graph.links(of: number, link.name).filter { graph.nodes[$0] != nil }),
+            let inverse = links.first(where: { $0.name == back.name && $0.inverse == link.name })
+        else { return }
+        note("\(member).\(inverse.name) -= \(number)")
+        if inverse.isToMany {
+            try object(member).remove(object(number), from: inverse.name)
+        } else {
+            try object(member).setObject(nil, forKey: inverse.name)
+        }
+        graph.remove(number, from: member, inverse)
+        if chance(50) {
+            note("read \(number).\(link.name)")
+            _ = try object(number).objectIDs(link.name)
+        }
+        if chance(30) {
+            note("\(number).\(link.name) += \(member)")
+            try object(number).add(object(member), to: link.name)
+            graph.add(member, to: number, link)
+        } else {
+            let index = Int.random(
+                in: 0...graph.links(of: number, link.name).count, using: &random)
+            note("\(number).\(link.name)[\(index)] = \(member)")
+            try object(number).insert(object(member), into: link.name, at: index)
+            graph.insert(member, into: number, link, at: index)
+        }
     }
 
     private func relateToMany(

@@ -67,7 +67,8 @@ import Testing
         ) -> GraphSession {
             GraphSession(
                 owner, context, stored, ids: ids.filter { stored.nodes[$0.key] != nil },
-                last: last, random: SeededRandom(seed: random.next()))
+                last: last, random: SeededRandom(seed: random.next()),
+                usesUndo: Bool.random(using: &random))
         }
 
         /// What a session found out of what is stored.
@@ -77,10 +78,10 @@ import Testing
         }
 
         private func step(_ session: GraphSession, _ arrangement: Arrangement) throws {
-            switch Int.random(in: 0..<30, using: &random) {
+            switch Int.random(in: 0..<36, using: &random) {
             case 0..<11: try session.edit()
-            case 11..<14: session.undo()
-            case 14..<16: session.redo()
+            case 11..<14 where session.usesUndo: session.undo()
+            case 14..<16 where session.usesUndo: session.redo()
             case 16, 17: try save(session)
             case 18: session.rollback()
             case 19: try session.deleteDenied()
@@ -88,6 +89,12 @@ import Testing
             case 22..<25: try session.child()
             case 25..<27: try merge(session, arrangement)
             case 27..<29 where arrangement == .direct: try conflict(session)
+            case 29..<32: try session.staleChildren { try save(session) }
+            case 32, 33: try mergeTakenBack(session)
+            case 34:
+                // What is read first after this is read by the changes themselves.
+                session.reset()
+                try session.edit()
             default: session.reset()
             }
         }
@@ -117,6 +124,16 @@ import Testing
             let other = PrivateQueueContext(coordinator: stack.coordinator)
             learn(from: session)
             let isSaved = try other.performAndWait { try session.merge(self.session(other, $0)) }
+            if isSaved { try check(session) } else { stored = session.graph }
+        }
+
+        private func mergeTakenBack(_ session: GraphSession) throws {
+            let other = PrivateQueueContext(coordinator: stack.coordinator)
+            learn(from: session)
+            let isSaved = try other.performAndWait {
+                try session.mergeTakenBack(self.session(other, $0))
+            }
+            guard let isSaved else { return }
             if isSaved { try check(session) } else { stored = session.graph }
         }
 

@@ -85,6 +85,64 @@ struct ReferenceGraph: Equatable {
         }
     }
 
+    /// Makes an object what it was in another graph, which this one comes from: also the others' lists as far as they
+    /// lead to it. What has gone since stays away.
+    mutating func restore(_ number: Int, from base: ReferenceGraph, _ model: ReferenceModel) {
+        guard let saved = base.nodes[number] else { return }
+        nodes[number, default: Node(entity: saved.entity, text: "")].text = saved.text
+        for link in model.links(of: saved.entity) {
+            guard let back = link.back else {
+                nodes[number]?.links[link.name] = saved.links[link.name] ?? []
+                continue
+            }
+            let targets = base.links(of: number, link.name).filter { nodes[$0] != nil }
+            for (other, node) in nodes
+            where !targets.contains(other)
+                && model.links(of: node.entity)
+                    .contains(where: { $0.name == back.name && $0.inverse == link.name })
+            {
+                nodes[other]?.links[back.name]?.removeAll { $0 == number }
+            }
+            let new = targets.filter { !links(of: $0, back.name).contains(number) }
+            // Both sides are there, or none.
+            for target in new { nodes[number]?.links[link.name]?.removeAll { $0 == target } }
+            set(targets, of: number, link)
+            if back.isOrdered {
+                for target in new {
+                    restorePlace(
+                        of: number, in: target, back.name, base.links(of: target, back.name))
+                }
+            }
+        }
+    }
+
+    private mutating func restorePlace(
+        of number: Int, in owner: Int, _ name: String, _ saved: [Int]
+    ) {
+        guard let place = saved.firstIndex(of: number) else { return }
+        var list = links(of: owner, name).filter { $0 != number }
+        let previous = saved[..<place].last(where: list.contains)
+        list.insert(
+            number, at: previous.flatMap { list.firstIndex(of: $0) }.map { $0 + 1 } ?? 0)
+        nodes[owner]?.links[name] = list
+    }
+
+    /// The graph with what another one has changed since it was `old`: texts, and if it is the only one that changes
+    /// them, objects and links.
+    func taking(
+        _ other: ReferenceGraph, changedFrom old: ReferenceGraph, withLinks: Bool
+    ) -> ReferenceGraph {
+        var result = withLinks ? other : self
+        for number in result.nodes.keys {
+            if let text = other.nodes[number]?.text, text != old.nodes[number]?.text {
+                result.nodes[number]?.text = text
+            } else if let text = nodes[number]?.text {
+                result.nodes[number]?.text = text
+            }
+        }
+        return result
+    }
+
     // MARK: Both sides
 
     private mutating func join(_ number: Int, _ link: ReferenceModel.Link, _ target: Int) {

@@ -1,0 +1,184 @@
+import Quire
+import QuireTestSupport
+import Testing
+
+/// Links that are unsaved in one context, saved in another, and taken back there, and the contrary.
+@MainActor @Suite struct TakenBackLinkTests {
+    /// A relationship of the model, by its name in `A`, and its other side.
+    enum Shape: String, CaseIterable, Sendable {
+        case partner, owner, inList, tags, ranked, both, spouse, friends, parent
+
+        var destination: String {
+            self == .spouse || self == .friends || self == .parent ? "A" : "B"
+        }
+
+        var inverse: String {
+            switch self {
+            case .partner: "partner"
+            case .owner: "owned"
+            case .inList: "list"
+            case .tags: "tagged"
+            case .ranked: "rankedBy"
+            case .both: "bothBy"
+            case .spouse: "spouse"
+            case .friends: "friends"
+            case .parent: "children"
+            }
+        }
+    }
+
+    let stack: TestStack
+    let context: ManagedObjectContext
+    let other: ManagedObjectContext
+
+    init() throws {
+        stack = try TestStack(ReferenceModel.shared.description)
+        context = stack.mainContext()
+        other = stack.mainContext()
+    }
+
+    private func pair(_ shape: Shape, linked: Bool) throws -> (ManagedObject, ManagedObject) {
+        let objects = try ["A", shape.destination].map { entity in
+            let object = try context.insertObject(entityName: entity)
+            object["text"] = "x"
+            return object
+        }
+        if linked { set(true, objects[0], objects[1], shape) }
+        try context.save()
+        return (objects[0], objects[1])
+    }
+
+    private func set(_ isLinked: Bool, _ a: ManagedObject, _ b: ManagedObject, _ shape: Shape) {
+        if a.entity.relationship(named: shape.rawValue)?.isToMany == false {
+            a.setObject(isLinked ? b : nil, forKey: shape.rawValue)
+        } else if isLinked {
+            a.add(b, to: shape.rawValue)
+        } else {
+            a.remove(b, from: shape.rawValue)
+        }
+    }
+
+    private func leads(_ object: ManagedObject, _ key: String, to other: ManagedObject) -> Bool {
+        object.entity.relationship(named: key)?.isToMany == true
+            ? object.objects(key).contains(other) : object.object(key) === other
+    }
+
+    private func saveAndMerge(
+        _ isLinked: Bool, _ a: ManagedObject, _ b: ManagedObject, _ shape: Shape
+    )
+        throws
+    {
+        other.refreshAllObjects()
+        set(isLinked, other.object(with: a.objectID), other.object(with: b.objectID), shape)
+        let changes = ObjectIDChanges(updated: other.updatedObjects.map(\.objectID))
+        try other.save()
+        context.mergeChanges(from: changes)
+    }
+
+    /// What is read between the merges, which must not matter.
+    enum Reading: CaseIterable, Sendable {
+        case nothing, one, both
+    }
+
+    @Test(arguments: Shape.allCases, Reading.allCases)
+    func anOwnLinkStaysOnBothSides(shape: Shape, reading: Reading) throws {
+        let (a, b) = try pair(shape, linked: false)
+        set(true, a, b, shape)
+        for isLinked in [true, false, true, false] {
+            try saveAndMerge(isLinked, a, b, shape)
+            if reading != .nothing { #expect(leads(b, shape.inverse, to: a)) }
+            if reading == .both { #expect(leads(a, shape.rawValue, to: b)) }
+        }
+        #expect(leads(a, shape.rawValue, to: b))
+        #expect(leads(b, shape.inverse, to: a))
+        try context.save()
+        let fresh = stack.mainContext()
+        let (storedA, storedB) = (fresh.object(with: a.objectID), fresh.object(with: b.objectID))
+        #expect(leads(storedA, shape.rawValue, to: storedB))
+        #expect(leads(storedB, shape.inverse, to: storedA))
+    }
+
+    @Test(arguments: Shape.allCases, Reading.allCases)
+    func anOwnRemovalStaysOnBothSides(shape: Shape, reading: Reading) throws {
+        let (a, b) = try pair(shape, linked: true)
+        context.refreshAllObjects()
+        set(false, a, b, shape)
+        for isLinked in [false, true, false, true] {
+            try saveAndMerge(isLinked, a, b, shape)
+            if reading != .nothing { #expect(!leads(b, shape.inverse, to: a)) }
+            if reading == .both { #expect(!leads(a, shape.rawValue, to: b)) }
+        }
+        #expect(!leads(a, shape.rawValue, to: b))
+        #expect(!leads(b, shape.inverse, to: a))
+        try context.save()
+        let fresh = stack.mainContext()
+        let (storedA, storedB) = (fresh.object(with: a.objectID), fresh.object(with: b.objectID))
+        #expect(!leads(storedA, shape.rawValue, to: storedB))
+        #expect(!leads(storedB, shape.inverse, to: storedA))
+    }
+
+    /// What others have saved as well is taken out of the store when it is taken back here.
+    @Test(arguments: Shape.allCases, Reading.allCases)
+    func anOwnLinkThatOthersSavedTooIsTakenBack(shape: Shape, reading: Reading) throws {
+        let (a, b) = try pair(shape, linked: false)
+        set(true, a, b, shape)
+        try saveAndMerge(true, a, b, shape)
+        if reading != .nothing { #expect(leads(b, shape.inverse, to: a)) }
+        if reading == .both { #expect(leads(a, shape.rawValue, to: b)) }
+        set(false, a, b, shape)
+        #expect(!leads(a, shape.rawValue, to: b))
+        #expect(!leads(b, shape.inverse, to: a))
+        try context.save()
+        let fresh = stack.mainContext()
+        let (storedA, storedB) = (fresh.object(with: a.objectID), fresh.object(with: b.objectID))
+        #expect(!leads(storedA, shape.rawValue, to: storedB))
+        #expect(!leads(storedB, shape.inverse, to: storedA))
+    }
+
+    @Test(arguments: Shape.allCases, Reading.allCases)
+    func anOwnRemovalThatOthersSavedTooIsTakenBack(shape: Shape, reading: Reading) throws {
+        let (a, b) = try pair(shape, linked: true)
+        context.refreshAllObjects()
+        set(false, a, b, shape)
+        try saveAndMerge(false, a, b, shape)
+        if reading != .nothing { #expect(!leads(b, shape.inverse, to: a)) }
+        if reading == .both { #expect(!leads(a, shape.rawValue, to: b)) }
+        set(true, a, b, shape)
+        #expect(leads(a, shape.rawValue, to: b))
+        #expect(leads(b, shape.inverse, to: a))
+        try context.save()
+        let fresh = stack.mainContext()
+        let (storedA, storedB) = (fresh.object(with: a.objectID), fresh.object(with: b.objectID))
+        #expect(leads(storedA, shape.rawValue, to: storedB))
+        #expect(leads(storedB, shape.inverse, to: storedA))
+    }
+
+    /// A child pushes both sides of what it has linked, whatever it has read since.
+    @Test(arguments: Shape.allCases, Reading.allCases)
+    func aChildsLinkArrivesOnBothSides(shape: Shape, reading: Reading) throws {
+        let (a, b) = try pair(shape, linked: false)
+        let (child, sibling) = (
+            ManagedObjectContext.mainQueue(parent: context),
+            ManagedObjectContext.mainQueue(parent: context)
+        )
+        func here(_ object: ManagedObject) -> ManagedObject { child.object(with: object.objectID) }
+        func there(_ object: ManagedObject) -> ManagedObject {
+            sibling.object(with: object.objectID)
+        }
+        set(true, here(a), here(b), shape)
+        set(true, there(a), there(b), shape)
+        try sibling.save()
+        if reading != .nothing { #expect(leads(here(b), shape.inverse, to: here(a))) }
+        if reading == .both { #expect(leads(here(a), shape.rawValue, to: here(b))) }
+        set(false, there(a), there(b), shape)
+        try sibling.save()
+        try child.save()
+        #expect(leads(a, shape.rawValue, to: b))
+        #expect(leads(b, shape.inverse, to: a))
+        try context.save()
+        let fresh = stack.mainContext()
+        let (storedA, storedB) = (fresh.object(with: a.objectID), fresh.object(with: b.objectID))
+        #expect(leads(storedA, shape.rawValue, to: storedB))
+        #expect(leads(storedB, shape.inverse, to: storedA))
+    }
+}
