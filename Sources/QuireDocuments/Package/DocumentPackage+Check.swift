@@ -146,7 +146,7 @@ extension DocumentPackage {
         try expect(
             [
                 "DocumentMetadata.plist", ".lock", "StoreContent", "AdditionalContent", "Versions",
-                "Thumbnail.png",
+                "Thumbnail.png", "DraftFiles",
             ],
             in: layout.path)
         try expect(
@@ -178,6 +178,7 @@ extension DocumentPackage {
         where FileSystem.exists(folder) {
             paths += try Self.temporaryFiles(in: folder)
         }
+        paths += unusedDraftFiles()
         if FileSystem.exists(layout.additionalContent) {
             paths += content.leftovers(except: try liveGeneration())
         }
