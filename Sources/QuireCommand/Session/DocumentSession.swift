@@ -34,7 +34,7 @@ final class DocumentSession {
     /// What is open.
     private enum Backing {
         /// A package that is to be changed.
-        case document(ManagedDocument)
+        case document(SessionDocument)
         /// A package that is only read.
         case package(DocumentPackage, ManagedObjectContext)
         /// A bare store.
@@ -106,7 +106,7 @@ final class DocumentSession {
         case .package:
             if access == .write {
                 if !isInteractive { try checkHasNoDraft(path) }
-                let document = ManagedDocument(path: path)
+                let document = SessionDocument(path: path)
                 // Nothing is saved that nobody asked for; see autosave(after:).
                 document.autosavePolicy = .never
                 document.keepsDrafts = isInteractive
@@ -206,10 +206,27 @@ final class DocumentSession {
         try await document.close(discardingChanges: true)
     }
 
+    // MARK: - Packages that go
+
+    /// Calls a closure when somebody else has deleted the document, or put another one in its place. The document stays open
+    /// until the session ends, so that it can be saved elsewhere.
+    func whenPackageIsGone(_ body: @escaping @MainActor () -> Void) {
+        if case .document(let document) = backing { document.packageIsGone = body }
+    }
+
+    /// - Throws: `QuireError` with code `notFound` if somebody else has closed the document.
+    private func checkIsOpen() throws {
+        guard case .document(let document) = backing, !document.isOpen else { return }
+        throw QuireError(
+            .notFound, "“\(path)” was deleted by somebody else while it was open.",
+            subject: .init(file: path))
+    }
+
     // MARK: - Saving
 
     /// Saves the changes.
     func save() async throws {
+        try checkIsOpen()
         switch backing {
         case .document(let document): try await document.save()
         case .package, .store: try context.save()
@@ -235,12 +252,14 @@ final class DocumentSession {
                 "“\(self.path)” is a bare store, which convert writes to another one.",
                 subject: .init(file: self.path))
         }
+        try checkIsOpen()
         try await document.saveAs(path, replacing: replacing)
         self.path = path
     }
 
     /// Drops the changes since the last save.
     func revert() async throws {
+        try checkIsOpen()
         switch backing {
         case .document(let document): try await document.revert()
         case .package, .store:
@@ -321,5 +340,18 @@ final class DocumentSession {
             "“\(path)” carries no model: names and types are those of its objects, and what these do not tell is missing."
         default: nil
         }
+    }
+}
+
+/// The document of a session.
+final class SessionDocument: ManagedDocument {
+    /// Called when its package was deleted; `nil` if the document is to be closed then.
+    var packageIsGone: (@MainActor () -> Void)?
+
+    override func accommodatePresentedItemDeletion() async {
+        guard let packageIsGone else { return }
+        packageIsGone()
+        // For as long as the session lasts.
+        await withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in }
     }
 }

@@ -39,6 +39,13 @@ struct OpenCommand: AsyncParsableCommand {
         if let autosave { try document.autosave(after: autosave) }
         let session = InteractiveSession(
             document: document, json: options.json, isTerminal: isatty(STDIN_FILENO) == 1)
+        document.whenPackageIsGone {
+            session.report(
+                Failure(
+                    sentence:
+                        "“\(document.path)” was deleted, or another document put in its place, by somebody else; “save-as NEW” "
+                        + "keeps what was not saved.", status: .notFound))
+        }
         await session.run(LineReader())
         do {
             try await document.save()

@@ -8,7 +8,8 @@ extension AdditionalContent {
 
     /// Whether there is a file, unsaved changes included.
     public func contains(_ path: String) -> Bool {
-        document.requireOpen().contentNames.contains(path.precomposedStringWithCanonicalMapping)
+        document.openDocument?.contentNames
+            .contains(path.precomposedStringWithCanonicalMapping) ?? false
     }
 
     /// The paths of the files in a folder and the folders in it, sorted by their bytes, unsaved changes included.
@@ -24,7 +25,7 @@ extension AdditionalContent {
     /// - Throws: ``QuireError`` with code `notFound` if the saved files are missing, or what opening throws.
     public func fileHandle(forReading path: String) throws -> FileHandle? {
         let path = path.precomposedStringWithCanonicalMapping
-        return try document.requireOpen().contentFile(at: path)?.fileHandle()
+        return try document.opened().contentFile(at: path)?.fileHandle()
     }
 
     /// Where the bytes of a file are, unsaved changes included; `nil` if there is no such file, or its bytes are not on disk
@@ -34,7 +35,7 @@ extension AdditionalContent {
     /// who reads longer uses ``fileHandle(forReading:)``.
     public func url(for path: String) throws -> URL? {
         let path = path.precomposedStringWithCanonicalMapping
-        return try document.requireOpen().contentPath(at: path)
+        return try document.opened().contentPath(at: path)
             .map { URL(fileURLWithPath: $0, isDirectory: false) }
     }
 
@@ -49,7 +50,7 @@ extension AdditionalContent {
     public func write(contentsOf file: String, at path: String) async throws {
         let path = path.precomposedStringWithCanonicalMapping
         try checkMayWrite(at: path)
-        let package = document.package
+        let package = try document.opened().package
         let source = FileSystem.absolute(file)
         let spooled = try await FileQueue.shared.run {
             try SpooledFile(copying: source, to: package)
@@ -66,7 +67,7 @@ extension AdditionalContent {
     where Pieces.Element == Data {
         let path = path.precomposedStringWithCanonicalMapping
         try checkMayWrite(at: path)
-        let package = document.package
+        let package = try document.opened().package
         let writer = try await FileQueue.shared.run { try SpoolWriter(in: package) }
         for try await piece in pieces {
             try await FileQueue.shared.run { try writer.write(piece) }
@@ -86,12 +87,12 @@ extension AdditionalContent {
     public func write(contentsOfFolder folder: String, at path: String) async throws -> [String] {
         let path = path.precomposedStringWithCanonicalMapping
         try checkWritable()
-        let package = document.package
+        let package = try document.opened().package
         let source = FileSystem.absolute(folder)
         let files = try await FileQueue.shared.run {
             try AdditionalContentFiles.files(inFolder: source, at: path)
         }
-        var names = document.requireOpen().contentNames
+        var names = try document.opened().contentNames
         for file in files {
             try Self.check(file.path, names)
             names.insert(file.path)
@@ -125,7 +126,7 @@ extension AdditionalContent {
 
     private func checkMayWrite(at path: String) throws {
         try checkWritable()
-        try Self.check(path, document.requireOpen().contentNames)
+        try Self.check(path, document.opened().contentNames)
     }
 
     /// Makes files part of what the next save writes. Names are checked again: others may have been taken meanwhile.

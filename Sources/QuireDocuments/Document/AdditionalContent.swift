@@ -10,13 +10,13 @@ public struct AdditionalContent {
     let document: ManagedDocument
 
     /// The paths of all files, sorted by their bytes, unsaved changes included.
-    public var paths: [String] { document.requireOpen().contentNames.sorted }
+    public var paths: [String] { document.openDocument?.contentNames.sorted ?? [] }
 
     /// The bytes of a file, unsaved changes included, or `nil` if there is no such file.
     ///
     /// - Throws: ``QuireError`` with code `notFound` if the saved files are missing, or what reading throws.
     public func data(at path: String) throws -> Data? {
-        try document.requireOpen().contentData(at: path.precomposedStringWithCanonicalMapping)
+        try document.opened().contentData(at: path.precomposedStringWithCanonicalMapping)
     }
 
     /// Adds or replaces a file.
@@ -25,8 +25,9 @@ public struct AdditionalContent {
     public func write(_ data: Data, at path: String) throws {
         let path = path.precomposedStringWithCanonicalMapping
         try checkWritable()
-        try Self.check(path, document.requireOpen().contentNames)
-        document.requireOpen().changeContent(.data(data), at: path)
+        let open = try document.opened()
+        try Self.check(path, open.contentNames)
+        open.changeContent(.data(data), at: path)
         document.scheduleAutosave()
     }
 
@@ -36,12 +37,13 @@ public struct AdditionalContent {
     public func remove(_ path: String) throws {
         let path = path.precomposedStringWithCanonicalMapping
         try checkWritable()
-        guard document.requireOpen().contentNames.contains(path) else {
+        let open = try document.opened()
+        guard open.contentNames.contains(path) else {
             throw QuireError(
                 .notFound, "“\(document.path)” has no additional content “\(path)”.",
                 subject: .init(file: path))
         }
-        document.requireOpen().changeContent(.removal, at: path)
+        open.changeContent(.removal, at: path)
         document.scheduleAutosave()
     }
 

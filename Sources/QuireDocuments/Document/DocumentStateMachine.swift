@@ -11,7 +11,8 @@
 /// - Opening while the same opening runs or waits, saving behind a save that waits, and closing behind a close that
 ///   waits join it. A save never joins one that runs, whose snapshot has been taken.
 /// - An autosave that finds nothing to save succeeds at once.
-/// - Closing saves first what is unsaved, also what is changed while it does. If that fails the document stays open.
+/// - Closing saves first what is unsaved, also what is changed while it does or while the closing is prepared. If that
+///   fails the document stays open.
 /// - A close that waits for an opening takes it back: those who opened are told that it was cancelled.
 /// - A failed save leaves the document unsaved and in ``DocumentState/savingError`` until one succeeds. Saving as another
 ///   package that fails leaves the document as it was.
@@ -122,6 +123,11 @@ struct DocumentStateMachine: Sendable {
         return queue.contains { $0.request == .save || $0.request == .autosave }
     }
 
+    /// Whether what runs is a close that drops what is unsaved.
+    var isDiscardingChanges: Bool {
+        running?.pending.request == .close(discardingChanges: true)
+    }
+
     // MARK: Events
 
     /// Somebody requests something.
@@ -171,17 +177,13 @@ struct DocumentStateMachine: Sendable {
         return effects + advance()
     }
 
-    /// The running close has found changes that were made meanwhile: they are saved, and it comes again.
-    mutating func resumeClosing() -> [Effect] {
+    /// The running close has found changes that were made while it was prepared: it comes again, and saves them first.
+    mutating func repeatClose() -> [Effect] {
         guard let (operation, pending) = running, operation == .close else { return [] }
         running = nil
-        hasUnsavedChanges = true
         queue.insert(pending, at: 0)
         return advance()
     }
-
-    /// Whether the running close drops unsaved changes.
-    var discardsChanges: Bool { running?.pending.request == .close(discardingChanges: true) }
 
     /// A conflict with somebody else's changes of the package has begun, or is resolved.
     mutating func setConflict(_ isInConflict: Bool) -> [Effect] {

@@ -7,29 +7,25 @@ public struct DocumentChangeToken: Sendable, Hashable {
 
 extension ManagedDocument {
     /// Counts a change of something that is neither in the context nor in the additional content, so that the document is
-    /// saved. Changes that the undo manager knows of are counted without this.
-    ///
-    /// - Precondition: The document is open.
+    /// saved. Changes that the undo manager knows of are counted without this. Nothing is counted while it is closed.
     public func updateChangeCount(_ change: DocumentChange) {
-        requireOpen().count(change)
+        guard let openDocument else { return }
+        openDocument.count(change)
         if change == .cleared { scheduleAutosave() } else { documentDidChange() }
     }
 
     /// A token of the document as it is now, for somebody who saves it in a way of their own and tells by
-    /// ``updateChangeCount(with:)`` when that has succeeded. The document's own saves need none.
-    ///
-    /// - Precondition: The document is open.
+    /// ``updateChangeCount(with:)`` when that has succeeded. The document's own saves need none. That of a closed document
+    /// stands for nothing.
     public func changeCountToken() -> DocumentChangeToken {
-        DocumentChangeToken(number: requireOpen().takeChangeToken())
+        DocumentChangeToken(number: openDocument?.takeChangeToken() ?? 0)
     }
 
     /// Counts the document as saved in the state that a token was taken of. What was changed since stays unsaved.
     ///
     /// A token of a state that undo and redo do not lead to any more, or that is old, leaves the document unsaved.
-    ///
-    /// - Precondition: The document is open.
     public func updateChangeCount(with token: DocumentChangeToken) {
-        requireOpen().didSave(token.number)
+        openDocument?.didSave(token.number)
         scheduleAutosave()
     }
 }

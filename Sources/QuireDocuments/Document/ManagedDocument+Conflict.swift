@@ -11,94 +11,249 @@ public enum DocumentConflictChoice: Sendable, Hashable {
     case others
 }
 
-// A program that brings documents from elsewhere may replace the package while it is open here. Then what is at the path is
-// shown, with new contexts. What was unsaved is made again in that, by objects and properties, and is kept as a draft in the
-// new package, so that nothing is lost whatever happens; the document is in conflict until somebody has decided.
+// A program that brings documents from elsewhere may replace the package, or the files of its store, while it is open here.
+// Then what is at the path is shown, with new contexts. What was unsaved is made again in that, by objects and properties, and
+// is kept as a draft in the new package; what had been saved here before is kept as a conflict version. So nothing is lost
+// whatever happens; the document is in conflict until somebody has decided.
+//
+// If there is nothing to show, because the store's files were removed or cannot be read, the document keeps what it has in
+// memory and in the files that it still has open, and is in conflict too.
 
 extension ManagedDocument {
-    /// Ends a conflict: somebody else has replaced the package while there were unsaved changes here.
+    /// Ends a conflict: somebody else has replaced the package, or its store, while there were unsaved changes here, or has
+    /// removed the store's files.
     ///
     /// With `own`, the document is saved; what the others have left is kept as a version before. If what the others have
-    /// changed contradicts what is unsaved here, that is a conflict of saving as usual, and nothing is lost. With `others`,
-    /// the unsaved changes are dropped.
+    /// changed contradicts what is unsaved here, that is a conflict of saving as usual, and nothing is lost. Files of the
+    /// store that were removed are made again. With `others`, the unsaved changes are dropped, and what the others have left
+    /// is shown.
     ///
-    /// - Throws: As ``save()`` or ``revert()``; the conflict is over then too, and the document unsaved. With code
-    ///   `invalidState` if there is no conflict.
+    /// What was saved here before the others replaced it is among the versions, with the reason
+    /// ``DocumentVersion/Reason/conflict``, and counts as dealt with afterwards.
+    ///
+    /// - Throws: ``QuireError`` as ``save()`` or ``revert()``; the conflict is over then too, and the document unsaved, unless
+    ///   the store could not be made again, or the others have left nothing. With code `invalidState` if there is no conflict.
     public func resolveConflict(keeping choice: DocumentConflictChoice) async throws {
-        guard documentState.contains(.inConflict) else {
+        guard documentState.contains(.inConflict), let open = openDocument else {
             throw QuireError(
                 .invalidState, "“\(path)” is not in conflict.", subject: .init(file: path))
         }
-        carryOut(machine.setConflict(false))
+        let version = open.conflictVersion
         switch choice {
         case .own:
-            let package = requireOpen().package
-            // What the others have left can be come back to.
-            _ = try? await FileQueue.copies.run {
-                try package.keepVersion(reason: .beforeChanges, onlyIfNew: true)
+            if open.hasLostStore {
+                try await withOpenDocument { try await $0.restoreStore() }
+            } else {
+                let package = open.package
+                // What the others have left can be come back to.
+                _ = try? await FileQueue.copies.run {
+                    try package.keepVersion(reason: .beforeChanges, onlyIfNew: true)
+                }
             }
+            carryOut(machine.setConflict(false))
             try await save()
-        case .others: try await revert()
+        case .others:
+            if !open.hasLostStore { carryOut(machine.setConflict(false)) }
+            try await revert()
+        }
+        if let version, let package = openDocument?.package {
+            openDocument?.conflictVersion = nil
+            // It would count as unresolved, which does no harm.
+            try? await FileQueue.copies.run { try package.versionStore.markResolved(version) }
         }
     }
 
-    /// Shows the package that somebody has put into the place of the document's.
+    /// Why a document in conflict is not saved.
+    var conflictError: QuireError {
+        let isLost = openDocument?.hasLostStore ?? false
+        return QuireError(
+            .mergeConflict,
+            isLost
+                ? "Somebody else has removed or replaced files of “\(path)”, so that it is not clear what to save; save it as "
+                    + "another document, or resolve the conflict."
+                : "Somebody else has put another “\(path)” into its place, so that it is not clear what to save; resolve the "
+                    + "conflict first.", subject: .init(file: path))
+    }
+
+    /// Shows what somebody has put into the place of the package, or of its store; if there is nothing of the document, it is
+    /// closed.
     func takeOverReplacement() {
         Task { [weak self] in
             guard let self else { return }
-            var isShown = false
-            let number = requests.addWork { [self] open in
-                { isShown = try await self.replacePackage(open) }
-            }
             do {
+                // A save may have found it out before, and have shown it.
+                let isHere = try await withOpenDocument { open in
+                    let package = open.package
+                    return try await FileQueue.shared.run { package.place() == .here }
+                }
+                if isHere { return }
+                let number = requests.addWork { [self] open in
+                    { try await self.meetReplacement(of: open, isSaving: false) }
+                }
                 try await request(.revert(number))
             } catch {
                 logger.warning("What has taken the place of “\(path)” is not shown: \(error)")
-                return packageIsGone()
+                packageIsGone()
             }
-            if isShown { presentedItemDidChange() }
         }
     }
 
-    /// - Returns: Whether another package is shown now.
-    private func replacePackage(_ open: OpenDocument) async throws -> Bool {
+    /// Goes on with what others have made of the package.
+    ///
+    /// - Parameter isSaving: Whether there is something to be saved, so that it matters if files are missing.
+    /// - Returns: Whether it is the same package, wherever it is.
+    /// - Throws: ``QuireError`` with code `mergeConflict` if something is to be saved and it is not clear what, because there is
+    ///   another state of the document now, or none; `notFound` if the package was removed, or is another document now.
+    @discardableResult
+    func meetReplacement(of open: OpenDocument, isSaving: Bool = true) async throws -> Bool {
+        let old = open.package
+        let place = try await FileQueue.shared.run { old.place() }
+        switch place {
+        case .here: return true
+        case .moved, .removed:
+            if let place = try await open.follow() { didMove(to: place) }
+            return true
+        case .replaced: try await replacePackage(open, succeedsInPlace: false)
+        case .storeReplaced:
+            do {
+                try await replacePackage(open, succeedsInPlace: !old.isReadOnly)
+            } catch {
+                logger.warning("What has taken the place of “\(path)” is not shown: \(error)")
+                if isSaving { loseStore(of: open) }
+            }
+        case .storeLost:
+            if isSaving { loseStore(of: open) }
+        }
+        if isSaving && documentState.contains(.inConflict) { throw conflictError }
+        return false
+    }
+
+    /// The files of the store are not what is open, and there is nothing else to show.
+    private func loseStore(of open: OpenDocument) {
+        open.hasLostStore = true
+        carryOut(machine.setConflict(true))
+    }
+
+    /// Shows what is at the path, with what is unsaved.
+    ///
+    /// - Parameter succeedsInPlace: Whether it is in the same package folder, whose lock we have.
+    private func replacePackage(_ open: OpenDocument, succeedsInPlace: Bool) async throws {
         let (old, coordinator) = (open.package, open.coordinator)
-        // It may have come back meanwhile, or have been followed.
-        if try await FileQueue.shared.run({ old.isInPlace || old.presentPath != nil }) {
-            return false
+        if !succeedsInPlace, let uuid = DocumentMetadata.storeUUID(of: old.layout),
+            uuid != old.store.identity.uuid
+        {
+            throw old.otherDocument
         }
         // What background contexts save from here on would be neither in the draft nor in the new contexts.
         _ = await open.refuseChanges(discardingChanges: true)
-        var isReplaced = false
-        defer { if !isReplaced { Task { await open.takeChanges() } } }
-        let unsaved = open.hasUnsavedChanges ? try open.collectDraft()() : nil
-        let loaded = try await load(
-            Opening(model: coordinator.layout.model, isReadOnly: old.isReadOnly))
-        guard loaded.package.store.identity.uuid == old.store.identity.uuid else {
+        var isShown = false
+        defer { if !isShown { Task { await open.takeChanges() } } }
+        var loaded = try await load(
+            Opening(model: coordinator.layout.model, isReadOnly: old.isReadOnly),
+            succeeding: succeedsInPlace ? old : nil)
+        do {
+            guard loaded.package.store.identity.uuid == old.store.identity.uuid else {
+                throw old.otherDocument
+            }
+            let own = try await keepOwnSide(of: open, in: &loaded)
+            show(loaded, insteadOf: open)
+            isShown = true
+            if own.isUnsaved, let shown = openDocument {
+                shown.conflictVersion = own.version ?? open.conflictVersion
+                if shown.package.isReadOnly { shown.draftInStore = nil }
+                // What a subclass has beside the objects.
+                if !shown.hasUnsavedChanges { shown.count(.done) }
+                carryOut(machine.setConflict(true))
+            }
+        } catch {
             let package = loaded.package
-            try? await FileQueue.shared.run { try package.close() }
-            throw QuireError(
-                .notFound, "“\(path)” is another document now.", subject: .init(file: path))
+            try? await FileQueue.shared.run {
+                if succeedsInPlace { old.resume(insteadOf: package) } else { try package.close() }
+            }
+            throw error
         }
-        isReplaced = true
-        open.detach()
-        install(loaded, draft: unsaved.map { .found($0) } ?? loaded.draft)
         FileQueue.shared.runLater {
             try? old.close()
             try? coordinator.close()
         }
-        if unsaved != nil {
-            carryOut(machine.setConflict(true))
-            // It is not in this package yet.
-            requireOpen().draftInStore = nil
-            try? await requireOpen().saveDraft()
+        loadContents(of: loaded)
+        presentedItemDidChange()
+    }
+
+    /// Keeps what is unsaved as a draft, and what was saved before as a version, in the package that is to be shown. The
+    /// draft becomes the one that the document is shown with.
+    ///
+    /// - Returns: The version, and whether anything was unsaved.
+    private func keepOwnSide(
+        of open: OpenDocument, in loaded: inout LoadedPackage
+    ) async throws -> (version: DocumentVersion.ID?, isUnsaved: Bool) {
+        let (old, new) = (open.package, loaded.package)
+        let theirDraft = loaded.draft
+        var version: DocumentVersion.ID?
+        while true {
+            open.context.processPendingChanges()
+            if !open.mayHaveUnsavedChanges { return (nil, false) }
+            let (hasChanges, editCount) = (open.hasUnsavedChanges, open.editCount)
+            if version == nil && hasChanges && !new.isReadOnly {
+                do {
+                    version = try await FileQueue.copies.run {
+                        try new.keepConflictVersion(of: old).id
+                    }
+                } catch {
+                    logger.error(
+                        "What was saved of “\(path)” before others replaced it is not kept as a version: \(error)"
+                    )
+                }
+            }
+            let collected = open.collectDraft()
+            loaded.draft = try await FileQueue.shared.run {
+                let unsaved = try collected()
+                if unsaved.draft.isEmpty { return theirDraft }
+                if new.isReadOnly { return .found(unsaved.draft, [:]) }
+                return .found(
+                    try new.writeDraft(unsaved), try new.draftFiles(of: unsaved.draft))
+            }
+            open.context.processPendingChanges()
+            // What was changed meanwhile belongs to it too.
+            if open.editCount == editCount { return (version, hasChanges) }
         }
+    }
+
+    /// Drops what the document has, whose store has lost its files, and shows what is at the path.
+    func showWhatIsLeft(of open: OpenDocument) async throws {
+        let (old, coordinator) = (open.package, open.coordinator)
+        try await FileQueue.shared.run {
+            guard FileSystem.exists(old.layout.store) else {
+                throw QuireError(
+                    .notFound,
+                    "The store of “\(old.layout.path)” was removed by somebody else; save it as another document, or "
+                        + "restore the store.", subject: .init(file: old.layout.store))
+            }
+            // Connections to the same database share what they know of its log, which is another one now.
+            if old.store.fileChange != .replaced { try old.store.abandon() }
+        }
+        let loaded = try await load(
+            Opening(model: coordinator.layout.model, isReadOnly: old.isReadOnly), succeeding: old)
+        show(loaded, insteadOf: open)
+        FileQueue.shared.runLater {
+            try? old.close()
+            try? coordinator.close()
+        }
+        loadContents(of: loaded)
+    }
+
+    private func show(_ loaded: LoadedPackage, insteadOf open: OpenDocument) {
+        open.detach()
+        stopPresenting()
+        install(loaded, draft: loaded.draft)
+    }
+
+    private func loadContents(of loaded: LoadedPackage) {
         do {
             try load(fromContents: loaded.content.contents)
         } catch {
             // As after reverting, the document shows what is there even if the subclass cannot make anything of it.
             handleError(QuireError(wrapping: error, path: path), userInteractionPermitted: true)
         }
-        return true
     }
 }

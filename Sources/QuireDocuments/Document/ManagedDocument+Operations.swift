@@ -131,7 +131,19 @@ extension ManagedDocument {
                 guard let work else { return try await $0.performRevert() }
                 try await work($0.requireOpen())()
             }
-        case .close: run { try await $0.performClose() }
+        case .close:
+            Task { @MainActor in
+                do {
+                    if try await performClose() {
+                        finish(operation, nil)
+                    } else {
+                        machine.hasUnsavedChanges = true
+                        carryOut(machine.repeatClose())
+                    }
+                } catch {
+                    finish(operation, QuireError(wrapping: error, path: path))
+                }
+            }
         }
         func run(_ body: @escaping @MainActor (ManagedDocument) async throws -> Void) {
             // Retains the document: an operation that has begun ends, and is answered.
@@ -139,8 +151,6 @@ extension ManagedDocument {
                 do {
                     try await body(self)
                     finish(operation, nil)
-                } catch is ChangedWhileClosing {
-                    carryOut(machine.resumeClosing())
                 } catch {
                     finish(operation, QuireError(wrapping: error, path: path))
                 }
@@ -181,12 +191,7 @@ extension ManagedDocument {
 
     func takeSnapshot() throws -> OpenDocument.Snapshot {
         let open = requireOpen()
-        if documentState.contains(.inConflict) {
-            throw QuireError(
-                .mergeConflict,
-                "Somebody else has put another “\(path)” into its place, so that it is not clear what to save; resolve the "
-                    + "conflict first.", subject: .init(file: path))
-        }
+        if documentState.contains(.inConflict) { throw conflictError }
         if open.package.isReadOnly {
             throw QuireError(
                 .readOnly,
@@ -224,11 +229,15 @@ extension ManagedDocument {
     }
 
     /// Opens the package.
-    func load(_ opening: Opening) async throws -> LoadedPackage {
+    ///
+    /// - Parameter predecessor: The open package, if only its store has been replaced.
+    func load(
+        _ opening: Opening, succeeding predecessor: DocumentPackage? = nil
+    ) async throws -> LoadedPackage {
         let (path, options, migration) = (path, storeOptions, migrationOptions)
         return try await FileQueue.shared.run {
             try opening.load(
-                path: path, options: options, migrating: migration,
+                path: path, options: options, migrating: migration, succeeding: predecessor,
                 reading: self.readAdditionalContent,
                 configuring: self.configurePersistentStoreCoordinator)
         }
@@ -249,7 +258,7 @@ extension ManagedDocument {
     }
 
     /// Is not told of others any more, nor they of it.
-    private func stopPresenting() {
+    func stopPresenting() {
         stopWatching()
         presence?.end()
         presence = nil
@@ -261,22 +270,40 @@ extension ManagedDocument {
         let open = requireOpen()
         do {
             let snapshot = try snapshot.get()
-            if let place = try await open.follow() { didMove(to: place) }
-            await keepVersionBeforeSave()
-            try await open.write(snapshot)
+            do {
+                try await write(snapshot, of: open)
+            } catch let error as QuireError where error.code == .storeReplaced {
+                guard try await meetReplacement(of: open) else { return }
+                // It was moved at the same time.
+                try await write(snapshot, of: open)
+            }
         } catch {
-            if keepsDrafts { await open.saveDraft(after: error) }
+            let isKept = open === openDocument && !open.hasLostStore
+            if keepsDrafts && isKept { await open.saveDraft(after: error) }
             throw error
         }
         keepVersionAfterSave()
+    }
+
+    private func write(_ snapshot: OpenDocument.Snapshot, of open: OpenDocument) async throws {
+        if let place = try await open.follow() { didMove(to: place) }
+        await keepVersionBeforeSave()
+        try await open.write(snapshot)
     }
 
     /// Makes the document's content what is in its package, or what a body has put there.
     func performRevert(
         _ body: @MainActor (OpenDocument) async throws -> Void = { _ in }
     ) async throws {
+        if requireOpen().hasLostStore { return try await showWhatIsLeft(of: requireOpen()) }
+        do {
+            if let place = try await requireOpen().follow() { didMove(to: place) }
+        } catch let error as QuireError where error.code == .storeReplaced {
+            let former = requireOpen()
+            try await meetReplacement(of: former, isSaving: false)
+            if openDocument === former { throw error }
+        }
         let open = requireOpen()
-        if let place = try await open.follow() { didMove(to: place) }
         try await body(open)
         let contents = try await open.revert(reading: readAdditionalContent)
         lastSaveError = nil
@@ -284,16 +311,23 @@ extension ManagedDocument {
         try load(fromContents: contents)
     }
 
-    private func performClose() async throws {
+    /// - Returns: Whether the document is closed; not if anything was changed after closing had begun, which is to be saved
+    ///   first.
+    private func performClose() async throws -> Bool {
         let open = requireOpen()
+        await writeLibraryMetadata(of: open)
+        let isDiscarding = machine.isDiscardingChanges
+        // Background contexts save to the parent at any time, until it refuses that.
+        guard await open.refuseChanges(discardingChanges: isDiscarding) else { return false }
+        // From here until the contexts are detached nothing is waited for, so that nothing can be changed.
+        if !isDiscarding && open.mayHaveUnsavedChanges {
+            await open.takeChanges()
+            return false
+        }
         isClosing = true
         defer { isClosing = false }
-        guard await open.refuseChanges(discardingChanges: machine.discardsChanges) else {
-            throw ChangedWhileClosing()
-        }
         OpenDocuments.remove(self)
         stopPresenting()
-        await writeLibraryMetadata(of: open)
         openDocument = nil
         lastSaveError = nil
         fileModificationDate = nil
@@ -304,11 +338,11 @@ extension ManagedDocument {
         try await FileQueue.shared.run {
             try? coordinator.close()
             package.closeSaved()
+            // The document keeps the package for those who were not told.
+            package.folder?.close()
         }
+        return true
     }
-
-    /// A background context has saved to the parent since it was decided that nothing is unsaved.
-    private struct ChangedWhileClosing: Error {}
 
     /// The package is found under another path.
     func didMove(to place: String) {

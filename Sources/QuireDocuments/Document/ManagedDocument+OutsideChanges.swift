@@ -24,10 +24,22 @@ extension ManagedDocument {
         guard machine.isOpen, !isClosing else { return }
         switch event {
         case .moved(let place): follow(to: place)
-        case .replaced(let place?): follow(to: place)
-        case .replaced(nil): takeOverReplacement()
+        case .replaced: takeOverReplacement()
         case .deleted: packageIsGone()
-        case .changed: break
+        case .changed(let parts): if parts.contains(.store) { storeDidChange() }
+        }
+    }
+
+    /// Somebody, the document itself perhaps, has written to the folder of the store.
+    private func storeDidChange() {
+        guard let package = openDocument?.package else { return }
+        Task { [weak self] in
+            let place = try? await FileQueue.shared.run { package.place() }
+            // What is missing now may be about to come; a save finds out.
+            guard place == .storeReplaced, let self, openDocument?.package === package else {
+                return
+            }
+            takeOverReplacement()
         }
     }
 
@@ -49,10 +61,10 @@ extension ManagedDocument {
     /// Closes the document whose package was deleted, or given up for another one. It is not made again.
     func packageIsGone() {
         Task { [weak self] in
+            guard self?.openDocument != nil else { return }
             await self?.accommodatePresentedItemDeletion()
-            guard let self, machine.isOpen else { return }
             // Saved elsewhere by the subclass, it is another document by now.
-            let package = package
+            guard let self, let package = openDocument?.package else { return }
             let isGone = (try? await FileQueue.shared.run { package.presentPath == nil }) ?? false
             if isGone { try? await close(discardingChanges: true) }
         }

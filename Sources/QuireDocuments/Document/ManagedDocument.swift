@@ -29,7 +29,10 @@ public import Quire
 /// - One process at a time has a document open for writing. Opening it for reading only works beside that and leaves no
 ///   trace.
 /// - A package that is moved or renamed while it is open is followed. One that is deleted closes the document; it is never
-///   made again silently.
+///   made again silently. Before, ``accommodatePresentedItemDeletion()`` may save it elsewhere.
+/// - A save goes to what is at the package's path, or fails: if others have replaced or removed the package's files, the
+///   document is in conflict, and both sides are kept; see ``resolveConflict(keeping:)``.
+/// - Others may close the document at any time, by deleting its package. What is asked of it then throws, or gives nothing.
 ///
 /// Subclassing
 /// ===========
@@ -66,7 +69,11 @@ open class ManagedDocument {
     public internal(set) var fileModificationDate: Date?
 
     var machine = DocumentStateMachine()
-    var openDocument: OpenDocument?
+    var openDocument: OpenDocument? {
+        didSet { if let openDocument { lastOpenDocument = openDocument } }
+    }
+    /// What there was while the document was open last: others may have closed it since it was asked whether it is open.
+    private var lastOpenDocument: OpenDocument?
     /// How others see the document while it is open.
     var presence: DocumentPresence?
     /// Whether it was saved since a library was told of it, and when that was.
@@ -94,7 +101,7 @@ open class ManagedDocument {
     /// The document's state.
     public var documentState: DocumentState { machine.state }
     /// Whether the document is open.
-    public var isOpen: Bool { machine.isOpen }
+    public var isOpen: Bool { machine.isOpen && openDocument != nil }
     /// Whether it is open for reading only.
     public var isReadOnly: Bool { openDocument?.package.isReadOnly ?? false }
     /// Whether there is anything that the last save did not save. Undoing back to what was saved makes it false.
@@ -114,36 +121,43 @@ open class ManagedDocument {
     /// The context to edit the document's objects in. It belongs to the main queue; its parent, which saves to the store,
     /// to a queue of its own. Swift's Observation follows its objects; see ``ManagedObjectContext/isObservable``.
     ///
-    /// - Precondition: The document is open.
+    /// Once the document is closed, by whomever, it is the context that it had: it has no objects, and fetching throws.
+    ///
+    /// - Precondition: The document has been open.
     public var managedObjectContext: ManagedObjectContext { requireOpen().context }
 
-    /// The coordinator of the document's store.
+    /// The coordinator of the document's store. Once the document is closed, what is asked of it throws.
     ///
-    /// - Precondition: The document is open.
+    /// - Precondition: The document has been open.
     public var persistentStoreCoordinator: PersistentStoreCoordinator { requireOpen().coordinator }
 
-    /// The package on disk. It is another object after the document was saved as another package, or moved.
+    /// The package on disk. It is another object after the document was saved as another package, or moved. Once the document
+    /// is closed, what is asked of it throws.
     ///
-    /// - Precondition: The document is open.
+    /// - Precondition: The document has been open.
     public var package: DocumentPackage { requireOpen().package }
 
-    /// Takes back changes of the context's objects. `nil` for no undo.
-    ///
-    /// - Precondition: The document is open.
+    /// Takes back changes of the context's objects. `nil` for no undo, and while the document is closed; then it cannot be
+    /// set.
     public var undoManager: UndoManager? {
-        get { requireOpen().context.undoManager }
-        set { requireOpen().observe(newValue) }
+        get { openDocument?.context.undoManager }
+        set { openDocument?.observe(newValue) }
     }
 
-    /// The files of the document beside its objects.
-    ///
-    /// - Precondition: The document is open when they are used.
+    /// The files of the document beside its objects. While it is closed there are none, and reading and changing them throws
+    /// an error with code `invalidState`.
     public var additionalContent: AdditionalContent { AdditionalContent(document: self) }
 
     func requireOpen() -> OpenDocument {
-        guard let openDocument else {
+        guard let open = openDocument ?? lastOpenDocument else {
             preconditionFailure("“\(path)” is not open; open the document first.")
         }
+        return open
+    }
+
+    /// - Throws: ``QuireError`` with code `invalidState` if the document is not open.
+    func opened() throws -> OpenDocument {
+        guard let openDocument else { throw notOpenError }
         return openDocument
     }
 
@@ -237,11 +251,22 @@ open class ManagedDocument {
     /// Called on the main actor when the package has been moved or renamed by somebody else; ``path`` is the new one.
     open func presentedItemDidMove(to path: String) {}
 
-    /// Called on the main actor when the package has been deleted by somebody else, before the document is closed. What is
-    /// in memory can still be read, and what is unsaved is lost afterwards.
+    /// Called on the main actor when the package has been deleted by somebody else, or another document is in its place,
+    /// before the document is closed. What is in memory, and in the store's files, which are still open, can be read, and what
+    /// is unsaved is lost afterwards, unless this method saves the document elsewhere:
+    ///
+    /// ```swift
+    /// override func accommodatePresentedItemDeletion() async {
+    ///     if hasUnsavedChanges { try? await saveAs(rescuePath) }
+    /// }
+    /// ```
+    ///
+    /// A document that was saved as another package stays open, as that. Files of additional content and of external data that
+    /// had been saved went with the package, and are missing there.
     open func accommodatePresentedItemDeletion() async {}
 
     /// Called on the main actor when somebody else has put another state of the document into its place, and the document
-    /// shows that now: with new contexts. If anything was unsaved it is so still, and the document is in conflict.
+    /// shows that now: with new contexts. If anything was unsaved it is so still, and the document is in conflict; see
+    /// ``resolveConflict(keeping:)``.
     open func presentedItemDidChange() {}
 }

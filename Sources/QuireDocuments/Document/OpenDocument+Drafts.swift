@@ -16,10 +16,10 @@ public enum DocumentDraftStatus: Sendable {
 
 extension ManagedDocument {
     /// What became of the draft that the package had when it was opened: of changes that could not be saved, because
-    /// objects were invalid or in conflict, before the process ended.
-    ///
-    /// - Precondition: The document is open.
-    public var draftStatus: DocumentDraftStatus { requireOpen().draftStatus }
+    /// objects were invalid or in conflict, before the process ended. None while the document is closed.
+    public var draftStatus: DocumentDraftStatus {
+        openDocument?.draftStatus ?? DocumentDraftStatus.none
+    }
 }
 
 /// The draft of an open document.
@@ -34,7 +34,7 @@ extension OpenDocument {
     /// what is reported.
     func saveDraft(after error: any Error) async {
         let hopeless: Set<QuireError.Code> = [
-            .readOnly, .outOfSpace, .storeUnavailable, .cancelled,
+            .readOnly, .outOfSpace, .storeUnavailable, .cancelled, .storeReplaced,
         ]
         if let code = (error as? QuireError)?.code, hopeless.contains(code) { return }
         do {
@@ -47,17 +47,19 @@ extension OpenDocument {
     }
 
     /// Collects what is unsaved, of which any queue may make a draft.
-    func collectDraft() -> @Sendable () throws -> DocumentDraft {
+    func collectDraft() -> @Sendable () throws -> UnsavedDraft {
         let own = context.unsavedChanges()
         let pushed = parent.performAndWait { $0.unsavedChanges() }
         let content = allUnsavedContent
         let path = package.layout.path
         return {
-            let (files, omitted) = content.forDraft()
+            let (files, large, omitted) = content.forDraft()
             for file in omitted {
-                Self.logger.warning("“\(file)” is too large for the draft of “\(path)”.")
+                Self.logger.error("“\(file)” cannot be read for the draft of “\(path)”.")
             }
-            return DocumentDraft(objects: ObjectDraft([pushed, own]), content: files)
+            var draft = DocumentDraft(objects: ObjectDraft([pushed, own]), content: files)
+            draft.largeFiles = large.mapValues(\.id)
+            return UnsavedDraft(draft: draft, largeFiles: large)
         }
     }
 
@@ -70,10 +72,9 @@ extension OpenDocument {
         let collected = collectDraft()
         let (package, known) = (package, draftInStore)
         draftInStore = try await FileQueue.shared.run {
-            let draft = try collected()
-            if let known, known.hasSameChanges(as: draft) { return known }
-            try package.writeDraft(draft)
-            return draft
+            let unsaved = try collected()
+            if let known, known.hasSameChanges(as: unsaved.draft) { return known }
+            return try package.writeDraft(unsaved)
         }
     }
 
@@ -83,10 +84,13 @@ extension OpenDocument {
         case .none: draftStatus = .none
         case .ignored: draftStatus = .ignored
         case .unreadable(let error): draftStatus = .unreadable(error)
-        case .found(let draft):
+        case .found(let draft, let largeFiles):
             do {
                 var omissions = try context.apply(draft.objects).map(\.message)
-                omissions += restoreContent(draft.content)
+                omissions += restoreContent(draft.content, largeFiles)
+                omissions += draft.largeFiles.keys.filter { largeFiles[$0] == nil }.sorted().map {
+                    "The new bytes of “\($0)” are missing."
+                }
                 context.undoManager?.setActionName("Restore Unsaved Changes")
                 draftInStore = draft
                 draftStatus = .restored(from: draft.date, omissions: omissions)
@@ -100,17 +104,21 @@ extension OpenDocument {
     }
 
     /// Gives the sentences about what could not be put back.
-    private func restoreContent(_ content: [String: Data?]) -> [String] {
+    private func restoreContent(
+        _ content: [String: Data?], _ largeFiles: [String: SpooledFile]
+    ) -> [String] {
         var omissions: [String] = []
-        for (path, data) in content.sorted(by: { $0.key < $1.key }) {
-            guard let data else {
+        var changes = content.mapValues { $0.map(AdditionalContentChange.data) ?? .removal }
+        for (path, file) in largeFiles { changes[path] = .file(file) }
+        for (path, change) in changes.sorted(by: { $0.key < $1.key }) {
+            if change.isRemoval {
                 if contentNames.contains(path) { changeContent(.removal, at: path) }
                 continue
             }
             if let problem = contentNames.problem(with: path) {
                 omissions.append("“\(path)” cannot be additional content any more: it \(problem).")
             } else {
-                changeContent(.data(data), at: path)
+                changeContent(change, at: path)
             }
         }
         return omissions
@@ -133,7 +141,8 @@ extension LoadedPackage {
     /// What there is of a draft.
     enum Draft: Sendable {
         case none, ignored
-        case found(DocumentDraft)
+        /// With its large files, by path.
+        case found(DocumentDraft, [String: SpooledFile])
         case unreadable(QuireError)
 
         init(in package: DocumentPackage) {
@@ -141,7 +150,11 @@ extension LoadedPackage {
                 if package.isReadOnly {
                     self = try package.hasDraft() ? .ignored : .none
                 } else {
-                    self = try package.draft().map(Self.found) ?? .none
+                    self =
+                        try package.draft().map {
+                            Self.found($0, try package.draftFiles(of: $0))
+                        }
+                        ?? .none
                 }
             } catch {
                 self = .unreadable(QuireError(wrapping: error, path: package.layout.path))

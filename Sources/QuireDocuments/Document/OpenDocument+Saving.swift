@@ -72,6 +72,9 @@ extension OpenDocument {
             throw error
         }
         mustRecordGeneration = false
+        if draftInStore?.largeFiles.isEmpty == false {
+            try? await FileQueue.shared.run { package.removeDraftFiles() }
+        }
         draftInStore = nil
         generation = new
         if changesContent {
@@ -97,6 +100,7 @@ extension OpenDocument {
     private func discard(_ new: Int?, unlessUncertain error: any Error) async throws {
         let certain: Set<QuireError.Code> = [
             .outOfSpace, .readOnly, .validation, .constraintConflict, .mergeConflict,
+            .storeReplaced,
         ]
         guard let new, let code = (error as? QuireError)?.code, certain.contains(code) else {
             return
@@ -107,6 +111,8 @@ extension OpenDocument {
 
     func didFinishSave(succeeded: Bool) {
         let token = tokenBeingSaved
+        // What is shown may be another package since the snapshot was taken.
+        if token == 0 { return }
         tokenBeingSaved = 0
         if succeeded {
             hasPushedChanges = false
@@ -154,6 +160,7 @@ extension OpenDocument {
             try await goOn(with: new, insteadOf: old, saved: unsaved.objects, derived)
             generation = try await FileQueue.shared.run { try new.liveGeneration() }
             mustRecordGeneration = false
+            hasLostStore = false
             if snapshot.content.rewriting != nil { try? await readContentNames(of: new) }
             didFinishSave(succeeded: true)
             let hadDraft = draftInStore != nil
@@ -227,6 +234,14 @@ extension OpenDocument {
         }
     }
 
+    /// Makes the files of the store again, which others have removed or replaced.
+    func restoreStore() async throws {
+        let old = package
+        let new = try await FileQueue.copies.run { try old.restoringStore() }
+        await goOn(with: new, insteadOf: old)
+        hasLostStore = false
+    }
+
     // MARK: - Packages that are moved
 
     /// Renames the package's folder, and goes on with it there.
@@ -243,16 +258,25 @@ extension OpenDocument {
     /// Goes on with the package where it is now.
     ///
     /// - Returns: Its new path; `nil` if it is where it was.
-    /// - Throws: ``QuireError`` with code `notFound` if it was deleted, or what opening its store there throws.
+    /// - Throws: ``QuireError`` with code `notFound` if it was deleted, `storeReplaced` if others have replaced it or its store,
+    ///   or what opening its store there throws.
     func follow() async throws -> String? {
         let old = package
         let place = try await FileQueue.shared.run { () throws -> String? in
-            if old.isInPlace { return nil }
-            if let path = old.presentPath { return path }
-            throw QuireError(
-                .notFound,
-                "“\(old.layout.path)” was deleted by somebody else while it was open; save it as another document.",
-                subject: .init(file: old.layout.path))
+            switch old.place() {
+            case .here: return nil
+            case .moved(let path): return path
+            case .removed:
+                throw QuireError(
+                    .notFound,
+                    "“\(old.layout.path)” was deleted by somebody else while it was open; save it as another document.",
+                    subject: .init(file: old.layout.path))
+            case .replaced, .storeReplaced, .storeLost:
+                throw QuireError(
+                    .storeReplaced,
+                    "“\(old.layout.path)”, or its store, was replaced by somebody else while it was open.",
+                    subject: .init(file: old.layout.path))
+            }
         }
         guard let place else { return nil }
         // On the queue on which faults are read, which wait meanwhile.

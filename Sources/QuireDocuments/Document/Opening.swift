@@ -11,12 +11,17 @@ struct Opening: Sendable, Equatable {
     var creates = false
 
     /// Opens or makes a package and reads what a document needs at once. Not on the main queue.
+    ///
+    /// - Parameter predecessor: The open package, if only its store has been replaced.
     func load(
         path: String, options: SQLiteStoreOptions, migrating migration: StoreMigrationOptions?,
-        reading: ContentReader, configuring: (PersistentStoreCoordinator) throws -> Void
+        succeeding predecessor: DocumentPackage? = nil, reading: ContentReader,
+        configuring: (PersistentStoreCoordinator) throws -> Void
     ) throws -> LoadedPackage {
         let package: DocumentPackage
-        if creates {
+        if let predecessor {
+            package = try predecessor.succeedingByStoreInPlace(model: model, migrating: migration)
+        } else if creates {
             guard let model else {
                 throw QuireError(
                     .invalidModel,
@@ -36,7 +41,11 @@ struct Opening: Sendable, Equatable {
                 package: package, coordinator: coordinator,
                 content: try LoadedContent(package, reading: reading))
         } catch {
-            try? package.close()
+            if let predecessor {
+                predecessor.resume(insteadOf: package)
+            } else {
+                try? package.close()
+            }
             try? coordinator.close()
             throw error
         }

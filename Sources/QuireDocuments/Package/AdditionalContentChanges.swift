@@ -57,12 +57,16 @@ struct AdditionalContentChanges: Sendable {
 
     var isEmpty: Bool { files.isEmpty && rewriting == nil }
 
-    /// The changes with all bytes, as a draft has them, and the paths of files that are too large for one, or cannot be read.
-    func forDraft() -> (files: [String: Data?], omitted: [String]) {
-        var (content, omitted): ([String: Data?], [String]) = ([:], [])
+    /// The changes with all bytes, as a draft has them, the files that are too large for one, and the paths of those that
+    /// cannot be read.
+    func forDraft() -> (
+        files: [String: Data?], large: [String: SpooledFile], omitted: [String]
+    ) {
+        var (content, large, omitted): ([String: Data?], [String: SpooledFile], [String]) =
+            ([:], [:], [])
         for (path, change) in files {
             if case .file(let file) = change, file.size > Self.greatestSizeInDraft {
-                omitted.append(path)
+                large[path] = file
             } else if let data = try? change.data() {
                 content.updateValue(data, forKey: path)
             } else if change.isRemoval {
@@ -71,7 +75,7 @@ struct AdditionalContentChanges: Sendable {
                 omitted.append(path)
             }
         }
-        return (content, omitted.sorted())
+        return (content, large, omitted.sorted())
     }
 
     /// A draft is in the store, and in memory while it is written.

@@ -9,11 +9,14 @@ public struct DocumentDraft: Sendable, Hashable {
     public var date: Date
     /// The changes of objects.
     public var objects: ObjectDraft
-    /// The changes of additional content by path: the new bytes, or `nil` if the file goes.
+    /// The changes of additional content by path: the new bytes, or `nil` if the file goes. Files of more than 64 MiB are
+    /// not among them: they lie in a folder of the package.
     public var content: [String: Data?]
+    /// The names of large files in the package's folder for them, by the paths that they get.
+    var largeFiles: [String: String] = [:]
 
-    /// The version of the form of the bytes.
-    private static let format = 1
+    /// The version of the form of the bytes. Drafts without large files are of the first.
+    private static let format = 2
 
     private enum Key {
         static let format = "format"
@@ -21,6 +24,7 @@ public struct DocumentDraft: Sendable, Hashable {
         static let objects = "objects"
         static let files = "files"
         static let removedFiles = "removedFiles"
+        static let largeFiles = "largeFiles"
     }
 
     /// Makes a draft.
@@ -31,18 +35,19 @@ public struct DocumentDraft: Sendable, Hashable {
     }
 
     /// Whether it stands for no changes.
-    public var isEmpty: Bool { objects.isEmpty && content.isEmpty }
+    public var isEmpty: Bool { objects.isEmpty && content.isEmpty && largeFiles.isEmpty }
 
     /// Whether another draft, of whatever time, stands for the same changes.
     func hasSameChanges(as other: DocumentDraft) -> Bool {
-        objects == other.objects && content == other.content
+        objects == other.objects && content == other.content && largeFiles == other.largeFiles
     }
 
     /// The draft as bytes: a binary property list.
     func encoded() throws -> Data {
         try PropertyListSerialization.data(
             fromPropertyList: [
-                Key.format: Self.format, Key.date: date, Key.objects: objects.encoded(),
+                Key.format: largeFiles.isEmpty ? 1 : Self.format, Key.date: date,
+                Key.objects: objects.encoded(), Key.largeFiles: largeFiles,
                 Key.files: content.compactMapValues { $0 },
                 Key.removedFiles: content.filter { $0.value == nil }.keys.sorted(),
             ] as [String: Any],
@@ -77,6 +82,11 @@ public struct DocumentDraft: Sendable, Hashable {
         self.objects = try ObjectDraft(decoding: objects)
         content = files.mapValues { $0 }
         for path in removed { content.updateValue(nil, forKey: path) }
+        largeFiles = list[Key.largeFiles] as? [String: String] ?? [:]
+        // They are names that we have made, not ways out of the folder.
+        guard largeFiles.values.allSatisfy({ UUID(uuidString: $0) != nil }) else {
+            throw Self.damaged(nil)
+        }
     }
 
     private static func damaged(_ error: (any Error)?) -> QuireError {
@@ -113,5 +123,77 @@ extension DocumentPackage {
     /// Removes the draft, if there is one: what it stands for is given up.
     ///
     /// - Throws: ``QuireError`` with code `readOnly`, `outOfSpace` or `storeUnavailable`.
-    public func removeDraft() throws { try store.removeDraft() }
+    public func removeDraft() throws {
+        try store.removeDraft()
+        removeDraftFiles()
+    }
+}
+
+// MARK: - Large files
+
+/// A draft that is to be written, with the files that are too large to be in the store.
+struct UnsavedDraft: Sendable {
+    var draft: DocumentDraft
+    /// By the paths that they get.
+    var largeFiles: [String: SpooledFile]
+}
+
+extension DocumentPackage {
+    /// Keeps a draft, as ``writeDraft(_:)``, with its large files.
+    func writeDraft(_ unsaved: UnsavedDraft) throws -> DocumentDraft {
+        if !unsaved.largeFiles.isEmpty {
+            try FileSystem.makeFolder(layout.draftFiles, withIntermediates: true)
+            for file in unsaved.largeFiles.values {
+                let target = FileSystem.path(layout.draftFiles, file.id)
+                if FileSystem.exists(target) { continue }
+                // A name says that the whole file is there.
+                let temporary = FileSystem.temporarySibling(of: target, for: "new")
+                if try FileSystem.linkOrCopy(file.path, to: temporary) {
+                    try OpenFile.open(temporary, for: .reading).synchronize()
+                }
+                try FileSystem.rename(temporary, to: target)
+            }
+            try FileSystem.synchronizeFolder(layout.draftFiles)
+            try FileSystem.synchronizeFolder(layout.path)
+        }
+        try writeDraft(unsaved.draft)
+        removeDraftFiles(except: Set(unsaved.draft.largeFiles.values))
+        return unsaved.draft
+    }
+
+    /// A draft's large files, by their paths, under names of their own: the draft may go while they are needed. Those that
+    /// are missing are left out.
+    func draftFiles(of draft: DocumentDraft) throws -> [String: SpooledFile] {
+        var files: [String: SpooledFile] = [:]
+        for (path, id) in draft.largeFiles {
+            let file = FileSystem.path(layout.draftFiles, id)
+            if FileSystem.exists(file) {
+                files[path] = try SpooledFile(linking: file, id: id, in: self)
+            }
+        }
+        return files
+    }
+
+    /// Removes large files that no draft needs any more. What cannot be removed goes when the package is opened.
+    func removeDraftFiles(except kept: Set<String> = []) {
+        for path in draftFiles(except: kept) { try? FileSystem.removeTree(path) }
+    }
+
+    /// The large files that the draft does not need. What one needs that cannot be read is not known.
+    func unusedDraftFiles() -> [String] {
+        guard FileSystem.exists(layout.draftFiles) else { return [] }
+        do {
+            return draftFiles(except: Set((try draft()?.largeFiles ?? [:]).values))
+        } catch {
+            return []
+        }
+    }
+
+    /// The paths of all large files but some, or of their folder.
+    private func draftFiles(except kept: Set<String>) -> [String] {
+        guard FileSystem.exists(layout.draftFiles) else { return [] }
+        if kept.isEmpty { return [layout.draftFiles] }
+        return ((try? FileSystem.names(in: layout.draftFiles)) ?? []).filter { !kept.contains($0) }
+            .map { FileSystem.path(layout.draftFiles, $0) }
+    }
 }

@@ -150,7 +150,7 @@ extension DocumentPackage {
         try expect(
             [
                 "DocumentMetadata.plist", ".lock", "StoreContent", "AdditionalContent", "Versions",
-                "Thumbnail.png",
+                "Thumbnail.png", "DraftFiles",
             ],
             in: layout.path)
         try expect(
@@ -184,6 +184,7 @@ extension DocumentPackage {
         where FileSystem.exists(folder, beneath: layout.path) {
             paths += try temporaryFiles(in: folder)
         }
+        paths += unusedDraftFiles()
         if FileSystem.exists(layout.additionalContent, beneath: layout.path) {
             paths += content.leftovers(except: try liveGeneration())
         }

@@ -173,7 +173,12 @@ extension DocumentPackage {
         let copy = try SQLiteStore.open(
             at: target.store, model: store.layout.model, options: options)
         defer { try? copy.close() }
-        let generation = try content.generation(in: copy.records())
+        var generation = try content.generation(in: copy.records())
+        if let named = generation, place() != .here,
+            !FileSystem.exists(layout.additionalContent(generation: named))
+        {
+            generation = nil  // It went with what others have removed.
+        }
         if let generation {
             try FileSystem.makeFolder(target.additionalContent)
             try FileSystem.copyTree(

@@ -112,17 +112,22 @@ extension DocumentPackage {
         _ target: DocumentPackageLayout, with unsaved: UnsavedChanges
     ) throws -> [ManagedObjectID] {
         try fill(target, by: .copying)
-        if try unsaved.isEmpty && !store.hasDraft() { return [] }
+        if try unsaved.isEmpty && !store.hasDraft() && place() == .here { return [] }
         let copy = try SQLiteStore.open(
             at: target.store, continuing: store, options: writingOptions)
         do {
             let content = AdditionalContentStore(layout: target)
-            let old = try content.generation(in: copy.records())
+            let named = try content.generation(in: copy.records())
+            let old = named.flatMap {
+                FileSystem.exists(target.additionalContent(generation: $0)) ? $0 : nil
+            }
             var (changes, new) = (unsaved.objects, old)
             // What it stands for is written now.
             changes.records[SQLiteStore.draftRecordKey] = .some(nil)
             if !unsaved.content.isEmpty {
                 new = try content.write(unsaved.content, after: old)
+            }
+            if new != named {
                 changes.records[AdditionalContentStore.recordKey] = .some(new.map(String.init))
             }
             let derived = try copy.save(changes)

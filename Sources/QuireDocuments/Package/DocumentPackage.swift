@@ -114,7 +114,7 @@ public final class DocumentPackage: Sendable {
         return package
     }
 
-    private static func openStore(
+    static func openStore(
         _ layout: DocumentPackageLayout, _ model: ManagedObjectModel?,
         _ options: SQLiteStoreOptions, _ migration: StoreMigrationOptions?
     ) throws -> SQLiteStore {
@@ -163,6 +163,13 @@ public final class DocumentPackage: Sendable {
         hasSuccessor.store(true, ordering: .releasing)
         successor.bringMetadataUpToDate(generation: generation)
         return successor
+    }
+
+    /// Takes the lock back from a package that was not gone on with after all, and closes that.
+    func resume(insteadOf successor: DocumentPackage) {
+        hasSuccessor.store(false, ordering: .releasing)
+        successor.hasSuccessor.store(true, ordering: .releasing)
+        try? successor.close()
     }
 
     /// Hands the lock over to a package at another path, where this one has been moved to.

@@ -13,6 +13,7 @@ import Quire
 ///       StoreContent/persistentStore                      the SQLite store
 ///       StoreContent/.persistentStore_SUPPORT/_EXTERNAL_DATA/UUID     large binary values
 ///       AdditionalContent/7/…                             the files of generation 7, which the store names
+///       DraftFiles/UUID                                   unsaved files that are too large for the draft in the store
 ///       Versions/ID/…                                     a version: its manifest, and links to files that it shares
 ///       Versions/Blocks/00000001.blocks                   what versions' databases are made of, each block once
 public struct DocumentPackageLayout: Sendable, Hashable {
@@ -36,6 +37,9 @@ public struct DocumentPackageLayout: Sendable, Hashable {
     public var lock: String { FileSystem.path(path, ".lock") }
     /// The folder of the generations of additional content.
     public var additionalContent: String { FileSystem.path(path, "AdditionalContent") }
+
+    /// The folder of unsaved files that are too large for the draft in the store.
+    var draftFiles: String { FileSystem.path(path, "DraftFiles") }
 
     /// The folder of a generation of additional content.
     public func additionalContent(generation: Int) -> String {

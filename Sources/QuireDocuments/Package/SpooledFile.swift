@@ -1,27 +1,47 @@
 import Foundation
 import Quire
+import Synchronization
 
 /// New bytes for a file of additional content that are on disk already, in the package, under a temporary name. They go
 /// when nobody needs them any more: a save gives them a second name.
+///
+/// Files are held open, unless there are very many, so that their bytes survive if others remove the package.
 final class SpooledFile: Sendable {
+    /// A name that no other file has, also in the package's drafts.
+    let id: String
+    /// The file, for when it has no name any more; `nil` if too many are open.
+    private let file: OpenFile?
+    private static let heldCount = Atomic(0)
+    private static let greatestHeldCount = 128
     /// The package folder, which may be moved.
     private let folder: OpenFile?
     private let name: String
     private let firstPath: String
 
-    private init(_ path: String, in package: DocumentPackage) {
+    private init(_ path: String, id: String = UUID().uuidString, in package: DocumentPackage) {
         folder = package.folder
         name = FileSystem.name(of: path)
         firstPath = path
+        self.id = id
+        let count = Self.heldCount.add(1, ordering: .relaxed).newValue
+        file = count <= Self.greatestHeldCount ? try? OpenFile.open(path, for: .reading) : nil
     }
 
-    deinit { _ = try? FileSystem.removeFileIfPresent(path) }
-
-    /// Where it is.
-    var path: String {
-        guard let folder, !FileSystem.exists(firstPath) else { return firstPath }
-        return FileSystem.path("/proc/self/fd/\(folder.descriptor)", name)
+    deinit {
+        Self.heldCount.subtract(1, ordering: .relaxed)
+        if let place { _ = try? FileSystem.removeFileIfPresent(place) }
     }
+
+    /// Where its name is, wherever the package was moved to; `nil` if it was removed.
+    private var place: String? {
+        if FileSystem.exists(firstPath) { return firstPath }
+        guard let folder else { return nil }
+        let moved = FileSystem.path("/proc/self/fd/\(folder.descriptor)", name)
+        return FileSystem.exists(moved) ? moved : nil
+    }
+
+    /// Where it can be read.
+    var path: String { place ?? file.map { "/proc/self/fd/\($0.descriptor)" } ?? firstPath }
 
     /// The number of bytes; 0 if the file is gone.
     var size: Int64 { ((try? FileSystem.information(at: path)) ?? nil)?.size ?? 0 }
@@ -48,6 +68,13 @@ final class SpooledFile: Sendable {
             _ = try? FileSystem.removeFileIfPresent(temporary)
             throw error
         }
+    }
+
+    /// Gives a file that is in the package already a second name.
+    convenience init(linking path: String, id: String, in package: DocumentPackage) throws {
+        let temporary = Self.temporaryName(in: package)
+        try FileSystem.linkOrCopy(path, to: temporary)
+        self.init(temporary, id: id, in: package)
     }
 
     /// Writes what a body gives, durably.

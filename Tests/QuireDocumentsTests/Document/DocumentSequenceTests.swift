@@ -107,7 +107,7 @@ private final class SequenceRun {
     }
 
     private func step() async throws {
-        switch Int.random(in: 0..<24, using: &random) {
+        switch Int.random(in: 0..<27, using: &random) {
         case 0..<6: edit()
         case 6: undo()
         case 7: redo()
@@ -118,6 +118,9 @@ private final class SequenceRun {
         case 20: try await revertToOther()
         case 21: try await moveOutside()
         case 22: try await moveHere()
+        case 23: try await replaceStoreOutside()
+        case 24: try await closeInsideUndoGroup()
+        case 25: try await closeWithLateEdit()
         default: if Int.random(in: 0..<4, using: &random) == 0 { try await deleteOutside() }
         }
     }
@@ -322,6 +325,74 @@ private final class SequenceRun {
         if isOpen { path = new }
     }
 
+    /// Another program replaces the store by another state of the document; the next save finds out.
+    private func replaceStoreOutside() async throws {
+        guard isOpen else { return }
+        let other = newPath()
+        let theirs = "\(log.count) theirs"
+        let keepsOwn = Bool.random(using: &random)
+        note("store replaced, keeping \(keepsOwn ? "own" : "theirs")")
+        let reader = try DocumentPackage.open(at: path, readOnly: true)
+        try reader.writeCopy(to: other)
+        try reader.close()
+        let copy = ManagedDocument(path: other)
+        try await copy.open()
+        try copy.addNote(theirs)
+        try await copy.close()
+        try FileSystem.rename(
+            DocumentPackageLayout(path: other).store, to: DocumentPackageLayout(path: path).store)
+        try FileSystem.removeTree(other)
+        let isUnsaved = memory != disk
+        try await attempt(isUnsaved ? .mergeConflict : nil) { try await document.save() }
+        let (inserted, deleted) = (Set(memory).subtracting(disk), Set(disk).subtracting(memory))
+        disk.append(theirs)
+        memory = disk.filter { !deleted.contains($0) } + inserted.sorted()
+        (done, undone) = (isUnsaved ? [disk] : [], [])
+        hasSavingError = false
+        guard isUnsaved else { return }
+        try require(document.documentState.contains(.inConflict), "it is not in conflict")
+        try require(try document.titles() == memory.sorted(), "unsaved changes are lost")
+        if keepsOwn {
+            try await attempt(isInvalid ? .validation : nil) {
+                try await document.resolveConflict(keeping: .own)
+            }
+            _ = save()
+        } else {
+            try await document.resolveConflict(keeping: .others)
+            forgetEdits()
+        }
+    }
+
+    private func closeInsideUndoGroup() async throws {
+        guard isOpen, let undoManager = document.undoManager else { return }
+        note("begin undo group")
+        undoManager.beginUndoGrouping()
+        edit()
+        edit()
+        try await expect(.close(discarding: false))
+        undoManager.endUndoGrouping()
+        if isOpen {
+            // Both edits are one step.
+            document.managedObjectContext.processPendingChanges()
+            done.removeLast()
+        }
+    }
+
+    /// Edits while a close that has nothing to save waits for files.
+    private func closeWithLateEdit() async throws {
+        guard isOpen, memory == disk, !hasSavingError else { return }
+        let late = "\(log.count) late"
+        note("close, and edit meanwhile")
+        var isEdited = false
+        document.willDescribe = { [document] in
+            document.willDescribe = {}
+            Task { isEdited = document.isOpen && (try? document.addNote(late)) != nil }
+        }
+        try await expect(.close(discarding: false))
+        document.willDescribe = {}
+        if isEdited { disk.append(late) }
+    }
+
     private func deleteOutside() async throws {
         guard isOpen else { return }
         note("deleted outside")
@@ -379,6 +450,8 @@ private final class SequenceRun {
 
 /// Lets a test wait for what happens to its package.
 private final class NoticingDocument: ManagedDocument {
+    /// Called when the document is asked what a library is to show of it, before that is written.
+    var willDescribe: () -> Void = {}
     private var waiting:
         (condition: (ManagedDocument) -> Bool, continuation: CheckedContinuation<Void, Never>)?
 
@@ -393,6 +466,11 @@ private final class NoticingDocument: ManagedDocument {
     }
 
     override func presentedItemDidMove(to path: String) { notice() }
+
+    override func libraryMetadata() -> LibraryMetadata {
+        willDescribe()
+        return LibraryMetadata()
+    }
 
     private func notice() {
         guard let waiting, waiting.condition(self) else { return }

@@ -134,6 +134,23 @@ import Testing
         #expect(machine.finish(succeeded: true).contains(.answer([1], .done)))
     }
 
+    @Test func whatIsChangedWhileTheCloseIsPreparedIsSavedToo() {
+        var machine = openMachine()
+        #expect(machine.submit(.close(discardingChanges: false), for: 1).contains(.start(.close)))
+        #expect(!machine.isDiscardingChanges)
+        _ = machine.submit(.save, for: 2)
+        machine.hasUnsavedChanges = true
+        #expect(
+            machine.repeatClose() == [
+                .stateChanged(.editingDisabled, [.progressAvailable, .editingDisabled]),
+                .start(.save),
+            ])
+        machine.hasUnsavedChanges = false
+        #expect(machine.finish(succeeded: true).contains(.start(.close)))
+        let effects = machine.finish(succeeded: true)
+        #expect(effects.contains(.answer([1], .done)) && effects.contains(.answer([2], .notOpen)))
+    }
+
     @Test func requestsOfAClosedDocumentAreRefused() {
         var machine = Machine()
         #expect(machine.submit(.save, for: 1) == [.answer([1], .notOpen)])

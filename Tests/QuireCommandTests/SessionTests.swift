@@ -1,0 +1,100 @@
+import Foundation
+import QuireTestSupport
+import Testing
+
+/// Sessions whose document others change or delete.
+@Suite struct SessionTests {
+    let folder: TemporaryFolder
+
+    init() throws { folder = try TemporaryFolder() }
+
+    /// Runs a script in the folder, after a session of `L.quire` has answered its first line. `say LINE` gives it a line and
+    /// prints what it answers; `noticed` waits until it has said something on its standard error.
+    private func run(_ script: String) async throws -> ChildProcess.Outcome {
+        let start = """
+            cd "$1"; PATH="${2%/*}:$PATH"; export QUIRE_TEMPLATES="$3"
+            quire new L.quire --template Library >/dev/null
+            mkfifo in out; quire open L.quire <in >out 2>errors & session=$!
+            exec 3>in 4<out
+            say() { echo "$1" >&3; read -r answer <&4 || answer="(no answer)"; echo "$answer"; }
+            noticed() { while ! [ -s errors ]; do say status >silent; kill -0 $session || return; done; }
+            say 'insert Friend name=Ann'
+            """
+        let end = "exec 3>&-; cat <&4; wait $session; echo \"ended $?\"; cat errors"
+        return try await ChildProcess.run(
+            "/bin/sh",
+            [
+                "-c", [start, script, end].joined(separator: "\n"), "sh", folder.path,
+                try TestProgram.path(named: "quire"), Self.templates,
+            ])
+    }
+
+    private static let templates = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+        .deletingLastPathComponent().deletingLastPathComponent()
+        .appendingPathComponent("Templates").path
+
+    @Test func aDeletedPackageIsASentenceAndTheSessionGoesOnUntilItIsSavedElsewhere() async throws {
+        let outcome = try await run(
+            """
+            rm -r L.quire; noticed
+            say 'fetch Friend --count'; say 'set Friend/p1 name=Ada2'
+            say 'save-as New.quire'; say 'status'
+            """)
+        #expect(
+            outcome.output == """
+                Inserted Friend/p3.
+                3
+                Changed Friend/p1.
+                Saved. No unsaved changes; can undo.
+                No unsaved changes; can undo.
+                ended 3
+                quire: “L.quire” was deleted, or another document put in its place, by somebody else; “save-as NEW” \
+                keeps what was not saved.
+
+                """)
+        let fetched = try await ChildProcess.run(
+            TestProgram.path(named: "quire"),
+            ["fetch", folder.path("New.quire"), "Friend", "--count"])
+        #expect(fetched.output == "3\n")
+    }
+
+    @Test(arguments: [
+        "rm -r L.quire", "mv L.quire M.quire; rm -r M.quire",
+        "quire new M.quire --template Library >silent; rm -r L.quire; mv M.quire L.quire",
+    ])
+    func aPackageThatIsGoneEndsASessionWithASentence(_ way: String) async throws {
+        let outcome = try await run(
+            """
+            \(way)
+            noticed
+            say 'fetch Friend --count'; say 'status'; echo save >&3
+            """)
+        #expect(!outcome.timedOut)
+        let lines = outcome.output.split(separator: "\n").map(String.init)
+        #expect(
+            lines.prefix(4) == [
+                "Inserted Friend/p3.", "3", "Unsaved: 1 inserted; can undo.", "ended 3",
+            ])
+        #expect(lines.dropFirst(4).allSatisfy { $0.hasPrefix("quire: “") })
+    }
+
+    @Test func aSaveAfterTheStoreWasReplacedIsNotCalledSaved() async throws {
+        let outcome = try await run(
+            """
+            quire save-as L.quire M.quire >silent
+            mv M.quire/StoreContent/persistentStore L.quire/StoreContent/persistentStore
+            echo save >&3
+            """)
+        #expect(!outcome.output.contains("Saved"))
+        #expect(outcome.output.contains("ended 1"))
+        #expect(outcome.output.contains("resolve the conflict"))
+        // What was not saved comes back.
+        let again = try await ChildProcess.run(
+            "/bin/sh",
+            [
+                "-c", "echo 'fetch Friend --count' | \"$1\" open \"$2\"", "sh",
+                try TestProgram.path(named: "quire"), folder.path("L.quire"),
+            ])
+        #expect(again.output == "3\n")
+    }
+}
