@@ -27,6 +27,8 @@ final class GraphSession {
     var changesUnpaired = true
     /// Whether there is an undo manager. Without one, less is read before it is changed.
     let usesUndo: Bool
+    /// Whether the last operation may have led back to where it began, which is a step of undo all the same.
+    private var isPutBack = false
     /// What was done, for a failure's message.
     private(set) var trace: [String] = []
 
@@ -75,8 +77,9 @@ final class GraphSession {
         var changed = false
         for _ in 0..<Int.random(in: 1...3, using: &random) {
             let present = graph
+            isPutBack = false
             try operation()
-            if graph != present { changed = true }
+            if graph != present || isPutBack { changed = true }
         }
         context.processPendingChanges()
         if changed {
@@ -189,6 +192,7 @@ final class GraphSession {
             let member = pick(graph.links(of: number, link.name).filter { graph.nodes[$0] != nil }),
             let inverse = links.first(where: { $0.name == back.name && $0.inverse == link.name })
         else { return }
+        isPutBack = true
         note("\(member).\(inverse.name) -= \(number)")
         if inverse.isToMany {
             try object(member).remove(object(number), from: inverse.name)
