@@ -91,7 +91,7 @@ final class ExternalDataFile: Sendable {
     deinit {
         if state.withLock({ $0.owner == .holders }) {
             let present = location
-            for (path, root) in [home: homeRoot, present.path: present.root]
+            for (path, root) in [(home, homeRoot), (present.path, present.root)]
             where isStill(at: path, beneath: root) {
                 _ = try? FileSystem.removeFileIfPresent(path, beneath: root)
             }
