@@ -21,11 +21,8 @@ enum DocumentPath {
 
     /// Whether a file begins like a zip archive or Zstandard data.
     private static func isArchive(_ path: String) -> Bool {
-        // Not the way to look at a store: closing the file here would drop the locks that SQLite holds on it in
-        // this process. It holds none yet.
-        guard let file = FileHandle(forReadingAtPath: path) else { return false }
-        defer { try? file.close() }
-        let start = [UInt8]((try? file.read(upToCount: 4)) ?? Data())
+        // Not by FileHandle, which would drop SQLite's locks if this process has the file open.
+        let start = (try? OpenFile.open(path, for: .reading).read(4, at: 0)) ?? []
         return start == [0x50, 0x4B, 0x03, 0x04] || start == [0x28, 0xB5, 0x2F, 0xFD]
     }
 

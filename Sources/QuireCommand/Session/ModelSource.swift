@@ -63,9 +63,8 @@ struct ModelSource {
 
     /// A file that begins with neither SQLite's name nor that of an archive is taken for a model.
     private static func isModelFile(_ path: String) -> Bool {
-        guard let file = FileHandle(forReadingAtPath: path) else { return true }
-        defer { try? file.close() }
-        let start = (try? file.read(upToCount: 16)) ?? Data()
+        // Not by FileHandle, which would drop SQLite's locks if this process has the file open.
+        let start = (try? OpenFile.open(path, for: .reading).read(16, at: 0)) ?? []
         let others: [[UInt8]] = [
             Array("SQLite format 3\0".utf8), [0x50, 0x4B, 0x03, 0x04], [0x28, 0xB5, 0x2F, 0xFD],
         ]
