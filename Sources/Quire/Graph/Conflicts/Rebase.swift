@@ -379,8 +379,8 @@ struct Rebase {
         var seen: Set<ManagedObjectID> = []
         let deleted = Set(intents.filter { $0.kind == .deletion }.map(\.object.objectID))
         let ids = intents.map(\.object.objectID) + decisions.keys.sorted { $0.bits < $1.bits }
-        for object in ids.map { context.object(bits: $0.bits) } + Array(context.tracked)
-        where seen.insert(object.objectID).inserted {
+        let objects = ids.map { context.object(bits: $0.bits) } + Array(context.tracked)
+        for object in objects where seen.insert(object.objectID).inserted {
             switch (!deleted.contains(object.objectID), object.state.contains(.live)) {
             case (true, true): changes.refreshed.append(object)
             case (true, false): changes.deleted.append(object)

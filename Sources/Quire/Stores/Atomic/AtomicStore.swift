@@ -160,13 +160,16 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
 
     /// Replaces the file by other bytes, if it is still the one that was read. The store is closed then: what it has in memory
     /// is not what the file holds any more.
+    ///
+    /// - Throws: ``QuireError``; the file may be the new one, if only its durability is in doubt.
     func replaceFile(with data: Data) throws {
         saving.lock()
         defer { saving.unlock() }
-        try file?.replace(with: data) {}
+        let doubt = try file?.replace(with: data, beforeCommit: {}) ?? nil
         contents.withLock { $0 = nil }
         index = nil
         file?.close()
+        if let doubt { throw doubt }
     }
 
     private func bytes(of contents: AtomicContents) throws -> Data {
