@@ -1,7 +1,6 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <sys/auxv.h>
 #include <sys/inotify.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -60,21 +59,3 @@ int quire_peer_user(int descriptor, unsigned int *user) {
     *user = credentials.uid;
     return 0;
 }
-
-static int argument_count;
-static char *const *argument_values;
-
-#ifdef __GLIBC__
-// glibc passes the arguments of main to constructors; other C libraries pass nothing.
-__attribute__((constructor)) static void keep_arguments(int count, char **values) {
-    argument_count = count;
-    argument_values = values;
-}
-#endif
-
-char *const *quire_arguments(int *count) {
-    *count = argument_count;
-    return argument_values;
-}
-
-const char *quire_program_path(void) { return (const char *)getauxval(AT_EXECFN); }

@@ -50,10 +50,13 @@ struct QuireCommand: AsyncParsableCommand {
     static func main() async {
         LogOutput.begin()
         OutputClosed.ignoreSignal()
-        let arguments = ProcessArguments.all
+        let arguments = CommandLine.arguments
         if arguments.isEmpty {
-            // Not the same as a command line with nothing on it, which asks for help.
-            Output.report("The command line cannot be read: /proc is not mounted.")
+            // Swift reads them from /proc/self/cmdline. They are no command line with nothing on it, which asks for help. And
+            // libdispatch, which looks into /proc once a second, would stop the program in the middle of what it does.
+            Output.report(
+                "Nothing was done: the command line cannot be read, because /proc is not mounted; "
+                    + "mount it, and try again.")
             Foundation.exit(ExitStatus.failed.rawValue)
         }
         let status = await run(Array(arguments.dropFirst()))

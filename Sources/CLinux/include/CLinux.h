@@ -117,13 +117,6 @@ int quire_socket_timeout(int descriptor, long milliseconds);
 // The user whose process is at the other side.
 int quire_peer_user(int descriptor, unsigned int *user);
 
-// The arguments that the program was started with, or NULL if the C library does not say. They are the process's own
-// memory: unlike /proc/self/cmdline, which Swift's CommandLine reads, they are there without /proc.
-char *const *quire_arguments(int *count);
-
-// The path that the program was started by, or NULL if the kernel did not say; relative to the working directory of then.
-const char *quire_program_path(void);
-
 // Asks the processor to have the memory at an address at hand soon. Any address may be given.
 static inline void quire_prefetch(const void *address) {
     __builtin_prefetch(address);

@@ -49,6 +49,8 @@ package final class OpenFile: Sendable {
     /// The path it was opened by, or the one that errors name instead.
     package let path: String
     private let state: Atomic<Int32>
+    /// Whether it has been locked, or claimed.
+    private let isLocked = Atomic(false)
 
     /// Takes over a descriptor.
     package init(owning descriptor: Int32, path: String) {
@@ -147,7 +149,14 @@ package final class OpenFile: Sendable {
     /// Closes the file now. Closing twice does nothing.
     package func close() {
         let descriptor = state.exchange(-1, ordering: .acquiringAndReleasing)
-        if descriptor >= 0 { LockedFiles.close(descriptor, path: path) }
+        if descriptor < 0 { return }
+        if isLocked.load(ordering: .relaxed) {
+            // Closing would do, but for a child that is being started: it has the open file, and the locks, until it runs its
+            // program.
+            _ = quire_lock_open_file(descriptor, Int32(F_UNLCK))
+            flock(descriptor, LOCK_UN)
+        }
+        LockedFiles.close(descriptor, path: path)
     }
 
     /// What the system says about the file.
@@ -298,7 +307,10 @@ extension OpenFile {
     ///
     /// - Returns: Whether the lock was free.
     package func lockExclusively() throws -> Bool {
-        if quire_lock_open_file(descriptor, Int32(F_WRLCK)) == 0 { return true }
+        if quire_lock_open_file(descriptor, Int32(F_WRLCK)) == 0 {
+            isLocked.store(true, ordering: .relaxed)
+            return true
+        }
         if errno == EAGAIN || errno == EACCES { return false }
         // Some file systems know only locks of whole files.
         if Self.lacksLocks(errno) { return try claim() }
@@ -330,7 +342,10 @@ extension OpenFile {
     /// - Parameter shared: Whether others may do so as well who share it.
     /// - Returns: Whether nobody else has.
     package func claim(shared: Bool = false) throws -> Bool {
-        if flock(descriptor, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0 { return true }
+        if flock(descriptor, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0 {
+            isLocked.store(true, ordering: .relaxed)
+            return true
+        }
         if errno == EWOULDBLOCK { return false }
         throw FileSystem.failure("lock", path)
     }

@@ -116,7 +116,11 @@ extension DocumentTemplate {
         if let given = ProcessInfo.processInfo.environment["QUIRE_TEMPLATES"], !given.isEmpty {
             return given
         }
-        return ProcessArguments.programPath.flatMap(folder(above:))
+        guard
+            let program = try? FileManager.default.destinationOfSymbolicLink(
+                atPath: "/proc/self/exe")
+        else { return nil }
+        return folder(above: program)
     }
 
     static func folder(above program: String) -> String? {
