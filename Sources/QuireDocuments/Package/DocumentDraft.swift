@@ -142,19 +142,20 @@ extension DocumentPackage {
     /// Keeps a draft, as ``writeDraft(_:)``, with its large files.
     func writeDraft(_ unsaved: UnsavedDraft) throws -> DocumentDraft {
         if !unsaved.largeFiles.isEmpty {
-            try FileSystem.makeFolder(layout.draftFiles, withIntermediates: true)
+            let root = layout.path
+            try FileSystem.makeFolder(layout.draftFiles, beneath: root, withIntermediates: true)
             for file in unsaved.largeFiles.values {
                 let target = FileSystem.path(layout.draftFiles, file.id)
-                if FileSystem.exists(target) { continue }
+                if FileSystem.exists(target, beneath: root) { continue }
                 // A name says that the whole file is there.
                 let temporary = FileSystem.temporarySibling(of: target, for: "new")
-                if try FileSystem.linkOrCopy(file.path, to: temporary) {
-                    try OpenFile.open(temporary, for: .reading).synchronize()
+                if try FileSystem.linkOrCopy(file.path, to: temporary, within: root) {
+                    try OpenFile.open(temporary, beneath: root, for: .reading).synchronize()
                 }
-                try FileSystem.rename(temporary, to: target)
+                try FileSystem.rename(temporary, to: target, beneath: root)
             }
-            try FileSystem.synchronizeFolder(layout.draftFiles)
-            try FileSystem.synchronizeFolder(layout.path)
+            try FileSystem.synchronizeFolder(layout.draftFiles, beneath: root)
+            try FileSystem.synchronizeFolder(root)
         }
         try writeDraft(unsaved.draft)
         removeDraftFiles(except: Set(unsaved.draft.largeFiles.values))
@@ -167,7 +168,7 @@ extension DocumentPackage {
         var files: [String: SpooledFile] = [:]
         for (path, id) in draft.largeFiles {
             let file = FileSystem.path(layout.draftFiles, id)
-            if FileSystem.exists(file) {
+            if FileSystem.exists(file, beneath: layout.path) {
                 files[path] = try SpooledFile(linking: file, id: id, in: self)
             }
         }
@@ -176,12 +177,14 @@ extension DocumentPackage {
 
     /// Removes large files that no draft needs any more. What cannot be removed goes when the package is opened.
     func removeDraftFiles(except kept: Set<String> = []) {
-        for path in draftFiles(except: kept) { try? FileSystem.removeTree(path) }
+        for path in draftFiles(except: kept) {
+            try? FileSystem.removeTree(path, beneath: layout.path)
+        }
     }
 
     /// The large files that the draft does not need. What one needs that cannot be read is not known.
     func unusedDraftFiles() -> [String] {
-        guard FileSystem.exists(layout.draftFiles) else { return [] }
+        guard FileSystem.exists(layout.draftFiles, beneath: layout.path) else { return [] }
         do {
             return draftFiles(except: Set((try draft()?.largeFiles ?? [:]).values))
         } catch {
@@ -191,9 +194,9 @@ extension DocumentPackage {
 
     /// The paths of all large files but some, or of their folder.
     private func draftFiles(except kept: Set<String>) -> [String] {
-        guard FileSystem.exists(layout.draftFiles) else { return [] }
+        guard FileSystem.exists(layout.draftFiles, beneath: layout.path) else { return [] }
         if kept.isEmpty { return [layout.draftFiles] }
-        return ((try? FileSystem.names(in: layout.draftFiles)) ?? []).filter { !kept.contains($0) }
-            .map { FileSystem.path(layout.draftFiles, $0) }
+        let names = (try? FileSystem.names(in: layout.draftFiles, beneath: layout.path)) ?? []
+        return names.filter { !kept.contains($0) }.map { FileSystem.path(layout.draftFiles, $0) }
     }
 }

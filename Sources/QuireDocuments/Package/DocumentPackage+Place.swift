@@ -68,22 +68,23 @@ extension DocumentPackage {
     /// - Throws: ``QuireError`` with code `outOfSpace`, or what reading and writing throw.
     func restoringStore() throws -> DocumentPackage {
         try checkMayWrite()
-        try FileSystem.makeFolder(layout.storeFolder, withIntermediates: true)
+        let root = layout.path
+        try FileSystem.makeFolder(layout.storeFolder, beneath: root, withIntermediates: true)
         let temporary = FileSystem.temporarySibling(of: layout.store, for: "restored")
         do {
             try store.writePageCopy(to: temporary)
-            let file = try OpenFile.open(temporary, for: .updating)
+            let file = try OpenFile.open(temporary, beneath: root, for: .updating)
             try file.synchronize()
             file.close()
             // A log that is there would be taken for the copy's.
             for suffix in ["-wal", "-shm", "-journal"] {
-                _ = try FileSystem.removeFileIfPresent(layout.store + suffix)
+                _ = try FileSystem.removeFileIfPresent(layout.store + suffix, beneath: root)
             }
-            try FileSystem.rename(temporary, to: layout.store)
-            try FileSystem.synchronizeFolder(layout.storeFolder)
-            try FileSystem.synchronizeFolder(layout.path)
+            try FileSystem.rename(temporary, to: layout.store, beneath: root)
+            try FileSystem.synchronizeFolder(layout.storeFolder, beneath: root)
+            try FileSystem.synchronizeFolder(root)
         } catch {
-            _ = try? FileSystem.removeFileIfPresent(temporary)
+            _ = try? FileSystem.removeFileIfPresent(temporary, beneath: root)
             throw error
         }
         let new = try SQLiteStore.open(

@@ -68,7 +68,8 @@ public struct DocumentPackageLayout: Sendable, Hashable {
         ("StoreContent/persistentStore-journal", .regular),
         ("StoreContent/.persistentStore_SUPPORT", .folder),
         ("StoreContent/.persistentStore_SUPPORT/_EXTERNAL_DATA", .folder),
-        ("AdditionalContent", .folder), ("Versions", .folder), ("Versions/Blocks", .folder),
+        ("AdditionalContent", .folder), ("DraftFiles", .folder), ("Versions", .folder),
+        ("Versions/Blocks", .folder),
     ]
 
     /// The errors for entries that are symbolic links, FIFOs, devices, or otherwise not what they must be.

@@ -73,7 +73,8 @@ final class SpooledFile: Sendable {
     /// Gives a file that is in the package already a second name.
     convenience init(linking path: String, id: String, in package: DocumentPackage) throws {
         let temporary = Self.temporaryName(in: package)
-        try FileSystem.linkOrCopy(path, to: temporary)
+        let root = package.layout.path
+        try FileSystem.linkOrCopy(path, beneath: root, to: temporary, within: root)
         self.init(temporary, id: id, in: package)
     }
 

@@ -41,6 +41,7 @@ enum HostileEntry: String, CaseIterable, Sendable {
     case generation = "AdditionalContent/*"
     case contentFolder = "AdditionalContent/*/deep"
     case contentFile = "AdditionalContent/*/deep/b"
+    case draftFiles = "DraftFiles"
     case versions = "Versions"
     case blocks = "Versions/Blocks"
     case pack = "Versions/Blocks/*"
@@ -55,7 +56,7 @@ enum HostileEntry: String, CaseIterable, Sendable {
     var preventsOpening: Bool {
         switch self {
         case .metadata, .thumbnail, .lock, .storeFolder, .store, .log, .logIndex, .journal,
-            .support, .externalData, .content, .versions, .blocks:
+            .support, .externalData, .content, .draftFiles, .versions, .blocks:
             true
         default: false
         }
