@@ -70,6 +70,19 @@ extension ManagedObjectContext {
         track(object)
     }
 
+    /// Has an object that is in a to-many relationship count as put in here, because others have taken it out.
+    func keepMember(
+        _ id: ManagedObjectID, in object: ManagedObject, _ relationship: EntityLayout.Relationship
+    ) {
+        guard let toMany = relationship.toManyIndex else { return }
+        let edits = object.editsForRelationships()
+        if edits.toMany[toMany].isUnsavedMember(id) { return }
+        if !object.isUnsaved { object.announceStateChange() }
+        _ = object.beginsStep(edits)
+        edits.toMany[toMany].keep(id, ordered: relationship.isOrdered)
+        track(object)
+    }
+
     func removeMember(
         _ id: ManagedObjectID, from object: ManagedObject, _ relationship: EntityLayout.Relationship
     ) {

@@ -125,7 +125,6 @@ extension ManagedObjectContext {
                         continue
                     }
                     object.rebase(onto: rows[position])
-                    object.didChange(by: .refresh)
                     rebased.append(object)
                 }
             } catch {
@@ -134,10 +133,30 @@ extension ManagedObjectContext {
             }
         }
         if rebased.isEmpty { return }
+        // Before contents are read again, which drops what is no difference.
+        for object in rebased { keepUnsavedReferences(of: object) }
+        for object in rebased {
+            object.rebaseContents()
+            object.didChange(by: .refresh)
+        }
         undoManager?.disableUndoRegistration()
         for object in rebased { leaveSavedReferences(of: object) }
         processPendingChanges()
         undoManager?.enableUndoRegistration()
+    }
+
+    /// Has the to-many relationships that an object is in by its unsaved changes, but not by its new row, have it as a
+    /// difference. One that was taken out and put back was none while it was saved that way.
+    private func keepUnsavedReferences(of object: ManagedObject) {
+        guard object.state.contains(.live), let edits = object.edits else { return }
+        for relationship in object.entity.relationships {
+            guard let slot = relationship.slot, edits.changed.contains(slot),
+                let inverse = layout.inverse(of: relationship), inverse.isToMany,
+                let id = object.objectID(at: slot), id != object.savedReference(at: slot)
+            else { continue }
+            let other = self.object(with: id)
+            if other.state.contains(.live) { keepMember(object.objectID, in: other, inverse) }
+        }
     }
 
     /// Takes an object out of the relationships of those that its new row leads to, but its unsaved changes do not: that
@@ -335,7 +354,7 @@ extension ManagedObject {
         self.edits = edits
     }
 
-    /// Puts a newer row under the object's unsaved changes.
+    /// Puts a newer row under the object's unsaved changes; ``rebaseContents()`` does so for to-many relationships.
     final func rebase(onto row: ObjectSnapshot) {
         guard row.entity === entity else { return }
         context?.outdatedRows.note(objectID.bits)
@@ -353,7 +372,12 @@ extension ManagedObject {
         edits.committed = edits.changed.isEmpty ? nil : (committed.values, transient)
         edits.own = edits.changed
         edits.own.formUnion(transient)
-        for (toMany, index) in entity.toManyRelationships.enumerated() where !edits.toMany.isEmpty {
+    }
+
+    /// Makes the contents of all to-many relationships faults, but for orders of its own.
+    final func rebaseContents() {
+        guard let edits, !edits.toMany.isEmpty else { return }
+        for (toMany, index) in entity.toManyRelationships.enumerated() {
             rebaseContents(of: entity.relationships[index], toMany)
         }
     }

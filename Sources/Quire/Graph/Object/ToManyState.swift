@@ -82,6 +82,22 @@ struct ToManyState {
         return (index, ())
     }
 
+    /// Whether an object has come in here and is not in the saved contents, as far as these are known.
+    func isUnsavedMember(_ id: ManagedObjectID) -> Bool {
+        added.contains(id) && !shared.contains(id)
+    }
+
+    /// Has an object that is in the contents be a difference: it is not in the saved ones any more.
+    mutating func keep(_ id: ManagedObjectID, ordered: Bool) {
+        if members != nil {
+            if ordered { rememberOrder() }
+            members?.append(id)
+            committedOrder?.remove(id)
+        }
+        shared.remove(id)
+        added.append(id)
+    }
+
     /// Sets the contents of an ordered relationship to an arrangement of the same objects.
     mutating func reorder(_ order: OrderedSet<ManagedObjectID>) {
         rememberOrder()

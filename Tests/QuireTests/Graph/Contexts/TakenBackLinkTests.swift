@@ -153,6 +153,49 @@ import Testing
         #expect(leads(storedB, shape.inverse, to: storedA))
     }
 
+    /// What was taken out and put back here is set here, to-one, though it is what was saved; to-many it is no change.
+    @Test(arguments: Shape.allCases, Reading.allCases)
+    func aLinkPutBackStaysOnBothSidesOrNone(shape: Shape, reading: Reading) throws {
+        let (a, b) = try pair(shape, linked: true)
+        context.refreshAllObjects()
+        set(false, a, b, shape)
+        set(true, a, b, shape)
+        let isSetHere = a.entity.relationship(named: shape.rawValue)?.isToMany == false
+        for isLinked in [false, true, false] {
+            try saveAndMerge(isLinked, a, b, shape)
+            let isThere = isLinked || isSetHere
+            if reading != .nothing { #expect(leads(b, shape.inverse, to: a) == isThere) }
+            if reading == .both { #expect(leads(a, shape.rawValue, to: b) == isThere) }
+        }
+        #expect(leads(a, shape.rawValue, to: b) == isSetHere)
+        #expect(leads(b, shape.inverse, to: a) == isSetHere)
+        try context.save()
+        let fresh = stack.mainContext()
+        let (storedA, storedB) = (fresh.object(with: a.objectID), fresh.object(with: b.objectID))
+        #expect(leads(storedA, shape.rawValue, to: storedB) == isSetHere)
+        #expect(leads(storedB, shape.inverse, to: storedA) == isSetHere)
+    }
+
+    /// A member that was put back in a place of its own, and led elsewhere by others, stays there.
+    @Test(arguments: [false, true])
+    func aMemberPutBackKeepsItsPlace(isRefreshed: Bool) throws {
+        let (a, b) = try pair(.inList, linked: true)
+        let (c, d) = try pair(.inList, linked: true)
+        b.add(c, to: "list")
+        try context.save()
+        if isRefreshed { context.refreshAllObjects() }
+        c.setObject(nil, forKey: "inList")
+        b.insert(c, into: "list", at: 0)
+        try saveAndMerge(true, c, d, .inList)
+        #expect(b.objects("list") == [c, a])
+        #expect(c.object("inList") == b)
+        #expect(d.objects("list") == [])
+        try context.save()
+        let fresh = stack.mainContext()
+        #expect(fresh.object(with: b.objectID).objectIDs("list") == [c.objectID, a.objectID])
+        #expect(fresh.object(with: d.objectID).objectIDs("list") == [])
+    }
+
     /// A child pushes both sides of what it has linked, whatever it has read since.
     @Test(arguments: Shape.allCases, Reading.allCases)
     func aChildsLinkArrivesOnBothSides(shape: Shape, reading: Reading) throws {
