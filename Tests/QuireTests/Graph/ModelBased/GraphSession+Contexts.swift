@@ -83,14 +83,14 @@ extension GraphSession {
     }
 
     private func takeOver(_ child: GraphSession) {
-        if child.graph != graph {
+        if child.graph.canonical != graph.canonical {
             history.append(graph)
             future = []
-            graph = child.graph
         } else {
             // It may have written what was there already; that is a step or none.
             forgetHistory()
         }
+        graph = child.graph
     }
 
     // MARK: Stale children
