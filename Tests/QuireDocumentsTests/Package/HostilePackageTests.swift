@@ -279,7 +279,7 @@ enum HostileEntry: String, CaseIterable, Sendable {
         init(result: consuming sending Mutex<Result?>) { self.result = result }
     }
 
-    @Test(.timeLimit(.minutes(5)), arguments: HostileEntry.allCases, HostileKind.allCases)
+    @Test(arguments: HostileEntry.allCases, HostileKind.allCases)
     func nothingOutsideIsReadOrChangedAndNothingIsWaitedFor(
         _ entry: HostileEntry, _ kind: HostileKind
     ) async throws {
