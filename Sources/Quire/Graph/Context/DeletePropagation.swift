@@ -58,13 +58,22 @@ extension ManagedObjectContext {
         dropUnsavedReferences(to: gone.map(\.objectID))
     }
 
-    /// Takes objects out of relationships without inverse that unsaved changes have put them into.
+    /// Takes objects that are gone out of relationships without inverse that unsaved changes have put them into.
     func dropUnsavedReferences(to ids: [ManagedObjectID]) {
-        if ids.isEmpty || !layout.hasRelationshipsWithoutInverse { return }
+        if layout.hasRelationshipsWithoutInverse {
+            dropUnsavedReferences(to: ids) { $0.inverseIndex == nil }
+        }
+    }
+
+    /// As ``dropUnsavedReferences(to:)``, of those relationships that the closure is true for.
+    func dropUnsavedReferences(
+        to ids: [ManagedObjectID], where isConcerned: (EntityLayout.Relationship) -> Bool
+    ) {
+        if ids.isEmpty { return }
         let gone = Set(ids)
         for object in tracked where object.state.contains(.live) {
             guard let edits = object.edits else { continue }
-            for relationship in object.entity.relationships where relationship.inverseIndex == nil {
+            for relationship in object.entity.relationships where isConcerned(relationship) {
                 if let slot = relationship.slot {
                     if edits.changed.contains(slot), case .objectID(let id) = edits.values[slot],
                         gone.contains(id)

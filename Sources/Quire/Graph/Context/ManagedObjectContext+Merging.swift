@@ -35,7 +35,8 @@ extension ManagedObjectContext {
             event.deleted.append(object)
         }
         if !event.deleted.isEmpty { tracked.removeAll { !$0.state.contains(.tracked) } }
-        dropUnsavedReferences(to: changes.deleted)
+        // Of a reference that was taken out and put back only its own side is a difference.
+        dropUnsavedReferences(to: changes.deleted) { $0.inverseIndex == nil || !$0.isToMany }
         var stale: [ManagedObject] = []
         for id in changes.inserted {
             guard let found = identityMap.find(id.bits) else {

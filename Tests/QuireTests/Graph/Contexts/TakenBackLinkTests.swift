@@ -80,6 +80,27 @@ import Testing
         case nothing, one, both
     }
 
+    @Test(arguments: Shape.allCases)
+    func aLinkThatWasPutBackHereGoesWithWhatOthersDelete(shape: Shape) throws {
+        let (a, b) = try pair(shape, linked: true)
+        for isLinked in [false, true] {
+            set(isLinked, a, b, shape)
+            context.processPendingChanges()
+        }
+        other.delete(other.object(with: b.objectID))
+        other.processPendingChanges()
+        let changes = ObjectIDChanges(
+            updated: other.updatedObjects.map(\.objectID),
+            deleted: other.deletedObjects.map(\.objectID))
+        try other.save()
+        context.mergeChanges(from: changes)
+        if !changes.deleted.contains(a.objectID) {
+            #expect(!leads(a, shape.rawValue, to: b))
+            a["text"] = "y"
+        }
+        try context.save()
+    }
+
     @Test(arguments: Shape.allCases, Reading.allCases)
     func anOwnLinkStaysOnBothSides(shape: Shape, reading: Reading) throws {
         let (a, b) = try pair(shape, linked: false)

@@ -14,6 +14,7 @@ extension GraphSession {
         store fresh: ManagedObjectContext
     ) throws {
         rival.changesUnpaired = false
+        let old = rival.graph
         for _ in 0..<Int.random(in: 1...3, using: &random) { try rival.edit() }
         for line in rival.trace { note("  rival " + line) }
         try rival.save()
@@ -33,9 +34,13 @@ extension GraphSession {
             for (number, object) in renamed { if let number { ids[number] = object.objectID } }
             let after = try known(in: context)
             // What the policy has resolved stays done if the save then fails for another reason.
-            if after != before && error.code != .deleteDenied {
-                fail("A failed save changed the graph:\n\(after.difference(to: before))")
-            }
+            let conflict = Conflict(
+                base: base, before: before, old: old, rival: rival.graph, policy: name)
+            let unexpected =
+                error.code == .deleteDenied
+                ? conflict.unresolved(in: after, model)
+                : after == before ? "" : after.difference(to: before)
+            if !unexpected.isEmpty { fail("A failed save changed the graph:\n\(unexpected)") }
             context.rollback()
         }
         for (number, object) in renamed { if let number { ids[number] = object.objectID } }
@@ -47,5 +52,59 @@ extension GraphSession {
         graph = stored
         base = stored
         ids = ids.filter { stored.nodes[$0.key] != nil }
+    }
+}
+
+/// What a merge policy may have resolved.
+private struct Conflict {
+    /// What was saved when this side began, and what this side has made of it.
+    let base, before: ReferenceGraph
+    /// What was saved when the rival began, and what it has made of it.
+    let old, rival: ReferenceGraph
+    let policy: String
+
+    /// How a graph differs from what this side had, other than by the policy; empty if it does not.
+    ///
+    /// By a policy, objects that the rival has changed, and only they, have texts, and links to others or from others,
+    /// as the rival has them.
+    func unresolved(in after: ReferenceGraph, _ model: ReferenceModel) -> String {
+        let (old, new) = (old.canonical, rival.canonical)
+        let concerned = Set(old.numbers).union(new.numbers)
+            .filter { old.nodes[$0] != new.nodes[$0] }
+        var found = after.asymmetries(model)
+        for number in Set(before.numbers).union(after.numbers) {
+            guard let was = before.nodes[number], let node = after.nodes[number] else {
+                if before.nodes[number] != after.nodes[number]
+                    && (after.nodes[number] == nil) != (new.nodes[number] == nil)
+                {
+                    found.append("\(number) came or went, which is not the rival's doing")
+                }
+                continue
+            }
+            if node.text != was.text && node.text != resolvedText(of: number) {
+                found.append("\(number) has the text \(node.text) instead of \(was.text)")
+            }
+            for name in Set(was.links.keys).union(node.links.keys) {
+                let (left, right) = (was.links[name] ?? [], node.links[name] ?? [])
+                let others = Set(left).symmetricDifference(right)
+                if left != right && !concerned.contains(number)
+                    && !others.isSubset(of: concerned.union([0]))
+                {
+                    found.append("\(number).\(name) is \(right) instead of \(left)")
+                }
+            }
+        }
+        return found.joined(separator: "\n")
+    }
+
+    private func resolvedText(of number: Int) -> String? {
+        let (own, saved) = (before.nodes[number]?.text, base.nodes[number]?.text)
+        let other = rival.nodes[number]?.text
+        switch policy {
+        case "store trump": return other == old.nodes[number]?.text ? own : other
+        case "object trump": return own == saved ? other : own
+        case "rollback": return other
+        default: return own
+        }
     }
 }
