@@ -7,6 +7,8 @@ struct CrashProgress {
     var isClosed = false
     /// What it said about failures.
     var failures: [String] = []
+    /// Whether a call was made to fail.
+    var wasHindered = false
     /// What it found wrong.
     var wrongs: [String] = []
 

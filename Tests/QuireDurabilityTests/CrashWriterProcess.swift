@@ -60,6 +60,7 @@ struct CrashWriterProcess {
     ///   - progress: What is known before.
     ///   - injection: What strace is to do.
     ///   - trace: The file for strace's trace of all calls that change files.
+    /// - Returns: What it has done, and if it is not traced, whether a call failed for the injection.
     func run(
         _ steps: [String], after progress: CrashProgress = CrashProgress(),
         injecting injection: Injection? = nil, tracingTo trace: String? = nil,
@@ -67,13 +68,14 @@ struct CrashWriterProcess {
     ) async throws -> CrashProgress {
         let writer = try TestProgram.path(named: "QuireCrashWriter")
         let arguments = [folder, String(seed)] + steps
-        var options: [String] = []
+        let log = trace ?? folder + ".calls"
+        var options = ["-o", log]
         var calls: Set<String> = []
-        if let trace {
-            options += ["-xx", "-s", "10000000", "-o", trace]
+        if trace != nil {
+            options += ["-xx", "-s", "10000000"]
             calls.formUnion(SystemCallTrace.calls)
         } else {
-            options += ["-o", "/dev/null"]
+            options += ["-s", "0"]
         }
         if let injection {
             let call = injection.call
@@ -95,7 +97,13 @@ struct CrashWriterProcess {
             ended = try await ChildProcess.run(writer, arguments)
         }
         if ended.timedOut { throw Stuck(steps: steps, injection: injection) }
-        return CrashProgress(ended.output, after: progress)
+        var result = CrashProgress(ended.output, after: progress)
+        if injection != nil, trace == nil {
+            let calls = try String(contentsOfFile: log, encoding: .utf8)
+            result.wasHindered = calls.contains("(INJECTED)")
+            try FileManager.default.removeItem(atPath: log)
+        }
+        return result
     }
 
     private struct Stuck: Error, CustomStringConvertible {

@@ -64,20 +64,20 @@ struct FailingCallTests {
         print("Failing from one on while \(scenario.name): \(tried) calls.")
     }
 
-    /// Each call in turn with each error; without torture some of them.
+    /// Each call in turn, as often as there are seeds, each time with another error; without torture some of them.
     private func forEachCall(
         of scenario: PowerLossScenario,
         _ body: (CrashWriterProcess.Call, String, UInt64) async throws -> CrashProgress
     ) async throws {
         if Torture.isOn {
-            for (index, error) in Self.errors.enumerated() {
+            for round in 0..<min(Int(Torture.seeds), Self.errors.count) {
                 for name in Self.calls {
-                    for number in 1..<1000 {
+                    for number in 1... {
                         let progress = try await body(
-                            .init(name: name, number: number), error,
-                            SeededRandom.baseSeed + UInt64(index))
-                        // Further on there are no such calls any more, or they make no difference.
-                        if progress.isClosed && progress.failures.isEmpty, number > 60 { break }
+                            .init(name: name, number: number),
+                            Self.errors[(number + round) % Self.errors.count],
+                            SeededRandom.baseSeed + UInt64(round))
+                        if !progress.wasHindered { break }
                     }
                 }
             }
