@@ -71,7 +71,8 @@ private struct Conflict {
         let (old, new) = (old.canonical, rival.canonical)
         let concerned = Set(old.numbers).union(new.numbers)
             .filter { old.nodes[$0] != new.nodes[$0] }
-        var found = after.asymmetries(model)
+        // What the rival has changed may have been read before that or after.
+        var found = after.asymmetries(model, except: concerned)
         for number in Set(before.numbers).union(after.numbers) {
             guard let was = before.nodes[number], let node = after.nodes[number] else {
                 if before.nodes[number] != after.nodes[number]

@@ -202,10 +202,10 @@ struct ReferenceGraph: Equatable {
 
     mutating func put(_ node: Node, at number: Int) { nodes[number] = node }
 
-    /// What breaks the rule that both sides of a relationship agree.
-    func asymmetries(_ model: ReferenceModel) -> [String] {
+    /// What breaks the rule that both sides of a relationship agree, between objects that are not excepted.
+    func asymmetries(_ model: ReferenceModel, except excepted: Set<Int> = []) -> [String] {
         var found: [String] = []
-        for (number, node) in nodes {
+        for (number, node) in nodes where !excepted.contains(number) {
             for link in model.links(of: node.entity) {
                 let targets = links(of: number, link.name)
                 if Set(targets).count != targets.count {
@@ -213,7 +213,9 @@ struct ReferenceGraph: Equatable {
                 }
                 guard let back = link.back else { continue }
                 for target in targets
-                where nodes[target] != nil && !links(of: target, back.name).contains(number) {
+                where nodes[target] != nil && !excepted.contains(target)
+                    && !links(of: target, back.name).contains(number)
+                {
                     found.append("\(number).\(link.name) leads to \(target), not back")
                 }
             }
