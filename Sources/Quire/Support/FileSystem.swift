@@ -32,7 +32,7 @@ package import Foundation
 /// - **What is beneath a root is not trusted**: see ``FileLocation``. All that works on what is in a package, or on a store's
 ///   external data, gives the root.
 ///
-/// Nothing here follows a symbolic link at the end of a path, except ``OpenFile/open(_:in:for:)`` and ``information(at:)``
+/// Nothing here follows a symbolic link at the end of a path, except ``OpenFile/open(_:for:reportedAs:)`` and ``information(at:)``
 /// without a root.
 package enum FileSystem {
     /// The whole content of a file.
@@ -54,28 +54,34 @@ package enum FileSystem {
         try FileLocation(path, beneath: nil).information()
     }
 
-    /// What is at a path beneath a root itself, be it a symbolic link, or `nil` if there is nothing.
+    /// What is at a path beneath a root itself, be it a symbolic link, or `nil` if there is nothing. Without a root, and
+    /// at the root itself, symbolic links are followed.
     ///
     /// - Throws: ``QuireError`` with code `invalidFormat` if there is a symbolic link on the way.
     package static func information(
-        at path: String, beneath root: String
+        at path: String, beneath root: String?
+    ) throws -> FileInformation? {
+        try information(at: FileLocation(path, beneath: root))
+    }
+
+    /// What is at a path relative to a root that is open itself, be it a symbolic link, or `nil` if there is nothing.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidFormat` if there is a symbolic link on the way.
+    package static func information(
+        at relative: String, in root: OpenFile
+    ) throws -> FileInformation? {
+        try information(at: FileLocation(relative, in: root))
+    }
+
+    private static func information(
+        at location: @autoclosure () throws -> FileLocation
     ) throws -> FileInformation? {
         do {
-            let location = try FileLocation(path, beneath: root)
+            let location = try location()
             return try location.information(following: location.folder == nil)
         } catch let error as QuireError where error.code == .notFound {
             return nil
         }
-    }
-
-    /// What is at a path below an open folder, symbolic links followed, or `nil` if there is nothing.
-    package static func information(
-        at path: String, in folder: OpenFile
-    ) throws -> FileInformation? {
-        var status = stat()
-        if fstatat(folder.descriptor, path, &status, 0) == 0 { return FileInformation(status) }
-        if errno == ENOENT || errno == ENOTDIR { return nil }
-        throw failure("examine", path)
     }
 
     /// Whether there is anything at a path, a dangling symbolic link included. What cannot be examined is not there.
@@ -133,11 +139,7 @@ package enum FileSystem {
                 number = try make()
             }
             if number == EEXIST {
-                let found =
-                    if let root { try information(at: path, beneath: root) } else {
-                        try information(at: path)
-                    }
-                if found?.kind == .folder { return }
+                if try information(at: path, beneath: root)?.kind == .folder { return }
             }
         }
         if number != 0 { throw failure("make the folder", path, errno: number) }

@@ -161,7 +161,7 @@ final class OpenDocument {
     func contentFile(at path: String) throws -> OpenFile? {
         switch unsavedContent.files[path] ?? contentBeingSaved.files[path] {
         case .data(let data): return try OpenFile.temporary(holding: data)
-        case .file(let file): return try OpenFile.open(file.path, for: .reading)
+        case .file(let file): return try file.open()
         case .removal: return nil
         case nil: break
         }
