@@ -118,7 +118,7 @@ public final class SQLiteStore: PersistentStore {
             if !schema.computedIndexes.isEmpty { connection.trustSchema() }
             writer = SQLiteWriter(
                 connection: connection, schema: schema, path: source.storePath, hashes: hashes)
-            if hasLog { source.files?.noteLog() }
+            if hasLog { source.noteLog() }
         }
     }
 
@@ -520,8 +520,10 @@ public final class SQLiteStore: PersistentStore {
             SQLiteExternalDataCleanup.remove(unused, ofStoreAt: storePath)
         }
         let change = fileChange
-        // Another log belongs to what others have left.
-        if writer.poison != nil || writer.keepsLog || change == .logReplaced {
+        // Another log belongs to what others have left; and with another index others may be using ours.
+        if writer.poison != nil || writer.keepsLog || change == .logReplaced
+            || change == .indexReplaced
+        {
             writer.connection.keepLogOnClose()
             return nil
         }

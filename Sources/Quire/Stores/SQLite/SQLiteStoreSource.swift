@@ -263,7 +263,9 @@ final class SQLiteStoreSource: Sendable {
         if wantsLog(options) {
             if !isOnNetwork { try removeJournal(connection) }
             if try journalMode("PRAGMA journal_mode = WAL", connection) == "wal" {
-                files?.noteLog()
+                // The log is made when it is first read.
+                try connection.execute("SELECT count(*) FROM sqlite_schema")
+                noteLog()
                 return true
             }
         }
@@ -275,6 +277,9 @@ final class SQLiteStoreSource: Sendable {
         _ = try journalMode("PRAGMA journal_mode = TRUNCATE", connection)
         return false
     }
+
+    /// Takes notice of the log that is in use. Without shared memory its index is none of the files.
+    func noteLog() { files?.noteLog(sharesIndex: !isOnNetwork) }
 
     /// Removes a rollback journal that has been emptied. One that is in use stays.
     func removeJournal(_ connection: SQLiteConnection) throws {
