@@ -21,8 +21,10 @@ package import Foundation
 /// - **A folder is built beside its destination**, under a name from ``temporarySibling(of:for:)``, synchronized bottom-up
 ///   by ``synchronizeTree(_:)``, and renamed by ``renameWithoutReplacing(_:to:)`` or ``exchange(_:_:)``. Whoever opens the
 ///   destination later may remove temporary siblings that ``removeStaleSiblings(of:olderThan:)`` finds nobody building.
-/// - **A failed synchronization is final.** The kernel may have dropped the pages and will report success next time. Nobody
-///   calls it again on that file; what was being written is given up.
+/// - **A failed synchronization is final.** The kernel may have dropped the pages and will report success next time. It is
+///   not called again on that file; what was being written is given up. After that of a folder no name that was to become
+///   durable by it counts as such, and taking them back is not followed by another one. A later change gives its names anew,
+///   and is durable when the synchronization that follows it succeeds.
 /// - **A call that throws has not replaced or removed anything** it was not asked to, and removes what it made itself,
 ///   temporary files included. Removing and copying trees are the exceptions: they may stop half-way.
 /// - **Interruptions by signals are not errors**: reads, writes and opens are repeated.
