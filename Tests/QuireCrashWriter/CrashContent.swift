@@ -42,8 +42,12 @@ struct CrashContent: Equatable, Sendable {
         }
     }
 
-    /// The number of saves that led here. An object in the document has it too.
-    private(set) var saves = 0
+    /// The number of saves that led here, an import counting for ``importWeight`` of them.
+    var saves: Int { edits + imports * Self.importWeight }
+    /// The number of saves that were no imports. An object in the document has it too.
+    private var edits = 0
+    /// The number of imports. What they have made, other saves leave alone.
+    private var imports = 0
     private(set) var notes: [Int: Note] = [:]
     private(set) var files: [String: Payload] = [:]
     private var nextNote = 1
@@ -57,6 +61,11 @@ struct CrashContent: Equatable, Sendable {
 
     /// The content before the first save.
     init() {}
+
+    /// More than the saves of any test.
+    static let importWeight = 1000
+    /// Imported notes have numbers from this on.
+    private static let firstImported = 1_000_000
 
     /// The model of the document.
     static let model = ManagedObjectModel {
@@ -94,14 +103,15 @@ struct CrashContent: Equatable, Sendable {
 
     /// The content after a number of saves.
     init(saves: Int, seed: UInt64) {
-        while self.saves < saves { advance(seed: seed) }
+        while edits < saves % Self.importWeight { advance(seed: seed) }
+        while imports < saves / Self.importWeight { addImport(seed: seed) }
     }
 
     // MARK: - Making
 
     /// The changes of the next save.
     private func nextChanges(seed: UInt64) -> [Change] {
-        var random = Generator(state: seed &+ UInt64(saves + 1) &* 0x9E37_79B9_7F4A_7C15)
+        var random = Generator(state: seed &+ UInt64(edits + 1) &* 0x9E37_79B9_7F4A_7C15)
         func payload(_ random: inout Generator) -> Payload {
             let isLarge = Int.random(in: 0..<3, using: &random) == 0
             return Payload(
@@ -109,7 +119,7 @@ struct CrashContent: Equatable, Sendable {
                 size: .random(in: isLarge ? 110_000...200_000 : 8...4000, using: &random))
         }
         var changes: [Change] = []
-        var numbers = notes.keys.sorted()
+        var numbers = notes.keys.filter { $0 < Self.firstImported }.sorted()
         var next = nextNote
         for _ in 0..<Int.random(in: 1...5, using: &random) {
             switch Int.random(in: 0..<4, using: &random) {
@@ -122,7 +132,7 @@ struct CrashContent: Equatable, Sendable {
                     .setNote(
                         number,
                         Note(
-                            title: "changed \(saves + 1)", payload: payload(&random),
+                            title: "changed \(edits + 1)", payload: payload(&random),
                             topic: Int.random(in: 0..<4, using: &random))))
             default:
                 changes.append(
@@ -136,7 +146,7 @@ struct CrashContent: Equatable, Sendable {
             }
         }
         if Bool.random(using: &random) {
-            changes.append(.writeFile("saves/count", Payload(seed: UInt64(saves + 1), size: 8)))
+            changes.append(.writeFile("saves/count", Payload(seed: UInt64(edits + 1), size: 8)))
             var paths = Set(files.keys)
             for _ in 0..<Int.random(in: 0...2, using: &random) {
                 let path = "folder \(Int.random(in: 0..<3, using: &random))/file"
@@ -152,7 +162,7 @@ struct CrashContent: Equatable, Sendable {
     }
 
     private mutating func apply(_ changes: [Change]) {
-        saves += 1
+        edits += 1
         for change in changes {
             switch change {
             case .setNote(let number, let note):
@@ -198,8 +208,60 @@ struct CrashContent: Equatable, Sendable {
         let counter =
             try context.fetch(FetchRequest("Counter")).first
             ?? context.insertObject(entityName: "Counter")
-        counter["saves"] = .integer(Int64(saves + 1))
+        counter["saves"] = .integer(Int64(edits + 1))
         apply(changes)
+    }
+
+    // MARK: - Importing
+
+    /// The notes that the next import makes, in the portions that it saves.
+    private func nextImport(seed: UInt64) -> [[(number: Int, note: Note)]] {
+        let first = (imports + 1) * Self.firstImported
+        return (0..<4).map { portion in
+            (0..<3).map { index in
+                let number = first + portion * 3 + index
+                let size = index == 0 ? 120_000 + portion : 500
+                return (
+                    number,
+                    Note(
+                        title: "imported \(number)",
+                        payload: Payload(seed: seed &+ UInt64(number), size: size), topic: first)
+                )
+            }
+        }
+    }
+
+    /// Advances by an import.
+    mutating func addImport(seed: UInt64) {
+        for (number, note) in nextImport(seed: seed).joined() { notes[number] = note }
+        imports += 1
+    }
+
+    /// Puts the next import into a document's store, in one transaction.
+    @MainActor
+    func importNext(seed: UInt64, into document: ManagedDocument) throws {
+        guard let store = document.persistentStoreCoordinator.store as? SQLiteStore else {
+            throw Damage(what: "the store")
+        }
+        let coordinator = PersistentStoreCoordinator(store: store)
+        try store.saveTogether {
+            for portion in nextImport(seed: seed) {
+                let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
+                var topics = try Self.objects("Topic", "number", in: context)
+                for (number, note) in portion {
+                    if let topic = note.topic, topics[topic] == nil {
+                        topics[topic] = try context.insertObject(entityName: "Topic")
+                        topics[topic]?["number"] = .integer(Int64(topic))
+                    }
+                    let object = try context.insertObject(entityName: "Note")
+                    object["number"] = .integer(Int64(number))
+                    object["title"] = .string(note.title)
+                    object["payload"] = .binary(note.payload.data)
+                    object.setObject(note.topic.flatMap { topics[$0] }, forKey: "topic")
+                }
+                try context.save()
+            }
+        }
     }
 
     // MARK: - Reading
@@ -208,7 +270,7 @@ struct CrashContent: Equatable, Sendable {
     @MainActor
     init(of document: ManagedDocument) throws {
         let context = document.managedObjectContext
-        saves = Int(try context.fetch(FetchRequest("Counter")).first?.integer("saves") ?? 0)
+        edits = Int(try context.fetch(FetchRequest("Counter")).first?.integer("saves") ?? 0)
         for (number, object) in try Self.objects("Note", "number", in: context) {
             guard case .binary(let data) = try object.value(forKey: "payload"),
                 let payload = Payload(data)
@@ -221,6 +283,7 @@ struct CrashContent: Equatable, Sendable {
                 throw Damage(what: "the inverse of the topic of note \(number)")
             }
         }
+        imports = Set(notes.values.compactMap(\.topic)).count { $0 >= Self.firstImported }
         for path in document.additionalContent.paths {
             guard let data = try document.additionalContent.data(at: path),
                 let payload = Payload(data)

@@ -50,6 +50,7 @@ final class CrashSession {
             while content.saves < last {
                 guard await autosave() else { return false }
             }
+        case .importNotes: return await importNotes()
         case .copy(let name): return await saveTo(name, replacing: false)
         case .replace(let name): return await saveTo(name, replacing: true)
         case .export(let name):
@@ -124,6 +125,27 @@ final class CrashSession {
             if let error = document.lastSaveError { throw error }
             try await Task.sleep(for: .milliseconds(1))
         }
+    }
+
+    private func importNotes() async -> Bool {
+        begin(name, content.saves + CrashContent.importWeight)
+        let (before, document) = (content, document)
+        guard
+            await attempt(
+                "import", { try before.importNext(seed: self.seed, into: document) },
+                then: {
+                    if (try? CrashContent(of: document)) != before {
+                        CrashWriter.report("wrong: an import failed, and something is there")
+                    }
+                })
+        else { return false }
+        content.addImport(seed: seed)
+        expectContent(content.saves)
+        // As `quire import` does.
+        document.updateChangeCount(.done)
+        guard await attempt("save", { try await document.save() }) else { return false }
+        end(name, content.saves)
+        return true
     }
 
     private func saveTo(_ name: String, replacing: Bool) async -> Bool {

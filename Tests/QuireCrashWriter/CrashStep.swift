@@ -10,6 +10,8 @@ enum CrashStep: Equatable {
     case save(Int)
     /// `autosave=N`: the same, but waits until it has saved itself.
     case autosave(Int)
+    /// `import`: puts more into its store than is to be in memory, in portions that are one transaction, and saves it.
+    case importNotes
     /// `copy=NAME`: saves it as it is to another package, which is not there yet, and goes on with this one.
     case copy(String)
     /// `replace=NAME`: the same in the place of another package.
@@ -43,6 +45,7 @@ enum CrashStep: Equatable {
         case "migrate": self = .migrate
         case "save": self = .save(Int(value) ?? 1)
         case "autosave": self = .autosave(Int(value) ?? 1)
+        case "import": self = .importNotes
         case "copy": self = .copy(value)
         case "replace": self = .replace(value)
         case "export": self = .export(value)

@@ -88,6 +88,61 @@ import Testing
         }
     }
 
+    /// As above; and there is no room for the former content, which is larger, so that the new file stays.
+    @Test func whatIsOnDiskIsTakenOverIfTheFormerContentCannotBePutBack() async {
+        await #expect(processExitsWith: .success) {
+            signal(SIGXFSZ, SIG_IGN)
+            for type in [XMLStore.self, BinaryStore.self] as [AtomicStore.Type] {
+                let folder = try TemporaryFolder()
+                let path = folder.path("a.store")
+                let store = try type.create(at: path, model: FixtureModels.library)
+                let coordinator = PersistentStoreCoordinator(store: store)
+                func names(_ store: AtomicStore) throws -> [AttributeValue] {
+                    try store.rows(matching: FetchRequest("Tag")).map {
+                        try $0.value(at: $0.entity.slot(named: "name") ?? 0)
+                    }
+                }
+                try PrivateQueueContext(coordinator: coordinator).performAndWait { context in
+                    let tag = try context.insertObject(entityName: "Tag")
+                    tag["name"] = .string(String(repeating: "a", count: 1_000_000))
+                    try context.save()
+                    tag["name"] = "b"
+                    // The lock and the new file get a descriptor, the folder none.
+                    let files = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+                    let size = __rlimit_resource_t(RLIMIT_FSIZE.rawValue)
+                    var (formerFiles, formerSize) = (rlimit(), rlimit())
+                    getrlimit(files, &formerFiles)
+                    getrlimit(size, &formerSize)
+                    let free = [dup(2), dup(2)]
+                    for descriptor in free { close(descriptor) }
+                    var limit = formerFiles
+                    limit.rlim_cur = rlim_t((free.max() ?? 0) + 1)
+                    setrlimit(files, &limit)
+                    limit = formerSize
+                    limit.rlim_cur = 500_000
+                    setrlimit(size, &limit)
+                    let error = #expect(throws: QuireError.self) { try context.save() }
+                    setrlimit(files, &formerFiles)
+                    setrlimit(size, &formerSize)
+                    #expect(error?.subject.file == folder.path)
+                    #expect(context.hasChanges)
+                    // Others see what this store sees.
+                    #expect(try names(type.open(at: path)) == [.string("b")])
+                    #expect(try names(store) == [.string("b")])
+                    // What the context read is older now.
+                    context.rollback()
+                    context.refreshAllObjects()
+                    #expect(tag.string("name") == "b")
+                    tag["name"] = "c"
+                    try context.save()
+                }
+                try coordinator.close()
+                #expect(try names(type.open(at: path)) == [.string("c")])
+                #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path).count == 1)
+            }
+        }
+    }
+
     @Test func anotherModelIsRefused() throws {
         let folder = try TemporaryFolder()
         let path = folder.path("a.xml")

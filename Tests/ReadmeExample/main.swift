@@ -22,3 +22,42 @@ for book in try context.fetch(FetchRequest("Book", predicate: predicate)) {
     print(book.objectID.shortDescription, book.string("title") ?? "", book.integer("year") ?? 0)
 }
 try await document.close()
+
+try await document.open()
+// Background work, off the main queue: what it saves is an unsaved change of the document like any other.
+let count = try await document.performBackgroundTask { context in
+    let books = try context.fetch(FetchRequest("Book"))
+    for book in books { book["pages"] = 250 }
+    try context.save()
+    return books.count
+}
+print(count, "changed; unsaved:", document.hasUnsavedChanges)
+
+// Versions: each costs what has changed since the last one.
+let version = try await document.keepVersion(named: "as handed in")
+let books = try document.managedObjectContext.fetch(FetchRequest("Book"))
+for book in books { document.managedObjectContext.delete(book) }
+try await document.restore(version.id)
+print(try document.managedObjectContext.count(for: FetchRequest("Book")), "books are back")
+try await document.close()
+
+// Large values: copied into the document, and read, block by block.
+let films = ManagedDocument(path: "Films.quire")
+try await films.create(
+    model: ManagedObjectModel {
+        Entity("Film") { Attribute("video", .binary).externalStorage() }
+    })
+let film = try films.managedObjectContext.insertObject(entityName: "Film")
+try film.setExternalData(contentsOf: "/proc/self/exe", forKey: "video")
+try await films.save()
+if let video = try film.externalData(forKey: "video") {
+    var size = 0
+    for try await chunk in video.chunks() { size += chunk.count }
+    print("read all of it:", size == video.size)
+}
+try await films.close()
+
+// Libraries: a folder's documents, which are listed without opening them.
+for entry in try await DocumentLibrary(folder: ".").entries() {
+    print(entry.title, entry.objectCount)
+}

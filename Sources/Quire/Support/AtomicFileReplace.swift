@@ -31,11 +31,13 @@ package enum AtomicFileReplace {
     /// Replaces a file that is there, or makes one, and gives the new file: others may have replaced it in turn when this
     /// returns.
     ///
-    /// - Parameter recover: Called with the new file if it is in place but step 5 failed.
+    /// - Parameters:
+    ///   - synchronizingFolder: Whether there is a step 5.
+    ///   - recover: Called with the new file if it is in place but step 5 failed.
     /// - Throws: ``QuireError`` of the step that failed.
     package static func replaceKeepingOpen(
         _ path: String, beneath root: String? = nil, with data: Data,
-        ifNotDurable recover: (OpenFile) -> Void = { _ in }
+        synchronizingFolder: Bool = true, ifNotDurable recover: (OpenFile) -> Void = { _ in }
     ) throws -> OpenFile {
         let path = root == nil ? try resolved(path) : path
         let old = try FileLocation(path, beneath: root).information()
@@ -55,6 +57,7 @@ package enum AtomicFileReplace {
             _ = try? FileSystem.removeFileIfPresent(temporary, beneath: root)
             throw error
         }
+        if !synchronizingFolder { return file }
         do {
             try FileSystem.synchronizeFolder(containing: path, beneath: root)
         } catch {

@@ -10,7 +10,8 @@ import Foundation
 /// them is addressed by its path and a **root**, the folder that it must not lead out of. All of ``FileSystem``, ``OpenFile``
 /// and ``AtomicFileReplace`` take one:
 ///
-/// - The root itself is opened by its path. It, and the folders above it, may be symbolic links: they are the user's.
+/// - The root itself is opened by its path, or is open already. It, and the folders above it, may be symbolic links: they
+///   are the user's.
 /// - The folders between the root and the last component are opened beneath the root's descriptor, and none may be a
 ///   symbolic link. So nobody can exchange one for a link between a check and a use.
 /// - The last component is not followed either. What is opened must be a regular file, or a folder where a folder is asked
@@ -31,44 +32,50 @@ struct FileLocation {
 
     /// - Throws: ``QuireError`` with code `notFound`, `readOnly`, or `invalidFormat` if the path leads out of the root.
     init(_ path: String, beneath root: String?) throws {
-        self.path = path
-        guard let root, let (parent, name) = try Self.components(of: path, beneath: root) else {
-            folder = nil
-            self.name = path
+        guard let root, path != root else {
+            self.init(folder: nil, name: path, path: path)
             return
         }
-        self.name = name
+        let prefix = root.hasSuffix("/") ? root : root + "/"
+        guard path.hasPrefix(prefix) else { throw Self.outsideError(path, root) }
         let opened = quire_open_folder_path(AT_FDCWD, root)
         guard opened >= 0 else { throw FileSystem.failure("open the folder", root) }
-        let rootFolder = OpenFile(owning: opened, path: root)
+        try self.init(
+            String(path.dropFirst(prefix.count)), in: OpenFile(owning: opened, path: root))
+    }
+
+    /// A path relative to a root that is open, wherever that is now.
+    ///
+    /// - Throws: As ``init(_:beneath:)``.
+    init(_ relative: String, in root: OpenFile) throws {
+        let path = FileSystem.path(root.path, relative)
+        let names = relative.split(separator: "/", omittingEmptySubsequences: false)
+        guard let name = names.last, names.allSatisfy({ !$0.isEmpty && $0 != "." && $0 != ".." })
+        else { throw Self.outsideError(path, root.path) }
+        let parent = names.dropLast().joined(separator: "/")
         if parent.isEmpty {
-            folder = rootFolder
+            self.init(folder: root, name: String(name), path: path)
             return
         }
-        let full = FileSystem.path(root, parent)
         do {
-            folder = try OpenFile.openFolderPath(parent, beneath: rootFolder, path: full)
+            let folder = try OpenFile.openFolderPath(
+                parent, beneath: root, path: FileSystem.path(root.path, parent))
+            self.init(folder: folder, name: String(name), path: path)
         } catch {
-            throw Self.obstacle(on: parent, in: rootFolder) ?? error
+            throw Self.obstacle(on: parent, in: root) ?? error
         }
     }
 
-    /// The path from a root, without its last component, and that; `nil` for the root itself.
-    private static func components(
-        of path: String, beneath root: String
-    ) throws -> (parent: String, name: String)? {
-        if path == root { return nil }
-        let prefix = root.hasSuffix("/") ? root : root + "/"
-        let relative = path.dropFirst(prefix.count)
-        let names = relative.split(separator: "/", omittingEmptySubsequences: false)
-        guard path.hasPrefix(prefix), let name = names.last,
-            names.allSatisfy({ !$0.isEmpty && $0 != "." && $0 != ".." })
-        else {
-            throw QuireError(
-                .invalidFormat, "“\(path)” is not in “\(root)”, where it should be.",
-                subject: .init(file: path))
-        }
-        return (names.dropLast().joined(separator: "/"), String(name))
+    private init(folder: OpenFile?, name: String, path: String) {
+        self.folder = folder
+        self.name = name
+        self.path = path
+    }
+
+    private static func outsideError(_ path: String, _ root: String) -> QuireError {
+        QuireError(
+            .invalidFormat, "“\(path)” is not in “\(root)”, where it should be.",
+            subject: .init(file: path))
     }
 
     /// The error for the first folder of a path that is a symbolic link.

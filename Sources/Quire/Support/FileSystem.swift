@@ -21,8 +21,10 @@ package import Foundation
 /// - **A folder is built beside its destination**, under a name from ``temporarySibling(of:for:)``, synchronized bottom-up
 ///   by ``synchronizeTree(_:)``, and renamed by ``renameWithoutReplacing(_:to:)`` or ``exchange(_:_:)``. Whoever opens the
 ///   destination later may remove temporary siblings that ``removeStaleSiblings(of:olderThan:)`` finds nobody building.
-/// - **A failed synchronization is final.** The kernel may have dropped the pages and will report success next time. Nobody
-///   calls it again on that file; what was being written is given up.
+/// - **A failed synchronization is final.** The kernel may have dropped the pages and will report success next time. It is
+///   not called again on that file; what was being written is given up. After that of a folder no name that was to become
+///   durable by it counts as such, and taking them back is not followed by another one. A later change gives its names anew,
+///   and is durable when the synchronization that follows it succeeds.
 /// - **A call that throws has not replaced or removed anything** it was not asked to, and removes what it made itself,
 ///   temporary files included. Removing and copying trees are the exceptions: they may stop half-way.
 /// - **Interruptions by signals are not errors**: reads, writes and opens are repeated.
@@ -32,7 +34,7 @@ package import Foundation
 /// - **What is beneath a root is not trusted**: see ``FileLocation``. All that works on what is in a package, or on a store's
 ///   external data, gives the root.
 ///
-/// Nothing here follows a symbolic link at the end of a path, except ``OpenFile/open(_:in:for:)`` and ``information(at:)``
+/// Nothing here follows a symbolic link at the end of a path, except ``OpenFile/open(_:for:reportedAs:)`` and ``information(at:)``
 /// without a root.
 package enum FileSystem {
     /// The whole content of a file.
@@ -54,28 +56,34 @@ package enum FileSystem {
         try FileLocation(path, beneath: nil).information()
     }
 
-    /// What is at a path beneath a root itself, be it a symbolic link, or `nil` if there is nothing.
+    /// What is at a path beneath a root itself, be it a symbolic link, or `nil` if there is nothing. Without a root, and
+    /// at the root itself, symbolic links are followed.
     ///
     /// - Throws: ``QuireError`` with code `invalidFormat` if there is a symbolic link on the way.
     package static func information(
-        at path: String, beneath root: String
+        at path: String, beneath root: String?
+    ) throws -> FileInformation? {
+        try information(at: FileLocation(path, beneath: root))
+    }
+
+    /// What is at a path relative to a root that is open itself, be it a symbolic link, or `nil` if there is nothing.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidFormat` if there is a symbolic link on the way.
+    package static func information(
+        at relative: String, in root: OpenFile
+    ) throws -> FileInformation? {
+        try information(at: FileLocation(relative, in: root))
+    }
+
+    private static func information(
+        at location: @autoclosure () throws -> FileLocation
     ) throws -> FileInformation? {
         do {
-            let location = try FileLocation(path, beneath: root)
+            let location = try location()
             return try location.information(following: location.folder == nil)
         } catch let error as QuireError where error.code == .notFound {
             return nil
         }
-    }
-
-    /// What is at a path below an open folder, symbolic links followed, or `nil` if there is nothing.
-    package static func information(
-        at path: String, in folder: OpenFile
-    ) throws -> FileInformation? {
-        var status = stat()
-        if fstatat(folder.descriptor, path, &status, 0) == 0 { return FileInformation(status) }
-        if errno == ENOENT || errno == ENOTDIR { return nil }
-        throw failure("examine", path)
     }
 
     /// Whether there is anything at a path, a dangling symbolic link included. What cannot be examined is not there.
@@ -133,11 +141,7 @@ package enum FileSystem {
                 number = try make()
             }
             if number == EEXIST {
-                let found =
-                    if let root { try information(at: path, beneath: root) } else {
-                        try information(at: path)
-                    }
-                if found?.kind == .folder { return }
+                if try information(at: path, beneath: root)?.kind == .folder { return }
             }
         }
         if number != 0 { throw failure("make the folder", path, errno: number) }

@@ -19,9 +19,12 @@ extension OpenFile {
         return filled
     }
 
+    /// A path that leads to the file as long as it is open, also if it has no name any more.
+    package var descriptorPath: String { "/proc/self/fd/\(descriptor)" }
+
     /// Opens the same file once more, with a position of its own, also if it has no name any more.
     package func reopened() throws -> OpenFile {
-        try OpenFile.open("/proc/self/fd/\(descriptor)", for: .reading, reportedAs: path)
+        try OpenFile.open(descriptorPath, for: .reading, reportedAs: path)
     }
 
     /// Takes part in a descriptor that somebody else owns, with its position.

@@ -63,29 +63,42 @@ package final class OpenFile: Sendable {
     /// The descriptor, or -1 once closed.
     package var descriptor: Int32 { state.load(ordering: .acquiring) }
 
-    /// Opens a path, relative to a folder if one is given.
+    /// Opens a path.
     ///
     /// - Parameter reported: What errors call the file, if not by its path: what a temporary file is to become.
     package static func open(
-        _ path: String, in folder: OpenFile? = nil, for purpose: Purpose,
-        reportedAs reported: String? = nil
+        _ path: String, for purpose: Purpose, reportedAs reported: String? = nil
     ) throws -> OpenFile {
-        if purpose == .reading, folder == nil,
-            let descriptor = LockedFiles.descriptorForReading(path)
-        {
-            return OpenFile(owning: descriptor, path: reported ?? path)
+        let name = reported ?? path
+        if purpose == .reading, let descriptor = LockedFiles.descriptorForReading(path) {
+            return OpenFile(owning: descriptor, path: name)
         }
-        return try open(path, in: folder, for: purpose, reportedAs: reported) {
-            quire_openat(folder?.descriptor ?? AT_FDCWD, path, purpose.flags, 0o666)
+        while true {
+            let descriptor = quire_openat(AT_FDCWD, path, purpose.flags, 0o666)
+            let number = errno
+            if descriptor >= 0 { return OpenFile(owning: descriptor, path: name) }
+            if number == EINTR { continue }
+            if number == ENOENT, purpose == .creating {
+                throw FileSystem.failure("open", FileSystem.folder(of: name), errno: number)
+            }
+            throw FileSystem.failure(purpose.action, name, errno: number)
         }
     }
 
-    /// Opens a path beneath a root, which is not trusted; see ``FileLocation``. Without a root as ``open(_:in:for:)``.
+    /// Opens a path beneath a root, which is not trusted; see ``FileLocation``. Without a root as
+    /// ``open(_:for:reportedAs:)``.
     package static func open(
         _ path: String, beneath root: String?, for purpose: Purpose,
         reportedAs reported: String? = nil
     ) throws -> OpenFile {
         try FileLocation(path, beneath: root).open(for: purpose, reportedAs: reported)
+    }
+
+    /// Opens a path relative to a root that is open, which is not trusted; see ``FileLocation``.
+    package static func open(
+        _ relative: String, in root: OpenFile, for purpose: Purpose
+    ) throws -> OpenFile {
+        try FileLocation(relative, in: root).open(for: purpose, reportedAs: nil)
     }
 
     /// Opens a folder beneath another, without the permission to list it, to find what is in it.
@@ -102,23 +115,6 @@ package final class OpenFile: Sendable {
             // A name changed somewhere while the kernel looked.
             if errno == EINTR || errno == EAGAIN { continue }
             throw FileSystem.failure("open the folder", path)
-        }
-    }
-
-    private static func open(
-        _ path: String, in folder: OpenFile?, for purpose: Purpose, reportedAs reported: String?,
-        by call: () -> Int32
-    ) throws -> OpenFile {
-        while true {
-            let descriptor = call()
-            let number = errno
-            let name = reported ?? full(path, in: folder)
-            if descriptor >= 0 { return OpenFile(owning: descriptor, path: name) }
-            if number == EINTR { continue }
-            if number == ENOENT, purpose == .creating {
-                throw FileSystem.failure("open", FileSystem.folder(of: name), errno: number)
-            }
-            throw FileSystem.failure(purpose.action, name, errno: number)
         }
     }
 
@@ -139,11 +135,6 @@ package final class OpenFile: Sendable {
             current = OpenFile(owning: next, path: String(component))
         }
         return quire_openat(current.descriptor, String(last), flags | O_NOFOLLOW, 0o666)
-    }
-
-    private static func full(_ path: String, in folder: OpenFile?) -> String {
-        guard let folder, !path.hasPrefix("/") else { return path }
-        return FileSystem.path(folder.path, path)
     }
 
     /// Closes the file now. Closing twice does nothing.

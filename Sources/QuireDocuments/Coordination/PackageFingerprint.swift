@@ -19,7 +19,7 @@ struct PackageFingerprint: Sendable {
         (".lock", .lock),
     ]
 
-    /// Looks at the files of a package, by its open folder.
+    /// Looks at the files of a package, by its open folder. Symbolic links are not followed.
     init(of folder: OpenFile) {
         for (path, _) in Self.parts {
             guard let information = try? FileSystem.information(at: path, in: folder) else {

@@ -113,7 +113,10 @@ extension ManagedDocument {
 
     /// Saves unsaved changes and closes the document. Closing a closed document does nothing.
     ///
-    /// Afterwards nothing is left beside the package's files: no log, no lock.
+    /// Afterwards nothing is left beside the package's files: no log, no lock. ``managedObjectContext`` has no objects then,
+    /// and those that are held belong to no context. It takes no new ones: `insertObject` throws an error with code
+    /// `invalidState`, and so does saving an object that an initializer has made in it. Opened again, the document has another
+    /// context.
     ///
     /// - Parameter discardingChanges: Whether to drop unsaved changes instead.
     /// - Throws: As ``save()``; then the document stays open and nothing is lost.

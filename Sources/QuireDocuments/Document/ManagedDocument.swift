@@ -121,7 +121,8 @@ open class ManagedDocument {
     /// The context to edit the document's objects in. It belongs to the main queue; its parent, which saves to the store,
     /// to a queue of its own. Swift's Observation follows its objects; see ``ManagedObjectContext/isObservable``.
     ///
-    /// Once the document is closed, by whomever, it is the context that it had: it has no objects, and fetching throws.
+    /// Once the document is closed, by whomever, it is the context that it had: it has no objects, and fetching, inserting
+    /// and saving throw.
     ///
     /// - Precondition: The document has been open.
     public var managedObjectContext: ManagedObjectContext { requireOpen().context }

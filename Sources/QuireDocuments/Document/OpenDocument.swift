@@ -161,7 +161,7 @@ final class OpenDocument {
     func contentFile(at path: String) throws -> OpenFile? {
         switch unsavedContent.files[path] ?? contentBeingSaved.files[path] {
         case .data(let data): return try OpenFile.temporary(holding: data)
-        case .file(let file): return try OpenFile.open(file.path, for: .reading)
+        case .file(let file): return try file.open()
         case .removal: return nil
         case nil: break
         }
@@ -232,7 +232,7 @@ final class OpenDocument {
         }
     }
 
-    /// The error of a background context that saves to the parent of a document which is closed.
+    /// The error of whatever would be saved to a document that is closed.
     private var refusal: QuireError {
         QuireError(
             .invalidState,
@@ -247,6 +247,7 @@ final class OpenDocument {
     func detach() {
         parentChanges.follow(nil)
         parent.performAndWait { [refusal] in $0.refusal = refusal }
+        context.refusal = refusal
         context.automaticallyMergesChangesFromParent = false
         context.changeHandler = nil
         context.undoManager?.didChange = nil

@@ -19,7 +19,7 @@ enum AdditionalContentChange: Sendable {
     func data() throws -> Data? {
         switch self {
         case .data(let data): data
-        case .file(let file): try FileSystem.contents(of: file.path)
+        case .file(let file): try file.open().readToEnd()
         case .removal: nil
         }
     }
@@ -37,7 +37,7 @@ enum AdditionalContentChange: Sendable {
             try file.write(data)
             try file.synchronize()
         case .file(let file):
-            if try FileSystem.linkOrCopy(file.path, to: target, within: root) {
+            if try file.linkOrCopy(to: target, within: root) {
                 try OpenFile.open(target, beneath: root, for: .reading).synchronize()
             }
         case .removal: break

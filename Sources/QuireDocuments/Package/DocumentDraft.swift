@@ -149,7 +149,7 @@ extension DocumentPackage {
                 if FileSystem.exists(target, beneath: root) { continue }
                 // A name says that the whole file is there.
                 let temporary = FileSystem.temporarySibling(of: target, for: "new")
-                if try FileSystem.linkOrCopy(file.path, to: temporary, within: root) {
+                if try file.linkOrCopy(to: temporary, within: root) {
                     try OpenFile.open(temporary, beneath: root, for: .reading).synchronize()
                 }
                 try FileSystem.rename(temporary, to: target, beneath: root)

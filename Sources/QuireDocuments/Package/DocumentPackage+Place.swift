@@ -24,7 +24,7 @@ extension DocumentPackage {
             switch store.fileChange {
             case nil: return .here
             case .replaced: return .storeReplaced
-            case .removed, .logRemoved, .logReplaced: return .storeLost
+            case .removed, .logRemoved, .logReplaced, .indexReplaced: return .storeLost
             }
         }
         guard let present = presentPath else {

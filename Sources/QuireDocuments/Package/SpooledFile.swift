@@ -16,35 +16,69 @@ final class SpooledFile: Sendable {
     /// The package folder, which may be moved.
     private let folder: OpenFile?
     private let name: String
-    private let firstPath: String
+    private let firstRoot: String
 
     private init(_ path: String, id: String = UUID().uuidString, in package: DocumentPackage) {
         folder = package.folder
         name = FileSystem.name(of: path)
-        firstPath = path
+        firstRoot = package.layout.path
         self.id = id
         let count = Self.heldCount.add(1, ordering: .relaxed).newValue
-        file = count <= Self.greatestHeldCount ? try? OpenFile.open(path, for: .reading) : nil
+        file =
+            count <= Self.greatestHeldCount
+            ? try? OpenFile.open(path, beneath: firstRoot, for: .reading) : nil
     }
 
     deinit {
         Self.heldCount.subtract(1, ordering: .relaxed)
-        if let place { _ = try? FileSystem.removeFileIfPresent(place) }
+        if let place { _ = try? FileSystem.removeFileIfPresent(place.path, beneath: place.root) }
     }
 
-    /// Where its name is, wherever the package was moved to; `nil` if it was removed.
-    private var place: String? {
-        if FileSystem.exists(firstPath) { return firstPath }
-        guard let folder else { return nil }
-        let moved = FileSystem.path("/proc/self/fd/\(folder.descriptor)", name)
-        return FileSystem.exists(moved) ? moved : nil
+    /// Where its name is, wherever the package was moved to; `nil` if it was removed, or is another file's by now.
+    private var place: (path: String, root: String)? {
+        let roots = [firstRoot, folder?.descriptorPath].compactMap(\.self)
+        for root in roots {
+            let path = FileSystem.path(root, name)
+            guard let found = (try? FileSystem.information(at: path, beneath: root)) ?? nil,
+                found.kind == .regular,
+                file.map({ (try? $0.information().isSameFile(as: found)) == true }) ?? true
+            else { continue }
+            return (path, root)
+        }
+        return nil
     }
 
-    /// Where it can be read.
-    var path: String { place ?? file.map { "/proc/self/fd/\($0.descriptor)" } ?? firstPath }
+    /// Where it can be read by programs that want a path. Quire itself uses ``open(for:)``.
+    var path: String {
+        place?.path ?? file?.descriptorPath
+            ?? FileSystem.path(firstRoot, name)
+    }
+
+    /// Opens it, also if it has no name any more.
+    ///
+    /// - Throws: ``QuireError`` with code `notFound`, or `invalidFormat` if something else is in its place.
+    func open(for purpose: OpenFile.Purpose = .reading) throws -> OpenFile {
+        if let place { return try OpenFile.open(place.path, beneath: place.root, for: purpose) }
+        if let file, purpose == .reading { return try file.reopened() }
+        return try OpenFile.open(
+            FileSystem.path(firstRoot, name), beneath: firstRoot, for: purpose)
+    }
+
+    /// Gives it a second name, or copies it where it has no first one any more, or the file system has no hard links.
+    ///
+    /// - Returns: Whether it was copied, and hence has bytes to synchronize.
+    func linkOrCopy(to target: String, within root: String) throws -> Bool {
+        if let place {
+            return try FileSystem.linkOrCopy(
+                place.path, beneath: place.root, to: target, within: root)
+        }
+        let file = try open()
+        defer { file.close() }
+        return try FileSystem.linkOrCopy(file.descriptorPath, to: target, within: root)
+    }
 
     /// The number of bytes; 0 if the file is gone.
-    var size: Int64 { ((try? FileSystem.information(at: path)) ?? nil)?.size ?? 0 }
+    var size: Int64 { (try? (file ?? open()).information())?.size ?? 0 }
 
     /// A free name for new bytes. Not among the generations, where saves remove what has a temporary name.
     private static func temporaryName(in package: DocumentPackage) -> String {
@@ -57,15 +91,16 @@ final class SpooledFile: Sendable {
     ///   writing throw. Then nothing is left.
     convenience init(copying path: String, to package: DocumentPackage) throws {
         let temporary = Self.temporaryName(in: package)
-        try FileSystem.copyFile(path, to: temporary)
+        let root = package.layout.path
+        try FileSystem.copyFile(path, to: temporary, within: root)
         do {
-            let file = try OpenFile.open(temporary, for: .reading)
+            let file = try OpenFile.open(temporary, beneath: root, for: .reading)
             let isExecutable = try file.information().permissions & 0o100 != 0
             try file.setPermissions(isExecutable ? 0o755 : 0o644)
             try file.synchronize()
             self.init(temporary, in: package)
         } catch {
-            _ = try? FileSystem.removeFileIfPresent(temporary)
+            _ = try? FileSystem.removeFileIfPresent(temporary, beneath: root)
             throw error
         }
     }
@@ -85,13 +120,14 @@ final class SpooledFile: Sendable {
         in package: DocumentPackage, writing body: (OpenFile) throws -> Void
     ) throws {
         let temporary = Self.temporaryName(in: package)
-        let file = try OpenFile.open(temporary, for: .creating)
+        let root = package.layout.path
+        let file = try OpenFile.open(temporary, beneath: root, for: .creating)
         do {
             try body(file)
             try file.synchronize()
             self.init(temporary, in: package)
         } catch {
-            _ = try? FileSystem.removeFileIfPresent(temporary)
+            _ = try? FileSystem.removeFileIfPresent(temporary, beneath: root)
             throw error
         }
     }
@@ -105,7 +141,7 @@ final class SpoolWriter: Sendable {
     /// Begins an empty file, which goes if it is not finished.
     init(in package: DocumentPackage) throws {
         spooled = try SpooledFile(in: package) { _ in }
-        file = try OpenFile.open(spooled.path, for: .updating)
+        file = try spooled.open(for: .updating)
     }
 
     func write(_ data: Data) throws { try file.write(data) }

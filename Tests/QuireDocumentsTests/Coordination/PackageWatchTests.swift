@@ -105,6 +105,28 @@ private struct Watched {
         #expect(event == .replaced(movedTo: nil) || event == .replaced(movedTo: new))
     }
 
+    @Test(arguments: [false, true])
+    func whatLinksInThePackageLeadToIsNotWatched(polling: Bool) async throws {
+        let folder = try TemporaryFolder()
+        let (path, outside) = (folder.path("Doc.quire"), folder.path("outside"))
+        try Watched.makePackage(path)
+        try Watched.makePackage(outside)
+        let victim = outside + "/StoreContent/persistentStore"
+        try FileSystem.makeSymbolicLink(
+            path + "/AdditionalContent", to: outside + "/StoreContent")
+        try FileSystem.makeSymbolicLink(path + "/DocumentMetadata.plist", to: victim)
+        let recorder = EventRecorder<PackageEvent>()
+        let watch = try PackageWatch(
+            path: path, latency: .milliseconds(5), events: .shared, alwaysPolls: polling,
+            queue: .global(), handler: recorder.record)
+        try FileSystem.writeNewFile(Data([1]), at: outside + "/StoreContent/new")
+        try OpenFile.open(victim, for: .updating).setSize(1000)
+        try FileSystem.writeNewFile(Data([1]), at: folder.path("lock"))
+        try FileSystem.rename(folder.path("lock"), to: path + "/.lock")
+        #expect(await recorder.next() == .changed(.lock))
+        watch.cancel()
+    }
+
     @Test func movingAwayAndBackIsNotTold() async throws {
         let watched = try Watched()
         let away = watched.folder.path("away")

@@ -122,6 +122,49 @@ import Testing
         #expect(try await ManagedDocument.titles(at: path) == ["grouped", "saved"])
     }
 
+    // MARK: Contexts of a closed document
+
+    @Test(arguments: [false, true])
+    func nothingIsInsertedIntoTheContextOfAClosedDocument(isDeleted: Bool) async throws {
+        let document = try await make()
+        let context = document.managedObjectContext
+        let child = ManagedObjectContext.mainQueue(parent: context)
+        if isDeleted {
+            try FileSystem.removeTree(path)
+            await document.waitUntil { $0.documentState == .closed }
+        } else {
+            try await document.close()
+        }
+        #expect(failure { try document.addNote("late") }?.code == .invalidState)
+        #expect(failure { _ = try context.insertObject(entityName: "Note") }?.code == .invalidState)
+        #expect(!context.hasChanges)
+        #expect(failure { try context.save() } == nil)
+        // A child that was made before keeps what it has, and says that its parents take nothing.
+        _ = try child.insertObject(entityName: "Note")
+        child.insertedObjects.first?["title"] = "late"
+        #expect(failure { try child.save() } != nil)
+        #expect(child.hasChanges)
+        if isDeleted { return }
+        // Opened again it has another context, which takes objects.
+        try await document.open()
+        try document.addNote("again")
+        try await document.close()
+        #expect(try await ManagedDocument.titles(at: path) == ["again", "saved"])
+    }
+
+    /// Making an object of a class cannot throw, and must not stop the program: others may have closed the document.
+    @Test func anObjectMadeInTheContextOfAClosedDocumentIsReportedAndNeverSaved() async throws {
+        let document = ManagedDocument(path: path)
+        try await document.create(model: ManagedObjectModel(classes: [ClosingNote.self]))
+        let context = document.managedObjectContext
+        try await document.close()
+        let note = ClosingNote(in: context)
+        #expect(note.managedObjectContext === context)
+        #expect(context.takeFaultError()?.code == .invalidState)
+        #expect(failure { try context.save() }?.code == .invalidState)
+        #expect(context.hasChanges)
+    }
+
     // MARK: Packages that go
 
     @Test func unsavedChangesOfADeletedPackageAreSavedElsewhereBeforeItIsLetGo() async throws {
@@ -209,6 +252,12 @@ import Testing
         ] { #expect(error?.code == .invalidState) }
         try await document.close()
         #expect(try FileSystem.names(in: folder.path) == ["file"])
+    }
+}
+
+private final class ClosingNote: ManagedObject {
+    override class var entityDeclaration: EntityDeclaration? {
+        EntityDeclaration("Note", of: Self.self, inheriting: ManagedObject.self, properties: [])
     }
 }
 

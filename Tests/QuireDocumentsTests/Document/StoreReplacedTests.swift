@@ -23,7 +23,7 @@ import Testing
 
     /// What makes the store's files other than those that are open, and leaves no other state of the document.
     enum Loss: String, CaseIterable {
-        case removeStore, renameStoreAway, removeStoreFolder, removeLog, replaceLog
+        case removeStore, renameStoreAway, removeStoreFolder, removeLog, replaceLog, removeIndex
         case putOtherStoreInItsPlace
     }
 
@@ -68,6 +68,7 @@ import Testing
         case .renameStoreAway: try FileSystem.rename(layout.store, to: folder.path("away"))
         case .removeStoreFolder: try FileSystem.removeTree(layout.storeFolder)
         case .removeLog: try FileSystem.removeFile(log)
+        case .removeIndex: try FileSystem.removeFile(layout.store + "-shm")
         case .replaceLog:
             try FileSystem.writeNewFile(Data(count: 100), at: folder.path("log"))
             try FileSystem.rename(folder.path("log"), to: log)
@@ -212,20 +213,23 @@ import Testing
         #expect(try await ManagedDocument.titles(at: path) == ["saved"])
     }
 
-    @Test func whatOthersLeftOfALostLogCanBeChosen() async throws {
+    /// Without its index the log is whole.
+    @Test(arguments: [Loss.removeLog, .removeIndex])
+    func whatOthersLeftOfALostLogCanBeChosen(_ way: Loss) async throws {
         let document = try await make()
         try await document.close()
         try await document.open()
         try document.addNote("in the log")
         try await document.save()
         try document.addNote("mine")
-        try await lose(.removeLog)
+        try await lose(way)
         #expect(await failure { try await document.save() }?.code == .mergeConflict)
         try await document.resolveConflict(keeping: .others)
         await document.waitUntil { $0.documentState == .normal }
-        #expect(try document.titles() == ["saved"])
+        let left = way == .removeLog ? ["saved"] : ["in the log", "saved"]
+        #expect(try document.titles() == left)
         try await document.close()
-        #expect(try await ManagedDocument.titles(at: path) == ["saved"])
+        #expect(try await ManagedDocument.titles(at: path) == left)
     }
 
     // MARK: Large files

@@ -348,7 +348,60 @@ enum HostileEntry: String, CaseIterable, Sendable {
             try package.keepVersion()
             #expect(try package.check().isEmpty)
             try package.close()
+            let reader = try DocumentPackage.open(at: path, readOnly: true)
+            #expect(try reader.store.count(matching: FetchRequest("Note")) == 2)
+            try reader.close()
         }
+    }
+
+    // MARK: While a package is open
+
+    /// Connections for reading are made when they are needed, long after the package was looked at; and between a look and
+    /// the opening there is always time.
+    @Test(arguments: [HostileEntry.storeFolder, .store], [false, true])
+    func linksThatAppearAfterOpeningAreNotFollowedByTheDatabase(
+        _ entry: HostileEntry, readOnly: Bool
+    ) async throws {
+        let path = try await makePackage()
+        let package = try DocumentPackage.open(at: path, readOnly: readOnly)
+        let place = try resolve(entry, in: path)
+        #expect(try plant(.linkToOriginal, at: place))
+        let store = package.store
+        // More connections than have been made so far.
+        let error = failure {
+            try store.read { _ in try store.read { _ in try store.read { _ in } } }
+        }
+        #expect(error?.code == .invalidFormat)
+        #expect(error?.subject.file == place)
+        for mode in [.creating, .writing, .reading, .immutable] as [SQLiteConnection.Mode] {
+            let error = failure {
+                try SQLiteConnection(path: package.layout.store, mode: mode).close()
+            }
+            #expect(error?.code == .invalidFormat, "\(mode)")
+        }
+        try? package.close()
+    }
+
+    @Test @MainActor func unsavedFilesThatAreReplacedByLinksAreNotFollowed() async throws {
+        let path = try await makePackage()
+        let document = ManagedDocument(path: path)
+        document.autosavePolicy = .never
+        try await document.open()
+        let content = document.additionalContent
+        let own = Data("own".utf8)
+        try FileSystem.writeNewFile(own, at: folder.path("own"))
+        try await content.write(contentsOf: folder.path("own"), at: "mine")
+        let spooled = try #require(
+            try FileSystem.names(in: path).first(where: FileSystem.isTemporaryName))
+        #expect(try plant(.linkToVictim, at: FileSystem.path(path, spooled)))
+        #expect(try content.data(at: "mine") == own)
+        #expect(try content.fileHandle(forReading: "mine")?.readToEnd() == own)
+        #expect(try content.url(for: "mine").map { try Data(contentsOf: $0) } == own)
+        try await document.save()
+        #expect(try document.package.additionalContent(at: "mine") == own)
+        try await document.close()
+        #expect(try contents(ofFolder: outside)["victim"] == Self.secret)
+        #expect(try contents(ofFolder: path).values.allSatisfy { $0 != Self.secret })
     }
 
     // MARK: Copies into the package

@@ -29,6 +29,9 @@ struct PowerLossScenario: CustomTestStringConvertible, Sendable {
             name: "autosaving", before: ["create", "save=2", "close"],
             processes: [["open", "autosave=5", "close"]]),
         .init(
+            name: "importing", before: ["create", "save=3", "close"],
+            processes: [["open", "import", "save=1005", "close"]]),
+        .init(
             name: "copying", before: ["create", "save=6", "close"],
             processes: [["open", "copy=b.quire", "save=7", "replace=b.quire", "close"]]),
         .init(

@@ -7,7 +7,8 @@ import Testing
 /// What becomes of saves when another program replaces or removes a store's files while it is open.
 @Suite struct SQLiteStoreReplacedTests {
     enum Way: String, CaseIterable {
-        case renameOver, remove, moveAway, exchangeFolder, removeLog, replaceLog
+        case renameOver, remove, moveAway, exchangeFolder, removeLog, replaceLog, removeIndex,
+            replaceIndex
     }
 
     let folder: TemporaryFolder
@@ -44,15 +45,19 @@ import Testing
         let other = folder.path("other")
         try FileSystem.makeFolder(other)
         try store.writeCopy(to: other + "/test.sqlite")
+        func replace(_ path: String) throws {
+            try FileSystem.writeNewFile(Data(count: 100), at: other + "/new")
+            try FileSystem.rename(other + "/new", to: path)
+        }
         switch way {
         case .renameOver: try FileSystem.rename(other + "/test.sqlite", to: path)
         case .remove: try FileSystem.removeFile(path)
         case .moveAway: try FileSystem.rename(path, to: other + "/away")
         case .exchangeFolder: try FileSystem.exchange(other, folder.path("place"))
         case .removeLog: try FileSystem.removeFile(path + "-wal")
-        case .replaceLog:
-            try FileSystem.writeNewFile(Data(count: 100), at: other + "/log")
-            try FileSystem.rename(other + "/log", to: path + "-wal")
+        case .replaceLog: try replace(path + "-wal")
+        case .removeIndex: try FileSystem.removeFile(path + "-shm")
+        case .replaceIndex: try replace(path + "-shm")
         }
     }
 
@@ -136,6 +141,44 @@ import Testing
         let theirs = try SQLiteStore.open(at: path)
         #expect(try count(theirs) == 1)
         try theirs.close()
+    }
+
+    /// A store without a log gets one with its first save.
+    @Test(arguments: ["-wal", "-shm"])
+    func aLogThatIsMadeLaterIsComparedToo(suffix: String) throws {
+        var options = SQLiteStoreOptions()
+        options.journal = .rollback
+        let path = folder.path("rollback")
+        try SQLiteStore.create(at: path, model: SQLiteTestModel.model, options: options).close()
+        let store = try SQLiteStore.open(at: path)
+        try insert(into: store)
+        try FileSystem.removeFile(path + suffix)
+        let error = #expect(throws: QuireError.self) { try insert(into: store) }
+        #expect(error?.code == .storeReplaced)
+        #expect(try count(store) == 1)
+        try store.close()
+    }
+
+    /// Another process that opens the store makes a new index, and sees neither our locks nor we its own.
+    @Test func whatOthersWriteBesideAReplacedIndexIsNotDamaged() throws {
+        try FileSystem.removeFile(path + "-shm")
+        // It is killed, so that it leaves the log.
+        let script =
+            "CREATE TABLE other (a); INSERT INTO other VALUES (1); SELECT 'written';\n"
+        let shell = Process()
+        shell.executableURL = URL(fileURLWithPath: "/usr/bin/sqlite3")
+        shell.arguments = [path]
+        let (input, output) = (Pipe(), Pipe())
+        (shell.standardInput, shell.standardOutput) = (input, output)
+        try shell.run()
+        input.fileHandleForWriting.write(Data(script.utf8))
+        #expect(output.fileHandleForReading.availableData == Data("written\n".utf8))
+        kill(shell.processIdentifier, SIGKILL)
+        shell.waitUntilExit()
+        #expect(throws: QuireError.self) { try insert(into: store) }
+        try store.close()
+        #expect(try SQLiteTestStore.query("SELECT a FROM other", path: path) == [["1"]])
+        #expect(try SQLiteTestStore.query("PRAGMA integrity_check", path: path) == [["ok"]])
     }
 
     @Test func aReaderNoticesThatItsStoreWasReplaced() throws {

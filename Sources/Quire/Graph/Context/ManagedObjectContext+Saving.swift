@@ -19,8 +19,9 @@ extension ManagedObjectContext {
     ///
     /// - Complexity: O(*n*) in changed objects; one transaction. Saving to a parent touches no file.
     /// - Throws: ``QuireError`` with code `validation`, `deleteDenied`, `mergeConflict`,
-    ///   `constraintConflict`, `outOfSpace`, `readOnly` or `storeUnavailable`. Conflicts are listed in
-    ///   ``QuireError/mergeConflicts`` and ``QuireError/constraintConflicts``.
+    ///   `constraintConflict`, `outOfSpace`, `readOnly`, `storeUnavailable`, or `invalidState` if the context is that of a
+    ///   document which is closed. Conflicts are listed in ``QuireError/mergeConflicts`` and
+    ///   ``QuireError/constraintConflicts``.
     public func save() throws { try save(evenIfUnchanged: false) { try source.save($0) } }
 
     /// Saves by a closure of the caller's, which is handed what there is to save, and gives the objects whose derived
@@ -35,6 +36,7 @@ extension ManagedObjectContext {
             didSave()
             return
         }
+        if let refusal { throw refusal }
         announceSave()
         try callWillSave()
         try validatePendingChanges()

@@ -37,7 +37,7 @@ public final class ManagedObjectContext {
     package var isRelay = false
     /// What a relay's child has saved by the present event, which that announces to its siblings itself.
     var savedByChild: Set<UInt64> = []
-    /// Why the context takes no changes from its children any more; `nil` while it does.
+    /// Why the context takes no new objects, and no changes from its children, any more; `nil` while it does.
     package var refusal: QuireError?
     /// The queue the context is used on.
     public let concurrencyType: ConcurrencyType
@@ -77,8 +77,8 @@ public final class ManagedObjectContext {
     /// See ``PersistentStoreCoordinator`` for when kept values can be out of date. Values that objects have already,
     /// and what fetches find, have nothing to do with it.
     public var stalenessInterval: Double = -1
-    /// The error of the last fault that could not be read, or of the last change that was refused because an object is
-    /// gone; see ``ManagedObject``.
+    /// The error of the last fault that could not be read, of the last change that was refused because an object is gone, or
+    /// of the last object that was made here although the context's document is closed; see ``ManagedObject``.
     public internal(set) var lastFaultError: QuireError?
 
     /// The error of the last fault that could not be read, which is then forgotten: what comes after it can be
@@ -440,15 +440,18 @@ public final class ManagedObjectContext {
 
     /// Makes a new object.
     ///
-    /// - Throws: ``QuireError`` with code `unknownEntity`, or `invalidValue` if the entity is abstract.
+    /// - Throws: ``QuireError`` with code `unknownEntity`, `invalidValue` if the entity is abstract, or `invalidState` if the
+    ///   context is that of a document which is closed.
     public func insertObject(entityName: String) throws -> ManagedObject {
         try insertObject(layout.requireEntity(named: entityName))
     }
 
     /// Makes a new object.
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if the entity is abstract.
+    /// - Throws: ``QuireError`` with code `invalidValue` if the entity is abstract, or `invalidState` if the context is that
+    ///   of a document which is closed.
     public func insertObject(_ entity: EntityLayout) throws -> ManagedObject {
+        if let refusal { throw refusal }
         let place = try placeForNewObject(of: entity)
         let object = instance(place.objectID, entity, state: place.state)
         didInsert(object)

@@ -82,7 +82,9 @@ open class ManagedObject: EntityClass {
 
     /// Makes a new object of the entity whose class this is.
     ///
-    /// Stops the program with a sentence if the context's model has no such entity, or it is abstract.
+    /// Stops the program with a sentence if the context's model has no such entity, or it is abstract. In the context of a
+    /// document that is closed the object is made, but saving it throws; ``ManagedObjectContext/lastFaultError`` says so at
+    /// once.
     public convenience init(in context: ManagedObjectContext) {
         guard let entity = context.layout.entity(of: Self.self) else {
             preconditionFailure(
@@ -94,6 +96,8 @@ open class ManagedObject: EntityClass {
         } catch {
             preconditionFailure("\(error)")
         }
+        // Others may close a document at any time.
+        if let refusal = context.refusal { context.reportFault(refusal) }
         context.didInsert(self)
     }
 

@@ -89,7 +89,10 @@ final class AtomicStoreFile: Sendable {
         }
     }
 
-    /// Puts a former content into the place of the new one, as durably as may be.
+    /// Puts a former content into the place of the new one, after the folder could not be synchronized.
+    ///
+    /// That is not tried again. A power loss may leave either of them, each of them whole, until a later save makes the
+    /// folder durable; neither is what a save that succeeded has written over.
     ///
     /// - Returns: Whether it is there.
     private func putBack(_ former: State) -> Bool {
@@ -97,16 +100,9 @@ final class AtomicStoreFile: Sendable {
         guard let data = try? former.file.read(size, at: 0), data.count == size else {
             return false
         }
-        var restored: OpenFile?
-        do {
-            restored = try AtomicFileReplace.replaceKeepingOpen(path, with: Data(data)) {
-                restored = $0
-            }
-        } catch {
-            // Not being durable is what the folder is known for by now.
-        }
-        guard let restored else { return false }
-        return (try? remember(restored)) != nil
+        let restored = try? AtomicFileReplace.replaceKeepingOpen(
+            path, with: Data(data), synchronizingFolder: false)
+        return (try? restored.map(remember)) != nil
     }
 
     /// Remembers the file as the one that was read or written last.

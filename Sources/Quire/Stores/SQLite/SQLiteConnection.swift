@@ -44,11 +44,19 @@ final class SQLiteConnection: @unchecked Sendable {
     /// How many prepared statements are kept.
     private static let greatestStatementCount = 512
 
-    /// Opens a database with everything off that a hostile file could use.
+    /// Opens a database with everything off that a hostile file could use. One in a package is opened without following
+    /// symbolic links; see ``SQLiteFiles``.
+    ///
+    /// - Throws: ``SQLiteFailure``; for one in a package also ``QuireError`` with code `notFound` or `invalidFormat`.
     init(path: String, mode: Mode) throws {
         self.path = path
         var flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
-        var name = path.hasPrefix("/") ? path : "./" + path
+        var file = path
+        if mode != .memory, let root = SQLiteFiles.root(of: path) {
+            file = try SQLiteFiles.canonicalPath(path, beneath: root)
+            flags |= SQLITE_OPEN_NOFOLLOW
+        }
+        var name = file.hasPrefix("/") ? file : "./" + file
         switch mode {
         case .creating: flags |= SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
         case .writing: flags |= SQLITE_OPEN_READWRITE
@@ -58,7 +66,7 @@ final class SQLiteConnection: @unchecked Sendable {
             name = "file:" + Self.percentEncoded(path) + "?vfs=memdb"
         case .immutable:
             flags |= SQLITE_OPEN_READONLY | SQLITE_OPEN_URI
-            name = "file:" + Self.percentEncoded(path) + "?immutable=1"
+            name = "file:" + Self.percentEncoded(file) + "?immutable=1"
         }
         var opened: OpaquePointer?
         let code = sqlite3_open_v2(name, &opened, flags, nil)
@@ -71,7 +79,7 @@ final class SQLiteConnection: @unchecked Sendable {
         }
         handle = opened
         // SQLite has opened the file by now, and locks it when it first reads.
-        lockedFile = mode.locksFile ? LockedFiles.add(path) : nil
+        lockedFile = mode.locksFile ? LockedFiles.add(file) : nil
         for (option, value) in [
             (SQLITE_DBCONFIG_DEFENSIVE, 1), (SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0),
             (SQLITE_DBCONFIG_DQS_DML, 0), (SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0),

@@ -11,11 +11,14 @@ final class SQLiteFileGuard: Sendable {
         var database: FileInformation?
         /// The write-ahead log, which stays the same as long as a connection that writes is open.
         var log: FileInformation?
+        /// The log's index in shared memory, which does so too. It has the locks by which processes that use the log agree.
+        var index: FileInformation?
     }
 
     let path: String
     private let files = Mutex(Files())
     private var logPath: String { path + "-wal" }
+    private var indexPath: String { path + "-shm" }
 
     init(path: String) { self.path = path }
 
@@ -27,10 +30,16 @@ final class SQLiteFileGuard: Sendable {
         files.withLock { $0.database = found }
     }
 
-    /// Takes notice of the log, if there is one by now.
-    func noteLog() {
-        let found = (try? FileSystem.information(at: logPath)) ?? nil
-        files.withLock { if $0.log == nil { $0.log = found } }
+    /// Takes notice of the log and its index, if there are any by now.
+    ///
+    /// - Parameter sharesIndex: Whether the index is a file.
+    func noteLog(sharesIndex: Bool) {
+        let log = (try? FileSystem.information(at: logPath)) ?? nil
+        let index = sharesIndex ? (try? FileSystem.information(at: indexPath)) ?? nil : nil
+        files.withLock { files in
+            if files.log == nil { files.log = log }
+            if files.index == nil { files.index = index }
+        }
     }
 
     /// Call before a connection that has just been opened is used: beside another file's connection it would use the log,
@@ -49,6 +58,14 @@ final class SQLiteFileGuard: Sendable {
 
     /// What has become of the files; `nil` if they are those that are open.
     func change() throws -> SQLiteStore.FileChange? {
+        if let change = try changeOfContent() { return change }
+        guard let index = files.withLock({ $0.index }) else { return nil }
+        let found = try FileSystem.information(at: indexPath)
+        return found?.isSameFile(as: index) == true ? nil : .indexReplaced
+    }
+
+    /// What has become of the files that hold what is committed.
+    private func changeOfContent() throws -> SQLiteStore.FileChange? {
         let known = files.withLock { $0 }
         guard let database = known.database else { return nil }
         guard let found = try FileSystem.information(at: path) else { return .removed }
@@ -65,10 +82,10 @@ final class SQLiteFileGuard: Sendable {
         throw replacedError
     }
 
-    /// As ``check()``, of what has just been committed.
+    /// As ``check()``, of what has just been committed. The index holds nothing of it.
     func checkAfterCommit() throws {
         // What cannot be examined now was there before.
-        guard let change = (try? change()) ?? nil else { return }
+        guard let change = (try? changeOfContent()) ?? nil else { return }
         if change == .removed, (try? FileSystem.information(at: logPath)) == nil, isLinked {
             // It has been moved, along with what was committed.
             return
@@ -120,6 +137,9 @@ extension SQLiteStore {
         case logRemoved
         /// Another file is where the write-ahead log was.
         case logReplaced
+        /// The log's index is another file, or gone: other processes that use the log see neither our locks nor what we
+        /// write, nor we theirs.
+        case indexReplaced
     }
 }
 
@@ -134,20 +154,12 @@ extension SQLiteConnection {
     }
 
     /// Begins a transaction that writes.
-    ///
-    /// - Throws: ``QuireError`` with code `storeReplaced` if the files are not those at the store's path; ``SQLiteFailure``.
-    ///   Then there is no transaction.
-    func begin() throws {
-        try execute("BEGIN IMMEDIATE")
-        do {
-            try files?.check()
-        } catch {
-            try? execute("ROLLBACK")
-            throw error
-        }
-    }
+    func begin() throws { try execute("BEGIN IMMEDIATE") }
 
-    /// Commits.
+    /// Commits, if the files are those at the store's path.
+    ///
+    /// They are compared twice. Before, so that the usual case, files that were replaced while nothing was saved, is an
+    /// error after which nothing has happened. Afterwards, because only that shows where what was committed is.
     ///
     /// - Throws: ``QuireError`` with code `storeReplaced` if the files are not those at the store's path. Then nothing is
     ///   committed, or, if they were replaced meanwhile, ``lostCommit`` is the error. ``SQLiteFailure``.

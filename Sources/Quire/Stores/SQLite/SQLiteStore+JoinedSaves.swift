@@ -35,7 +35,9 @@ extension SQLiteStore {
     ///
     /// What the thread reads meanwhile includes what it has saved; other threads see it when it is committed, and wait
     /// with saves of their own. Contexts must be of a coordinator that goes afterwards: another one would keep rows that
-    /// were never committed.
+    /// were never committed. Whatever else writes to the store, such as a batch request, metadata or permanent identifiers
+    /// for objects that are not saved yet, is an error with code `invalidState` meanwhile, which leaves the transaction as it
+    /// is.
     ///
     /// - Throws: What the closure throws, the error of a save that failed, or ``QuireError`` with code `outOfSpace`,
     ///   `readOnly` or `storeUnavailable`.

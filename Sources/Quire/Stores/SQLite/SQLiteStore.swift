@@ -118,7 +118,7 @@ public final class SQLiteStore: PersistentStore {
             if !schema.computedIndexes.isEmpty { connection.trustSchema() }
             writer = SQLiteWriter(
                 connection: connection, schema: schema, path: source.storePath, hashes: hashes)
-            if hasLog { source.files?.noteLog() }
+            if hasLog { source.noteLog() }
         }
     }
 
@@ -185,9 +185,16 @@ public final class SQLiteStore: PersistentStore {
     }
 
     /// Runs a closure with the writer.
-    private func write<Result>(_ body: (SQLiteWriter) throws -> Result) throws -> Result {
+    ///
+    /// - Parameter joining: Whether it may be one of several saves in a transaction; see ``saveTogether(_:)``.
+    private func write<Result>(
+        joining: Bool = false, _ body: (SQLiteWriter) throws -> Result
+    ) throws -> Result {
         do {
-            if let writer = writerOfJoinedSaves { return try body(writer) }
+            if let writer = writerOfJoinedSaves {
+                guard joining else { throw joinedSavesError() }
+                return try body(writer)
+            }
             checkNotInBatch()
             writerLock.lock()
             writingThread.store(UInt(pthread_self()), ordering: .relaxed)
@@ -236,9 +243,13 @@ public final class SQLiteStore: PersistentStore {
     }
 
     /// Runs a closure with the writer, ready to begin a transaction.
-    func withWriter<Result>(_ body: (SQLiteWriter) throws -> Result) throws -> Result {
+    ///
+    /// - Parameter joining: Whether it may be one of several saves in a transaction; see ``saveTogether(_:)``.
+    func withWriter<Result>(
+        joining: Bool = false, _ body: (SQLiteWriter) throws -> Result
+    ) throws -> Result {
         if isReadOnly { throw readOnlyError() }
-        return try write { writer in
+        return try write(joining: joining) { writer in
             if !writer.isJournalReady {
                 try prepareJournal(writer)
                 try secureExternalFolders(writer.connection)
@@ -279,6 +290,13 @@ public final class SQLiteStore: PersistentStore {
         QuireError(
             .storeUnavailable,
             "“\(storePath)” could not be written, and has not been opened again since; save again.",
+            subject: .init(file: storePath))
+    }
+
+    private func joinedSavesError() -> QuireError {
+        QuireError(
+            .invalidState,
+            "Nothing but objects can be saved to “\(storePath)” while several saves are made one; do it before or afterwards.",
             subject: .init(file: storePath))
     }
 
@@ -402,7 +420,7 @@ public final class SQLiteStore: PersistentStore {
             try beforeCommit()
             return []
         }
-        return try withWriter {
+        return try withWriter(joining: true) {
             try SQLiteSave(store: self, writer: $0, changes: changes).run(
                 beforeCommit: beforeCommit)
         }
@@ -520,8 +538,10 @@ public final class SQLiteStore: PersistentStore {
             SQLiteExternalDataCleanup.remove(unused, ofStoreAt: storePath)
         }
         let change = fileChange
-        // Another log belongs to what others have left.
-        if writer.poison != nil || writer.keepsLog || change == .logReplaced {
+        // Another log belongs to what others have left; and with another index others may be using ours.
+        if writer.poison != nil || writer.keepsLog || change == .logReplaced
+            || change == .indexReplaced
+        {
             writer.connection.keepLogOnClose()
             return nil
         }

@@ -98,7 +98,9 @@ final class SQLiteStoreSource: Sendable {
 
     /// Whether another process has a store open, and its log can be read along with it.
     private static func isInUse(_ path: String) -> Bool {
-        guard let memory = try? OpenFile.open(path + "-shm", for: .reading),
+        guard
+            let memory = try? OpenFile.open(
+                path + "-shm", beneath: SQLiteFiles.root(of: path), for: .reading),
             (try? memory.hasLocks()) == true
         else { return false }
         memory.close()
@@ -115,7 +117,9 @@ final class SQLiteStoreSource: Sendable {
 
     private static func hasUnmergedLog(_ path: String) -> Bool {
         logSuffixes.contains { suffix in
-            ((try? FileSystem.information(at: path + suffix))?.size ?? 0) > 0
+            let found = try? FileSystem.information(
+                at: path + suffix, beneath: SQLiteFiles.root(of: path))
+            return (found?.size ?? 0) > 0
         }
     }
 
@@ -135,13 +139,14 @@ final class SQLiteStoreSource: Sendable {
 
     /// Copies a store and its log, as of one moment, to a name that must be free.
     static func copy(_ path: String, to target: String) throws {
+        let root = SQLiteFiles.root(of: path)
         // Somebody may write meanwhile; then the parts would not belong together.
         for _ in 0..<20 {
             let before = try state(of: path)
             for suffix in [""] + logSuffixes {
                 try FileSystem.removeFileIfPresent(target + suffix)
                 do {
-                    try FileSystem.copyFile(path + suffix, to: target + suffix)
+                    try FileSystem.copyFile(path + suffix, beneath: root, to: target + suffix)
                 } catch let error as QuireError where error.code == .notFound && !suffix.isEmpty {
                     continue
                 }
@@ -162,9 +167,11 @@ final class SQLiteStoreSource: Sendable {
     /// What must stay as it is while the parts are copied, so that they belong together. A write-ahead log may grow: what
     /// is added is whole transactions, or is ignored. It begins with other numbers when it is used anew.
     static func state(of path: String) throws -> [Int64] {
+        let root = SQLiteFiles.root(of: path)
         var state: [Int64] = []
         for suffix in ["", "-journal"] {
-            guard let information = try FileSystem.information(at: path + suffix) else {
+            guard let information = try FileSystem.information(at: path + suffix, beneath: root)
+            else {
                 state.append(-1)
                 continue
             }
@@ -174,7 +181,7 @@ final class SQLiteStoreSource: Sendable {
             ]
         }
         do {
-            let log = try OpenFile.open(path + "-wal", for: .reading)
+            let log = try OpenFile.open(path + "-wal", beneath: root, for: .reading)
             state.append(Int64(bitPattern: try log.information().inode))
             state += (try? log.read(32, at: 0))?.map(Int64.init) ?? []
         } catch let error as QuireError where error.code == .notFound {
@@ -256,7 +263,9 @@ final class SQLiteStoreSource: Sendable {
         if wantsLog(options) {
             if !isOnNetwork { try removeJournal(connection) }
             if try journalMode("PRAGMA journal_mode = WAL", connection) == "wal" {
-                files?.noteLog()
+                // The log is made when it is first read.
+                try connection.execute("SELECT count(*) FROM sqlite_schema")
+                noteLog()
                 return true
             }
         }
@@ -268,6 +277,9 @@ final class SQLiteStoreSource: Sendable {
         _ = try journalMode("PRAGMA journal_mode = TRUNCATE", connection)
         return false
     }
+
+    /// Takes notice of the log that is in use. Without shared memory its index is none of the files.
+    func noteLog() { files?.noteLog(sharesIndex: !isOnNetwork) }
 
     /// Removes a rollback journal that has been emptied. One that is in use stays.
     func removeJournal(_ connection: SQLiteConnection) throws {
