@@ -290,8 +290,12 @@ final class CrashSession {
         if !document.documentState.contains(.savingError) {
             CrashWriter.report("wrong: a save failed, and the document's state does not say so")
         }
-        if (try? CrashContent(of: document)) != content {
-            CrashWriter.report("wrong: a save failed, and the document has lost changes")
+        do {
+            if try CrashContent(of: document) != content {
+                CrashWriter.report("wrong: a save failed, and the document has lost changes")
+            }
+        } catch {
+            CrashWriter.report("wrong: a save failed, and the document cannot be read: \(error)")
         }
     }
 }

@@ -10,6 +10,9 @@ enum Torture {
         ? ProcessInfo.processInfo.environment["QUIRE_TORTURE_SEEDS"].flatMap { UInt64($0) } ?? 100
         : 1
 
+    /// The only scenario to try: `QUIRE_TORTURE_SCENARIO`, or all.
+    static let scenario = ProcessInfo.processInfo.environment["QUIRE_TORTURE_SCENARIO"]
+
     /// How many states of a scenario are tried at most: `QUIRE_TORTURE_STATES`, or all.
     static let states =
         ProcessInfo.processInfo.environment["QUIRE_TORTURE_STATES"].flatMap { Int($0) } ?? .max

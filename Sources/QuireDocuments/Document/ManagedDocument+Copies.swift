@@ -106,15 +106,21 @@ extension ManagedDocument {
 
     /// Renames or moves the document's package within its file system, and goes on with it there.
     ///
-    /// - Parameter path: The new path, where there must be nothing.
+    /// If it has been moved, but its store cannot be opened there, this fails too, and ``path`` is the new one. To move it
+    /// there again opens it, as saving and reverting do.
+    ///
+    /// - Parameter path: The new path, where there must be nothing but this document.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `notFound` if the folder is not there, `unsupported` for another
-    ///   file system, or `invalidState` if the document is not open. Then it is where it was.
+    ///   file system, or `invalidState` if the document is not open. Then it is where it was. Or what opening the store
+    ///   throws.
     public func move(to path: String) async throws {
         let path = FileSystem.absolute(path)
         try await withOpenDocument { [self] open in
             if let place = try await open.follow() { didMove(to: place) }
+            if path == self.path { return }
             try await open.move(to: path)
             self.path = path
+            _ = try await open.follow()
         }
     }
 

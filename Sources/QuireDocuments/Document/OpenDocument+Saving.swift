@@ -244,15 +244,19 @@ extension OpenDocument {
 
     // MARK: - Packages that are moved
 
-    /// Renames the package's folder, and goes on with it there.
+    /// Renames the package's folder. It is gone on with there by ``follow()``.
     func move(to path: String) async throws {
         let old = package.layout.path
         try await FileQueue.shared.run {
             try FileSystem.renameWithoutReplacing(old, to: path)
-            try FileSystem.synchronizeFolder(containing: path)
-            try FileSystem.synchronizeFolder(containing: old)
+            do {
+                try FileSystem.synchronizeFolder(containing: path)
+                try FileSystem.synchronizeFolder(containing: old)
+            } catch {
+                try? FileSystem.renameWithoutReplacing(path, to: old)
+                throw error
+            }
         }
-        _ = try await follow()
     }
 
     /// Goes on with the package where it is now.

@@ -44,6 +44,8 @@ struct Opening: Sendable, Equatable {
             if let predecessor {
                 predecessor.resume(insteadOf: package)
             } else {
+                // Nobody else has opened it, because the lock is given up by closing.
+                if creates { DocumentPackage.takeBack(package.layout.path) }
                 try? package.close()
             }
             try? coordinator.close()

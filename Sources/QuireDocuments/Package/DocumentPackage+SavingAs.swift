@@ -64,7 +64,7 @@ extension DocumentPackage {
     }
 
     /// Removes a new package that cannot be gone on with. Its name is free even if no file can be opened any more.
-    private static func takeBack(_ path: String) {
+    static func takeBack(_ path: String) {
         let temporary = FileSystem.temporarySibling(of: path, for: "new")
         guard (try? FileSystem.renameWithoutReplacing(path, to: temporary)) != nil else { return }
         try? FileSystem.removeTree(temporary)

@@ -60,13 +60,22 @@ public final class DocumentPackage: Sendable {
     public static func create(
         at path: String, model: ManagedObjectModel, options: SQLiteStoreOptions = .init()
     ) throws -> DocumentPackage {
-        try build(at: path) { layout in
+        let lock = try build(at: path, locking: true) { layout in
             let store = try SQLiteStore.create(at: layout.store, model: model, options: options)
             try metadata(of: store, generation: nil).write(to: layout)
             try store.close()
         }
-        // Given again, because the classes that are bound to it are not in the file.
-        return try open(at: path, model: model, options: options)
+        let layout = DocumentPackageLayout(path: path)
+        var options = options
+        options.isReadOnly = false
+        options.isOnlyWriter = true
+        do {
+            // Given again, because the classes that are bound to it are not in the file.
+            return try open(layout, model, options, nil, lock)
+        } catch {
+            takeBack(layout.path)
+            throw error
+        }
     }
 
     /// Opens a package.
@@ -101,6 +110,14 @@ public final class DocumentPackage: Sendable {
         if let model, let migration {
             try keepVersion(of: layout, beforeMigratingTo: model, options, migration)
         }
+        return try open(layout, model, options, migration, lock)
+    }
+
+    /// Opens a package for writing, whose lock the caller has.
+    private static func open(
+        _ layout: DocumentPackageLayout, _ model: ManagedObjectModel?,
+        _ options: SQLiteStoreOptions, _ migration: StoreMigrationOptions?, _ lock: DocumentLock?
+    ) throws -> DocumentPackage {
         let store = try openStore(layout, model, options, migration)
         let package = DocumentPackage(layout: layout, store: store, lock: lock)
         do {

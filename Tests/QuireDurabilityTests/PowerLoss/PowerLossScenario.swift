@@ -20,7 +20,9 @@ struct PowerLossScenario: CustomTestStringConvertible, Sendable {
     var testDescription: String { name }
 
     /// Adding one is adding a line; ``CrashStep`` lists what can be done.
-    static let all: [PowerLossScenario] = [
+    static let all = table.filter { Torture.scenario == nil || $0.name == Torture.scenario }
+
+    private static let table: [PowerLossScenario] = [
         .init(
             name: "saving", before: ["create", "save=2", "close"],
             processes: [["open", "save=7", "close"]]),
@@ -64,7 +66,7 @@ struct PowerLossScenario: CustomTestStringConvertible, Sendable {
     ]
 
     static func named(_ name: String) -> PowerLossScenario {
-        all.first { $0.name == name } ?? PowerLossScenario(name: name, processes: [])
+        table.first { $0.name == name } ?? PowerLossScenario(name: name, processes: [])
     }
 
     /// What was recorded, and what was known before.

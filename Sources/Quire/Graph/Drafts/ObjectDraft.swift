@@ -30,6 +30,9 @@ public struct ObjectDraft: Sendable, Hashable {
         var added: [Reference] = []
         var removed: [Reference] = []
         var order: [Reference]?
+
+        /// Whether it says nothing: what came in or went out was never saved, and is deleted.
+        var isEmpty: Bool { added.isEmpty && removed.isEmpty && order == nil }
     }
 
     /// A new or changed object.
@@ -113,7 +116,7 @@ extension ObjectDraft {
                 names[deletion.objectID].map {
                     Deletion(object: $0, version: deletion.version ?? 0)
                 }
-            }
+            }.sorted { $0.object < $1.object }
             if !layer.isEmpty { layers.append(layer) }
         }
     }
@@ -136,12 +139,12 @@ extension ObjectDraft {
             }
         }
         for toMany in change.toManyChanges {
-            result.members.append(
-                Members(
-                    name: change.entity.relationships[toMany.relationshipIndex].name,
-                    added: toMany.added.compactMap { names[$0] },
-                    removed: toMany.removed.compactMap { names[$0] },
-                    order: toMany.order.map { $0.compactMap { names[$0] } }))
+            let members = Members(
+                name: change.entity.relationships[toMany.relationshipIndex].name,
+                added: toMany.added.compactMap { names[$0] },
+                removed: toMany.removed.compactMap { names[$0] },
+                order: toMany.order.map { $0.compactMap { names[$0] } })
+            if !members.isEmpty { result.members.append(members) }
         }
         return result
     }
