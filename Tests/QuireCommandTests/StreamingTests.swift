@@ -205,6 +205,22 @@ import Testing
         #expect(try shell.output("quire check \(name)").hasSuffix("all is well.\n"))
     }
 
+    @Test func identifiersOfAnImportTakeNoRoomForEachRow() async throws {
+        let shell = try CommandShell()
+        try Data(Self.books.utf8).write(to: URL(fileURLWithPath: shell.path("books.csv")))
+        _ = try shell.output("quire new L.quire --template Library")
+        let document = try await DocumentSession.open(
+            shell.path("L.quire"), modelPath: nil, access: .write)
+        let rows = ImportRows(
+            file: try InputFile.rereadable(shell.path("books.csv")), format: .csv,
+            entity: try document.layout.requireEntity(named: "Book"), layout: document.layout)
+        let result = try ObjectImport(document: document, portionSize: 100).run(rows)
+        #expect(result.imported().count == 2500 && result.imported().runCount == 1)
+        #expect(result.related().countsByEntity == ["Author": 300])
+        #expect(result.related().runCount == 1)
+        try await document.close()
+    }
+
     @Test func relationshipsToManyAreTheSameInPortionsToo() throws {
         let shell = try CommandShell()
         let posts =
