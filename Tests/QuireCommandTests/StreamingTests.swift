@@ -1,8 +1,9 @@
+import ArgumentParser
 import Foundation
-import Quire
 import QuireDocuments
 import Testing
 
+@testable import Quire
 @testable import QuireCommand
 
 /// Results and imports of any size pass through little memory.
@@ -67,6 +68,60 @@ import Testing
         try await document.close()
     }
 
+    /// The last row cannot be read; what comes before it is printed all the same.
+    @Test(arguments: [true, false])
+    func computedRowsArePrintedAsTheyAreRead(json: Bool) async throws {
+        let shell = try CommandShell()
+        try await library(books: 5000, authors: 10, in: shell).close()
+        let document = try await DocumentSession.open(
+            shell.path("L.quire"), modelPath: nil, access: .write)
+        let store = try #require(document.store as? SQLiteStore)
+        try store.executeOnWriter("UPDATE ZBOOK SET ZAUTHOR = -1 WHERE Z_PK = 5000")
+        let columns = "title,author,length(title) AS length"
+        for grouping in [[], ["--group-by", "title,author"]] {
+            var printed = ""
+            let output = Output(json: json) { printed += String(decoding: $0, as: UTF8.self) }
+            let verb = try FetchVerb.parse(
+                ["Book", "--columns", grouping.isEmpty ? columns : "title,author,count(*) AS n"]
+                    + grouping)
+            let error = await #expect(throws: QuireError.self) {
+                try await verb.run(on: document).print(output)
+            }
+            #expect(error?.code == .invalidFormat)
+            #expect(printed.utf8.count >= 1 << 16, "\(grouping)")
+        }
+        try await document.closeDiscardingChanges()
+    }
+
+    @Test func rowsThatAreComputedInMemoryArePrintedAsTheyAreRead() async throws {
+        let shell = try CommandShell()
+        let document = try await library(books: 4000, authors: 4000, in: shell)
+        let reply = try await FetchVerb.parse([
+            "Author", "--columns", "name,books[FIRST].title AS first",
+        ]).run(on: document)
+        let count = try statements(printing: reply, of: document, json: true)
+        #expect(count.first < count.all / 2)
+        #expect(
+            try shell.output(
+                "quire fetch L.quire Author --columns 'name,books[FIRST].title AS t' --offset 2500 --limit 2"
+            ).contains("\nAuthor 2501  Book 2501\n"))
+        try await document.close()
+    }
+
+    @Test func theFirstComputedRowsDecideAboutTheSidesOfColumns() async throws {
+        let shell = try CommandShell()
+        try await library(books: 1500, authors: 10, in: shell).close()
+        let lines = try shell.output(
+            "quire fetch L.quire Book --columns 'title,length(title) AS n'"
+        ).split(separator: "\n")
+        #expect(lines.count == 1501)
+        #expect(lines.prefix(2) == ["title     n", "Book 0    6"])
+        #expect(lines.last == "Book 1499  9")
+        #expect(
+            try shell.output("quire fetch L.quire Book --where FALSEPREDICATE --columns 'year+1'")
+                == "No rows.\n")
+    }
+
     @Test func dumpPrintsObjectsAsTheyAreReadWithFewStatements() async throws {
         let shell = try CommandShell()
         let document = try await library(books: 3000, authors: 1000, in: shell)
@@ -96,7 +151,10 @@ import Testing
     @Test func aReaderThatHasSeenEnoughEndsTheWorkQuietly() async throws {
         let shell = try CommandShell()
         try await library(books: 5000, authors: 10, in: shell).close()
-        for command in ["fetch L.quire Book", "fetch L.quire Book --json", "dump L.quire"] {
+        for command in [
+            "fetch L.quire Book", "fetch L.quire Book --json", "dump L.quire",
+            "fetch L.quire Book --columns 'title,year+1'",
+        ] {
             let result = try shell.run(
                 "set -o pipefail; (quire \(command); echo \"status $?\" >&2) | head -n 1 > /dev/null"
             )
@@ -145,6 +203,22 @@ import Testing
         let portions = try dump(name, in: shell)
         #expect(portions == (try dump("S-\(name)", in: shell)))
         #expect(try shell.output("quire check \(name)").hasSuffix("all is well.\n"))
+    }
+
+    @Test func identifiersOfAnImportTakeNoRoomForEachRow() async throws {
+        let shell = try CommandShell()
+        try Data(Self.books.utf8).write(to: URL(fileURLWithPath: shell.path("books.csv")))
+        _ = try shell.output("quire new L.quire --template Library")
+        let document = try await DocumentSession.open(
+            shell.path("L.quire"), modelPath: nil, access: .write)
+        let rows = ImportRows(
+            file: try InputFile.rereadable(shell.path("books.csv")), format: .csv,
+            entity: try document.layout.requireEntity(named: "Book"), layout: document.layout)
+        let result = try ObjectImport(document: document, portionSize: 100).run(rows)
+        #expect(result.imported().count == 2500 && result.imported().runCount == 1)
+        #expect(result.related().countsByEntity == ["Author": 300])
+        #expect(result.related().runCount == 1)
+        try await document.close()
     }
 
     @Test func relationshipsToManyAreTheSameInPortionsToo() throws {

@@ -150,6 +150,50 @@ extension DictionaryEvaluation {
     }
 }
 
+extension DictionaryEvaluation {
+    /// How many objects are in memory at a time where each makes a dictionary of its own.
+    private static let batchSize = 1000
+
+    /// Calls a closure with the values of each dictionary of a store's objects, as ``dictionaries()`` has them. All objects
+    /// are in memory only if they are grouped, or their dictionaries ordered or compared.
+    static func forEach(
+        _ query: ResolvedDictionaryQuery, of store: any PersistentStore, _ request: FetchRequest,
+        _ body: (ArraySlice<AttributeValue>) throws -> Void
+    ) throws {
+        guard !query.isGrouped, !query.isDistinct, query.orderings.isEmpty else {
+            let found = try DictionaryEvaluation(query, of: store, request).dictionaries()
+            for row in found { try body(row.values) }
+            return
+        }
+        var toSkip = max(request.fetchOffset, 0)
+        var isLeft = request.fetchLimit > 0 ? request.fetchLimit : .max
+        let bits = try store.objectIDs(matching: request.forObjects).bits
+        for start in stride(from: 0, to: bits.count, by: batchSize) where isLeft > 0 {
+            let wanted = bits[start..<min(start + batchSize, bits.count)]
+            let rows = try store.rows(
+                for: wanted.map { ManagedObjectID(bits: $0, store: store.identity) })
+            var places = IdentifierTable(minimumCapacity: rows.count)
+            for place in rows.indices {
+                places.set(UInt64(place), for: rows.identifierBits(at: place))
+            }
+            let objects = StoredObjects(store: store)
+            for bits in wanted {
+                guard isLeft > 0, let place = places[bits] else { continue }
+                let subject = StoredObject(snapshot: rows[Int(place)], objects: objects)
+                let evaluation = DictionaryEvaluation(query: query, subjects: [])
+                guard let row = try evaluation.row(of: [subject]) else { continue }
+                if toSkip > 0 {
+                    toSkip -= 1
+                    continue
+                }
+                isLeft -= 1
+                try body(
+                    zip(query.columns, row.values).map { $0.form.converting($1) }[...])
+            }
+        }
+    }
+}
+
 extension FetchRequest {
     /// The request for all objects that dictionaries are made of, by primary key.
     var forObjects: FetchRequest {

@@ -94,6 +94,13 @@ struct IdentifierTable: ~Copyable {
         return value
     }
 
+    /// Calls a closure with each key and its number, in no order. The closure must not change the table.
+    borrowing func forEach(_ body: (_ key: UInt64, _ value: UInt64) -> Void) {
+        for index in 0...mask where entries[index].key != 0 {
+            body(entries[index].key, entries[index].value)
+        }
+    }
+
     /// Replaces all numbers.
     mutating func updateAll(_ replacement: (UInt64) -> UInt64) {
         for index in 0...mask where entries[index].key != 0 {

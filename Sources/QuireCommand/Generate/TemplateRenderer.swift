@@ -6,14 +6,16 @@ import Stencil
 final class TemplateRenderer {
     private let template: ClassTemplate
     private let loader: TemplateLoader
+    private let tags: TemplateTags
     private let environment: Environment
     private var parsed: [String: Template] = [:]
 
     init(_ template: ClassTemplate) {
         self.template = template
         loader = TemplateLoader(sources: template.sources)
+        tags = TemplateTags(filters: Self.filters())
         environment = Environment(
-            loader: loader, extensions: [Self.filters()], trimBehaviour: .smart)
+            loader: loader, extensions: tags.extensions, trimBehaviour: .smart)
     }
 
     /// What a file of the template makes of a context.
@@ -23,6 +25,7 @@ final class TemplateRenderer {
     func text(of name: String, with context: [String: Any]) throws -> String {
         guard let source = template.sources[name] else { return "" }
         loader.begin()
+        tags.begin()
         do {
             let file =
                 parsed[name]

@@ -87,8 +87,12 @@ struct ListingRequest {
                     .invalidState,
                     "Computed columns and groups are about what is saved; save the changes first.")
             }
-            let rows = try document.context.fetchDictionaries(request)
-            if counts { return Self.reply(count: rows.count) }
+            let rows = try document.context.streamDictionaries(request)
+            if counts {
+                var count = 0
+                try rows.forEach { _ in count += 1 }
+                return Self.reply(count: count)
+            }
             let listing = DictionaryListing(rows: rows)
             return Reply { output in
                 if output.json {

@@ -1,15 +1,15 @@
 import Quire
 
-/// Computed rows as `fetch` prints them.
+/// Computed rows as `fetch` prints them, each when it is read.
 struct DictionaryListing {
-    let rows: FetchedDictionaries
+    let rows: DictionaryStream
 
     /// Prints an array with a row per line.
     func printJSON(_ output: Output) throws {
         try output.printList { element in
-            for row in rows {
+            try rows.forEach { values in
                 var members: [String: JSONValue] = [:]
-                for (name, value) in zip(row.names, row.values) {
+                for (name, value) in zip(rows.names, values) {
                     members[name] = PropertyValue(value).json
                 }
                 try element(.object(members))
@@ -19,23 +19,41 @@ struct DictionaryListing {
 
     /// Prints a table with a line per row.
     func printTable(_ output: Output) throws {
-        if rows.isEmpty {
-            try output.print("No rows.")
-            return
+        var first: [[PropertyValue]] = []
+        var table: TableOutput?
+        try rows.forEach { values in
+            let values = values.map { PropertyValue($0) }
+            if table != nil {
+                try table?.add(values.map(\.text))
+                return
+            }
+            first.append(values)
+            if first.count == TableOutput.firstRowCount {
+                table = try self.table(of: first, to: output)
+                first = []
+            }
         }
+        if table == nil && first.isEmpty { return try output.print("No rows.") }
+        if table == nil { table = try self.table(of: first, to: output) }
+        try table?.finish()
+    }
+
+    /// A table that has the first rows. They decide about the sides of columns.
+    private func table(of first: [[PropertyValue]], to output: Output) throws -> TableOutput {
         var table = TableOutput(
-            rows.names.indices.map { (rows.names[$0], isNumber($0) ? .right : .left) }, to: output)
-        for row in rows { try table.add(row.values.map { PropertyValue($0).text }) }
-        try table.finish()
+            rows.names.enumerated().map { column, name in
+                (name, Self.isNumber(first.lazy.map { $0[column] }) ? .right : .left)
+            }, to: output)
+        for row in first { try table.add(row.map(\.text)) }
+        return table
     }
 
     /// Whether a column holds numbers and nothing else.
-    private func isNumber(_ column: Int) -> Bool {
+    private static func isNumber(_ column: some Sequence<PropertyValue>) -> Bool {
         var hasNumber = false
-        for row in rows {
-            let value = row.values[row.values.startIndex + column]
-            if value.isNull { continue }
-            guard PropertyValue(value).isNumber else { return false }
+        for value in column {
+            if case .attribute(.null, _) = value { continue }
+            guard value.isNumber else { return false }
             hasNumber = true
         }
         return hasNumber

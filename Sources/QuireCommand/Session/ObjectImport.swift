@@ -21,9 +21,9 @@ final class ObjectImport {
     /// What an import made.
     struct Result {
         /// The identifier of an object per row, in their order.
-        let imported: @MainActor () -> [ManagedObjectID]
+        let imported: @MainActor () -> ObjectIDRuns
         /// Those of related objects that were not there yet.
-        let related: @MainActor () -> [ManagedObjectID]
+        let related: @MainActor () -> ObjectIDRuns
     }
 
     /// An object that rows refer to by a value: one of the document's, or one to be made.
@@ -75,7 +75,8 @@ final class ObjectImport {
             let imported = portion.made.map(\.object)
             try document.context.obtainPermanentIDs(for: related + imported)
             return Result(
-                imported: { imported.map(\.objectID) }, related: { related.map(\.objectID) })
+                imported: { ObjectIDRuns(imported.lazy.map(\.objectID)) },
+                related: { ObjectIDRuns(related.lazy.map(\.objectID)) })
         } catch {
             // The file has changed since it was checked.
             document.endUserEvent()
@@ -227,7 +228,7 @@ final class ObjectImport {
     private func save(_ rows: ImportRows, to store: SQLiteStore) throws -> Result {
         let coordinator = PersistentStoreCoordinator(store: store, rowCacheSize: 1 << 20)
         var portion = Portion(.mainQueue(coordinator: coordinator))
-        var ids: [ManagedObjectID] = []
+        var ids = ObjectIDRuns()
         func savePortion() throws {
             try portion.context.save()
             for (object, target) in portion.made {
@@ -243,7 +244,7 @@ final class ObjectImport {
             }
             try savePortion()
             let related = ids
-            ids = []
+            ids = ObjectIDRuns()
             try rows.forEach { row in
                 try make(row, in: portion)
                 if portion.count == portionSize { try savePortion() }

@@ -50,7 +50,7 @@ struct ImportVerb: DocumentVerb {
         return Reply { output in
             if output.json {
                 // One by one, because there may be millions.
-                func printList(_ ids: [ManagedObjectID]) throws {
+                func printList(_ ids: ObjectIDRuns) throws {
                     for (index, id) in ids.enumerated() {
                         try output.print(raw: index == 0 ? "" : ", ")
                         try output.print(raw: .string(id.uriRepresentation))
@@ -65,8 +65,8 @@ struct ImportVerb: DocumentVerb {
             }
             let imported = result.imported()
             var sentence = "Imported \(Count.of(imported.count, "object")) of \(entity.name)"
-            let related = Dictionary(grouping: result.related(), by: \.entityName)
-                .sorted { $0.key < $1.key }.map { "\($0.value.count) of \($0.key)" }
+            let related = result.related().countsByEntity
+                .sorted { $0.key < $1.key }.map { "\($0.value) of \($0.key)" }
             if !related.isEmpty { sentence += " and made \(related.joined(separator: ", "))" }
             try output.print(sentence + ".")
         }

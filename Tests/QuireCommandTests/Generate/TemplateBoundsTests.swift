@@ -89,4 +89,96 @@ import Testing
         #expect(
             try text(sources, ["many": Array(0..<1000)]) == String(repeating: "x", count: 1000))
     }
+
+    private static let loops =
+        "loops are gone through more than 1000000 times to write one file of code."
+
+    /// Stencil would make an array of the numbers, or stop the program where they are too great for one.
+    @Test(arguments: [
+        "1...1000000000", "0...9223372036854775807", "1...1e30", "inf...1", "nan...2",
+        "1000000000...1", "1...none|default:1000000000",
+    ])
+    func aRangeWithoutEndIsRefused(range: String) throws {
+        let source = "a\n{% for i in \(range) %}x{% endfor %}"
+        #expect(
+            try message(["Entity.stencil": source])
+                == "The template “t/Entity.stencil” cannot be used, line 2: \(Self.loops)")
+    }
+
+    @Test func loopsThatMultiplyAreRefused() throws {
+        func loop(_ content: String) -> String { "{% for i in 1...600000 %}\(content){% endfor %}" }
+        #expect(try message(["Entity.stencil": loop(loop("x"))]).contains(Self.loops))
+        // Each file of code begins anew.
+        let template = ClassTemplate(
+            builtIn: "t", summary: "", sources: ["Entity.stencil": loop("x{% break %}")])
+        let renderer = TemplateRenderer(template)
+        for _ in 0..<2 { #expect(try renderer.text(of: "Entity.stencil", with: [:]) == "x") }
+    }
+
+    /// 2 to the power of 40 texts of ten bytes, in a template of 2 KB.
+    @Test func blocksThatMultiplyAreRefused() throws {
+        var source = "{% block b0 %}0123456789{% endblock %}"
+        for level in 1...40 {
+            let last = "{{ block.b\(level - 1) }}"
+            source += "{% block b\(level) %}\(last)\(last){% endblock %}"
+        }
+        #expect(
+            try message(["Entity.stencil": source]).contains(
+                "more than 256 MB are written for one file of code."))
+    }
+
+    @Test func blocksThatAreExtendedStillShowWhatTheyReplace() throws {
+        let sources = [
+            "Entity.stencil":
+                "{% extends \"Base\" %}{% block a %}<{{ block.super }}>{% endblock %}",
+            "Base": "{% block a %}old{% endblock %}{% block b %}rest{% endblock %}{{ block.b }}",
+        ]
+        #expect(try text(sources) == "<old>restrest")
+    }
+
+    @Test func loopsDoWhatTheyDoInStencil() throws {
+        let source = """
+            {% for a in letters where a == "q" %}x{% empty %}none{% endfor %}\
+            {% for n in 3...1 %}{{ n }}{% if n == 2 %}{% break %}{% endif %}{% endfor %}\
+            {% for key, value in pairs %}{{ key }}{{ value }}{% endfor %}\
+            {% for x in nothing %}x{% endfor %}\
+            {% outer: for a in letters %}{% for n in 1...3 %}{% if n == 2 %}{% continue outer %}\
+            {% endif %}{{ a|literal }}{{ n }}{{ forloop.outer.counter }}{% endfor %}{% endfor %}
+            """
+        let context: [String: Any] = ["letters": ["a", "b"], "pairs": ["k": 1]]
+        #expect(try text(["Entity.stencil": source], context) == "none32k1\"a\"11\"b\"12")
+    }
+
+    @Test(arguments: [
+        ("{% for x %}{% endfor %}", "the syntax: `for <x> in <y> [where <condition>]`."),
+        ("{% for x in 1...3 %}", "`endfor` was not found."),
+        ("{% for x in y|unknown %}{% endfor %}", "Unknown filter 'unknown'."),
+        ("{% for x in y...3 %}{% endfor %}", "'from' value is not an Integer (nil)."),
+        ("{% block %}{% endblock %}", "'block' tag takes one argument, the block name."),
+    ])
+    func mistakesInBoundedTagsAreReported(source: String, reason: String) throws {
+        let found = try message(["Entity.stencil": "\n\n" + source])
+        #expect(found.hasPrefix("The template “t/Entity.stencil” cannot be used, line 3: "))
+        #expect(found.contains(reason))
+    }
+
+    @Test func indentationsAreBounded() throws {
+        func message(indentedBy width: String) throws -> String {
+            try self.message(["Entity.stencil": "{{ text|indent:\(width) }}"], ["text": "a\nb"])
+        }
+        #expect(try message(indentedBy: "1000000000").contains("more than 256 MB"))
+        #expect(try message(indentedBy: "9223372036854775807").contains("more than 256 MB"))
+        #expect(try message(indentedBy: "-1").contains("cannot be indented by -1 characters."))
+        let source = "{{ text|indent }}{{ text|indent:2,\"-\",true }}"
+        #expect(try text(["Entity.stencil": source], ["text": "a\nb"]) == "a\n    b--a\n--b")
+    }
+
+    @Test func aFilterThatAppliesItselfIsRefused() throws {
+        let source =
+            "{% for f in \"filter:f,uppercase\"|split:\",\" %}{{ \"x\"|filter:f }}{% endfor %}"
+        #expect(
+            try message(["Entity.stencil": source]).contains("applies itself more than 16 levels"))
+        #expect(
+            try text(["Entity.stencil": "{{ \"x\"|filter:f }}"], ["f": "uppercase"]) == "X")
+    }
 }

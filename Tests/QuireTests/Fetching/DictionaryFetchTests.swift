@@ -140,4 +140,27 @@ import Testing
         }
         #expect(rows.count == 1)
     }
+
+    @Test(
+        arguments: [
+            "title", "length(title)", "tags[FIRST].name", "author.name", "max(title)",
+        ], [true, false])
+    func streamsGiveTheSameRows(column: String, isOrdered: Bool) throws {
+        try stack.fill(books: 2500, authors: 0, tags: 0)
+        var request = FetchRequest("Book")
+        request.propertiesToFetch = [try ExpressionDescription("x", format: column)]
+        if isOrdered && !column.hasPrefix("max") {
+            request.sortOrderings = [SortOrdering("title")]
+        }
+        for (offset, limit) in [(0, 0), (3, 5), (1500, 0), (990, 1020), (5000, 1)] {
+            request.fetchOffset = offset
+            request.fetchLimit = limit
+            let whole = try context.fetchDictionaries(request)
+            let stream = try context.streamDictionaries(request)
+            #expect(stream.names == whole.names)
+            var rows: [[AttributeValue]] = []
+            try stream.forEach { rows.append(Array($0)) }
+            #expect(rows == whole.map { Array($0.values) })
+        }
+    }
 }

@@ -39,6 +39,26 @@ import Testing
         #expect(table.capacity == capacity)
     }
 
+    @Test func identifiersThatFollowEachOtherTakeTheRoomOfOne() {
+        let (one, other) = (
+            StoreIdentity(uuid: "1", entityNames: ["A", "B"]),
+            StoreIdentity(uuid: "2", entityNames: ["A", "B"])
+        )
+        func ids(_ keys: some Sequence<Int64>, _ entity: Int, _ store: StoreIdentity)
+            -> [ManagedObjectID]
+        {
+            keys.map { ManagedObjectID(entityNumber: entity, primaryKey: $0, store: store) }
+        }
+        let all =
+            ids(1...1000, 1, one) + ids(1001...1010, 2, one) + ids([1011, 1010, 1011], 1, one)
+            + ids(1012...1020, 1, other)
+        let runs = ObjectIDRuns(all)
+        #expect(Array(runs) == all)
+        #expect(runs.count == all.count && runs.runCount == 5)
+        #expect(runs.countsByEntity == ["A": 1012, "B": 10])
+        #expect(Array(ObjectIDRuns()).isEmpty)
+    }
+
     private func pairs(
         _ temporary: ClosedRange<UInt64>, _ distance: UInt64 = 100
     ) -> [(temporary: UInt64, permanent: UInt64)] {

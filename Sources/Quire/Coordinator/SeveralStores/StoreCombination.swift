@@ -7,7 +7,7 @@ internal import Foundation
 /// what they find is put in one order; where only one can, it answers alone.
 ///
 /// Immutable: a coordinator makes another one when it gets or loses a store.
-final class StoreCombination: PersistentStore {
+final class StoreCombination: PersistentStore, DictionarySource {
     /// One of the stores.
     struct Member: Sendable {
         let store: any PersistentStore
@@ -130,6 +130,16 @@ final class StoreCombination: PersistentStore {
             }
         }
         return try DictionaryEvaluation(query: query, subjects: subjects).dictionaries()
+    }
+
+    func forEachDictionary(
+        matching request: FetchRequest, _ body: (ArraySlice<AttributeValue>) throws -> Void
+    ) throws {
+        let members = try members(for: request)
+        if members.count == 1, let source = members[0].store as? any DictionarySource {
+            return try source.forEachDictionary(matching: request, body)
+        }
+        for row in try dictionaries(matching: request) { try body(row.values) }
     }
 
     func explain(_ request: FetchRequest) throws -> FetchExplanation {

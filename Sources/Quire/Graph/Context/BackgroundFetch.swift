@@ -4,7 +4,7 @@ internal import Foundation
 /// context's queue the unsaved changes are laid over them, and objects are made.
 ///
 /// Made and finished on the context's queue.
-final class BackgroundFetch {
+final class BackgroundFetch: RowHolder {
     private let context: ManagedObjectContext
     private let request: FetchRequest
     private let keyPaths: [QueryKeyPath]
@@ -36,14 +36,19 @@ final class BackgroundFetch {
         keyPaths = try context.prefetchPaths(of: request)
         plan = try Self.plan(for: request, in: context)
         self.request = request
-        context.outdatedRows.addHolder()
         serial = context.outdatedRows.serial
+        super.init()
+        context.outdatedRows.addHolder(self)
     }
 
     deinit {
         context.queueMarker.checkRelease()
-        context.outdatedRows.removeHolder()
+        context.outdatedRows.removeHolder(self)
+        context.answerQuestions()
     }
+
+    /// What is being read is with the thread that reads it.
+    override var isComplete: Bool { false }
 
     private static func plan(
         for request: FetchRequest, in context: ManagedObjectContext

@@ -54,50 +54,65 @@ private struct LogPlace: Hashable {
 ///
 /// A log can know an object by its temporary identifier only if it was made before the save that gave the
 /// permanent one; so what a save adds goes when the logs made before it have gone.
-struct UndoIdentifiers {
-    private var permanent: [UInt64: ManagedObjectID] = [:]
+struct UndoIdentifiers: ~Copyable {
+    private var permanent = IdentifierTable()
+    /// The saves that added identifiers, from `firstSave` on.
     private var saves: [(before: UInt64, temporary: ContiguousArray<UInt64>)] = []
-    private var logs: Set<UInt64> = []
+    private var firstSave = 0
+    private var logs = IdentifierTable()
+    /// No log has a lower number.
+    private var oldestLog: UInt64 = 1
     private(set) var lastLog: UInt64 = 0
 
     /// The number of identifiers kept.
     var count: Int { permanent.count }
+    /// How many there is room for, for tests.
+    var capacity: Int { permanent.capacity }
 
-    subscript(temporary: UInt64) -> ManagedObjectID? { permanent[temporary] }
+    /// The bits of the permanent identifier of an object, by those of its temporary one.
+    subscript(temporary: UInt64) -> UInt64? { permanent[temporary] }
 
     /// The number for a new log.
     mutating func addLog() -> UInt64 {
         lastLog += 1
-        logs.insert(lastLog)
+        logs.set(0, for: lastLog)
         return lastLog
     }
 
-    mutating func removeLog(_ number: UInt64) { logs.remove(number) }
+    /// Forgets what no log needs any more without this one.
+    mutating func removeLog(_ number: UInt64) {
+        logs.remove(number)
+        while oldestLog <= lastLog && logs[oldestLog] == nil { oldestLog += 1 }
+        while firstSave < saves.count && saves[firstSave].before < oldestLog {
+            for bits in saves[firstSave].temporary { permanent.remove(bits) }
+            saves[firstSave].temporary = []
+            firstSave += 1
+        }
+        if firstSave * 2 >= saves.count && firstSave > 0 {
+            saves.removeFirst(firstSave)
+            firstSave = 0
+        }
+    }
 
-    /// Takes over what a save has made of temporary identifiers, and forgets what no log needs any more.
+    /// Takes over what a save has made of temporary identifiers.
     mutating func add(
         _ new: ContiguousArray<(temporary: UInt64, permanent: ManagedObjectID)>,
         hasUnfinishedLog: Bool
     ) {
-        let oldest = logs.min() ?? .max
-        let needed = saves.firstIndex { $0.before >= oldest } ?? saves.count
-        for save in saves[..<needed] {
-            for bits in save.temporary { permanent[bits] = nil }
-        }
-        saves.removeFirst(needed)
         if (logs.isEmpty && !hasUnfinishedLog) || new.isEmpty { return }
-        for pair in new { permanent[pair.temporary] = pair.permanent }
+        for pair in new { permanent.set(pair.permanent.bits, for: pair.temporary) }
         saves.append(
             (hasUnfinishedLog ? lastLog + 1 : lastLog, ContiguousArray(new.map(\.temporary))))
     }
 
     /// Forgets the permanent identifiers of objects that have their temporary ones again.
     mutating func remove(_ temporary: some Sequence<ManagedObjectID>) {
-        for id in temporary { permanent[id.bits] = nil }
+        for id in temporary { permanent.remove(id.bits) }
     }
 
     mutating func removeAll() {
-        permanent = [:]
+        permanent.removeAll()
         saves = []
+        firstSave = 0
     }
 }

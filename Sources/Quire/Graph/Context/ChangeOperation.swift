@@ -287,7 +287,7 @@ extension ManagedObjectContext {
     /// What an identifier in a log has become by saves since.
     func permanentIDIfAny(for id: ManagedObjectID) -> ManagedObjectID {
         var id = id
-        while id.isTemporary, let next = undoIdentifiers[id.bits] { id = next }
+        while id.isTemporary, let next = undoIdentifiers[id.bits] { id = objectID(bits: next) }
         return id
     }
 }

@@ -37,6 +37,7 @@ public class ConfinedContext: @unchecked Sendable {
     let marker: QueueMarker
     let coordinator: PersistentStoreCoordinator
     let saveListeners: SaveListeners
+    let children: ContextChildren
     let changeBroadcast: Broadcast<ObjectIDChanges>
     let saveBroadcast: Broadcast<ObjectIDChanges>
     /// What is unsaved in the context that others are derived from.
@@ -51,6 +52,7 @@ public class ConfinedContext: @unchecked Sendable {
         self.coordinator = coordinator
         marker = context.queueMarker
         saveListeners = context.saveListeners
+        children = context.children
         changeBroadcast = context.changeBroadcast
         saveBroadcast = context.saveBroadcast
         unsavedSources = context.derived?.unsaved

@@ -46,32 +46,51 @@ final class UnsavedSources: Sendable {
 /// Collects which objects' derived values a context must read again: a save of its own or of its parent has
 /// written them, or what they are derived from.
 final class StaleDerivedValues: SaveListener {
-    private let identifiers = Mutex<Set<UInt64>>([])
+    private let identifiers = Mutex(Identifiers.only([]))
     private let isEmptyFlag = Atomic(true)
     /// The numbers of the entities with derived attributes.
     private let entities: Set<Int>
+
+    /// The objects whose values must be read again.
+    enum Identifiers {
+        case only(Set<UInt64>)
+        /// All of these entities: more were saved than it is worth while to tell apart.
+        case all
+
+        func contains(_ bits: UInt64) -> Bool {
+            if case .only(let some) = self { some.contains(bits) } else { true }
+        }
+    }
+
+    /// How many objects are told apart.
+    static let greatestCount = 1 << 14
 
     init(entities: Set<Int>) { self.entities = entities }
 
     var isEmpty: Bool { isEmptyFlag.load(ordering: .acquiring) }
 
     private func add(_ objectIDs: [ManagedObjectID]) {
-        let isEmpty = identifiers.withLock {
-            for id in objectIDs where entities.contains(id.entityNumber) { $0.insert(id.bits) }
-            return $0.isEmpty
+        let isEmpty = identifiers.withLock { identifiers in
+            guard case .only(var some) = identifiers else { return false }
+            // So that the set is not copied.
+            identifiers = .all
+            for id in objectIDs where entities.contains(id.entityNumber) { some.insert(id.bits) }
+            if some.count <= Self.greatestCount { identifiers = .only(some) }
+            return some.isEmpty
         }
         if !isEmpty { isEmptyFlag.store(false, ordering: .releasing) }
     }
 
     func contains(_ objectID: ManagedObjectID) -> Bool {
-        !isEmpty && identifiers.withLock { $0.contains(objectID.bits) }
+        !isEmpty && entities.contains(objectID.entityNumber)
+            && identifiers.withLock { $0.contains(objectID.bits) }
     }
 
     /// Takes all that was collected.
-    func take() -> Set<UInt64> {
+    func take() -> Identifiers {
         isEmptyFlag.store(true, ordering: .releasing)
         return identifiers.withLock { identifiers in
-            defer { identifiers = [] }
+            defer { identifiers = .only([]) }
             return identifiers
         }
     }
@@ -153,15 +172,22 @@ extension ManagedObjectContext {
 
     /// Reads the derived values of all objects again that a save has made out of date.
     func readStaleDerivedValues() {
-        guard let stale = derived?.stale.take(), !stale.isEmpty else { return }
+        guard let stale = derived?.stale, !stale.isEmpty else { return }
         var objects: [ManagedObject] = []
-        for bits in stale {
-            outdatedRows.note(bits)
-            guard let object = identityMap.find(bits), object.entity.hasDerivedSlots,
-                object.state.isSuperset(of: [.persisted, .realized]),
-                !object.state.contains(.inaccessible)
-            else { continue }
-            objects.append(object)
+        switch stale.take() {
+        case .only(let some):
+            for bits in some {
+                outdatedRows.note(bits)
+                if let object = identityMap.find(bits) { objects.append(object) }
+            }
+        case .all:
+            outdatedRows.noteAll()
+            identityMap.forEach { objects.append($0) }
+        }
+        objects = objects.filter { object in
+            object.entity.hasDerivedSlots
+                && object.state.isSuperset(of: [.persisted, .realized])
+                && !object.state.contains(.inaccessible)
         }
         if objects.isEmpty { return }
         do {

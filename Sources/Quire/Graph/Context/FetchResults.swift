@@ -3,7 +3,7 @@
 /// Rows go out of date when the context saves or refreshes their objects (``OutdatedRows``); then objects are
 /// faults that read their rows anew. Objects that were new at the time of the fetch are retained, because their
 /// identifiers change.
-final class FetchResults {
+final class FetchResults: RowHolder {
     let context: ManagedObjectContext
     /// The rows; empty if there are identifiers.
     let rows: RowSet
@@ -46,7 +46,8 @@ final class FetchResults {
         self.keyPaths = keyPaths
         self.newObjects = newObjects
         serial = context.outdatedRows.serial
-        context.outdatedRows.addHolder()
+        super.init()
+        context.outdatedRows.addHolder(self)
         if !keyPaths.isEmpty && !rows.isEmpty {
             prefetched = try PrefetchedObjects(keyPaths, of: rows, context: context)
         }
@@ -65,7 +66,8 @@ final class FetchResults {
         self.keyPaths = keyPaths
         self.newObjects = newObjects
         serial = context.outdatedRows.serial
-        context.outdatedRows.addHolder()
+        super.init()
+        context.outdatedRows.addHolder(self)
     }
 
     deinit {
@@ -73,7 +75,16 @@ final class FetchResults {
         // While the context is still there.
         prefetched = nil
         batches = []
-        context.outdatedRows.removeHolder()
+        context.outdatedRows.removeHolder(self)
+    }
+
+    override func forEachRow(_ body: (_ bits: UInt64, _ serial: UInt64) -> Void) {
+        for position in rows.indices { body(rows.identifierBits(at: position), serial) }
+        for batch in batches {
+            for position in batch.rows.indices {
+                body(batch.rows.identifierBits(at: position), batch.serial)
+            }
+        }
     }
 
     var count: Int { hasRows ? rows.count : identifiers.count }

@@ -21,7 +21,8 @@ extension ManagedObjectContext {
         if let object = identityMap.find(temporary.bits) {
             return object.objectID.isTemporary ? nil : object.objectID
         }
-        return undoIdentifiers[temporary.bits] ?? source.permanentID(for: temporary)
+        return undoIdentifiers[temporary.bits].map(objectID)
+            ?? source.permanentID(for: temporary)
     }
 
     // MARK: Rows

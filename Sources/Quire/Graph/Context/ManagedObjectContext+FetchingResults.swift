@@ -59,6 +59,14 @@ extension ManagedObjectContext {
         return try persistentStoreCoordinator.store.dictionaries(matching: request)
     }
 
+    /// What ``fetchDictionaries(_:)-(FetchRequest)`` gives, one dictionary after the other as they are read.
+    ///
+    /// - Throws: ``QuireError`` with code `unknownEntity`, `unknownKey` or `invalidQuery`.
+    package func streamDictionaries(_ request: FetchRequest) throws -> DictionaryStream {
+        checkQueue()
+        return try DictionaryStream(request, of: persistentStoreCoordinator.store)
+    }
+
     /// How the store finds what a request asks for: the statement, its values and SQLite's plan. Unsaved changes, which
     /// contexts lay over what is found, have no part in it.
     ///

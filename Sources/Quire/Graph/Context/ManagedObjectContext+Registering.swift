@@ -36,7 +36,10 @@ extension ManagedObjectContext {
     func discard(_ object: ManagedObject) {
         object.state.subtract([.live, .persisted])
         object.state.insert(.discarded)
-        if retainedObjects != nil { retainedObjects?.remove(object) }
+        if retainedObjects != nil {
+            retainedObjects?.remove(object)
+            retainedObjects?.giveBackMemory()
+        }
     }
 
     /// Faults whose rows turned out to be gone, by identifier.

@@ -30,6 +30,7 @@ extension ManagedObjectContext {
         evenIfUnchanged: Bool, by write: (ChangeSet) throws -> [ManagedObjectID]
     ) throws {
         mergePendingSaves()
+        answerQuestions()
         processPendingChanges()
         guard hasChanges else {
             if evenIfUnchanged { _ = try write(ChangeSet()) }
@@ -216,6 +217,7 @@ extension ManagedObjectContext {
     // MARK: After a save
 
     private func didSave() {
+        let hasChildren = !children.isEmpty
         for object in tracked {
             outdatedRows.note(object.objectID.bits)
             object.announceStateChange()
@@ -228,13 +230,14 @@ extension ManagedObjectContext {
                 }
                 object.state.formUnion([.persisted, .savedHere])
                 object.edits?.commit()
-                if isParent { noteForChildren(object) }
+                if hasChildren { noteForChildren(object) }
             } else {
-                if isParent { savedVersions.setDeleted(object.objectID.bits) }
+                if hasChildren { savedVersions.setDeleted(object.objectID.bits) }
                 discard(object)
             }
         }
         tracked.removeAll()
+        removeUnneededSavedVersions()
         discardInaccessibleFaults()
         if !assignedStores.isEmpty {
             assignedStores = assignedStores.filter {

@@ -57,13 +57,16 @@ public final class ManagedObjectContext {
             undoManager?.clients[ObjectIdentifier(self)] = nil
         }
         didSet {
-            undoManager?.clients[ObjectIdentifier(self)] = UndoClient(
-                registerPending: { [weak self] in self?.registerPendingChanges() },
-                endEvent: { [weak self] in
-                    self?.registerPendingChanges()
-                    self?.endEvent()
-                },
-                hasPending: { [weak self] in self?.eventLog.isEmpty == false })
+            undoManager?.addClient(
+                ObjectIdentifier(self),
+                UndoClient(
+                    registerPending: { [weak self] in self?.registerPendingChanges() },
+                    endEvent: { [weak self] in
+                        self?.registerPendingChanges()
+                        self?.endEvent()
+                    },
+                    hasPending: { [weak self] in self?.eventLog.isEmpty == false },
+                    isAlive: { [weak self] in self != nil }))
             changeLogger = undoManager
         }
     }
@@ -101,6 +104,8 @@ public final class ManagedObjectContext {
     /// What the identifiers of new objects share.
     let temporaryIdentity: StoreIdentity
     let queueMarker: QueueMarker
+    /// The contexts that read from this one and save to it.
+    let children = ContextChildren()
     /// Those who want to know what is saved to this context: its children.
     let saveListeners = SaveListeners()
     /// Set while the context merges what others save by itself.
@@ -194,6 +199,7 @@ public final class ManagedObjectContext {
         self.parent = parent
         self.queueMarker = queueMarker
         derived = DerivedValues(layout: source.layout, parent: parent)
+        parent?.children.add(self)
     }
 
     /// Makes a context for the main queue that saves to the store.
@@ -221,7 +227,10 @@ public final class ManagedObjectContext {
         mainQueue(parent: MainQueueContext(parent))
     }
 
-    deinit { identityMap.forEach { $0.context = nil } }
+    deinit {
+        identityMap.forEach { $0.context = nil }
+        parent?.children.remove(number)
+    }
 
     // MARK: Queue
 
@@ -592,7 +601,10 @@ public final class ManagedObjectContext {
     func forget(_ object: ManagedObject) {
         if object.state.contains(.unguarded) { queueMarker.checkCheaply() } else { checkQueue() }
         identityMap.remove(object.objectID.bits, object)
-        if !fetchedPropertyValues.isEmpty { fetchedPropertyValues[object.objectID.bits] = nil }
+        if !fetchedPropertyValues.isEmpty {
+            fetchedPropertyValues[object.objectID.bits] = nil
+            fetchedPropertyValues.giveBackMemory()
+        }
         if object.state.contains(.observed) { observation?.forget(object) }
     }
 

@@ -5,13 +5,13 @@
 /// over their row when they come to be, and relationships their contents when they are asked for, so that what is
 /// never touched costs next to nothing. The context finds what is here through ``ManagedObjectContext/prefetches``.
 /// What has been saved or refreshed since is passed over (``OutdatedRows``).
-final class PrefetchedObjects {
+final class PrefetchedObjects: RowHolder {
     private final class Contents {
         /// The relationship's position; the owner's identifier says in which entity.
         let relationshipIndex: Int
         let related: RelatedObjects
         /// Positions in `related` by owner.
-        private var places: IdentifierTable
+        private(set) var places: IdentifierTable
 
         init(_ related: RelatedObjects, asked: [ManagedObjectID], relationshipIndex: Int) {
             self.relationshipIndex = relationshipIndex
@@ -45,7 +45,8 @@ final class PrefetchedObjects {
     init(_ keyPaths: [QueryKeyPath], of rows: RowSet, context: ManagedObjectContext) throws {
         self.context = context
         serial = context.outdatedRows.serial
-        context.outdatedRows.addHolder()
+        super.init()
+        context.outdatedRows.addHolder(self)
         context.prefetches.append(Unmanaged.passUnretained(self))
         let paths = keyPaths.map { $0.steps[...] }
         try follow(paths, from: Owners(rows: [rows]))
@@ -53,9 +54,14 @@ final class PrefetchedObjects {
 
     deinit {
         context.queueMarker.checkRelease()
-        context.outdatedRows.removeHolder()
+        context.outdatedRows.removeHolder(self)
         let reference = Unmanaged.passUnretained(self).toOpaque()
         context.prefetches.removeAll { $0.toOpaque() == reference }
+    }
+
+    override func forEachRow(_ body: (_ bits: UInt64, _ serial: UInt64) -> Void) {
+        places.forEach { bits, _ in body(bits, serial) }
+        for contents in contents { contents.places.forEach { bits, _ in body(bits, serial) } }
     }
 
     // MARK: Finding

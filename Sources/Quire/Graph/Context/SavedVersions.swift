@@ -1,8 +1,9 @@
 /// What a context knows of the objects that it has saved since it has children. These may show rows that were read before,
 /// and the objects themselves are not kept.
 ///
-/// Versions are never forgotten, because a child may hold a row for as long as it lives. What can be forgotten is that
-/// the source has an object as it was saved from here.
+/// An object is known for as long as a child, or one of its own, may hold a row that is older: from time to time the children
+/// are asked which rows they hold (``HeldRows``). What can be forgotten before is that the source has an object as it was
+/// saved from here.
 struct SavedVersions: ~Copyable {
     /// What is known of one object.
     struct Entry {
@@ -39,6 +40,18 @@ struct SavedVersions: ~Copyable {
     }
 
     private var table = IdentifierTable()
+    /// How many objects may be known until the children are asked.
+    private var limit = SavedVersions.leastLimit
+    private static let leastLimit = 256
+    /// What the children have been asked, if they have not all answered.
+    private var question: HeldRows?
+    /// The objects that were saved since.
+    private var savedSince = IdentifierTable()
+
+    /// The number of objects known, for tests.
+    var count: Int { table.count }
+    /// How many there is room for, for tests.
+    var capacity: Int { table.capacity }
 
     subscript(bits: UInt64) -> Entry? { table[bits].map { Entry($0) } }
 
@@ -46,12 +59,17 @@ struct SavedVersions: ~Copyable {
     /// they say nothing about older rows.
     mutating func set(_ version: UInt32, seenBy child: UInt32, for bits: UInt64) {
         let isBack = self[bits]?.version == .max
-        table.set(Entry(version: isBack ? .max : version, child: child).bits, for: bits)
+        set(Entry(version: isBack ? .max : version, child: child), for: bits)
+    }
+
+    private mutating func set(_ entry: Entry, for bits: UInt64) {
+        table.set(entry.bits, for: bits)
+        if question != nil { savedSince.set(0, for: bits) }
     }
 
     /// Notes that an object was deleted.
     mutating func setDeleted(_ bits: UInt64) {
-        table.set(Entry(version: .max, child: 0).bits, for: bits)
+        set(Entry(version: .max, child: 0), for: bits)
     }
 
     /// Forgets that the source has an object as it was saved.
@@ -63,5 +81,44 @@ struct SavedVersions: ~Copyable {
     /// Forgets that the source has any object as it was saved.
     mutating func forgetAll() {
         table.updateAll { Entry(version: Entry($0).version, child: .max).bits }
+    }
+
+    /// Removes everything, because there are no children.
+    mutating func removeAll() {
+        table.removeAll()
+        savedSince.removeAll()
+        question = nil
+        limit = Self.leastLimit
+    }
+
+    /// Removes the objects of which no child holds a row, if all children have answered. Gives what they are to be asked,
+    /// if there is enough to make it worth while.
+    mutating func ask() -> HeldRows? {
+        if let question {
+            guard question.isComplete else { return nil }
+            removeUnneeded(question.take())
+            self.question = nil
+        }
+        guard table.count > limit else { return nil }
+        question = HeldRows()
+        return question
+    }
+
+    private mutating func removeUnneeded(_ held: [ContiguousArray<UInt64>]) {
+        var needed = IdentifierTable()
+        var heldCount = 0
+        for identifiers in held {
+            heldCount += identifiers.count
+            for bits in identifiers {
+                if let entry = table[bits] { needed.set(entry, for: bits) }
+            }
+        }
+        savedSince.forEach { bits, _ in
+            if let entry = table[bits] { needed.set(entry, for: bits) }
+        }
+        savedSince.removeAll()
+        // Each object has cost its part of the answers by the next time.
+        limit = needed.count + max(Self.leastLimit, heldCount / 4)
+        table = needed
     }
 }

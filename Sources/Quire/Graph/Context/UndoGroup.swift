@@ -69,4 +69,6 @@ struct UndoClient {
     var endEvent: () -> Void
     /// Whether there is anything to register.
     var hasPending: () -> Bool
+    /// Whether the context has not been freed.
+    var isAlive: () -> Bool
 }

@@ -34,6 +34,12 @@ public final class UndoManager {
     /// Makes an undo manager with nothing to undo.
     public init() {}
 
+    /// Adds a context, and removes those that have been freed.
+    func addClient(_ context: ObjectIdentifier, _ client: UndoClient) {
+        clients = clients.filter { $0.value.isAlive() }
+        clients[context] = client
+    }
+
     // MARK: State
 
     /// The greatest number of groups to keep; the oldest go. 0 for no bound.

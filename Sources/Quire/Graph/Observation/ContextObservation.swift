@@ -100,9 +100,12 @@ final class ContextObservation {
     func forget(_ object: ManagedObject) {
         // Freed after it is out of the table, because that may free objects, whose end comes back here.
         let entry = entries.removeValue(forKey: ObjectIdentifier(object))
+        entries.giveBackMemory()
         withExtendedLifetime(entry) {}
     }
 
     /// The number of objects that have a registrar, for tests.
     var observedObjectCount: Int { entries.count }
+    /// How many there is room for, for tests.
+    var capacity: Int { entries.capacity }
 }

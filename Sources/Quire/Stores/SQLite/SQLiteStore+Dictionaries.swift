@@ -2,26 +2,40 @@ import CSQLite
 import Foundation
 
 /// Values of objects and of groups of them, without the objects.
-extension SQLiteStore {
+extension SQLiteStore: DictionarySource {
     /// The dictionaries that a request asks for, in its order, within its limit and offset.
     public func dictionaries(matching request: FetchRequest) throws -> FetchedDictionaries {
         let query = try ResolvedDictionaryQuery(request, in: layout, store: identity)
-        guard let statement = try statement(for: query, request) else {
-            return try DictionaryEvaluation(query, of: self, request).dictionaries()
-        }
         var values: ContiguousArray<AttributeValue> = []
+        try forEachDictionary(of: query, request) { values += $0 }
+        return FetchedDictionaries(names: query.columns.map(\.name), values: values)
+    }
+
+    func forEachDictionary(
+        matching request: FetchRequest, _ body: (ArraySlice<AttributeValue>) throws -> Void
+    ) throws {
+        let query = try ResolvedDictionaryQuery(request, in: layout, store: identity)
+        try forEachDictionary(of: query, request, body)
+    }
+
+    private func forEachDictionary(
+        of query: ResolvedDictionaryQuery, _ request: FetchRequest,
+        _ body: (ArraySlice<AttributeValue>) throws -> Void
+    ) throws {
+        guard let statement = try statement(for: query, request) else {
+            return try DictionaryEvaluation.forEach(query, of: self, request, body)
+        }
         try read(watchedBy: request.watch.monitor) { connection in
             try connection.withStatement(statement.sql) { row in
                 try row.bind(statement.bindings)
                 var count = 0
                 while try row.step() {
-                    for column in statement.columns { values.append(try value(row, column)) }
+                    try body(try statement.columns.map { try value(row, $0) }[...])
                     count += 1
                     request.watch.monitor?.didRead(rows: count)
                 }
             }
         }
-        return FetchedDictionaries(names: query.columns.map(\.name), values: values)
     }
 
     /// The statement that makes dictionaries; `nil` if SQL cannot say what they hold. If it cannot say which objects

@@ -1,0 +1,225 @@
+import Stencil
+
+/// The tags and filters of Stencil that could write without end, within bounds.
+///
+/// Stencil has none: `for i in 1...1000000000` makes an array of all the numbers, and blocks of which each shows the one
+/// before twice double with each. Its nodes are not public, so a tag is parsed here and handed to Stencil with another
+/// tag for its content, which measures what that writes.
+final class TemplateTags {
+    /// How often loops may be gone through to write one file of code.
+    static let greatestLoopCount = 1_000_000
+    /// How many bytes loops, blocks and included files may write for one file of code; what is nested counts on each
+    /// level.
+    static let greatestSize = 1 << 28
+    /// How deep the filter `filter` may apply itself.
+    static let greatestFilterDepth = 16
+
+    private let filters: Extension
+    private var loopCount = 0
+    private var size = 0
+    private var filterDepth = 0
+
+    /// - Parameter filters: What templates can use beside Stencil's own filters; gets those that are bounded.
+    init(filters: Extension) {
+        self.filters = filters
+        filters.registerFilter("indent") { [unowned self] value, arguments in
+            try indent(value, arguments)
+        }
+        filters.registerFilter("filter") { [unowned self] value, arguments, context in
+            try filter(value, arguments, context)
+        }
+    }
+
+    /// The tags, which come before Stencil's, and the filters.
+    var extensions: [Extension] {
+        let tags = Extension()
+        tags.registerTag("for") { [unowned self] in try loop($0, $1) }
+        tags.registerTag("block") { [unowned self] in try block($0, $1) }
+        tags.registerTag("include") { [unowned self] _, token in
+            MeasuredNodes(try nodes(of: [token]), token, self)
+        }
+        return [tags, filters]
+    }
+
+    /// Begins to write another file of code.
+    func begin() {
+        loopCount = 0
+        size = 0
+    }
+
+    // MARK: - Tags
+
+    /// What Stencil makes of the tokens of one tag, in which some names stand for content that is parsed already.
+    private func nodes(
+        of tokens: [Token], _ contents: [String: any NodeType] = [:]
+    ) throws -> [any NodeType] {
+        let placeholders = Extension()
+        for (name, content) in contents { placeholders.registerTag(name) { _, _ in content } }
+        return try TokenParser(
+            tokens: tokens, environment: Environment(extensions: [placeholders, filters])
+        ).parse()
+    }
+
+    /// Parses what stands between a tag and its end.
+    private func content(
+        _ parser: TokenParser, _ token: Token, until ends: [String]
+    ) throws -> MeasuredNodes {
+        MeasuredNodes(try parser.parse(until(ends)), token, self)
+    }
+
+    private func block(_ parser: TokenParser, _ token: Token) throws -> any NodeType {
+        let content = try content(parser, token, until: ["endblock"])
+        _ = parser.nextToken()
+        let tokens = ["content", "endblock"].map { Token.block(value: $0, at: token.sourceMap) }
+        // As it is: `extends` looks for blocks.
+        return try nodes(of: [token] + tokens, ["content": content])[0]
+    }
+
+    private func loop(_ parser: TokenParser, _ token: Token) throws -> any NodeType {
+        var tokens = [token, Token.block(value: "content", at: token.sourceMap)]
+        var contents = ["content": try content(parser, token, until: ["endfor", "empty"])]
+        while let end = parser.nextToken() {
+            tokens.append(end)
+            guard end.contents == "empty" else { break }
+            tokens.append(.block(value: "otherwise", at: token.sourceMap))
+            contents["otherwise"] = try content(parser, token, until: ["endfor"])
+        }
+        let loop = try nodes(of: tokens, contents)
+        // Perhaps with a label; that it is well formed is known by now.
+        let words = token.components
+        let isLabelled = words.first?.hasSuffix(":") == true
+        let values = try parser.compileResolvable(words[isLabelled ? 4 : 3], containedIn: token)
+        return BoundedLoop(loop, over: values, token, self)
+    }
+
+    /// A loop, which is not begun if it would go on for too long.
+    private final class BoundedLoop: NodeType {
+        let token: Token?
+        private let loop: [any NodeType]
+        private let values: any Resolvable
+        private unowned let tags: TemplateTags
+
+        init(
+            _ loop: [any NodeType], over values: any Resolvable, _ token: Token,
+            _ tags: TemplateTags
+        ) {
+            self.loop = loop
+            self.values = values
+            self.token = token
+            self.tags = tags
+        }
+
+        func render(_ context: Context) throws -> String {
+            try tags.willLoop(over: values, context)
+            return try renderNodes(loop, context)
+        }
+    }
+
+    /// The content of a tag, whose text counts.
+    private final class MeasuredNodes: NodeType {
+        let token: Token?
+        private let nodes: [any NodeType]
+        private unowned let tags: TemplateTags
+
+        init(_ nodes: [any NodeType], _ token: Token, _ tags: TemplateTags) {
+            self.nodes = nodes
+            self.token = token
+            self.tags = tags
+        }
+
+        func render(_ context: Context) throws -> String {
+            let text = try renderNodes(nodes, context)
+            try tags.willWrite(text.utf8.count)
+            return text
+        }
+    }
+
+    // MARK: - Bounds
+
+    private func willWrite(_ count: Int) throws {
+        size += count
+        guard size <= Self.greatestSize else {
+            throw TemplateSyntaxError(
+                "more than \(Self.greatestSize >> 20) MB are written for one file of code")
+        }
+    }
+
+    private func willLoop(over values: any Resolvable, _ context: Context) throws {
+        loopCount += try Self.count(of: values, context)
+        guard loopCount <= Self.greatestLoopCount else {
+            throw TemplateSyntaxError(
+                "loops are gone through more than \(Self.greatestLoopCount) times to write one file of code"
+            )
+        }
+    }
+
+    /// How often a loop over values is gone through, or more than is allowed.
+    private static func count(of values: any Resolvable, _ context: Context) throws -> Int {
+        guard let range = values as? RangeVariable else {
+            let values = try values.resolve(context)
+            if let array = values as? [Any] { return array.count }
+            // Of anything else there is only a loop over its members.
+            return (values as? [String: Any])?.count ?? 1
+        }
+        // What is not a number, Stencil says itself.
+        guard let start = number(try range.from.resolve(context)),
+            let end = number(try range.to.resolve(context))
+        else { return 0 }
+        let isInBounds = [start, end].allSatisfy { abs($0) <= Double(Int32.max) }
+        return isInBounds
+            ? Int(min(abs(end - start), Double(greatestLoopCount))) + 1 : greatestLoopCount + 1
+    }
+
+    private static func number(_ value: Any?) -> Double? {
+        switch value {
+        case let integer as Int: Double(integer)
+        case let single as Float: Double(single)
+        case let double as Double: double
+        default: nil
+        }
+    }
+
+    // MARK: - Filters
+
+    /// Does what Stencil's filter does, with a width that is not negative, of which Stencil would trap, and not too great.
+    private func indent(_ value: Any?, _ arguments: [Any?]) throws -> Any? {
+        if let width = arguments.first as? Int {
+            let text = value as? String ?? ""
+            let indentation = arguments.count > 1 ? arguments[1] as? String ?? " " : " "
+            let lineCount = text.utf8.count { $0 == UInt8(ascii: "\n") } + 1
+            let (perLine, isTooWide) =
+                width.multipliedReportingOverflow(by: max(indentation.utf8.count, 1))
+            let (added, isTooLong) = perLine.multipliedReportingOverflow(by: lineCount)
+            guard width >= 0 else {
+                throw TemplateSyntaxError("a text cannot be indented by \(width) characters")
+            }
+            try willWrite(isTooWide || isTooLong ? Self.greatestSize + 1 : added)
+        }
+        let names = ["width", "indentation", "first", "more"].prefix(arguments.count)
+        var variables: [String: Any] = [:]
+        for (name, argument) in zip(names, arguments) { variables[name] = argument }
+        variables["text"] = value
+        let expression = names.isEmpty ? "indent" : "indent:" + names.joined(separator: ",")
+        let environment = Environment()
+        return try environment.compileFilter("text|\(expression)").resolve(
+            Context(dictionary: variables, environment: environment))
+    }
+
+    /// Applies a filter that is given as a text, as Stencil's filter does; the text may name this filter again.
+    private func filter(_ value: Any?, _ arguments: [Any?], _ context: Context) throws -> Any? {
+        guard let value else { return nil }
+        guard arguments.count == 1 else {
+            throw TemplateSyntaxError("'filter' filter takes one argument")
+        }
+        guard filterDepth < Self.greatestFilterDepth else {
+            throw TemplateSyntaxError(
+                "the filter 'filter' applies itself more than \(Self.greatestFilterDepth) levels deep"
+            )
+        }
+        filterDepth += 1
+        defer { filterDepth -= 1 }
+        let name = arguments[0].map { "\($0)" } ?? ""
+        let expression = try context.environment.compileFilter("$0|\(name)")
+        return try context.push(dictionary: ["$0": value]) { try expression.resolve(context) }
+    }
+}
