@@ -44,8 +44,8 @@ struct PowerLossScenario: CustomTestStringConvertible, Sendable {
             processes: [["open", "export=b.quire", "saveAs=c.quire", "save=9", "close"]]),
         .init(
             name: "reverting to another",
-            before: ["create", "save=3", "copy=b.quire", "save=6", "close"],
-            processes: [["open", "save=7", "revertTo=b.quire", "save=4", "close"]]),
+            before: ["create", "save=3", "copy=b.quire", "save=14", "close"],
+            processes: [["open", "save=15", "revertTo=b.quire", "save=4", "close"]]),
         .init(
             name: "keeping versions", before: ["create", "save=3", "close"],
             processes: [["open", "keep", "save=6", "keep", "restore", "save=5", "close"]]),
