@@ -2,7 +2,7 @@
 
 BUILD_PACKAGES := libsqlite3-dev libxml2-dev libarchive-dev zlib1g-dev pkg-config
 TEST_PACKAGES := sqlite3 strace unzip zstd
-SOURCES := Sources Tests Benchmarks/Sources Package.swift
+SOURCES := Sources Tests Benchmarks Package.swift
 
 # Macros are made with the toolchain's own swift-syntax, instead of one that takes minutes to build; see Package.swift.
 export QUIRE_TOOLCHAIN_SYNTAX := 1
@@ -48,7 +48,7 @@ test-threads:
 
 bench:
 	@.ci/install-packages $(BUILD_PACKAGES)
-	swift run -c release --package-path Benchmarks
+	QUIRE_BENCHMARKS=1 swift run -c release Benchmarks $(ARGUMENTS)
 
 samples:
 	@.ci/install-packages $(BUILD_PACKAGES)

@@ -56,6 +56,23 @@ func syntaxLinking(_ modules: String...) -> [LinkerSetting] {
     } ?? []
 }
 
+// `make bench` sets this. Nobody else fetches and builds what Quire is compared with.
+let isMeasured = Context.environment["QUIRE_BENCHMARKS"] == "1"
+
+let benchmarks: [Target] =
+    isMeasured
+    ? [
+        .executableTarget(
+            name: "Benchmarks",
+            dependencies: [
+                "QuireDocuments", "Quire", "CSQLite",
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ],
+            path: "Benchmarks",
+            exclude: ["README.md"],
+            swiftSettings: settings)
+    ] : []
+
 let package = Package(
     name: "quire",
     products: [
@@ -73,7 +90,9 @@ let package = Package(
         .package(url: "https://github.com/stencilproject/Stencil", from: "0.15.1"),
     ]
         + (toolchainSyntax != nil
-            ? [] : [.package(url: "https://github.com/swiftlang/swift-syntax", from: "603.0.1")]),
+            ? [] : [.package(url: "https://github.com/swiftlang/swift-syntax", from: "603.0.1")])
+        + (isMeasured
+            ? [.package(url: "https://github.com/groue/GRDB.swift", exact: "7.10.0")] : []),
     targets: [
         .systemLibrary(
             name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
@@ -197,6 +216,6 @@ let package = Package(
                 "SwiftSyntax", "SwiftSyntaxBuilder", "SwiftSyntaxMacros",
                 "SwiftSyntaxMacroExpansion", "SwiftParser", "SwiftDiagnostics",
                 "SwiftBasicFormat")),
-    ],
+    ] + benchmarks,
     swiftLanguageModes: [.v6]
 )

@@ -1,5 +1,5 @@
+import CSQLite
 import Foundation
-import SystemSQLite
 
 /// SQLite's C API, used as a program without any library would use it: a statement per task, prepared once.
 final class PlainEngine: Engine {
@@ -321,7 +321,8 @@ final class PlainEngine: Engine {
                     sqlite3_bind_int64(statement, 4, values.rating)
                     sqlite3_bind_int64(statement, 5, values.flag ? 1 : 0)
                     sqlite3_bind_double(statement, 6, values.price)
-                    _ = bind_blob_static(statement, 7, uuid.baseAddress, Int32(uuid.count))
+                    _ = quire_sqlite3_bind_blob_static(
+                        statement, 7, uuid.baseAddress, UInt64(uuid.count))
                     sqlite3_bind_int64(statement, 8, Int64(values.folder) + 1)
                     try run(statement)
                 }
@@ -356,7 +357,7 @@ final class PlainEngine: Engine {
         _ text: UnsafeBufferPointer<UInt8>, to index: Int32, of statement: OpaquePointer
     ) {
         text.withMemoryRebound(to: CChar.self) {
-            _ = bind_text_static(statement, index, $0.baseAddress, Int32($0.count))
+            _ = quire_sqlite3_bind_text_static(statement, index, $0.baseAddress, UInt64($0.count))
         }
     }
 
