@@ -283,6 +283,8 @@ final class CrashSession {
             "failed \(name) \(error?.code.rawValue ?? "unknown"): \(error?.message ?? "")")
     }
 
+    static let unreadable = "a save failed, and the document cannot be read"
+
     private func checkIsUnsaved() {
         if !document.hasUnsavedChanges {
             CrashWriter.report("wrong: a save failed, and the document has no unsaved changes")
@@ -295,7 +297,7 @@ final class CrashSession {
                 CrashWriter.report("wrong: a save failed, and the document has lost changes")
             }
         } catch {
-            CrashWriter.report("wrong: a save failed, and the document cannot be read: \(error)")
+            CrashWriter.report("wrong: \(Self.unreadable): \(error)")
         }
     }
 }

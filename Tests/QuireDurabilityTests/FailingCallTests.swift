@@ -57,7 +57,11 @@ struct FailingCallTests {
             defer { withExtendedLifetime(folder) {} }
             tried += 1
             let what = "\(error) at \(call) while \(scenario.name), seed \(seed)"
-            #expect(progress.wrongs == [], "\(what): \(progress.failures)")
+            // Without a log nothing can be read until the disk takes what rolls the failed save back.
+            let wrongs = progress.wrongs.filter {
+                !scenario.isOnNetwork || !$0.contains(CrashSession.unreadable)
+            }
+            #expect(wrongs == [], "\(what): \(progress.failures)")
             try await expectIntact(writer, progress, what)
             return progress
         }

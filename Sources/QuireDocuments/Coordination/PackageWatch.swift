@@ -60,8 +60,10 @@ public final class PackageWatch: Sendable {
     private let latency: DispatchTimeInterval
     private let events: FileEvents
     private let polls: Bool
-    /// Where the package is looked at: not on the caller's queue, because a disk may be slow.
-    private let work = DispatchQueue(label: "quire.package-watch", qos: .utility)
+    /// Where the package is looked at: not on the caller's queue, because a disk may be slow; and on
+    /// threads that all watches share.
+    private let work = DispatchQueue(
+        label: "quire.package-watch", qos: .utility, target: .global(qos: .utility))
     private let delivery: WatchDelivery<PackageEvent>
 
     /// Begins to watch the package at a path.

@@ -34,7 +34,8 @@ final class RemoteChanges: Sendable {
     func end() { watch.cancel() }
 
     private final class RepeatedLook: Sendable {
-        let queue = DispatchQueue(label: "quire.remote-changes", qos: .utility)
+        let queue = DispatchQueue(
+            label: "quire.remote-changes", qos: .utility, target: .global(qos: .utility))
         private let detector: RemoteChangeDetector
         private let changed: @Sendable () -> Void
         /// The intervals add up to some 13 seconds.

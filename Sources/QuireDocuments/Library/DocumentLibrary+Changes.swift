@@ -73,7 +73,8 @@ final class LibraryWatch: Sendable {
     private let tell: @Sendable (DocumentLibrary.Change) -> Void
     private let pending = Mutex(Pending())
     private let state = Mutex(State())
-    private let work = DispatchQueue(label: "quire.library-watch", qos: .utility)
+    private let work = DispatchQueue(
+        label: "quire.library-watch", qos: .utility, target: .global(qos: .utility))
 
     init(
         _ library: DocumentLibrary, events: FileEvents, latency: DispatchTimeInterval,
