@@ -3,6 +3,10 @@ import CompilerPluginSupport
 import Foundation
 import PackageDescription
 
+#if canImport(Glibc)
+    import Glibc
+#endif
+
 // `.ci/run` sets this, so that our own warnings stop the build. Somebody who builds with a newer compiler,
 // which may warn about more, is not stopped.
 let warningsAreErrors = Context.environment["QUIRE_WARNINGS_AS_ERRORS"] == "1"
@@ -27,13 +31,17 @@ let toolchainSyntax: String? = {
     guard (Context.environment["QUIRE_TOOLCHAIN_SYNTAX"] ?? (isOurs ? "1" : "0")) == "1" else {
         return nil
     }
-    // The toolchain is the one whose PackageDescription this process has loaded.
+    // The toolchain is the one whose PackageDescription this process has loaded. What dlopen gives is the loader's
+    // `struct link_map`, whose second word is the library's path.
     let place = "/usr/lib/swift/pm/ManifestAPI/libPackageDescription.so"
-    let maps = (try? String(contentsOfFile: "/proc/self/maps", encoding: .utf8)) ?? ""
-    guard let line = maps.split(separator: "\n").first(where: { $0.hasSuffix(place) }),
-        let start = line.firstIndex(of: "/")
+    let library = dlopen("libPackageDescription.so", RTLD_LAZY | RTLD_NOLOAD)
+    guard
+        let name = library?.load(
+            fromByteOffset: MemoryLayout<UInt>.size, as: UnsafePointer<CChar>?.self)
     else { return nil }
-    let host = line[start...].dropLast(place.count) + "/usr/lib/swift/host"
+    let path = String(cString: name)
+    guard path.hasSuffix(place) else { return nil }
+    let host = path.dropLast(place.count) + "/usr/lib/swift/host"
     let exists = FileManager.default.fileExists(atPath: host + "/libSwiftSyntaxMacroExpansion.so")
     return exists ? String(host) : nil
 }()
