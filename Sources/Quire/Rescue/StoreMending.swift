@@ -279,7 +279,8 @@ struct StoreMending {
     private mutating func mendGreatestKeys() throws {
         for table in schema.tables {
             let root = schema.entity(number: table.rootNumber)
-            let greatest = "(SELECT coalesce(max(Z_PK), 0) FROM \(SQLName.quoted(table.name)))"
+            let greatest =
+                "(SELECT coalesce(max(Z_PK), 0) FROM \(SQLName.quoted(table.name)) WHERE \(StoredForm.isKey("Z_PK")))"
             try change(
                 "UPDATE Z_PRIMARYKEY SET Z_MAX = \(greatest) WHERE Z_ENT = \(root.storeNumber) "
                     + "AND (typeof(Z_MAX) <> 'integer' OR Z_MAX < \(greatest))", "row"
