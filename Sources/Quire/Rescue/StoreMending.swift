@@ -172,6 +172,7 @@ struct StoreMending {
     /// Makes both sides of one-to-one relationships say the same: pairs that agree stay, a side that says nothing gets what
     /// the other says, and what contradicts a pair goes.
     private mutating func pairOneToOne() throws {
+        if schema.hasStrays { return }
         for (one, other) in places.oneToOne {
             var count = 0
             let sides =
@@ -207,7 +208,7 @@ struct StoreMending {
             }
             note(count, "object") {
                 "Made “\(one.entity.name).\(one.relationship.name)” and “\(other.entity.name)."
-                    + "\(other.relationship.name)” say the same of \($0) objects."
+                    + "\(other.relationship.name)” say the same of \($0)."
             }
         }
     }
