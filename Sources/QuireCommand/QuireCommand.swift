@@ -13,7 +13,8 @@ struct QuireCommand: AsyncParsableCommand {
             Entity/pN or by their URI, x-coredata://STORE-UUID/Entity/pN.
 
             Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found (document, entity, key, object), \
-            4 invalid data (document, file, value, condition).
+            4 invalid data (document, file, value, condition; or check, repair or recover leave something wrong \
+            or lost).
 
             EXAMPLES:
               quire new Library.quire --template Library

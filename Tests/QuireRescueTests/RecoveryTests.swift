@@ -91,7 +91,7 @@ import Testing
             try FileManager.default.copyItem(atPath: path + suffix, toPath: copy + suffix)
         }
         connection.close()
-        _ = try StoreRecovery.recover(copy, to: new)
+        #expect(try StoreRecovery.recover(copy, to: new).lostTransactions == 0)
         #expect(
             try Damage.query(new, "SELECT count(*) FROM ZAUTHOR WHERE ZNAME = 'Changed'") == [["5"]]
         )
@@ -103,6 +103,8 @@ import Testing
         let second = folder.path("c.sqlite")
         let report = try StoreRecovery.recover(copy, to: second)
         #expect(report.droppedLogFrames > 0)
+        #expect(report.lostTransactions == 1)
+        #expect(!report.isComplete)
         #expect(
             try Damage.query(second, "SELECT count(*) FROM ZAUTHOR WHERE ZNAME = 'Changed'") == [
                 ["0"]

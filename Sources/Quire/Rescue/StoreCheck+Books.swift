@@ -58,14 +58,19 @@ extension StoreCheck {
         guard try connection.hasTable(SQLiteTables.modelCache) else { return }
         // A row without a model is as good as none.
         try each("SELECT Z_CONTENT FROM \(SQLiteTables.modelCache) WHERE Z_CONTENT IS NOT NULL") {
+            let data = $1.data(0)
             do {
-                _ = try ManagedObjectModel(modelCache: $1.data(0), name: SQLiteTables.modelCache)
+                _ = try ManagedObjectModel(modelCache: data, name: SQLiteTables.modelCache)
             } catch let error as QuireError {
-                // What there is no way to represent is no damage.
+                // An archive that is whole, but says what is not understood here, is no damage.
+                let isForeign =
+                    !$0.store.carriesModel
+                    && ManagedObjectModel.isArchive(modelCache: data, name: SQLiteTables.modelCache)
                 $0.add(
                     .model,
                     "The model that Core Data has put into the store cannot be read: \(error.message)",
-                    isRepairable: !$0.store.hasInferredModel, isNote: error.code == .unsupported)
+                    isRepairable: !$0.store.hasInferredModel,
+                    isNote: isForeign || error.code == .unsupported)
             }
         }
     }

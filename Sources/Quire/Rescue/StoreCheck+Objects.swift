@@ -12,7 +12,7 @@ extension StoreCheck {
             let selection = store.selection(of: root)
             let head =
                 "SELECT \(selection.list) FROM \(SQLName.quoted(table.name)) t0 WHERE t0.Z_ENT IN \(numbers) AND "
-            var last = Int64.min
+            var last: Int64 = 0
             var unreadable = 0
             var listed: [String: Int] = [:]
             // In a damaged table keys may come in any order, and again.
@@ -51,7 +51,8 @@ extension StoreCheck {
         after last: Int64, in table: SQLTable, _ numbers: String
     ) throws -> [Int64]? {
         try connection.withStatement(
-            "SELECT Z_PK FROM \(SQLName.quoted(table.name)) WHERE Z_PK > ? AND Z_ENT IN \(numbers) "
+            "SELECT Z_PK FROM \(SQLName.quoted(table.name)) WHERE Z_PK > ? "
+                + "AND Z_PK <= \(ManagedObjectID.greatestPrimaryKey) AND Z_ENT IN \(numbers) "
                 + "ORDER BY Z_PK LIMIT \(Self.portion)"
         ) { statement in
             try statement.bind(last, at: 1)

@@ -115,22 +115,27 @@ private struct StoreReadingCheck {
             guard let inverse = layout.inverse(of: relationship) else { continue }
             let backward = pairs[[inverse.ownerNumber, inverse.index]] ?? []
             let missing = forward.filter { !backward.contains(Pair(from: $0.to, to: $0.from)) }
+            // As in SQLite stores that others made.
+            let isNote =
+                !relationship.isToMany && !inverse.isToMany
+                && (store as? AtomicStore)?.carriesModel == false
             for pair in missing.sorted(by: { $0.from.bits < $1.from.bits }) {
                 add(
                     .inverse,
                     "“\(relationship.name)” leads to \(pair.to.shortDescription), whose “\(inverse.name)” does not "
-                        + "lead back.", pair.from)
+                        + "lead back.", pair.from, isNote: isNote)
             }
         }
     }
 
     private mutating func add(
-        _ kind: StoreProblem.Kind, _ sentence: String, _ object: ManagedObjectID? = nil
+        _ kind: StoreProblem.Kind, _ sentence: String, _ object: ManagedObjectID? = nil,
+        isNote: Bool = false
     ) {
-        report.problems.append(
-            StoreProblem(
-                kind: kind, object: object?.uriRepresentation, table: nil,
-                message: object.map { "\($0.shortDescription): \(sentence)" } ?? sentence,
-                isRepairable: false))
+        let problem = StoreProblem(
+            kind: kind, object: object?.uriRepresentation, table: nil,
+            message: object.map { "\($0.shortDescription): \(sentence)" } ?? sentence,
+            isRepairable: false)
+        if isNote { report.notes.append(problem) } else { report.problems.append(problem) }
     }
 }

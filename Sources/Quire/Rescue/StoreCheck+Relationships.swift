@@ -57,7 +57,8 @@ extension StoreCheck {
         }
     }
 
-    /// Whether relationships lead back, where both sides are stored.
+    /// Whether relationships lead back, where both sides are stored. Core Data keeps a one-to-one relationship as programs
+    /// leave it, who may set one side alone; in a store made here that is damage.
     mutating func checkInverses() throws {
         for (one, other) in places.oneToOne {
             let sides =
@@ -79,7 +80,7 @@ extension StoreCheck {
                             + "“\(that.relationship.name)” does not lead back.",
                         object: check.id(
                             row.integer(0), storeNumber: row.integer(1), in: this.entity),
-                        isRepairable: true)
+                        isRepairable: true, isNote: check.schema.hasStrays)
                 }
             }
         }

@@ -7,7 +7,7 @@ import Foundation
 /// for problem in report.problems { print(problem.message) }
 /// ```
 ///
-/// What is checked: the file itself; tables, columns and indexes against the model; the number of objects; that every value
+/// What is checked: tables, columns and indexes against the model; the file itself; the number of objects; that every value
 /// can be read and satisfies the model; that relationships lead to objects that are there, and back; orders; entity numbers,
 /// versions and keys; uniqueness; files with external data; metadata; derived attributes.
 ///
@@ -52,8 +52,8 @@ public struct StoreCheck {
     }
 
     private mutating func checkAll() throws {
-        try checkIntegrity()
         try checkSchema()
+        try checkIntegrity()
         try checkRows()
         try checkObjects()
         try checkReferences()
@@ -117,7 +117,7 @@ public struct StoreCheck {
             primaryKey: min(max(key, 0), ManagedObjectID.greatestPrimaryKey), store: store.identity)
     }
 
-    // MARK: - File and schema
+    // MARK: - File
 
     private mutating func checkIntegrity() throws {
         let problems = try connection.withStatement("PRAGMA integrity_check") { statement in
@@ -133,32 +133,6 @@ public struct StoreCheck {
                 .integrity,
                 "The database “\(store.storePath)” is damaged: \(problem.split(separator: "\n").joined(separator: " ")).",
                 isRepairable: isIndex)
-        }
-    }
-
-    private mutating func checkSchema() throws {
-        for key in schema.missing {
-            let entity = schema.layout.entity(number: key.entityNumber)
-            add(
-                .schema,
-                "The store keeps nothing of “\(entity.name).\(entity.relationships[key.index].name)”: it was made with another model.",
-                isNote: true)
-        }
-        if store.hasInferredModel { return }
-        let plan = try SQLiteSchemaSynchronization(
-            connection: connection, schema: schema, carriesModel: store.carriesModel
-        ).plan()
-        for part in plan.made {
-            add(
-                .schema,
-                "The \(part.kind.rawValue) \(part.name), which the model calls for, is missing; opening the store for writing makes it.",
-                isRepairable: true, isNote: true)
-        }
-        for part in plan.dropped where !plan.made.contains(where: { $0.name == part.name }) {
-            add(
-                .schema,
-                "The model does not call for the \(part.kind.rawValue) \(part.name); opening the store for writing drops it.",
-                isRepairable: true, isNote: true)
         }
     }
 
@@ -191,13 +165,29 @@ public struct StoreCheck {
                     object: $0.id($1.integer(0), storeNumber: $1.integer(1), in: root),
                     table: table.name, isRepairable: true)
             }
+            try checkKeys(of: table)
             try checkGreatestKey(of: table, root)
+        }
+    }
+
+    /// Objects are read by keys from 1; a row with another one is never found.
+    private mutating func checkKeys(of table: SQLTable) throws {
+        try each(
+            "SELECT Z_PK FROM \(SQLName.quoted(table.name)) WHERE NOT \(StoredForm.isKey("Z_PK"))"
+        ) {
+            $0.add(
+                .primaryKey,
+                "The row \($1.isNull(0) ? "NULL" : $1.text(0)) of \(table.name) has a key that no object can have.",
+                table: table.name)
         }
     }
 
     private mutating func checkGreatestKey(of table: SQLTable, _ root: EntityLayout) throws {
         let greatest =
-            try connection.integer("SELECT max(Z_PK) FROM \(SQLName.quoted(table.name))") ?? 0
+            try connection.integer(
+                "SELECT max(Z_PK) FROM \(SQLName.quoted(table.name)) WHERE \(StoredForm.isKey("Z_PK"))"
+            )
+            ?? 0
         let recorded = try connection.integer(
             "SELECT Z_MAX FROM Z_PRIMARYKEY WHERE Z_ENT = ?",
             Int64(schema.entity(root).storeNumber))

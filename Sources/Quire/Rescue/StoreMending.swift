@@ -172,6 +172,7 @@ struct StoreMending {
     /// Makes both sides of one-to-one relationships say the same: pairs that agree stay, a side that says nothing gets what
     /// the other says, and what contradicts a pair goes.
     private mutating func pairOneToOne() throws {
+        if schema.hasStrays { return }
         for (one, other) in places.oneToOne {
             var count = 0
             let sides =
@@ -207,7 +208,7 @@ struct StoreMending {
             }
             note(count, "object") {
                 "Made “\(one.entity.name).\(one.relationship.name)” and “\(other.entity.name)."
-                    + "\(other.relationship.name)” say the same of \($0) objects."
+                    + "\(other.relationship.name)” say the same of \($0)."
             }
         }
     }
@@ -279,7 +280,8 @@ struct StoreMending {
     private mutating func mendGreatestKeys() throws {
         for table in schema.tables {
             let root = schema.entity(number: table.rootNumber)
-            let greatest = "(SELECT coalesce(max(Z_PK), 0) FROM \(SQLName.quoted(table.name)))"
+            let greatest =
+                "(SELECT coalesce(max(Z_PK), 0) FROM \(SQLName.quoted(table.name)) WHERE \(StoredForm.isKey("Z_PK")))"
             try change(
                 "UPDATE Z_PRIMARYKEY SET Z_MAX = \(greatest) WHERE Z_ENT = \(root.storeNumber) "
                     + "AND (typeof(Z_MAX) <> 'integer' OR Z_MAX < \(greatest))", "row"

@@ -18,7 +18,7 @@ public struct StoreProblem: Sendable, Hashable {
         case inverse
         /// The objects of an ordered relationship have no place in it, or share one.
         case order
-        /// The greatest key in the books is behind the table.
+        /// The greatest key in `Z_PRIMARYKEY` is lower than one in the table, or a row has a key that no object can have.
         case primaryKey
         /// An entity number is none, or not that of the object it belongs to.
         case entity

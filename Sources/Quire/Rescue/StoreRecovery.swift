@@ -113,7 +113,7 @@ private struct StoreRecoveryRun {
             throw error
         }
         try target.close()
-        try check(building, model: schema.layout.model)
+        try check(building)
         try FileSystem.synchronizeTree(place)
         try putInPlace(place)
         return report
@@ -135,8 +135,49 @@ private struct StoreRecoveryRun {
         report.lostValues = findings.lostValues
         report.strayRows = findings.strayRows
         report.droppedLogFrames = findings.droppedLogFrames
+        report.lostTransactions = findings.lostTransactions
         report.lacksSchema = findings.lacksSchema
         try completeBooks(connection)
+        try completeTables(connection)
+    }
+
+    /// Adds the tables and columns that the model calls for and the damaged store lacks, so that it is read by its model.
+    /// If the list of tables is damaged, what it lacks tells nothing.
+    private mutating func completeTables(_ connection: SQLiteConnection) throws {
+        let findings = salvage.findings
+        guard !findings.lacksSchema,
+            let layout = try? (model ?? connection.carriedModel(path: path))?.layout()
+        else { return }
+        let tables = findings.tables.filter { $0.root != nil }
+        let gaps = SQLSchema.gaps(
+            layout,
+            in: SQLCatalog(
+                entities: findings.entities,
+                tables: tables.map { SQLCatalog.Table(name: $0.name, columns: $0.columns) }))
+        for table in gaps.tables {
+            let columns = table.columns.map { "\(SQLName.quoted($0.name)) \($0.type)" }
+            try connection.execute(
+                "CREATE TABLE IF NOT EXISTS \(SQLName.quoted(table.name)) "
+                    + "(\(columns.joined(separator: ", ")))")
+            report.missingParts.append("The table \(table.name) is missing.")
+        }
+        for gap in gaps.columns {
+            try connection.execute(
+                "ALTER TABLE \(SQLName.quoted(gap.table)) ADD COLUMN "
+                    + "\(SQLName.quoted(gap.column.name)) \(gap.column.type)")
+            // A model of somebody's choice may have relationships that the store never had.
+            if gap.role == .required || gap.role == .unpaired && model == nil {
+                report.missingParts.append(
+                    "The column \(gap.column.name) of \(gap.table) is missing.")
+            }
+        }
+        if model != nil { return }
+        for pair in gaps.pairs {
+            let entity = layout.entity(number: pair.entityNumber)
+            report.missingParts.append(
+                "The table of the pairs of “\(entity.name).\(entity.relationships[pair.index].name)” is missing."
+            )
+        }
     }
 
     /// What the books lack so that the salvaged tables can be opened as a store.
@@ -197,6 +238,7 @@ private struct StoreRecoveryRun {
         ).run()
         report.lostValues += losses.values
         report.strayRows += losses.rows
+        report.strayRows += try countUnclaimedRows(source, connection)
         report.duplicates = losses.duplicates
         try copyBooks(source, target.schema, connection)
         try copyFiles(target, connection)
@@ -208,6 +250,21 @@ private struct StoreRecoveryRun {
         report.actions = mending.actions
         try connection.execute("COMMIT")
         try connection.execute("DETACH DATABASE \(StoreTransfer.attached)")
+    }
+
+    /// The rows of objects in tables that belong to no entity of the model.
+    private func countUnclaimedRows(
+        _ source: SQLSchema, _ connection: SQLiteConnection
+    ) throws -> Int {
+        let claimed = Set(source.tables.map { $0.name.uppercased() })
+        let attached = try attachedTables(connection)
+        return try salvage.findings.tables.filter {
+            $0.holdsObjects && attached.contains($0.name)
+                && !claimed.contains($0.name.uppercased())
+        }.reduce(0) { count, table in
+            let name = "\(StoreTransfer.attached).\(SQLName.quoted(table.name))"
+            return count + Int(try connection.integer("SELECT count(*) FROM \(name)") ?? 0)
+        }
     }
 
     /// Identity, what applications keep with the store, and the greatest keys.
@@ -305,12 +362,18 @@ private struct StoreRecoveryRun {
 
     // MARK: - Ending
 
-    private mutating func check(_ building: String, model: ManagedObjectModel) throws {
+    /// Checks the new store as anyone will who has nothing but it.
+    private mutating func check(_ building: String) throws {
         var options = SQLiteStoreOptions()
         options.isReadOnly = true
-        let store = try SQLiteStore.open(at: building, model: model, options: options)
+        let store = try SQLiteStore.open(at: building, options: options)
         defer { try? store.close() }
-        report.problems = try StoreCheck.run(store).problems
+        let (folder, own) = (FileSystem.folder(of: building), FileSystem.folder(of: newPath))
+        report.problems = try StoreCheck.run(store).problems.map {
+            var problem = $0
+            problem.message = problem.message.replacing(folder, with: own)
+            return problem
+        }
         for entity in store.schema.keptEntities where !entity.isAbstract {
             var request = FetchRequest(entity.name)
             request.includesSubentities = false

@@ -20,14 +20,18 @@ public struct StoreRecoveryReport: Sendable {
     public var lostRows = 0
     /// Values that were on other pages than their row, or have no form in which they can be read.
     public var lostValues = 0
-    /// Rows of which nothing tells what they belong to.
+    /// Rows of which nothing tells what they belong to, or whose keys no object can have.
     public var strayRows = 0
+    /// Tables, columns and other parts that are missing as a whole, a sentence each.
+    public var missingParts: [String] = []
     /// Objects that were left out because they have the same values as others where these must be unique.
     public var duplicates = 0
     /// Files with external data that are missing.
     public var missingFiles = 0
     /// Parts of the write-ahead log behind the last transaction that is whole.
     public var droppedLogFrames = 0
+    /// Transactions among these that had been committed, as far as they say so. Others a process left unfinished.
+    public var lostTransactions = 0
     /// Whether the list of tables was damaged.
     public var lacksSchema = false
     /// What was done so that nothing leads to what is lost, a sentence each.
@@ -38,7 +42,14 @@ public struct StoreRecoveryReport: Sendable {
     /// The number of all objects.
     public var objectCount: Int { objects.values.reduce(0, +) }
 
-    /// What is lost, a sentence each; empty if nothing is.
+    /// Whether everything came back that the damaged store can be expected to hold. What was cleared or computed anew so
+    /// that nothing leads to what is lost, and a list of tables that was replaced by the model's, do not count.
+    public var isComplete: Bool {
+        lostPages == 0 && lostRows == 0 && lostValues == 0 && strayRows == 0 && duplicates == 0
+            && missingFiles == 0 && lostTransactions == 0 && missingParts.isEmpty
+    }
+
+    /// What is lost, and what was done about it, a sentence each; empty if nothing is.
     public var losses: [String] {
         func sentence(_ count: Int, _ one: String, _ many: String) -> String? {
             count == 0 ? nil : count == 1 ? "1 \(one)" : "\(count) \(many)"
@@ -49,8 +60,9 @@ public struct StoreRecoveryReport: Sendable {
                 lostPages, "page of a table is lost.", "pages of tables are lost."),
             sentence(lostRows, "row is damaged.", "rows are damaged."),
             sentence(
-                strayRows, "row belongs to no table that is known.",
-                "rows belong to no table that is known."),
+                strayRows,
+                "row belongs to no table that is known, or has a key that no object can have.",
+                "rows belong to no table that is known, or have keys that no object can have."),
             sentence(lostValues, "value is lost.", "values are lost."),
             sentence(
                 duplicates, "object was left out: its values must be unique, and others have them.",
@@ -61,7 +73,10 @@ public struct StoreRecoveryReport: Sendable {
                 droppedLogFrames,
                 "page in the log behind the last whole transaction was left out.",
                 "pages in the log behind the last whole transaction were left out."),
-        ].compactMap { $0 } + actions
+            sentence(
+                lostTransactions, "transaction in the log is damaged.",
+                "transactions in the log are damaged."),
+        ].compactMap { $0 } + missingParts + actions
     }
 
     /// An empty report.

@@ -245,6 +245,7 @@ private struct StoreRepairRun {
         let synchronization = SQLiteSchemaSynchronization(
             connection: connection, schema: schema, carriesModel: carriesModel)
         var plan = try synchronization.plan()
+        plan.made += try synchronization.missingFixedIndexes()
         if report.before.problems.contains(where: { $0.kind == .uniqueness }) {
             plan.made.removeAll { $0.unique != nil }
         }

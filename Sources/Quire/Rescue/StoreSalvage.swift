@@ -21,6 +21,7 @@ struct StoreSalvage {
         var lostValues = 0
         var strayRows = 0
         var droppedLogFrames = 0
+        var lostTransactions = 0
         var lacksSchema = false
         var tables: [SalvagedTable] = []
         var entities: [SQLCatalog.Entity] = []
@@ -46,6 +47,7 @@ struct StoreSalvage {
         reader = RowReader(pages)
         self.includesFreedRows = includesFreedRows
         findings.droppedLogFrames = pages.log.droppedFrames
+        findings.lostTransactions = pages.log.lostTransactions
     }
 
     private var tables: [SalvagedTable] { findings.tables }
@@ -60,9 +62,10 @@ struct StoreSalvage {
         collectUnreached()
         readStraySchema()
         readBooks()
-        if let layout = try? (given ?? findings.model)?.layout() { add(layout) }
+        let layout = try? (given ?? findings.model)?.layout()
+        if let layout { add(layout) }
         if tables.allSatisfy({ !$0.holdsObjects }) { addUnnamedTables() }
-        addUnnamedEntities()
+        addUnnamedEntities(layout)
         findings.lostPages = map.lostPages
         for entity in findings.entities {
             if let table = positions["Z" + rootName(of: entity).uppercased()] {
@@ -280,9 +283,13 @@ struct StoreSalvage {
         }
     }
 
-    /// Adds entities for tables of objects that nothing names any more, called after the tables. Which number is that of
-    /// the root, nothing tells; Core Data gives it the least.
-    private mutating func addUnnamedEntities() {
+    /// Adds entities for tables of objects that nothing names any more, called after the tables, or as the model calls those
+    /// that have such tables. Which number is that of the root, nothing tells; Core Data gives it the least.
+    private mutating func addUnnamedEntities(_ layout: ModelLayout?) {
+        let names = Dictionary(
+            (layout?.entities ?? []).filter { $0.number == $0.rootNumber }
+                .map { (SQLSchema.tableName(ofRoot: $0), $0.name) },
+            uniquingKeysWith: { first, _ in first })
         let known = Set(findings.entities.map { "Z" + rootName(of: $0).uppercased() })
         var taken = Set(findings.entities.map(\.number))
         for position in tables.indices
@@ -298,7 +305,9 @@ struct StoreSalvage {
                 }
             }
             let bare = tables[position].name.dropFirst()
-            let name = bare.prefix(1).uppercased() + bare.dropFirst().lowercased()
+            let name =
+                names[tables[position].name.uppercased()]
+                ?? bare.prefix(1).uppercased() + bare.dropFirst().lowercased()
             guard tables[position].name.uppercased().hasPrefix("Z"),
                 ModelNames.objection(toEntityName: name) == nil,
                 let root = numbers.subtracting(taken).min()

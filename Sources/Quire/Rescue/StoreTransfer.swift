@@ -37,7 +37,7 @@ struct StoreTransfer {
             losses.rows += Int(
                 try connection.integer(
                     "SELECT count(*) FROM \(attached(table.name)) WHERE Z_ENT IS NULL OR Z_ENT NOT IN "
-                        + StoredForm.list(numbers)) ?? 0)
+                        + "\(StoredForm.list(numbers)) OR NOT \(StoredForm.isKey("Z_PK"))") ?? 0)
         }
         for join in target.joinTables { try copyPairs(of: join) }
         return losses
@@ -79,8 +79,7 @@ struct StoreTransfer {
                 columns.append((new, integer(old)))
             }
         }
-        let condition =
-            "Z_ENT = \(from.storeNumber) AND Z_PK BETWEEN 1 AND \(ManagedObjectID.greatestPrimaryKey)"
+        let condition = "Z_ENT = \(from.storeNumber) AND \(StoredForm.isKey("Z_PK"))"
         let table = attached(from.tableName)
         let there = try connection.integer("SELECT count(*) FROM \(table) WHERE \(condition)") ?? 0
         if !unreadable.isEmpty {

@@ -12,10 +12,14 @@ enum StoredForm {
             "(typeof(\(column)) = 'blob' AND (substr(\(column), 1, 1) = x'01' OR "
                 + "(substr(\(column), 1, 1) = x'02' AND length(\(column)) IN (37, 38))))"
         case .binary: "typeof(\(column)) IN ('blob', 'text')"
-        case .reference:
-            "(typeof(\(column)) = 'integer' AND \(column) BETWEEN 1 AND \(ManagedObjectID.greatestPrimaryKey))"
+        case .reference: isKey(column)
         case .transient: "1"
         }
+    }
+
+    /// Whether a column holds a key that an object can have.
+    static func isKey(_ column: String) -> String {
+        "(typeof(\(column)) = 'integer' AND \(column) BETWEEN 1 AND \(ManagedObjectID.greatestPrimaryKey))"
     }
 
     /// Numbers as a list in parentheses.

@@ -67,6 +67,19 @@ package struct FileInformation: Sendable {
         device == other.device && inode == other.inode
     }
 
+    /// The bytes of some files. One that is there under several names counts once.
+    package static func totalSize(of files: [FileInformation]) -> Int64 {
+        struct Identity: Hashable { let device, inode: UInt64 }
+        var seen: Set<Identity> = []
+        return files.reduce(0) { sum, file in
+            guard file.kind == .regular,
+                file.linkCount == 1
+                    || seen.insert(Identity(device: file.device, inode: file.inode)).inserted
+            else { return sum }
+            return sum + file.size
+        }
+    }
+
     /// Whether nobody has written to the file between both, as far as its size and time tell.
     package func hasSameContent(as other: FileInformation) -> Bool {
         size == other.size && modificationNanoseconds == other.modificationNanoseconds

@@ -5,10 +5,12 @@ import Quire
 struct CheckVerb: DocumentVerb {
     static let name = "check"
     static let abstract =
-        "Checks that a document is whole: file, tables, values, references, orders, files, books."
+        "Checks that a document is whole: tables, file, values, references, orders, files, books."
     static let discussion = """
-        Exit code 4 if anything is wrong. What is checked is the document as it was last saved. A line that \
-        begins with Note is about something unusual that does no harm.
+        Exit code 0 if nothing is wrong, 4 if something is damaged or lost. What is checked is the document as \
+        it was last saved: its tables against its model first. A line that begins with Note is about something \
+        unusual that does no harm, such as what Core Data leaves in its own stores; it does not change the exit \
+        code. A lost table or column cannot be repaired; recover brings back the rest.
 
         EXAMPLES:
           quire check Library.quire

@@ -11,6 +11,10 @@ struct RecoverCommand: AsyncParsableCommand {
             The damaged document is only read. What is on pages that are intact comes back; what is lost is told. \
             A package gives a package; a bare store gives a bare store, or a package if NEW ends in .quire.
 
+            Exit code 0 if everything came back, and check finds nothing wrong with NEW; 4 if \
+            something is lost, or wrong with NEW, or if nothing can be recovered at all. Then, and with any other \
+            exit code, there is no NEW.
+
             EXAMPLES:
               quire recover Library.quire Recovered.quire
               quire recover old.sqlite new.sqlite --model Old.xcdatamodeld
@@ -39,12 +43,22 @@ struct RecoverCommand: AsyncParsableCommand {
             : try StoreRecovery.recover(path, to: newPath, model: model, options: recovery)
         try print(report, output)
         try output.flush()
+        if !report.problems.isEmpty {
+            throw Failure(
+                sentence: "“\(newPath)” has \(Count.of(report.problems.count, "problem")).",
+                status: .invalidData)
+        }
+        if !report.isComplete {
+            throw Failure(
+                sentence: "Not everything in “\(path)” could be recovered.", status: .invalidData)
+        }
     }
 
     private func print(_ report: StoreRecoveryReport, _ output: Output) throws {
         if output.json {
             try output.print(
                 .object([
+                    "complete": .boolean(report.isComplete),
                     "model": .string(report.modelOrigin.rawValue),
                     "objects": .object(report.objects.mapValues { .integer(Int64($0)) }),
                     "lostPages": .integer(Int64(report.lostPages)),
@@ -52,6 +66,7 @@ struct RecoverCommand: AsyncParsableCommand {
                     "lostValues": .integer(Int64(report.lostValues)),
                     "strayRows": .integer(Int64(report.strayRows)),
                     "duplicates": .integer(Int64(report.duplicates)),
+                    "lostTransactions": .integer(Int64(report.lostTransactions)),
                     "missingFiles": .integer(Int64(report.missingFiles)),
                     "losses": .array(report.losses.map { .string($0) }),
                     "problems": .array(report.problems.map(\.json)),

@@ -9,8 +9,9 @@ struct RepairCommand: AsyncParsableCommand {
         abstract: "Mends what check finds, where nothing has to be guessed.",
         discussion: """
             It works on a copy, which takes the document's place only if a check finds it better. The document as \
-            it was stays beside it, with before-repair in its name. Nobody may have it open. Exit code 4 if \
-            something is left that cannot be mended.
+            it was stays beside it, with before-repair in its name. Nobody may have it open. The exit code is \
+            what check says of the result, with --dry-run of what would be the result: 0 if nothing is wrong, 4 \
+            if something is left that cannot be mended.
 
             EXAMPLES:
               quire repair Library.quire --dry-run

@@ -1,4 +1,12 @@
+import Logging
 import Quire
+
+/// Logs that a save failed which nobody waits for. Other failures are thrown, and left to the caller to report.
+@MainActor
+func logFailedAutosave(of path: String, _ error: QuireError?) {
+    guard let error else { return }
+    Logger(label: "quire.document").error("“\(path)” could not be saved: \(error.message)")
+}
 
 extension ManagedDocument {
     func autosavePolicyDidChange() {
@@ -31,7 +39,6 @@ extension ManagedDocument {
     func autosaveTimerFired() {
         guard let due = autosaveSchedule.due(autosavePolicy) else { return }
         if due > .now { return autosaveTimer.schedule(at: due) }
-        // The error is kept in lastSaveError, and the state says that there is one.
-        submit(.autosave) { _ in }
+        submit(.autosave) { [path] in logFailedAutosave(of: path, $0) }
     }
 }

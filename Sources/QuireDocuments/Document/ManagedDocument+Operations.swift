@@ -1,11 +1,8 @@
 import Dispatch
 import Foundation
-import Logging
 import Quire
 
 // Requests go to the state machine, and what it decides is carried out here.
-
-private let logger = Logger(label: "quire.document")
 
 extension ManagedDocument {
     /// Hands a request to the state machine. The answer comes later, on the main queue.
@@ -165,11 +162,7 @@ extension ManagedDocument {
             openDocument?.didFinishSave(succeeded: error == nil)
             lastSaveError = error
             autosaveSchedule.didSave(succeeded: error == nil, at: .now)
-            if let error {
-                logger.error("“\(path)” could not be saved: \(error.message)")
-            } else {
-                didSucceedSaving()
-            }
+            if error == nil { didSucceedSaving() }
         case .saveAs where error == nil:
             lastSaveError = nil
             autosaveSchedule.didSave(succeeded: true, at: .now)

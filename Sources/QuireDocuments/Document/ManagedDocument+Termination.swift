@@ -56,8 +56,13 @@ private enum TerminationSignal {
         await withTaskGroup(of: Void.self) { group in
             for document in documents {
                 document.isTerminating = true
-                // What fails has been told, and is in a draft if that is of use.
-                group.addTask { try? await document.autosave() }
+                // What fails is in a draft if that is of use.
+                group.addTask {
+                    do { try await document.autosave() } catch {
+                        await logFailedAutosave(
+                            of: document.path, QuireError(wrapping: error, path: document.path))
+                    }
+                }
             }
         }
     }

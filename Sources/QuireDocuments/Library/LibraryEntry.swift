@@ -14,7 +14,7 @@ extension DocumentLibrary {
         public var metadata: LibraryMetadata
         /// When the store was written to last.
         public var modified: Date?
-        /// How many bytes the package's files have.
+        /// How many bytes the package's files have; one with several names in it, as versions share them, counts once.
         public var size: Int64
         /// The picture's file, if there is one.
         public var thumbnailPath: String?
@@ -64,9 +64,7 @@ extension DocumentLibrary.Entry {
             try DocumentPackage.checkIsPackage(layout)
             try DocumentMetadata.checkFormat(of: layout)
             let files = try FileSystem.contentsOfTree(layout.path)
-            size = files.reduce(0) {
-                $0 + ($1.information.kind == .regular ? $1.information.size : 0)
-            }
+            size = FileInformation.totalSize(of: files.map(\.information))
             let store = "StoreContent/persistentStore"
             let written = files.filter { $0.path == store || $0.path == store + "-wal" }
             modified = written.map(\.information.modificationNanoseconds).max()

@@ -56,6 +56,21 @@ extension DocumentPackage {
     }
 }
 
+extension StoreCheckReport {
+    /// Adds what is wrong with a package: errors are problems, warnings are notes.
+    package mutating func add(_ found: [DocumentProblem]) {
+        for problem in found {
+            let entry = StoreProblem(
+                kind: .package, object: nil, table: nil, message: problem.message,
+                isRepairable: false)
+            switch problem.severity {
+            case .error: problems.append(entry)
+            case .warning: notes.append(entry)
+            }
+        }
+    }
+}
+
 // MARK: - Parts
 
 extension DocumentPackage {

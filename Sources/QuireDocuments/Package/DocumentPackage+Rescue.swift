@@ -20,18 +20,33 @@ extension DocumentPackage {
         var storeOptions = options
         storeOptions.isDryRun = true
         let plan = try StoreRepair.repair(layout.store, model: model, options: storeOptions)
-        if options.isDryRun || plan.actions.isEmpty { return plan }
+        if options.isDryRun || plan.actions.isEmpty {
+            return try withPackageProblems(plan, of: layout, model: model)
+        }
         let backup = options.keepsBackup ? try writeBackup(of: layout) : nil
         storeOptions.isDryRun = false
         storeOptions.keepsBackup = false
         do {
             var report = try StoreRepair.repair(layout.store, model: model, options: storeOptions)
             report.backup = backup
-            return report
+            return try withPackageProblems(report, of: layout, model: model)
         } catch {
             if let backup { try? FileSystem.removeTree(backup) }
             throw error
         }
+    }
+
+    /// Adds what is wrong with the package beside its store, which a repair leaves alone.
+    private static func withPackageProblems(
+        _ report: StoreRepairReport, of layout: DocumentPackageLayout, model: ManagedObjectModel?
+    ) throws -> StoreRepairReport {
+        let package = try open(at: layout.path, model: model, readOnly: true)
+        defer { try? package.close() }
+        let problems = try package.packageProblems()
+        var report = report
+        report.before.add(problems)
+        report.after.add(problems)
+        return report
     }
 
     /// Copies a package that its lock's owner has to themselves, to a name beside it.
@@ -73,31 +88,51 @@ extension DocumentPackage {
         try build(at: path) { layout in
             report = try StoreRecovery.recover(
                 isPackage ? old.store : damaged, to: layout.store, model: model, options: options)
+            let place = DocumentPackageLayout(path: path).path
+            for index in report.problems.indices {
+                report.problems[index].message.replace(layout.path, with: place)
+            }
             let store = try SQLiteStore.open(at: layout.store)
             defer { try? store.close() }
-            let generation = try bringContent(from: isPackage ? old : nil, to: layout, store)
+            let (named, generation) = try bringContent(
+                from: isPackage ? old : nil, to: layout, store)
+            if isPackage, let named, named != generation {
+                report.missingParts.append(
+                    "The additional content, generation \(named), is missing"
+                        + (generation.map { "; generation \($0) came instead." } ?? "."))
+            }
             try DocumentMetadata(
                 storeUUID: store.identity.uuid, storeType: store.type.rawValue,
                 additionalContentGeneration: generation
             ).write(to: layout)
+            var metadata = isPackage ? LibraryMetadata(readingFrom: old) : LibraryMetadata()
+            metadata.objectCounts = report.objects.filter { $0.value > 0 }
+            metadata.created = metadata.created ?? Date()
+            metadata.modified = Date()
+            try metadata.write(to: layout)
             try store.close()
         }
+        let package = try open(at: path, readOnly: true)
+        defer { try? package.close() }
+        var checked = StoreCheckReport()
+        checked.add(try package.packageProblems())
+        report.problems += checked.problems
         return report
     }
 
     /// Copies the additional content that belongs to a recovered store.
     ///
-    /// - Returns: Its generation, which the store names then.
+    /// - Returns: The generation that the damaged store names, and the one that came, which the new store names then.
     private static func bringContent(
         from old: DocumentPackageLayout?, to layout: DocumentPackageLayout, _ store: SQLiteStore
-    ) throws -> Int? {
+    ) throws -> (named: Int?, brought: Int?) {
         let content = AdditionalContentStore(layout: layout)
-        let named = try? content.generation(in: store.records())
+        let named = (try? content.generation(in: store.records())) ?? nil
         var generation: Int?
         if let old, FileSystem.exists(old.additionalContent, beneath: old.path) {
             let there = try FileSystem.names(in: old.additionalContent, beneath: old.path)
                 .compactMap(DocumentPackageLayout.generation(ofFolder:))
-            generation = (named ?? nil).flatMap { there.contains($0) ? $0 : nil } ?? there.max()
+            generation = named.flatMap { there.contains($0) ? $0 : nil } ?? there.max()
             if let generation {
                 try FileSystem.makeFolder(layout.additionalContent)
                 try FileSystem.copyTree(
@@ -110,6 +145,6 @@ extension DocumentPackage {
             changes.records = [AdditionalContentStore.recordKey: generation.map(String.init)]
             try store.save(changes)
         }
-        return generation
+        return (named, generation)
     }
 }

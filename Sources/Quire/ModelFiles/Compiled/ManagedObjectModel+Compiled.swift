@@ -55,6 +55,11 @@ extension ManagedObjectModel {
         try self.init(compiledModel: archive, name: name)
     }
 
+    /// Whether what a store carries in `Z_MODELCACHE` is a sound archive, of whatever it may be.
+    static func isArchive(modelCache data: Data, name: String) -> Bool {
+        RawDeflate.decompressed(data).map { (try? KeyedArchive($0, name: name)) != nil } ?? false
+    }
+
     /// The model as Core Data's stores carry it in `Z_MODELCACHE`; `nil` if it is far too large for that.
     var modelCache: Data? {
         RawDeflate.compressed(CompiledModelEncoder.archive(of: self, for: .store).data)

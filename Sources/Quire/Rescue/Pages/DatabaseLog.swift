@@ -7,6 +7,8 @@ struct DatabaseLog {
     private(set) var pageCount: Int?
     /// The number of frames behind the last transaction that is whole.
     private(set) var droppedFrames = 0
+    /// The number of transactions among these that were committed, as far as they say so.
+    private(set) var lostTransactions = 0
 
     private static let headerSize = 32
     private static let frameHeaderSize = 24
@@ -74,6 +76,12 @@ struct DatabaseLog {
             }
         }
         droppedFrames = frameCount - wholeFrames
+        lostTransactions = (wholeFrames..<frameCount).count { index in
+            // Frames of an earlier use of the log have another salt.
+            let offset = Int64(Self.headerSize) + Int64(index) * Int64(frameSize)
+            guard let frame = try? file.read(Self.frameHeaderSize, at: offset) else { return false }
+            return frame[8..<16].elementsEqual(header[16..<24]) && frame.bigEndian32(at: 4) > 0
+        }
         guard let pageCount else { return }
         offsets = offsets.filter { $0.key <= pageCount }
     }

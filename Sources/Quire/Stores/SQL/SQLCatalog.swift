@@ -39,11 +39,14 @@ struct SQLCatalog: Sendable {
     let entities: [Entity]
     /// The tables by their names in upper case.
     let tables: [String: Table]
+    /// The names of views, in upper case. Stores have none.
+    let views: Set<String>
 
     /// The greatest number that is not reserved for the persistent history.
     static let greatestEntityNumber = 15_999
 
-    init(entities: [Entity], tables: [Table]) {
+    init(entities: [Entity], tables: [Table], views: [String] = []) {
+        self.views = Set(views.map { $0.uppercased() })
         self.entities = entities.filter {
             $0.number > 0 && $0.number <= Self.greatestEntityNumber
         }.sorted { $0.number < $1.number }

@@ -17,6 +17,22 @@ extension SQLSchema {
         var reader = SQLSchemaReader(layout: layout, catalog: catalog, entities: entities)
         self = try reader.read(hasStrays: hasStrays)
     }
+
+    /// What a store lacks of a model's tables and columns; nothing if it is of other entities.
+    static func gaps(_ layout: ModelLayout, in catalog: SQLCatalog) -> SQLSchemaGaps {
+        var reader = SQLSchemaReader(layout: layout, catalog: catalog, entities: nil)
+        return (try? reader.findGaps()) ?? SQLSchemaGaps()
+    }
+}
+
+/// What a store lacks of a model's tables.
+struct SQLSchemaGaps {
+    /// Tables of objects, as a new store would have them.
+    var tables: [SQLTable] = []
+    /// Columns of tables that are there.
+    var columns: [SQLMissingColumn] = []
+    /// Many-to-many relationships without a join table.
+    var pairs: [SQLRelationshipKey] = []
 }
 
 /// Matches a model with a store's catalog.
@@ -26,6 +42,9 @@ private struct SQLSchemaReader {
     private var missing: [QuireError] = []
     /// To-many relationships without inverse whose column the store lacks.
     private var placeless: [SQLRelationshipKey] = []
+    private var gaps = SQLSchemaGaps()
+    /// The missing columns that one can do without.
+    private var dispensable: [SQLMissingColumn] = []
 
     /// The entities that the store keeps.
     private let kept: [EntityLayout]
@@ -36,6 +55,14 @@ private struct SQLSchemaReader {
         kept = layout.entities.filter { entities?.contains($0.number) ?? true }
     }
 
+    /// - Throws: ``QuireError`` with code `incompatibleModel` if the store is of other entities.
+    mutating func findGaps() throws -> SQLSchemaGaps {
+        do { _ = try read(hasStrays: true) } catch {
+            if gaps.tables.isEmpty && gaps.columns.isEmpty { throw error }
+        }
+        return gaps
+    }
+
     mutating func read(hasStrays: Bool) throws -> SQLSchema {
         let numbers = try storeNumbers()
         var assembly = SQLSchemaAssembly(layout: layout, storeNumbers: numbers)
@@ -43,10 +70,16 @@ private struct SQLSchemaReader {
         for root in kept where root.number == root.rootNumber {
             let name = SQLSchema.tableName(ofRoot: root)
             guard let table = catalog.table(name) else {
+                gaps.tables.append(freshTable(of: root, named: name, storeNumbers: numbers))
                 miss(
-                    "The store has no table \(name) for the entity “\(root.name)”.",
+                    catalog.views.contains(name.uppercased())
+                        ? "The store has a view in the place of the table \(name) for the entity “\(root.name)”."
+                        : "The store has no table \(name) for the entity “\(root.name)”.",
                     entity: root.name)
                 continue
+            }
+            for column in SQLSchema.fixedColumns where table.column(column.name) == nil {
+                miss("The table \(table.name) has no column \(column.name).", entity: root.name)
             }
             assembly.tables[root.number] = SQLTable(
                 name: table.name, rootNumber: root.number, columns: table.columns)
@@ -57,9 +90,11 @@ private struct SQLSchemaReader {
                 assembly.joinTables.append(table)
             } else {
                 assembly.missing += Set([pair.namingSide, pair.otherSide])
+                gaps.pairs.append(pair.namingSide)
             }
         }
         assembly.missing += placeless
+        assembly.missingColumns = dispensable
         if !missing.isEmpty { throw QuireError.combining(missing) }
         return assembly.schema()
     }
@@ -109,6 +144,16 @@ private struct SQLSchemaReader {
 
     // MARK: - Columns
 
+    private func freshTable(
+        of root: EntityLayout, named name: String, storeNumbers: [Int]
+    ) -> SQLTable {
+        let naming = SQLColumnNaming(root: root, layout: layout, storeNumbers: storeNumbers)
+        return SQLTable(
+            name: name, rootNumber: root.number,
+            columns: SQLSchema.fixedColumns
+                + naming.columns.map { SQLColumn(name: $0.name, type: $0.type) })
+    }
+
     private mutating func columnNames(
         of root: EntityLayout, in table: SQLCatalog.Table, storeNumbers: [Int]
     ) -> [SQLColumnNaming.Purpose: String] {
@@ -134,12 +179,26 @@ private struct SQLSchemaReader {
             if let found {
                 names[column.purpose] = found
                 used.insert(found)
-            } else if case .lone(let key) = column.purpose {
+                continue
+            }
+            let role: SQLMissingColumn.Role =
+                switch column.purpose {
+                case .slot, .slotOrder: .required
+                case .lone, .loneOrder: .unpaired
+                case .slotEntity, .loneEntity: .lookup
+                }
+            let lacking = SQLMissingColumn(
+                table: table.name, column: SQLColumn(name: column.name, type: column.type),
+                role: role)
+            gaps.columns.append(lacking)
+            if case .lone(let key) = column.purpose {
                 placeless.append(key)
             } else if let property = requiredProperty(of: column.purpose) {
                 miss(
                     "The table \(table.name) has no column \(column.name) for “\(property.entity)"
                         + ".\(property.name)”.", entity: property.entity, property: property.name)
+            } else {
+                dispensable.append(lacking)
             }
         }
         return names

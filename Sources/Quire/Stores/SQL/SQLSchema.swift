@@ -17,6 +17,8 @@ struct SQLSchema: Sendable {
     let hasStrays: Bool
     /// The to-many relationships that the store keeps nothing of.
     let missing: [SQLRelationshipKey]
+    /// Columns that repeat what can be looked up, or keep an order, and that the store lacks.
+    let missingColumns: [SQLMissingColumn]
     /// The R-trees and full-text indexes of the model that the store has.
     var computedIndexes: [SQLComputedIndex] = []
     /// Model numbers by store numbers; 0 where the store number means nothing.
@@ -24,8 +26,9 @@ struct SQLSchema: Sendable {
 
     init(
         layout: ModelLayout, entities: [SQLEntity], tables: [SQLTable], joinTables: [SQLJoinTable],
-        hasStrays: Bool, missing: [SQLRelationshipKey]
+        hasStrays: Bool, missing: [SQLRelationshipKey], missingColumns: [SQLMissingColumn]
     ) {
+        self.missingColumns = missingColumns
         self.hasStrays = hasStrays
         self.missing = missing
         self.layout = layout
@@ -170,6 +173,25 @@ struct SQLColumn: Sendable, Hashable {
     let name: String
     /// The declared type.
     let type: String
+}
+
+/// A column that a model calls for and a store lacks.
+struct SQLMissingColumn: Sendable, Hashable {
+    /// The table's name.
+    let table: String
+    /// The column as a new store would have it.
+    let column: SQLColumn
+    /// What is lost with it.
+    let role: Role
+
+    enum Role {
+        /// The values of a property, or its order: without it the store is not opened.
+        case required
+        /// A to-many relationship without inverse, or its order.
+        case unpaired
+        /// Nothing: the entity of an object that can be looked up.
+        case lookup
+    }
 }
 
 /// A table of a many-to-many relationship.

@@ -16,6 +16,8 @@ struct SQLSchemaAssembly {
     var hasStrays = false
     /// Relationships that the store keeps nothing of.
     var missing: [SQLRelationshipKey] = []
+    /// Columns that the store lacks and that one can do without.
+    var missingColumns: [SQLMissingColumn] = []
 
     /// The root entities that the store keeps.
     var roots: [EntityLayout] {
@@ -50,7 +52,7 @@ struct SQLSchemaAssembly {
         return SQLSchema(
             layout: layout, entities: entities,
             tables: roots.compactMap { tables[$0.number] }, joinTables: joinTables,
-            hasStrays: hasStrays, missing: missing)
+            hasStrays: hasStrays, missing: missing, missingColumns: missingColumns)
     }
 
     private func tableName(of entity: EntityLayout) -> String {

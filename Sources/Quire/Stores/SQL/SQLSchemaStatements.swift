@@ -44,6 +44,11 @@ struct SQLSchemaStatements {
         collectedIndexes.filter { $0.role == .fetch }.map(\.part)
     }
 
+    /// The indexes that every table of its shape has: of references, entities and pairs.
+    var fixedIndexes: [SQLSchemaPart] {
+        collectedIndexes.filter { $0.role == .fixed }.map(\.part)
+    }
+
     /// The indexes that models list for old versions of Core Data.
     var legacyIndexes: [SQLSchemaPart] {
         collectedIndexes.filter { $0.role == .legacy }.map(\.part)

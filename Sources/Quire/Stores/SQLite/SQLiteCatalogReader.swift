@@ -12,7 +12,8 @@ struct SQLiteCatalogReader {
         let tables = try tableNames().filter { $0.utf8.first == UInt8(ascii: "Z") }.map { name in
             SQLCatalog.Table(name: name, columns: try columns(of: name))
         }
-        return SQLCatalog(entities: try entities(), tables: tables)
+        let views = try texts("SELECT name FROM sqlite_schema WHERE type = 'view'")
+        return SQLCatalog(entities: try entities(), tables: tables, views: views)
     }
 
     private func columns(of table: String) throws -> [SQLColumn] {

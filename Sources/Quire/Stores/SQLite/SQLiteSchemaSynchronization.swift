@@ -88,6 +88,16 @@ struct SQLiteSchemaSynchronization {
         return plan
     }
 
+    /// The indexes of references, entities and pairs that a store which was made here lacks. Opening it does not make them;
+    /// Core Data's stores have had several such sets over the years.
+    func missingFixedIndexes() throws -> [SQLSchemaPart] {
+        guard carriesModel else { return [] }
+        let present = Set(try presentParts().map { $0.name.uppercased() })
+        return SQLSchemaStatements(schema: schema).fixedIndexes.filter {
+            !present.contains($0.name.uppercased())
+        }
+    }
+
     private func presentParts() throws -> [Present] {
         try connection.withStatement(
             "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE sql IS NOT NULL "

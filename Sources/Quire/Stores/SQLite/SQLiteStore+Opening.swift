@@ -89,6 +89,16 @@ extension SQLiteFailure {
     private static let sqlError: Int32 = 1
 }
 
+/// Why a store is read with a model made of its tables.
+enum SQLiteInferenceReason: Sendable {
+    /// It carries no model.
+    case noModel
+    /// The model that it carries cannot be read, or contradicts itself.
+    case unusableModel(QuireError)
+    /// Its tables are not those of the model that it carries.
+    case misfit(QuireError)
+}
+
 /// The steps of opening a store.
 private struct SQLiteStoreOpening {
     let source: SQLiteStoreSource
@@ -110,8 +120,9 @@ private struct SQLiteStoreOpening {
         let metadata = try SQLiteMetadataReader(connection: connection, path: path).metadata()
         let carriesModel = tables.contains(SQLiteTables.model)
         let catalog = try reader.catalog()
-        var (schema, isInferred) = try schemaOrInferred(
-            catalog, mayInfer: known == nil && given == nil, hasStrays: !carriesModel
+        let usesOwnModel = known == nil && given == nil
+        var (schema, reason) = try schemaOrInferred(
+            catalog, mayInfer: usesOwnModel, hasStrays: !carriesModel
         ) { try known ?? layout(given, isCarried: carriesModel, tables: tables, metadata) }
         // After the tables, which say more if they do not fit.
         if carriesModel, given != nil || known != nil {
@@ -119,7 +130,7 @@ private struct SQLiteStoreOpening {
         }
         noteMissing(in: schema)
         var options = options
-        if !isInferred { options.configuration = configuration(of: schema.layout, catalog) }
+        if reason == nil { options.configuration = configuration(of: schema.layout, catalog) }
         let hasLog = try synchronize(
             schema, carriesModel: carriesModel, hasLog: prepareForWriting())
         if !options.isReadOnly {
@@ -130,8 +141,8 @@ private struct SQLiteStoreOpening {
         schema.computedIndexes = schema.allComputedIndexes.filter { present.contains($0.name) }
         return SQLiteStore(
             source: source, identity: try identity(metadata.storeUUID, schema.layout),
-            schema: schema, carriesModel: carriesModel, hasInferredModel: isInferred,
-            options: options, connection: connection, hasLog: hasLog,
+            schema: schema, carriesModel: carriesModel, inferenceReason: reason,
+            usesOwnModel: usesOwnModel, options: options, connection: connection, hasLog: hasLog,
             hashes: metadata.entityVersionHashes, keys: hasItsKeys ? predecessor?.primaryKeys : nil)
     }
 
@@ -151,23 +162,28 @@ private struct SQLiteStoreOpening {
     /// Where things are by the model that is given or carried, or else by what the tables tell, if that is wanted.
     private func schemaOrInferred(
         _ catalog: SQLCatalog, mayInfer: Bool, hasStrays: Bool, layout: () throws -> ModelLayout
-    ) throws -> (SQLSchema, isInferred: Bool) {
+    ) throws -> (SQLSchema, SQLiteInferenceReason?) {
+        let mayInfer = mayInfer && options.infersModel && options.isReadOnly
+        let error: QuireError
+        let reason: SQLiteInferenceReason
         do {
-            return (
-                try schema(of: layout(), catalog: catalog, hasStrays: hasStrays), false
-            )
-        } catch let error as QuireError
-            where mayInfer && options.infersModel && options.isReadOnly
-        {
-            Logger(label: "quire.sql").debug("\(path) is read without its model: \(error.message)")
-            let inferred = try SQLModelInference.run(
-                catalog: catalog, source: SQLiteModelInference(connection: connection))
-            return (
-                try schema(
-                    of: inferred.model.layout(), catalog: inferred.catalog, hasStrays: true),
-                true
-            )
+            let layout = try layout()
+            do {
+                return (try schema(of: layout, catalog: catalog, hasStrays: hasStrays), nil)
+            } catch let misfit as QuireError where mayInfer {
+                (error, reason) = (misfit, .misfit(misfit))
+            }
+        } catch let lack as QuireError where mayInfer {
+            error = lack
+            reason = lack.code == .incompatibleModel ? .noModel : .unusableModel(lack)
         }
+        Logger(label: "quire.sql").debug("\(path) is read without its model: \(error.message)")
+        let inferred = try SQLModelInference.run(
+            catalog: catalog, source: SQLiteModelInference(connection: connection))
+        return (
+            try schema(of: inferred.model.layout(), catalog: inferred.catalog, hasStrays: true),
+            reason
+        )
     }
 
     private func layout(

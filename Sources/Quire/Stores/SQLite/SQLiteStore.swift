@@ -43,8 +43,12 @@ public final class SQLiteStore: PersistentStore {
     private let modelHashes: [String: Data]
     /// Whether the store carries its model the way this framework writes it.
     let carriesModel: Bool
+    /// Why its model was made of its tables alone; `nil` if it was not.
+    let inferenceReason: SQLiteInferenceReason?
+    /// Whether it was opened with the model that it carries.
+    let usesOwnModel: Bool
     /// Whether its model was made of its tables alone; see ``SQLiteStoreOptions/infersModel``.
-    public let hasInferredModel: Bool
+    public var hasInferredModel: Bool { inferenceReason != nil }
     /// Whether any attribute may be kept in files.
     let hasExternalData: Bool
     /// The database that is really open, which for a copy is not the store's path.
@@ -83,7 +87,8 @@ public final class SQLiteStore: PersistentStore {
 
     init(
         source: SQLiteStoreSource, identity: StoreIdentity, schema: SQLSchema, carriesModel: Bool,
-        hasInferredModel: Bool = false, options: SQLiteStoreOptions, connection: SQLiteConnection,
+        inferenceReason: SQLiteInferenceReason? = nil, usesOwnModel: Bool = false,
+        options: SQLiteStoreOptions, connection: SQLiteConnection,
         hasLog: Bool, hashes: [String: Data], keys: SQLiteKeyRegister? = nil
     ) {
         primaryKeys = keys ?? SQLiteKeyRegister()
@@ -93,7 +98,8 @@ public final class SQLiteStore: PersistentStore {
         self.schema = schema
         self.options = options
         self.carriesModel = carriesModel
-        self.hasInferredModel = hasInferredModel
+        self.inferenceReason = inferenceReason
+        self.usesOwnModel = usesOwnModel
         layout = schema.layout
         storePath = source.storePath
         isReadOnly = options.isReadOnly

@@ -33,8 +33,9 @@ public struct SQLiteStoreOptions: Sendable {
     /// Classes to bind to the entities of the model, whether it is given or the store carries it; see
     /// ``ManagedObjectModel/bind(classes:)``.
     public var objectClasses: [any EntityClass.Type] = []
-    /// Whether a store that carries no model which can be read, and is opened for reading only without being given one,
-    /// gets a model inferred from its tables; see ``SQLiteStore/inferredModel(at:)``.
+    /// Whether a store that carries no model which can be read and fits its tables, and is opened for reading only without
+    /// being given one, gets a model inferred from its tables; see ``SQLiteStore/inferredModel(at:)``. A ``StoreCheck`` says
+    /// what does not fit.
     public var infersModel = false
     /// The greatest size, in bytes, of a value that is kept in its row although its attribute allows external storage. A
     /// larger one is kept in a file. A value that is in the store stays where it is until it is set anew.
