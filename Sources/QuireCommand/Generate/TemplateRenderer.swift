@@ -16,6 +16,7 @@ final class TemplateRenderer {
         tags = TemplateTags(filters: Self.filters())
         environment = Environment(
             loader: loader, extensions: tags.extensions, trimBehaviour: .smart)
+        tags.boundFilters(of: environment)
     }
 
     /// What a file of the template makes of a context.

@@ -19,13 +19,16 @@ final class TemplateTags {
     private var size = 0
     private var filterDepth = 0
 
-    /// - Parameter filters: What templates can use beside Stencil's own filters; gets those that are bounded.
-    init(filters: Extension) {
-        self.filters = filters
-        filters.registerFilter("indent") { [unowned self] value, arguments in
+    /// - Parameter filters: What templates can use beside Stencil's own filters.
+    init(filters: Extension) { self.filters = filters }
+
+    /// Puts bounded filters into the place of Stencil's own, which come last in an environment.
+    func boundFilters(of environment: Environment) {
+        let filters = environment.extensions.last
+        filters?.registerFilter("indent") { [unowned self] value, arguments in
             try indent(value, arguments)
         }
-        filters.registerFilter("filter") { [unowned self] value, arguments, context in
+        filters?.registerFilter("filter") { [unowned self] value, arguments, context in
             try filter(value, arguments, context)
         }
     }
