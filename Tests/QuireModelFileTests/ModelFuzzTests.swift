@@ -97,7 +97,10 @@ import Testing
         var list = writer.add(array: [])
         for _ in 0..<50 { list = writer.add(array: [list, list]) }
         let lists = try KeyedArchive(writer.data(top: [.init("root", list)]), name: "test")
-        #expect(throws: QuireError.self) { try lists.propertyList(lists.top["root"]) }
+        #expect(throws: QuireError.self) {
+            var budget = 100_000
+            _ = try lists.propertyList(lists.top["root"], budget: &budget)
+        }
     }
 
     @Test func compressedDataIsBounded() throws {
