@@ -1,10 +1,11 @@
 import Foundation
+import QuireTestSupport
 import Testing
 
 @testable import QuireCommand
 
 /// In a `chroot` or a container there may be no `/proc`, where Swift looks for a program's arguments.
-@Suite(.enabled(if: HiddenProc.isPossible, "there is no way to hide /proc"))
+@Suite(.needs(HiddenProc.isPossible, or: "there is no way to hide /proc"))
 struct WithoutProcTests {
     @Test func nothingIsDone() throws {
         let shell = try CommandShell()

@@ -8,7 +8,11 @@ import Testing
 
 /// A process that works on documents is killed at any of its calls, and the documents must each time be exactly what the
 /// last save that returned has left, or the one that was running.
-@Suite(.serialized, .enabled(if: CrashWriterProcess.strace != nil)) @MainActor
+@Suite(
+    .serialized,
+    .needs(CrashWriterProcess.strace != nil, or: "strace is not installed, or may not trace")
+)
+@MainActor
 struct DocumentCrashTests {
     @Test func uninterruptedSavesAreAllThere() async throws {
         let folder = try ScratchFolder()

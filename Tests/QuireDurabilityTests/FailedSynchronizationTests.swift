@@ -8,7 +8,11 @@ import Testing
 /// After a synchronization has failed the kernel may have dropped what was to be written, and the next one of the same file
 /// succeeds all the same. So none follows; what was being written is given up, the store is opened anew and checked, and the
 /// next save writes everything again.
-@Suite(.serialized, .enabled(if: CrashWriterProcess.strace != nil)) @MainActor
+@Suite(
+    .serialized,
+    .needs(CrashWriterProcess.strace != nil, or: "strace is not installed, or may not trace")
+)
+@MainActor
 struct FailedSynchronizationTests {
     @Test(arguments: ["saving", "saving elsewhere", "reverting to another"])
     func isNeverRepeatedAndNothingIsLost(scenario: String) async throws {

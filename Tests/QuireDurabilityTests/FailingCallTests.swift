@@ -8,7 +8,11 @@ import Testing
 
 /// Calls that fail: what was being done fails, the documents are what they were, nothing is lost in memory, and once calls
 /// succeed again everything can be done.
-@Suite(.serialized, .enabled(if: CrashWriterProcess.strace != nil)) @MainActor
+@Suite(
+    .serialized,
+    .needs(CrashWriterProcess.strace != nil, or: "strace is not installed, or may not trace")
+)
+@MainActor
 struct FailingCallTests {
     /// Threads are woken by `write` as well; a failure there would only make the process wait for ever. What a full disk
     /// does to `write` is in DocumentFailureTests.

@@ -72,11 +72,14 @@ import Testing
         }.map(\.path)
     }()
 
-    @Test func corpusIsThere() {
-        if Self.corpus.isEmpty { Corpus.reportSkipped("ConversionTests") }
+    @Test(.corpus) func everyTypeIsInTheCorpus() {
+        #expect(Self.corpus.count >= 35)
+        #expect(Self.corpus.count { $0.hasSuffix(".paw") } >= 3)
     }
 
-    @Test(arguments: corpus) func applesStoresAreTheSameInEveryType(_ original: String) throws {
+    @Test(.corpus, arguments: corpus) func applesStoresAreTheSameInEveryType(_ original: String)
+        throws
+    {
         let folder = try TemporaryFolder()
         let name = URL(fileURLWithPath: original).lastPathComponent
         let path = folder.path(name)

@@ -59,11 +59,14 @@ import Testing
         }
     }
 
-    @Test func corpusIsThere() {
-        if Chain.all.isEmpty { Corpus.reportSkipped("CorpusMigrationTests") }
+    @Test(.corpus) func everyPlaceHasStores() {
+        #expect(Chain.all.count >= 20)
+        #expect(Set(Chain.all.map(\.versions)).count == 6)
     }
 
-    @Test(arguments: Chain.all) func storesOfCoreDataMigrateToTheNewestModel(chain: Chain) throws {
+    @Test(.corpus, arguments: Chain.all) func storesOfCoreDataMigrateToTheNewestModel(chain: Chain)
+        throws
+    {
         let folder = try TemporaryFolder()
         let path = try chain.copy(to: folder)
         let versions = try ModelVersions(contentsOf: chain.versions)

@@ -6,7 +6,8 @@ import Testing
 
 /// A million objects migrate in the time, or a small multiple of it, that SQLite needs to write the table anew, and with
 /// little memory. Only with `QUIRE_TORTURE=1`.
-@Suite(.enabled(if: RandomMigrationTests.isTorture)) struct LargeMigrationTests {
+@Suite(.needs(RandomMigrationTests.isTorture, or: "QUIRE_TORTURE is not set"))
+struct LargeMigrationTests {
     private static let count = 1_000_000
 
     @Test func aMillionObjectsMigrateInPlace() throws {

@@ -22,11 +22,9 @@ import Testing
         return try #require((near + all).first { $0.names.contains(name) } ?? all.first)
     }
 
-    @Test func corpusIsThere() {
-        if Self.files.isEmpty { Corpus.reportSkipped("MappingFileTests") }
-    }
+    @Test(.corpus) func thereAreMappingModels() { #expect(Self.files.count >= 9) }
 
-    @Test(arguments: files) func mappingModelsOfXcodeAreRead(file: URL) throws {
+    @Test(.corpus, arguments: files) func mappingModelsOfXcodeAreRead(file: URL) throws {
         let mapping = try CustomMapping(
             contentsOf: file.deletingLastPathComponent().path, among: Self.versions(for: file))
         #expect(!mapping.mapping.entityMappings.isEmpty)
@@ -35,10 +33,9 @@ import Testing
             mapping.mapping, from: mapping.source.layout(), to: mapping.destination.layout())
     }
 
-    @Test func aStoreGoesThroughMappingModels() throws {
-        guard
-            let store = Corpus.files(where: { $0.hasSuffix("MigrationsTests/Moody 2.moody") }).first
-        else { return }
+    @Test(.corpus) func aStoreGoesThroughMappingModels() throws {
+        let store = try #require(
+            Corpus.files { $0.hasSuffix("MigrationsTests/Moody 2.moody") }.first)
         let folder = try TemporaryFolder()
         let path = folder.path("store.sqlite")
         try FileManager.default.copyItem(atPath: store.path, toPath: path)
@@ -64,10 +61,9 @@ import Testing
         try migrated.close()
     }
 
-    @Test func aStoreMigratesByAMappingModelWithAPolicy() throws {
-        guard let store = Corpus.files(where: { $0.hasSuffix("SampleModel_V2.sqlite") }).first,
-            let file = Self.files.first(where: { $0.path.contains("V2toV3") })
-        else { return }
+    @Test(.corpus) func aStoreMigratesByAMappingModelWithAPolicy() throws {
+        let store = try #require(Corpus.files { $0.hasSuffix("SampleModel_V2.sqlite") }.first)
+        let file = try #require(Self.files.first { $0.path.contains("V2toV3") })
         let folder = try TemporaryFolder()
         let path = folder.path("store.sqlite")
         try FileManager.default.copyItem(atPath: store.path, toPath: path)

@@ -4,12 +4,10 @@ import Testing
 
 @testable import Quire
 
-@Suite struct CompiledModelTests {
+@Suite(.corpus) struct CompiledModelTests {
     @Test func compiledVersionsSayWhatTheirSourcesSay() throws {
         let versions = try CorpusModels.compiledVersions()
-        if versions.isEmpty {
-            return Corpus.reportSkipped("compiledVersionsSayWhatTheirSourcesSay")
-        }
+        try #require(!versions.isEmpty)
         for (path, source) in versions {
             let (model, remarks) = try ManagedObjectModel.reading(contentsOf: path)
             var written = try ManagedObjectModel(contentsOf: source)
@@ -32,7 +30,7 @@ import Testing
 
     @Test func storesCarryWhatTheirModelsSay() throws {
         let stores = try CorpusModels.stores()
-        if stores.isEmpty { return Corpus.reportSkipped("storesCarryWhatTheirModelsSay") }
+        try #require(!stores.isEmpty)
         for entry in stores {
             let folder = try TemporaryFolder()
             let store = try SQLiteStore.open(at: CorpusModels.copy(of: entry.path, in: folder))

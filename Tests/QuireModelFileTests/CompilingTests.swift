@@ -5,9 +5,9 @@ import Testing
 @testable import Quire
 
 @Suite struct CompilingTests {
-    @Test func compiledSourcesReadLikeTheirSources() throws {
+    @Test(.corpus) func compiledSourcesReadLikeTheirSources() throws {
         let sources = try Corpus.sourceModels()
-        if sources.isEmpty { return Corpus.reportSkipped("compiledSourcesReadLikeTheirSources") }
+        try #require(!sources.isEmpty)
         for (index, (path, model)) in sources.enumerated() {
             let forms: [CompiledModelEncoder.Form] = index % 4 == 0 ? [.file, .store] : [.file]
             for form in forms {
@@ -44,16 +44,14 @@ import Testing
         return shapes
     }
 
-    @Test func archivesHaveTheClassesAndFieldsOfThoseOfApple() throws {
+    @Test(.corpus) func archivesHaveTheClassesAndFieldsOfThoseOfApple() throws {
         let files = try Corpus.files { $0.hasSuffix(".mom") }.map {
             ($0.path, try Data(contentsOf: $0))
         }
         let caches = try Corpus.modelCaches().map {
             ($0.path, try #require(RawDeflate.decompressed($0.data)))
         }
-        if files.isEmpty {
-            return Corpus.reportSkipped("archivesHaveTheClassesAndFieldsOfThoseOfApple")
-        }
+        try #require(!files.isEmpty)
         for (form, archives) in [
             (CompiledModelEncoder.Form.file, files), (.store, caches),
         ] {

@@ -172,7 +172,9 @@ extension Corpus {
             for name in ["sourcemodeldata", "destinationmodeldata"] {
                 guard let start = text.range(of: "name=\"\(name)\" type=\"binary\">"),
                     let end = text.range(of: "<", range: start.upperBound..<text.endIndex),
-                    let data = Data(base64Encoded: String(text[start.upperBound..<end.lowerBound]))
+                    let data = Data(
+                        base64Encoded: String(text[start.upperBound..<end.lowerBound]),
+                        options: .ignoreUnknownCharacters)
                 else { continue }
                 models.append((file.deletingLastPathComponent().path + "#" + name, data))
             }

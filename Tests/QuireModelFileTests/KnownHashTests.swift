@@ -16,11 +16,9 @@ import Testing
             try PropertyListSerialization.propertyList(from: data, format: nil) as? [String: Any])
     }
 
-    @Test func newStoresHaveTheHashesThatCameWithTheModel() throws {
+    @Test(.corpus) func newStoresHaveTheHashesThatCameWithTheModel() throws {
         let stores = try CorpusModels.stores()
-        if stores.isEmpty {
-            return Corpus.reportSkipped("newStoresHaveTheHashesThatCameWithTheModel")
-        }
+        try #require(!stores.isEmpty)
         var digests = 0
         for entry in stores {
             let folder = try TemporaryFolder()
@@ -49,9 +47,9 @@ import Testing
         #expect(digests > stores.count)
     }
 
-    @Test func compiledFoldersBringHashes() throws {
+    @Test(.corpus) func compiledFoldersBringHashes() throws {
         let folders = Corpus.files { $0.hasSuffix(".momd") }
-        if folders.isEmpty { return Corpus.reportSkipped("compiledFoldersBringHashes") }
+        try #require(!folders.isEmpty)
         for folder in folders {
             let versions = try ModelVersions(contentsOf: folder.path)
             for name in versions.names {

@@ -5,9 +5,9 @@ import Testing
 @testable import Quire
 
 @Suite struct LegacyModelTests {
-    @Test func everyModelOfXcode3IsRead() throws {
+    @Test(.corpus) func everyModelOfXcode3IsRead() throws {
         let files = Corpus.files { $0.hasSuffix(".xcdatamodel/elements") }
-        if files.isEmpty { return Corpus.reportSkipped("everyModelOfXcode3IsRead") }
+        try #require(!files.isEmpty)
         for file in files {
             let (model, remarks) = try ManagedObjectModel.reading(contentsOf: file.path)
             #expect(!model.entities.isEmpty, "\(file.path)")
@@ -21,11 +21,11 @@ import Testing
         }
     }
 
-    @Test func detailsAreRead() throws {
+    @Test(.corpus) func detailsAreRead() throws {
         let files = Corpus.files {
             $0.hasSuffix("Recipes.xcdatamodeld/Recipes.xcdatamodel/elements")
         }
-        guard let file = files.first else { return Corpus.reportSkipped("detailsAreRead") }
+        let file = try #require(files.first)
         let model = try ManagedObjectModel(contentsOf: file.path)
         #expect(model.entities.map(\.name).contains("Recipe"))
         let recipe = try #require(model.entity(named: "Recipe"))
@@ -35,11 +35,9 @@ import Testing
         #expect(ingredients.deleteRule == .cascade)
     }
 
-    @Test func modelsWithinMappingModelsAreThoseOfTheirSources() throws {
+    @Test(.corpus) func modelsWithinMappingModelsAreThoseOfTheirSources() throws {
         let models = try Corpus.mappingModels()
-        if models.isEmpty {
-            return Corpus.reportSkipped("modelsWithinMappingModelsAreThoseOfTheirSources")
-        }
+        try #require(!models.isEmpty)
         #expect(models.count == 18)
         let sources = try Corpus.sourceModels().map { ($0.path, $0.model.entityVersionHashes()) }
         var found = 0

@@ -77,11 +77,9 @@ import Testing
         #expect(!difference.changesStores)
     }
 
-    @Test func versionsOfTheCorpusDiffer() throws {
+    @Test(.corpus) func versionsOfTheCorpusDiffer() throws {
         let folders = Corpus.files { $0.hasSuffix("SampleModel.momd") }
-        guard let folder = folders.first else {
-            return Corpus.reportSkipped("versionsOfTheCorpusDiffer")
-        }
+        let folder = try #require(folders.first)
         let versions = try ModelVersions(contentsOf: folder.path)
         let difference = try ModelDifference(
             from: versions.model(named: "SampleModel"), to: versions.model(named: "SampleModel2"))

@@ -38,11 +38,11 @@ import Testing
         }
     }
 
-    @Test func damagedArchivesNeverTrap() throws {
+    @Test(.corpus) func damagedArchivesNeverTrap() throws {
         var files = try Corpus.files { $0.hasSuffix(".mom") || $0.hasSuffix("/elements") }
             .map { (path: $0.path, data: try Data(contentsOf: $0)) }
         files += try Corpus.mappingModels().prefix(Self.isLong ? 18 : 2)
-        if files.isEmpty { return Corpus.reportSkipped("damagedArchivesNeverTrap") }
+        try #require(!files.isEmpty)
         var random = SeededRandom(seed: Self.seed)
         for (path, data) in files {
             let rounds = Self.isLong ? 300 : max(4, 200_000 / data.count)
@@ -52,9 +52,9 @@ import Testing
         }
     }
 
-    @Test func damagedModelsOfStoresNeverTrap() throws {
+    @Test(.corpus) func damagedModelsOfStoresNeverTrap() throws {
         let caches = try Corpus.modelCaches()
-        if caches.isEmpty { return Corpus.reportSkipped("damagedModelsOfStoresNeverTrap") }
+        try #require(!caches.isEmpty)
         var random = SeededRandom(seed: Self.seed)
         for (path, data) in caches {
             damage(data, rounds: Self.isLong ? 300 : 8, &random) {
@@ -67,10 +67,10 @@ import Testing
         }
     }
 
-    @Test func damagedListsOfVersionsNeverTrap() throws {
+    @Test(.corpus) func damagedListsOfVersionsNeverTrap() throws {
         let lists = try Corpus.files { $0.hasSuffix("VersionInfo.plist") }
             .map { try Data(contentsOf: $0) }
-        if lists.isEmpty { return Corpus.reportSkipped("damagedListsOfVersionsNeverTrap") }
+        try #require(!lists.isEmpty)
         var random = SeededRandom(seed: Self.seed)
         for data in lists {
             damage(data, rounds: Self.isLong ? 1000 : 100, &random) {
@@ -97,7 +97,10 @@ import Testing
         var list = writer.add(array: [])
         for _ in 0..<50 { list = writer.add(array: [list, list]) }
         let lists = try KeyedArchive(writer.data(top: [.init("root", list)]), name: "test")
-        #expect(throws: QuireError.self) { try lists.propertyList(lists.top["root"]) }
+        #expect(throws: QuireError.self) {
+            var budget = 100_000
+            _ = try lists.propertyList(lists.top["root"], budget: &budget)
+        }
     }
 
     @Test func compressedDataIsBounded() throws {

@@ -12,10 +12,6 @@ import Testing
         return try SQLiteStore.open(at: path, options: options)
     }
 
-    @Test func corpusIsThere() {
-        if Damage.corpus.isEmpty { Corpus.reportSkipped("QuireRescueTests") }
-    }
-
     @Test @MainActor func tablesTellEntitiesAndRelationships() throws {
         let folder = try TemporaryFolder()
         let path = folder.path("a.sqlite")
@@ -77,8 +73,13 @@ import Testing
         #expect(try rows[0].value(at: slot.index) == "x")
     }
 
+    @Test(.corpus) func damageTakesEveryStoreOfTheCorpus() {
+        #expect(Damage.corpus.count >= 32)
+        #expect(Damage.corpus.count { $0.modelURL != nil } >= 25)
+    }
+
     /// The same values as with the model, where that is known; and all rows where it is not.
-    @Test(arguments: Damage.corpus)
+    @Test(.corpus, arguments: Damage.corpus)
     func corpusStoresReadWithoutTheirModels(file: Damage.CorpusFile) throws {
         let folder = try TemporaryFolder()
         let path = folder.path("a.sqlite")

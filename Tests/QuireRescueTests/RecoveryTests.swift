@@ -161,7 +161,7 @@ import Testing
         #expect(try FileSystem.names(in: folder.path) == ["a.sqlite"])
     }
 
-    @Test(arguments: Damage.corpus)
+    @Test(.corpus, arguments: Damage.corpus)
     func truncatedCorpusStoresGiveAllRowsOfTheirPages(file: Damage.CorpusFile) throws {
         let folder = try TemporaryFolder()
         let path = folder.path("a.sqlite")

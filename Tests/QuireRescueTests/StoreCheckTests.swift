@@ -27,7 +27,7 @@ import Testing
         #expect(report.externalFiles == 5)
     }
 
-    @Test(arguments: Damage.corpus)
+    @Test(.corpus, arguments: Damage.corpus)
     func corpusStoresAreWhole(file: Damage.CorpusFile) throws {
         let folder = try TemporaryFolder()
         let path = folder.path("a.sqlite")

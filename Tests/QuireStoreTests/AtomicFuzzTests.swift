@@ -10,7 +10,7 @@ import Testing
     private static let isThorough =
         ProcessInfo.processInfo.environment["QUIRE_TORTURE"] == "1"
 
-    @Test(arguments: files) func damagedStoresAreErrorsOrObjects(file: URL) throws {
+    @Test(.corpus, arguments: files) func damagedStoresAreErrorsOrObjects(file: URL) throws {
         let folder = try TemporaryFolder()
         let whole = try Data(contentsOf: file)
         let isXML = !whole.starts(with: Data("CoreData".utf8))

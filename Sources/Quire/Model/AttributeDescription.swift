@@ -49,7 +49,7 @@ public struct AttributeDescription: Sendable, Hashable {
     /// A text that makes the version hash differ where nothing else does.
     public var versionHashModifier: String?
     /// Free keys and values of the model's author.
-    public var userInfo: [String: String] = [:]
+    public var userInfo: [String: PropertyListValue] = [:]
 
     /// Describes an attribute; set what differs from the defaults afterwards.
     public init(name: String, type: AttributeType) {

@@ -30,7 +30,7 @@ public struct EntityDescription: Sendable, Hashable {
     /// A text that makes the version hash differ where nothing else does.
     public var versionHashModifier: String?
     /// Free keys and values of the model's author.
-    public var userInfo: [String: String] = [:]
+    public var userInfo: [String: PropertyListValue] = [:]
     /// Whether sync services transfer it (of old models).
     public var isSyncable = true
     /// How Xcode generates code for it: `class`, `category` or `none`.

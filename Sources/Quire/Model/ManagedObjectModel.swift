@@ -20,6 +20,13 @@ public struct ManagedObjectModel: Sendable, Hashable {
     public var usedWithSwiftData = false
     /// Behind ``knownVersionHashes``.
     var knownHashes = KnownVersionHashes()
+    /// What the file that the model was read from has, and what the model does not take over or has no meaning for:
+    /// sentences. They are no part of what the model says: models that differ in nothing else are equal.
+    package var remarks: [String] {
+        get { readingRemarks.sentences }
+        set { readingRemarks.sentences = newValue }
+    }
+    private var readingRemarks = ModelRemarks()
 
     /// A named subset of a model's entities, for a store that keeps only these.
     public struct Configuration: Sendable, Hashable {
@@ -46,4 +53,13 @@ public struct ManagedObjectModel: Sendable, Hashable {
     public func entity(named name: String) -> EntityDescription? {
         entities.first { $0.name == name }
     }
+}
+
+/// Sentences on the file that a model was read from. All are equal.
+private struct ModelRemarks: Sendable, Hashable {
+    var sentences: [String] = []
+
+    static func == (left: Self, right: Self) -> Bool { true }
+
+    func hash(into hasher: inout Hasher) {}
 }

@@ -19,8 +19,9 @@ extension ModelValidation {
     }
 
     /// Where an attribute is: in an entity, or as an element in a composite.
-    struct Place {
+    struct Place: Hashable {
         var entity: String?
+        var composite: String?
         var property: String
         var title: String
 
@@ -31,6 +32,7 @@ extension ModelValidation {
         }
 
         init(composite: String, element: String) {
+            self.composite = composite
             property = element
             title = "“\(element)” of composite “\(composite)”"
         }
@@ -59,12 +61,14 @@ extension ModelValidation {
             }
         default: break
         }
-        checkRange(of: attribute, at: place)
-        checkDefault(of: attribute, at: place)
+        checking(.range(place)) { $0.checkRange(of: attribute, at: place) }
+        checking(.defaultValue(place)) { $0.checkDefault(of: attribute, at: place) }
         checkDerivation(of: attribute, at: place)
-        if let pattern = attribute.regularExpression {
-            do { _ = try RegularExpressionCache.expression(for: pattern) } catch {
-                fail(
+        if let pattern = attribute.regularExpression,
+            (try? RegularExpressionCache.expression(for: pattern)) == nil
+        {
+            checking(.regularExpression(place)) {
+                $0.fail(
                     "The regular expression “\(pattern)” of attribute \(place.title) is malformed.",
                     at: place)
             }
@@ -74,7 +78,7 @@ extension ModelValidation {
                 attribute.regularExpression, attribute.valueTransformerName,
                 attribute.customClassName, attribute.derivationExpression, attribute.compositeName,
                 attribute.renamingIdentifier, attribute.versionHashModifier,
-            ].compactMap { $0 } + attribute.userInfo.flatMap { [$0.key, $0.value] },
+            ].compactMap { $0 } + attribute.userInfo.texts,
             of: "A text of attribute \(place.title)", entity: place.entity, property: place.property
         )
     }

@@ -8,24 +8,14 @@ extension ModelValidation {
 
         checkTexts(
             [relationship.renamingIdentifier, relationship.versionHashModifier].compactMap { $0 }
-                + relationship.userInfo.flatMap { [$0.key, $0.value] },
+                + relationship.userInfo.texts,
             of: "A text of relationship \(title)", entity: entity.name, property: name)
-        if relationship.minimumCount < 0 || relationship.maximumCount < 0 {
-            complain("Relationship \(title) has a negative smallest or greatest count.")
+        checking(.counts(entity: entity.name, relationship: name)) {
+            $0.checkCounts(of: relationship, entity: entity.name, title: title)
         }
-        if relationship.maximumCount > 0, relationship.minimumCount > relationship.maximumCount {
-            complain(
-                "Relationship \(title) has a smallest count of \(relationship.minimumCount) and a "
-                    + "greatest of \(relationship.maximumCount).")
-        }
-        if !relationship.isToMany {
-            if relationship.maximumCount > 1 || relationship.minimumCount > 1 {
-                complain("To-one relationship \(title) has counts above 1.")
-            }
-            if relationship.isOrdered {
-                complain(
-                    "Relationship \(title) is ordered, which only a to-many relationship can be.")
-            }
+        if relationship.isOrdered && !relationship.isToMany {
+            remarks.append(
+                "Relationship \(title) is ordered, which has no meaning for a to-one relationship.")
         }
         guard entities[relationship.destinationEntityName] != nil else {
             complain(
@@ -35,6 +25,27 @@ extension ModelValidation {
         }
         if let inverseName = relationship.inverseName {
             checkInverse(named: inverseName, of: relationship, entity: entity.name)
+        }
+    }
+
+    private mutating func checkCounts(
+        of relationship: RelationshipDescription, entity: String, title: String
+    ) {
+        func complain(_ message: String) {
+            fail(message, entity: entity, property: relationship.name)
+        }
+        if relationship.minimumCount < 0 || relationship.maximumCount < 0 {
+            complain("Relationship \(title) has a negative smallest or greatest count.")
+        }
+        if relationship.maximumCount > 0, relationship.minimumCount > relationship.maximumCount {
+            complain(
+                "Relationship \(title) has a smallest count of \(relationship.minimumCount) and a "
+                    + "greatest of \(relationship.maximumCount).")
+        }
+        if !relationship.isToMany,
+            relationship.maximumCount > 1 || relationship.minimumCount > 1
+        {
+            complain("To-one relationship \(title) has counts above 1.")
         }
     }
 
@@ -110,49 +121,61 @@ extension ModelValidation {
                 }
             }
         }
-        for names in entity.compoundIndexes {
-            for name in names where resolve(name, of: entity.name) == .missing {
-                fail(
-                    "A compound index of entity “\(entity.name)” names “\(name)”, which is no stored "
-                        + "property of it.", entity: entity.name, property: name)
-            }
-        }
-        var indexNames: Set<String> = []
-        for index in entity.indexes {
-            let title = "Index “\(index.name)” of entity “\(entity.name)”"
-            if index.name.isEmpty { fail("\(title) has no name.", entity: entity.name) }
-            check(index, of: entity, title: title)
-            if index.partialIndexPredicate?.isEmpty == true {
-                fail("\(title) has an empty predicate.", entity: entity.name)
-            }
-            if !indexNames.insert(index.name).inserted {
-                fail("\(title) is there several times.", entity: entity.name)
-            }
-            checkTexts(
-                [index.name] + [index.partialIndexPredicate].compactMap { $0 }
-                    + index.elements.flatMap {
-                        [$0.expression, $0.expressionType].compactMap { $0 }
-                    },
-                of: title, entity: entity.name)
-            for element in index.elements {
-                switch (element.propertyName, element.expression) {
-                case (let name?, nil):
-                    if resolve(name, of: entity.name) == .missing {
-                        fail(
-                            "\(title) names “\(name)”, which is no stored property of it.",
-                            entity: entity.name, property: name)
-                    }
-                case (nil, let expression?):
-                    if expression.isEmpty {
-                        fail("\(title) has an empty expression.", entity: entity.name)
-                    }
-                default:
-                    fail(
-                        "\(title) has an element that names not exactly one of property and expression.",
-                        entity: entity.name)
+        for (position, names) in entity.compoundIndexes.enumerated() {
+            checking(.compoundIndex(entity: entity.name, position: position)) {
+                for name in names where !$0.isIndexable(name, of: entity.name) {
+                    $0.fail(
+                        "A compound index of entity “\(entity.name)” names “\(name)”, which is no stored "
+                            + "property of it.", entity: entity.name, property: name)
                 }
             }
         }
+        var indexNames: Set<String> = []
+        for (position, index) in entity.indexes.enumerated() {
+            let isNew = indexNames.insert(index.name).inserted
+            checking(.index(entity: entity.name, position: position)) {
+                $0.check(index, of: entity, isNew: isNew)
+            }
+        }
+    }
+
+    private mutating func check(
+        _ index: FetchIndexDescription, of entity: EntityDescription, isNew: Bool
+    ) {
+        let title = "Index “\(index.name)” of entity “\(entity.name)”"
+        if index.name.isEmpty { fail("\(title) has no name.", entity: entity.name) }
+        check(index, of: entity, title: title)
+        if index.partialIndexPredicate?.isEmpty == true {
+            fail("\(title) has an empty predicate.", entity: entity.name)
+        }
+        if !isNew { fail("\(title) is there several times.", entity: entity.name) }
+        checkTexts(
+            [index.name] + [index.partialIndexPredicate].compactMap { $0 }
+                + index.elements.flatMap { [$0.expression, $0.expressionType].compactMap { $0 } },
+            of: title, entity: entity.name)
+        for element in index.elements {
+            switch (element.propertyName, element.expression) {
+            case (let name?, nil):
+                if !isIndexable(name, of: entity.name) {
+                    fail(
+                        "\(title) names “\(name)”, which is no stored property of it.",
+                        entity: entity.name, property: name)
+                }
+            case (nil, let expression?):
+                if expression.isEmpty {
+                    fail("\(title) has an empty expression.", entity: entity.name)
+                }
+            default:
+                fail(
+                    "\(title) has an element that names not exactly one of property and expression.",
+                    entity: entity.name)
+            }
+        }
+    }
+
+    /// Whether a name in an index is that of a stored property, or the object itself.
+    private func isIndexable(_ name: String, of entity: String) -> Bool {
+        name == FetchIndexDescription.objectItself || resolve(name, of: entity) != .missing
     }
 
     /// Checks that an R-tree or a full-text index is one of attributes of the right types, and nothing else.
@@ -179,7 +202,9 @@ extension ModelValidation {
                 continue
             }
             guard resolve(name, of: entity.name) == .single else {
-                if resolve(name, of: entity.name) == .several {
+                if name == FetchIndexDescription.objectItself
+                    || resolve(name, of: entity.name) == .several
+                {
                     fail(
                         "\(title) names “\(name)”, which is no single attribute.",
                         entity: entity.name, property: name)
@@ -257,20 +282,25 @@ extension ModelValidation {
     mutating func check(_ fetched: FetchedPropertyDescription, of entity: EntityDescription) {
         let title = "fetched property “\(entity.name).\(fetched.name)”"
         checkTexts(
-            fetched.userInfo.flatMap { [$0.key, $0.value] }, of: "A text of \(title)",
-            entity: entity.name, property: fetched.name)
-        check(
-            fetched.fetchRequest, title: "The request of \(title)", entity: entity.name,
+            fetched.userInfo.texts, of: "A text of \(title)", entity: entity.name,
             property: fetched.name)
+        checking(.fetchedProperty(entity: entity.name, name: fetched.name)) {
+            $0.check(
+                fetched.fetchRequest, title: "The request of \(title)", entity: entity.name,
+                property: fetched.name)
+        }
     }
 
     mutating func checkTemplates() {
         var names: Set<String> = []
-        for template in model.fetchRequestTemplates {
+        for (position, template) in model.fetchRequestTemplates.enumerated() {
             let title = "Fetch request template “\(template.name)”"
-            if template.name.isEmpty { fail("A fetch request template has no name.") }
-            if !names.insert(template.name).inserted { fail("\(title) is there several times.") }
-            check(template, title: title, entity: nil, property: nil)
+            let isNew = names.insert(template.name).inserted
+            checking(.template(position: position)) {
+                if template.name.isEmpty { $0.fail("A fetch request template has no name.") }
+                if !isNew { $0.fail("\(title) is there several times.") }
+                $0.check(template, title: title, entity: nil, property: nil)
+            }
         }
     }
 
@@ -303,7 +333,9 @@ extension ModelValidation {
             }
             checkTexts([configuration.name], of: title)
             for name in configuration.entityNames where entities[name] == nil {
-                fail("\(title) names entity “\(name)”, which does not exist.", entity: name)
+                checking(.member(configuration: configuration.name, entity: name)) {
+                    $0.fail("\(title) names entity “\(name)”, which does not exist.", entity: name)
+                }
             }
         }
     }

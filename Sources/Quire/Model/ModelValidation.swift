@@ -7,7 +7,8 @@ extension ManagedObjectModel {
     ///
     /// What Xcode and Core Data let pass is let pass here: relationships without an inverse, optional
     /// relationships with a smallest count, a to-one relationship whose named inverse, itself to-one, is
-    /// paired with another relationship (it is treated as one without an inverse).
+    /// paired with another relationship (it is treated as one without an inverse), a to-one relationship that is
+    /// ordered (which has no meaning).
     ///
     /// - Throws: ``QuireError`` with code `invalidModel`, naming entity and property; with ``QuireError/failures``
     ///   if there are several.
@@ -39,6 +40,12 @@ struct ModelValidation {
     let composites: [String: CompositeDescription]
     /// The contradictions found so far.
     var failures: [QuireError] = []
+    /// Those of them that are about a part which no data depends on, in the same order.
+    private(set) var objections: [(part: ExpendablePart, message: String)] = []
+    /// What is let pass although it has no meaning: sentences.
+    var remarks: [String] = []
+    /// The part that is being checked, if no data depends on it.
+    private var part: ExpendablePart?
     /// What is known of the composites' sizes.
     var compositeMeasures: [String: CompositeMeasure] = [:]
 
@@ -79,7 +86,15 @@ struct ModelValidation {
         checkTemplates()
     }
 
+    /// Checks a part that no data depends on.
+    mutating func checking(_ part: ExpendablePart, _ check: (inout Self) -> Void) {
+        self.part = part
+        check(&self)
+        self.part = nil
+    }
+
     mutating func fail(_ message: String, entity: String? = nil, property: String? = nil) {
+        if let part { objections.append((part, message)) }
         failures.append(
             QuireError(
                 .invalidModel, message, subject: .init(entity: entity, property: property)))
@@ -112,7 +127,7 @@ struct ModelValidation {
                     entity.managedObjectClassName, entity.renamingIdentifier,
                     entity.versionHashModifier, entity.codeGenerationType,
                     entity.coreSpotlightDisplayNameExpression,
-                ].compactMap { $0 } + entity.userInfo.flatMap { [$0.key, $0.value] },
+                ].compactMap { $0 } + entity.userInfo.texts,
                 of: "A text of entity “\(name)”", entity: name)
         }
     }

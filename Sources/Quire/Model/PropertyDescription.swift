@@ -28,7 +28,7 @@ public struct FetchedPropertyDescription: Sendable, Hashable {
     /// Whether sync services transfer it (of old models).
     public var isSyncable = true
     /// Free keys and values of the model's author.
-    public var userInfo: [String: String] = [:]
+    public var userInfo: [String: PropertyListValue] = [:]
 
     /// Describes a fetched property.
     public init(name: String, fetchRequest: FetchRequestTemplate) {
@@ -83,7 +83,7 @@ public struct FetchIndexDescription: Sendable, Hashable {
 
     /// A property, or an expression, that is part of an index.
     public struct Element: Sendable, Hashable {
-        /// The name of the property, if it is one.
+        /// The name of the property, if it is one; `self` stands for the object itself.
         public var propertyName: String?
         /// The expression, if it is none; `entity` stands for the object's entity.
         public var expression: String?
@@ -106,6 +106,9 @@ public struct FetchIndexDescription: Sendable, Hashable {
             self.isAscending = isAscending
         }
     }
+
+    /// What the object itself is called in indexes.
+    static let objectItself = "self"
 
     /// The index's name, unique within its entity.
     public var name: String

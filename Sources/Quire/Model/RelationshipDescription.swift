@@ -49,7 +49,7 @@ public struct RelationshipDescription: Sendable, Hashable {
     /// A text that makes the version hash differ where nothing else does.
     public var versionHashModifier: String?
     /// Free keys and values of the model's author.
-    public var userInfo: [String: String] = [:]
+    public var userInfo: [String: PropertyListValue] = [:]
 
     /// Describes a to-one relationship; set what differs from the defaults afterwards.
     public init(name: String, destination: String, inverse: String? = nil) {

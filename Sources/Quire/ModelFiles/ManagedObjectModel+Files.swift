@@ -14,10 +14,14 @@ extension ManagedObjectModel {
         self = try Self.reading(contentsOf: path).model
     }
 
-    /// Reads a model that Xcode made, and says what its file has that models here have no place for.
+    /// Reads a model that Xcode made, and says what is odd about its file.
+    ///
+    /// What Apple's tools take is taken: a file is refused only if objects could not be read by its model. What models here
+    /// have no place for, and what contradicts the rest but no data depends on, such as an index of a property that is
+    /// not there, is left out.
     ///
     /// - Parameter path: As for ``init(contentsOf:)``.
-    /// - Returns: The model, and a sentence for each thing that was left out.
+    /// - Returns: The model, and a sentence for each thing that was left out, or is kept although it has no meaning.
     /// - Throws: As ``init(contentsOf:)``.
     public static func reading(
         contentsOf path: String
@@ -39,8 +43,12 @@ extension ManagedObjectModel {
     /// - Throws: ``QuireError`` with code `invalidFormat`, naming the line.
     public init(modelXML data: Data, name: String) throws {
         let source = ModelXMLSource(name: name)
-        let root = try ModelXMLReader(source: source).root(of: data)
-        self = try ModelXMLDecoder(source: source).model(from: root)
+        var remarks: [String] = []
+        let root = try ModelXMLReader(source: source).root(of: data, remarks: &remarks)
+        var decoder = ModelXMLDecoder(source: source, remarks: remarks)
+        self = try decoder.model(from: root)
+        self.remarks = decoder.remarks
+        leaveOutContradictoryParts()
     }
 
     /// The model as XML, in Xcode's format. It holds everything that a valid model says.

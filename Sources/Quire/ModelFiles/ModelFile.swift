@@ -11,7 +11,7 @@ enum ModelFile {
     static let compiledExtension = ".mom"
     static let compiledVersionsExtension = ".momd"
 
-    /// A model with sentences about what could not be taken over from its file.
+    /// A model with sentences about what is odd in its file.
     typealias Reading = (model: ManagedObjectModel, remarks: [String])
 
     /// The model in a `.xcdatamodel` folder.
@@ -38,7 +38,8 @@ enum ModelFile {
         }
         let data = try FileSystem.contents(of: path)
         guard data.starts(with: Data("bplist".utf8)) else {
-            return (try ManagedObjectModel(modelXML: data, name: path), [])
+            let model = try ManagedObjectModel(modelXML: data, name: path)
+            return (model, model.remarks)
         }
         if FileSystem.name(of: path) == legacyName {
             return try LegacyModelDecoder.read(data, name: path)

@@ -107,9 +107,9 @@ public struct ModelVersions: Sendable, Hashable {
         try reading(named: name).model
     }
 
-    /// Reads a version, and says what its file has that models here have no place for.
+    /// Reads a version, and says what is odd about its file.
     ///
-    /// - Returns: The model, and a sentence for each thing that was left out.
+    /// - Returns: As ``ManagedObjectModel/reading(contentsOf:)``.
     /// - Throws: As ``model(named:)``.
     public func reading(
         named name: String

@@ -1,47 +1,51 @@
 import Foundation
 
 extension ModelXMLDecoder {
-    func attribute(
+    mutating func attribute(
         from element: ModelXMLElement, in owner: String
     ) throws -> AttributeDescription {
         let name = try required("name", of: element)
         let typeName = element.attribute("attributeType") ?? "Undefined"
         guard
             let type = ModelXMLVocabulary.attributeTypes.first(where: { $0.name == typeName })?.type
-        else { throw unknown(typeName, for: "attributeType", of: element) }
+        else {
+            throw source.error(
+                "Element “\(element.name)” has attributeType=“\(typeName)”, which is not known.",
+                line: element.line)
+        }
         var attribute = AttributeDescription(name: name, type: type)
-        attribute.isOptional = try boolean("optional", of: element)
-        attribute.isTransient = try boolean("transient", of: element)
+        attribute.isOptional = boolean("optional", of: element)
+        attribute.isTransient = boolean("transient", of: element)
         attribute.regularExpression = unlessEmpty("regularExpressionString", of: element)
         attribute.valueTransformerName = element.attribute("valueTransformerName")
         attribute.customClassName = element.attribute("customClassName")
-        attribute.usesScalarValueType = try boolean("usesScalarValueType", of: element)
+        attribute.usesScalarValueType = boolean("usesScalarValueType", of: element)
         attribute.allowsExternalBinaryDataStorage =
-            try boolean("allowsExternalBinaryDataStorage", of: element)
-        attribute.allowsCloudEncryption = try boolean("allowsCloudEncryption", of: element)
+            boolean("allowsExternalBinaryDataStorage", of: element)
+        attribute.allowsCloudEncryption = boolean("allowsCloudEncryption", of: element)
         attribute.preservesValueInHistoryOnDeletion =
-            try boolean("preserveAfterDeletion", of: element)
-        attribute.isIndexedBySpotlight = try boolean("spotlightIndexingEnabled", of: element)
-        attribute.isIndexed = try boolean("indexed", of: element)
-        attribute.isSyncable = try boolean("syncable", of: element)
-        attribute.isStoredInTruthFile = try boolean("storedInTruthFile", of: element)
+            boolean("preserveAfterDeletion", of: element)
+        attribute.isIndexedBySpotlight = boolean("spotlightIndexingEnabled", of: element)
+        attribute.isIndexed = boolean("indexed", of: element)
+        attribute.isSyncable = boolean("syncable", of: element)
+        attribute.isStoredInTruthFile = boolean("storedInTruthFile", of: element)
         attribute.derivationExpression = unlessEmpty("derivationExpression", of: element)
-        if try boolean("derived", of: element), attribute.derivationExpression == nil {
+        if boolean("derived", of: element), attribute.derivationExpression == nil {
             attribute.derivationExpression = ""  // For the model's validation to complain about.
         }
         attribute.compositeName = unlessEmpty("composite", of: element)
         attribute.renamingIdentifier =
             element.attribute("elementID") ?? element.attribute("renamingIdentifier")
         attribute.versionHashModifier = element.attribute("versionHashModifier")
-        var userInfo = try userInfo(in: element)
-        attribute.validationPredicates = [ValidationPredicate](takingFrom: &userInfo)
-        attribute.userInfo = userInfo
-        attribute.defaultValue = try value("default", of: element, type: type, owner: owner)
+        var entries = userInfo(in: element)
+        attribute.validationPredicates = [ValidationPredicate](takingFrom: &entries)
+        attribute.userInfo = [String: PropertyListValue](modelXMLEntries: entries)
+        attribute.defaultValue = value("default", of: element, type: type, owner: owner)
         // Those of other types are left over from when the attribute had another one.
         if type.hasRange {
             let boundType = type == .string ? .integer64 : type
-            attribute.minimum = try value("min", of: element, type: boundType, owner: owner)
-            attribute.maximum = try value("max", of: element, type: boundType, owner: owner)
+            attribute.minimum = value("min", of: element, type: boundType, owner: owner)
+            attribute.maximum = value("max", of: element, type: boundType, owner: owner)
         }
         return attribute
     }
@@ -49,12 +53,13 @@ extension ModelXMLDecoder {
     /// The value that `defaultValueString`, `minValueString` or `maxValueString` gives, and for dates
     /// `defaultDateTimeInterval` and so on: seconds since 2001. The text beside it is what the editor shows,
     /// in the format of its user's country.
-    private func value(
+    private mutating func value(
         _ prefix: String, of element: ModelXMLElement, type: AttributeType, owner: String
-    ) throws -> AttributeValue {
+    ) -> AttributeValue {
         if type == .date, let text = unlessEmpty(prefix + "DateTimeInterval", of: element) {
             guard let interval = Double(text), interval.isFinite else {
-                throw unknown(text, for: prefix + "DateTimeInterval", of: element)
+                remarkUnknown(text, for: prefix + "DateTimeInterval", of: element, takenFor: "none")
+                return .null
             }
             return .date(Date(timeIntervalSinceReferenceDate: interval))
         }
@@ -84,14 +89,20 @@ extension ModelXMLDecoder {
                 default: break
                 }
             }
-            let name = element.attribute("name") ?? ""
-            throw source.error(
-                "Attribute “\(name)” of \(owner) has a \(prefix)ValueString that is wrong: \(error)",
-                line: element.line, underlying: error)
+            let subject =
+                "The \(prefix)ValueString of attribute “\(element.attribute("name") ?? "")” of \(owner)"
+            if let number = type.number(fromTruth: text) {
+                remark(
+                    "\(subject) is “\(text)”, which is taken for \(number.display).", on: element)
+                return number
+            }
+            let reason = (error as? QuireError)?.message ?? "\(error)"
+            remark("\(subject) is left out: \(reason)", on: element)
+            return .null
         }
     }
 
-    func relationship(
+    mutating func relationship(
         from element: ModelXMLElement, in entity: String
     ) throws -> RelationshipDescription {
         let name = try required("name", of: element)
@@ -102,26 +113,28 @@ extension ModelXMLDecoder {
         var relationship = RelationshipDescription(
             name: name, destination: destination, inverse: unlessEmpty("inverseName", of: element))
         relationship.inverseEntityName = unlessEmpty("inverseEntity", of: element)
-        relationship.isToMany = try boolean("toMany", of: element)
-        relationship.isOrdered = try boolean("ordered", of: element)
-        relationship.isOptional = try boolean("optional", of: element)
-        relationship.isTransient = try boolean("transient", of: element)
-        relationship.minimumCount = max(0, try integer("minCount", of: element) ?? 0)
+        relationship.isToMany = boolean("toMany", of: element)
+        relationship.isOrdered = boolean("ordered", of: element)
+        relationship.isOptional = boolean("optional", of: element)
+        relationship.isTransient = boolean("transient", of: element)
+        relationship.minimumCount = max(0, integer("minCount", of: element) ?? 0)
         // There is a file with a greatest count of −1, which means none.
-        let most = max(0, try integer("maxCount", of: element) ?? 0)
+        let most = max(0, integer("maxCount", of: element) ?? 0)
         relationship.maximumCount = relationship.isToMany ? most : 1
         if let rule = element.attribute("deletionRule") {
-            guard let known = ModelXMLVocabulary.deleteRules.first(where: { $0.name == rule })
-            else { throw unknown(rule, for: "deletionRule", of: element) }
-            relationship.deleteRule = known.rule
+            if let known = ModelXMLVocabulary.deleteRules.first(where: { $0.name == rule }) {
+                relationship.deleteRule = known.rule
+            } else {
+                remarkUnknown(rule, for: "deletionRule", of: element, takenFor: "Nullify")
+            }
         }
-        relationship.isIndexed = try boolean("indexed", of: element)
-        relationship.isIndexedBySpotlight = try boolean("spotlightIndexingEnabled", of: element)
-        relationship.isSyncable = try boolean("syncable", of: element)
+        relationship.isIndexed = boolean("indexed", of: element)
+        relationship.isIndexedBySpotlight = boolean("spotlightIndexingEnabled", of: element)
+        relationship.isSyncable = boolean("syncable", of: element)
         relationship.renamingIdentifier =
             element.attribute("elementID") ?? element.attribute("renamingIdentifier")
         relationship.versionHashModifier = element.attribute("versionHashModifier")
-        relationship.userInfo = try userInfo(in: element)
+        relationship.userInfo = [String: PropertyListValue](modelXMLEntries: userInfo(in: element))
         return relationship
     }
 
@@ -139,27 +152,32 @@ extension ModelXMLDecoder {
         element.attribute(name).flatMap { $0.isEmpty ? nil : $0 }
     }
 
-    func boolean(
+    mutating func boolean(
         _ name: String, of element: ModelXMLElement, absent: Bool = false
-    ) throws -> Bool {
+    ) -> Bool {
         guard let text = element.attribute(name) else { return absent }
         switch text.lowercased() {
         case "yes", "true", "1": return true
         case "no", "false", "0", "": return false
-        default: throw unknown(text, for: name, of: element)
+        default:
+            remarkUnknown(text, for: name, of: element, takenFor: "NO")
+            return false
         }
     }
 
-    func integer(_ name: String, of element: ModelXMLElement) throws -> Int? {
+    mutating func integer(_ name: String, of element: ModelXMLElement) -> Int? {
         guard let text = unlessEmpty(name, of: element) else { return nil }
-        guard let value = Int(text) else { throw unknown(text, for: name, of: element) }
-        return value
+        if let value = Int(text) { return value }
+        remarkUnknown(text, for: name, of: element, takenFor: "none")
+        return nil
     }
 
-    func unknown(_ value: String, for name: String, of element: ModelXMLElement) -> QuireError {
-        source.error(
-            "Element “\(element.name)” has \(name)=“\(value)”, which is not known.",
-            line: element.line)
+    mutating func remarkUnknown(
+        _ value: String, for name: String, of element: ModelXMLElement, takenFor meaning: String
+    ) {
+        remark(
+            "Element “\(element.name)” has \(name)=“\(value)”, which is not known and is taken for \(meaning).",
+            on: element)
     }
 }
 

@@ -1,65 +1,79 @@
 import Foundation
 
 /// Makes a model of the elements of a model file.
+///
+/// Refuses what objects could not be read by: names that are missing, types that are not known. Anything else that is not
+/// understood is left out, with a remark.
 struct ModelXMLDecoder {
     let source: ModelXMLSource
+    /// What is odd: sentences.
+    var remarks: [String]
 
-    func model(from root: ModelXMLElement) throws -> ManagedObjectModel {
+    mutating func model(from root: ModelXMLElement) throws -> ManagedObjectModel {
         guard root.name == "model" else {
             throw source.error(
                 "The root element is “\(root.name)”, so this is no Core Data model; that of a model is “model”.",
                 line: root.line)
         }
-        try checkVocabulary(of: root)
+        checkVocabulary(of: root)
         var model = ManagedObjectModel()
         model.versionIdentifiers =
             (root.attribute("userDefinedModelVersionIdentifier") ?? "")
             .split(separator: ModelXMLEncoder.identifierSeparator).map(String.init)
-        model.usedWithCloudKit = try boolean("usedWithCloudKit", of: root)
-        model.usedWithSwiftData = try boolean("usedWithSwiftData", of: root)
+        model.usedWithCloudKit = boolean("usedWithCloudKit", of: root)
+        model.usedWithSwiftData = boolean("usedWithSwiftData", of: root)
         for child in root.children {
             switch child.name {
             case "entity": model.entities.append(try entity(from: child))
             case "composite": model.composites.append(try composite(from: child))
             case "configuration": model.configurations.append(try configuration(from: child))
-            case "fetchRequest": model.fetchRequestTemplates.append(try fetchRequest(from: child))
+            case "fetchRequest":
+                let name = child.attribute("name") ?? ""
+                if let request = try fetchRequest(from: child, of: "The template “\(name)”") {
+                    model.fetchRequestTemplates.append(request)
+                }
             default: break  // Ignored by the vocabulary.
             }
         }
         return model
     }
 
-    /// Finds what is not in the vocabulary.
-    private func checkVocabulary(of element: ModelXMLElement) throws {
+    /// Remarks on what is not in the vocabulary.
+    private mutating func checkVocabulary(of element: ModelXMLElement) {
         guard let known = ModelXMLVocabulary.elements[element.name] else { return }
         for (name, _) in element.attributes
         where !known.attributes.contains(name) && !known.ignoredAttributes.contains(name) {
-            throw source.error(
-                "Element “\(element.name)” has the attribute “\(name)”, which is not known.",
-                line: element.line)
+            remark(
+                "Element “\(element.name)” has the attribute “\(name)”, which is not known and is left out.",
+                on: element)
         }
         for child in element.children where !known.ignoredChildren.contains(child.name) {
-            guard known.children.contains(child.name) else {
-                throw source.error(
+            if known.children.contains(child.name) {
+                checkVocabulary(of: child)
+            } else {
+                remark(
                     "Element “\(element.name)” contains the element “\(child.name)”, "
-                        + "which is not known there.", line: child.line)
+                        + "which is not known there and is left out.", on: child)
             }
-            try checkVocabulary(of: child)
         }
+    }
+
+    mutating func remark(_ message: String, on element: ModelXMLElement) {
+        remarks.append(source.remark(message, line: element.line))
     }
 
     // MARK: - Parts of a model
 
-    private func entity(from element: ModelXMLElement) throws -> EntityDescription {
+    private mutating func entity(from element: ModelXMLElement) throws -> EntityDescription {
         var entity = EntityDescription(name: try required("name", of: element))
         entity.managedObjectClassName = element.attribute("representedClassName")
-        entity.isAbstract = try boolean("isAbstract", of: element)
+        entity.isAbstract = boolean("isAbstract", of: element)
         entity.superentityName = unlessEmpty("parentEntity", of: element)
         // Xcode calls the renaming identifier an element's identifier; stores of such models show it.
         entity.renamingIdentifier =
             element.attribute("elementID") ?? element.attribute("renamingIdentifier")
         entity.versionHashModifier = element.attribute("versionHashModifier")
-        entity.isSyncable = try boolean("syncable", of: element)
+        entity.isSyncable = boolean("syncable", of: element)
         entity.codeGenerationType = element.attribute("codeGenerationType")
         entity.coreSpotlightDisplayNameExpression =
             element.attribute("coreSpotlightDisplayNameExpression")
@@ -72,116 +86,137 @@ struct ModelXMLDecoder {
                 entity.properties.append(
                     .relationship(try relationship(from: child, in: entity.name)))
             case "fetchedProperty":
-                entity.properties.append(.fetched(try fetchedProperty(from: child)))
-            case "fetchIndex": entity.indexes.append(try index(from: child))
-            case "compoundIndexes":
-                entity.compoundIndexes += try child.children.map(values)
-            case "uniquenessConstraints":
-                entity.uniquenessConstraints += try child.children.map(values)
-            case "userInfo": entity.userInfo = try userInfo(from: child)
-            default: break  // The vocabulary has no others.
+                if let fetched = try fetchedProperty(from: child, in: entity.name) {
+                    entity.properties.append(.fetched(fetched))
+                }
+            case "fetchIndex": if let index = index(from: child) { entity.indexes.append(index) }
+            case "compoundIndexes": entity.compoundIndexes += lists(in: child)
+            case "uniquenessConstraints": entity.uniquenessConstraints += lists(in: child)
+            default: break  // Read below, or remarked on.
             }
         }
-        entity.indexes += [FetchIndexDescription](takingFullTextFrom: &entity.userInfo)
+        var entries = userInfo(in: element)
+        entity.indexes += [FetchIndexDescription](takingFullTextFrom: &entries)
+        entity.userInfo = [String: PropertyListValue](modelXMLEntries: entries)
         return entity
     }
 
-    private func fetchedProperty(
-        from element: ModelXMLElement
-    ) throws -> FetchedPropertyDescription {
-        guard let request = element.children.first(where: { $0.name == "fetchRequest" }) else {
-            throw source.error("A fetched property has no fetch request.", line: element.line)
+    private mutating func fetchedProperty(
+        from element: ModelXMLElement, in entity: String
+    ) throws -> FetchedPropertyDescription? {
+        let name = try required("name", of: element)
+        let subject = "The fetched property “\(entity).\(name)”"
+        guard let child = element.children.first(where: { $0.name == "fetchRequest" }) else {
+            remark("\(subject) has no fetch request and is left out.", on: element)
+            return nil
         }
-        var fetched = FetchedPropertyDescription(
-            name: try required("name", of: element), fetchRequest: try fetchRequest(from: request))
-        fetched.isOptional = try boolean("optional", of: element)
-        fetched.isSyncable = try boolean("syncable", of: element)
-        fetched.userInfo = try userInfo(in: element)
+        guard let request = try fetchRequest(from: child, of: subject) else { return nil }
+        var fetched = FetchedPropertyDescription(name: name, fetchRequest: request)
+        fetched.isOptional = boolean("optional", of: element)
+        fetched.isSyncable = boolean("syncable", of: element)
+        fetched.userInfo = [String: PropertyListValue](modelXMLEntries: userInfo(in: element))
         return fetched
     }
 
-    private func fetchRequest(from element: ModelXMLElement) throws -> FetchRequestTemplate {
+    /// A fetch request; `nil` if it does not say what it fetches.
+    ///
+    /// - Parameter subject: What a remark calls the request.
+    private mutating func fetchRequest(
+        from element: ModelXMLElement, of subject: String
+    ) throws -> FetchRequestTemplate? {
+        guard let entity = unlessEmpty("entity", of: element) else {
+            remark("\(subject) has no entity and is left out.", on: element)
+            return nil
+        }
         var request = FetchRequestTemplate(
-            name: try required("name", of: element), entityName: try required("entity", of: element)
-        )
+            name: try required("name", of: element), entityName: entity)
         request.predicateFormat = unlessEmpty("predicateString", of: element)
-        request.fetchLimit = try integer("fetchLimit", of: element) ?? 0
-        request.fetchBatchSize = try integer("fetchBatchSize", of: element) ?? 0
+        request.fetchLimit = integer("fetchLimit", of: element) ?? 0
+        request.fetchBatchSize = integer("fetchBatchSize", of: element) ?? 0
         // Unlike elsewhere, an absent attribute means what a new fetch request does: compiled models show it.
-        request.includesSubentities = try boolean("includeSubentities", of: element, absent: true)
-        request.includesPropertyValues =
-            try boolean("includePropertyValues", of: element, absent: true)
+        request.includesSubentities = boolean("includeSubentities", of: element, absent: true)
+        request.includesPropertyValues = boolean("includePropertyValues", of: element, absent: true)
         request.includesPendingChanges =
-            try boolean("includesPendingChanges", of: element, absent: true)
-        request.returnsObjectsAsFaults =
-            try boolean("returnObjectsAsFaults", of: element, absent: true)
-        request.returnsDistinctResults = try boolean("returnDistinctResults", of: element)
+            boolean("includesPendingChanges", of: element, absent: true)
+        request.returnsObjectsAsFaults = boolean("returnObjectsAsFaults", of: element, absent: true)
+        request.returnsDistinctResults = boolean("returnDistinctResults", of: element)
         request.resultType = element.attribute("resultType")
         return request
     }
 
-    private func index(from element: ModelXMLElement) throws -> FetchIndexDescription {
-        var index = FetchIndexDescription(name: try required("name", of: element), elements: [])
+    /// An index; `nil` if it is not known how it is meant.
+    private mutating func index(from element: ModelXMLElement) -> FetchIndexDescription? {
+        guard let name = unlessEmpty("name", of: element) else {
+            remark("An index has no name and is left out.", on: element)
+            return nil
+        }
+        var index = FetchIndexDescription(name: name, elements: [])
         index.partialIndexPredicate = unlessEmpty("partialIndexPredicate", of: element)
-        for child in element.children {
+        for child in element.children where child.name == "fetchIndexElement" {
             var part: FetchIndexDescription.Element
             if let property = child.attribute("property") {
                 part = .init(propertyName: property)
+            } else if let expression = child.attribute("expression") {
+                part = .init(expression: expression)
             } else {
-                part = .init(expression: try required("expression", of: child))
+                remark(
+                    "An element of the index “\(name)” names no property; the index is left out.",
+                    on: child)
+                return nil
             }
             part.expressionType = child.attribute("expressionType")
             switch child.attribute("order") {
             case "ascending", nil: part.isAscending = true
             case "descending": part.isAscending = false
-            case let order?: throw unknown(order, for: "order", of: child)
+            case let order?: remarkUnknown(order, for: "order", of: child, takenFor: "ascending")
             }
             switch child.attribute("type")?.lowercased() {
             case "binary", nil: part.kind = .binary
             case "rtree": part.kind = .rtree
-            case let type?: throw unknown(type, for: "type", of: child)
+            case let type?:
+                remark(
+                    "The index “\(name)” is of a kind that is not known, “\(type)”, and is left out.",
+                    on: child)
+                return nil
             }
             index.elements.append(part)
         }
         return index
     }
 
-    private func composite(from element: ModelXMLElement) throws -> CompositeDescription {
+    private mutating func composite(from element: ModelXMLElement) throws -> CompositeDescription {
         let name = try required("name", of: element)
         return CompositeDescription(
             name: name,
-            elements: try element.children.map {
+            elements: try element.children.filter { $0.name == "attribute" }.map {
                 try attribute(from: $0, in: "composite “\(name)”")
             })
     }
 
-    private func configuration(
+    private mutating func configuration(
         from element: ModelXMLElement
     ) throws -> ManagedObjectModel.Configuration {
         var configuration = ManagedObjectModel.Configuration(
             name: try required("name", of: element),
-            entityNames: try element.children.map { try required("name", of: $0) })
-        configuration.usedWithCloudKit = try boolean("usedWithCloudKit", of: element)
+            entityNames: element.children.compactMap { $0.attribute("name") })
+        configuration.usedWithCloudKit = boolean("usedWithCloudKit", of: element)
         return configuration
     }
 
-    /// The `value` attributes of the elements within.
-    private func values(of element: ModelXMLElement) throws -> [String] {
-        try element.children.map { try required("value", of: $0) }
+    /// The `value` attributes two elements deep.
+    private func lists(in element: ModelXMLElement) -> [[String]] {
+        element.children.map { list in list.children.compactMap { $0.attribute("value") } }
+            .filter { !$0.isEmpty }
     }
 
     /// The entries of the `userInfo` within an element.
-    func userInfo(in element: ModelXMLElement) throws -> [String: String] {
-        guard let child = element.children.first(where: { $0.name == "userInfo" }) else {
-            return [:]
-        }
-        return try userInfo(from: child)
-    }
-
-    private func userInfo(from element: ModelXMLElement) throws -> [String: String] {
+    func userInfo(in element: ModelXMLElement) -> [String: String] {
         var entries: [String: String] = [:]
-        for entry in element.children {
-            entries[try required("key", of: entry)] = entry.attribute("value") ?? ""
+        for child in element.children where child.name == "userInfo" {
+            for entry in child.children {
+                guard let key = entry.attribute("key") else { continue }
+                entries[key] = entry.attribute("value") ?? ""
+            }
         }
         return entries
     }

@@ -18,6 +18,9 @@ struct ModelXMLSource {
     /// The path or name of the text.
     var name: String
 
+    /// A remark on the text.
+    func remark(_ message: String, line: Int) -> String { "line \(line): \(message)" }
+
     func error(_ message: String, line: Int?, underlying: (any Error)? = nil) -> QuireError {
         let place = line.map { "\(name), line \($0): " } ?? "\(name): "
         return QuireError(

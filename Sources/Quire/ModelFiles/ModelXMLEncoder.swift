@@ -58,7 +58,7 @@ struct ModelXMLEncoder {
             lists: entity.uniquenessConstraints,
             as: ("uniquenessConstraints", "uniquenessConstraint", "constraint"))
         result.add(
-            userInfo: entity.userInfo.merging(
+            userInfo: entity.userInfo.modelXMLEntries.merging(
                 entity.indexes.fullTextEntries, uniquingKeysWith: { $1 }))
         return result
     }
@@ -95,7 +95,7 @@ struct ModelXMLEncoder {
         result.set("versionHashModifier", attribute.versionHashModifier)
         result.set("syncable", attribute.isSyncable)
         result.add(
-            userInfo: attribute.userInfo.merging(
+            userInfo: attribute.userInfo.modelXMLEntries.merging(
                 attribute.validationPredicates.userInfoEntries, uniquingKeysWith: { $1 }))
         return result
     }
@@ -124,7 +124,7 @@ struct ModelXMLEncoder {
         result.set("elementID", relationship.renamingIdentifier)
         result.set("versionHashModifier", relationship.versionHashModifier)
         result.set("syncable", relationship.isSyncable)
-        result.add(userInfo: relationship.userInfo)
+        result.add(userInfo: relationship.userInfo.modelXMLEntries)
         return result
     }
 
@@ -134,7 +134,7 @@ struct ModelXMLEncoder {
         result.set("optional", fetched.isOptional)
         result.set("syncable", fetched.isSyncable)
         result.children.append(element(fetched.fetchRequest))
-        result.add(userInfo: fetched.userInfo)
+        result.add(userInfo: fetched.userInfo.modelXMLEntries)
         return result
     }
 

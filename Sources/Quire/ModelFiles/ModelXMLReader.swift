@@ -19,8 +19,9 @@ struct ModelXMLReader {
 
     /// The root element.
     ///
+    /// - Parameter remarks: Gets a sentence for each text between elements, which says nothing.
     /// - Throws: ``QuireError`` with code `invalidFormat`, with name and line.
-    func root(of data: Data) throws -> ModelXMLElement {
+    func root(of data: Data, remarks: inout [String]) throws -> ModelXMLElement {
         if data.isEmpty { throw source.error("The file is empty.", line: nil) }
         if data.count > Self.greatestSize {
             throw source.error(
@@ -39,11 +40,13 @@ struct ModelXMLReader {
                     Int32(options))
             else { throw source.error("The text cannot be parsed.", line: nil) }
             defer { xmlFreeTextReader(reader) }
-            return try root(from: reader)
+            return try root(from: reader, remarks: &remarks)
         }
     }
 
-    private func root(from reader: xmlTextReaderPtr) throws -> ModelXMLElement {
+    private func root(
+        from reader: xmlTextReaderPtr, remarks: inout [String]
+    ) throws -> ModelXMLElement {
         // The elements that are open, outermost first. The first one stands for the document.
         var open = [ModelXMLElement(name: "", attributes: [], line: 1)]
         func close() {
@@ -71,9 +74,10 @@ struct ModelXMLReader {
                     "There is a document type declaration or an entity, which models never have.",
                     line: line(of: reader))
             case XML_READER_TYPE_TEXT.rawValue, XML_READER_TYPE_CDATA.rawValue:
-                throw source.error(
-                    "There is text between elements, which models never have.",
-                    line: line(of: reader))
+                remarks.append(
+                    source.remark(
+                        "There is text between elements, which says nothing.",
+                        line: line(of: reader)))
             default: break  // White space, comments and processing instructions.
             }
             status = xmlTextReaderRead(reader)

@@ -1,8 +1,7 @@
 /// The elements and attributes of model files, as Xcode 4.3 and later write them.
 ///
-/// What is not listed here is an error: a reader that passes over what it does not know loses it when the model
-/// is written again. What is listed as ignored says nothing about the model: the state of the editor, and which
-/// tools wrote the file or may read it.
+/// What is not listed here is remarked on: it is lost when the model is written again. What is listed as ignored says
+/// nothing about the model: the state of the editor, and which tools wrote the file or may read it.
 enum ModelXMLVocabulary {
     struct Element {
         /// The attributes that are read, and written.

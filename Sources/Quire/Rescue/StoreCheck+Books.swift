@@ -10,6 +10,9 @@ extension StoreCheck {
         if UUID(uuidString: metadata.storeUUID) == nil {
             add(.metadata, "The store's UUID “\(metadata.storeUUID)” is none.")
         }
+        if metadata.values.isEmpty {
+            add(.metadata, "Z_METADATA says nothing: its property list is empty.", isNote: true)
+        }
         let hashes = metadata.entityVersionHashes
         for (name, hash) in hashes.sorted(by: { $0.key < $1.key }) where hash.count != 32 {
             add(

@@ -76,8 +76,13 @@ public struct StoreMetadata: Sendable, Hashable {
         values[Key.checksum] = .string(ManagedObjectModel.versionChecksum(of: hashes))
     }
 
-    /// Reads the metadata of a store.
+    /// Reads the metadata of a store. There are stores of apps with nothing in the place of the property list; no data
+    /// depends on it.
     init(storeUUID: String, propertyList: Data, path: String) throws {
+        if propertyList.isEmpty {
+            self.init(storeUUID: storeUUID, values: [:])
+            return
+        }
         guard let plist = PropertyListValue(propertyList: propertyList)?.dictionary else {
             throw QuireError(
                 .invalidFormat,

@@ -59,7 +59,7 @@ struct TemplateContext {
             "isFinal": !one.hasSubclasses,
             "final": one.hasSubclasses ? "" : "final ",
             "uniquenessConstraints": entity.uniquenessConstraints,
-            "userInfo": entity.userInfo,
+            "userInfo": entity.userInfo.mapValues(\.object),
             "notes": one.notes.map(SwiftLiteral.comment),
             "undeclared": one.undeclared.map(SwiftLiteral.comment),
             "macroArguments": MacroArguments.entity(one),
@@ -109,7 +109,7 @@ struct TemplateContext {
             "externalStorage": description.allowsExternalBinaryDataStorage,
             "get": code.get(key, missing: isOptional ? nil : missing),
             "set": code.set(key, isOptional: isOptional),
-            "userInfo": description.userInfo,
+            "userInfo": description.userInfo.mapValues(\.object),
             "notes": attribute.notes.map(SwiftLiteral.comment),
             "macroArguments": MacroArguments.attribute(attribute),
         ]
@@ -144,7 +144,7 @@ struct TemplateContext {
             "destination": description.fetchRequest.entityName,
             "destinationClass": fetched.destination,
             "isOptional": description.isOptional,
-            "userInfo": description.userInfo,
+            "userInfo": description.userInfo.mapValues(\.object),
             "notes": fetched.notes.map(SwiftLiteral.comment),
             "undeclared": ClassPlan.Fetched.undeclared,
         ]
@@ -178,7 +178,7 @@ struct TemplateContext {
             "deleteRule": description.deleteRule.title,
             "minimumCount": description.minimumCount,
             "maximumCount": description.maximumCount,
-            "userInfo": description.userInfo,
+            "userInfo": description.userInfo.mapValues(\.object),
             "notes": relationship.notes.map(SwiftLiteral.comment),
             "macroArguments": MacroArguments.relationship(relationship),
         ]

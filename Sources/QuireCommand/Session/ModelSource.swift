@@ -7,7 +7,7 @@ struct ModelSource {
     /// What it is called: the name of the file without extension. The versions of a model share that of the
     /// folder they are in.
     let name: String
-    /// What its file has that models here have no place for: sentences.
+    /// What is odd about its file: sentences.
     var remarks: [String] = []
 
     /// Reads a model.
@@ -45,7 +45,7 @@ struct ModelSource {
             : await DocumentSession.open(path, modelPath: nil, access: .read)
         let model = document.layout.model
         try await document.close()
-        return ModelSource(model: model, name: name)
+        return ModelSource(model: model, name: name, remarks: model.remarks)
     }
 
     /// The versions of a model, if that is what is at a path.

@@ -7,14 +7,8 @@ import Testing
 
 /// Saves that the file system refuses: nothing changes on disk, nothing is lost in memory.
 @Suite @MainActor struct DocumentFailureTests {
-    private func skip(_ test: String, _ reason: String) {
-        FileHandle.standardError.write(Data("SKIPPED \(test): \(reason).\n".utf8))
-    }
-
-    @Test func fullDiskFailsTheSaveAndFreeingSpaceSavesIt() async throws {
-        guard let disk = SmallDisk(megabytes: 3) else {
-            return skip("fullDisk…", "only root may mount a small disk")
-        }
+    @Test(.smallDisk) func fullDiskFailsTheSaveAndFreeingSpaceSavesIt() async throws {
+        let disk = try #require(SmallDisk(megabytes: 3))
         defer { disk.unmount() }
         let path = disk.path("Notes.quire")
         let document = ManagedDocument(path: path)
@@ -56,10 +50,8 @@ import Testing
         try await document.close()
     }
 
-    @Test func exportToAFullDiskLeavesNothing() async throws {
-        guard let disk = SmallDisk(megabytes: 1) else {
-            return skip("exportToAFullDisk…", "only root may mount a small disk")
-        }
+    @Test(.smallDisk) func exportToAFullDiskLeavesNothing() async throws {
+        let disk = try #require(SmallDisk(megabytes: 1))
         defer { disk.unmount() }
         let folder = try TemporaryFolder()
         let path = folder.path("Notes.quire")
@@ -92,10 +84,8 @@ import Testing
         #expect(try FileSystem.names(in: disk.folder) == [])
     }
 
-    @Test func readOnlyFolderRefusesWritersAndLetsReadersIn() async throws {
-        guard let disk = SmallDisk(megabytes: 4) else {
-            return skip("readOnlyFolder…", "only root may mount a small disk")
-        }
+    @Test(.smallDisk) func readOnlyFolderRefusesWritersAndLetsReadersIn() async throws {
+        let disk = try #require(SmallDisk(megabytes: 4))
         defer { disk.unmount() }
         let path = disk.path("Notes.quire")
         try await ManagedDocument.make(at: path, titles: ["readable"])
@@ -135,8 +125,21 @@ extension ManagedObjectContext {
     }
 }
 
+extension Trait where Self == ConditionTrait {
+    fileprivate static var smallDisk: Self {
+        .needs(SmallDisk.isPossible, or: "only root may mount a small disk")
+    }
+}
+
 /// A file system in memory of a given size.
 private final class SmallDisk {
+    /// Whether this process may mount one.
+    static let isPossible: Bool = {
+        guard let disk = SmallDisk(megabytes: 1) else { return false }
+        disk.unmount()
+        return true
+    }()
+
     let folder: String
     private let parent: TemporaryFolder
 

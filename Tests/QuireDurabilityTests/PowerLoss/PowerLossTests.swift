@@ -7,7 +7,11 @@ import Testing
 
 /// The power fails at any moment while documents are used, and disks lose what was not synchronized, in any combination.
 /// Every document must open by itself, be exactly that of one save, and not an older one than the last that returned.
-@Suite(.serialized, .enabled(if: CrashWriterProcess.strace != nil)) @MainActor
+@Suite(
+    .serialized,
+    .needs(CrashWriterProcess.strace != nil, or: "strace is not installed, or may not trace")
+)
+@MainActor
 struct PowerLossTests {
     private static let seed = SeededRandom.baseSeed &+ 40
 

@@ -9,7 +9,7 @@ import Testing
     static let files = Corpus.files { $0.hasSuffix(".paw") }
         .filter { (try? Data(contentsOf: $0).prefix(8)) == Data("CoreData".utf8) }
 
-    @Test(arguments: files) func realStoresComeBackAsTheyWere(file: URL) throws {
+    @Test(.corpus, arguments: files) func realStoresComeBackAsTheyWere(file: URL) throws {
         let folder = try TemporaryFolder()
         let path = folder.path("store")
         try FileManager.default.copyItem(atPath: file.path, toPath: path)
@@ -43,10 +43,8 @@ import Testing
     }
 
     /// The places of values, settled with the model that the program's XML stores tell of.
-    @Test func valuesHaveTheirPlaces() throws {
-        guard let file = Self.files.first else {
-            return Corpus.reportSkipped("valuesHaveTheirPlaces")
-        }
+    @Test(.corpus) func valuesHaveTheirPlaces() throws {
+        let file = try #require(Self.files.first)
         let reader = try BinaryStoreReader(Data(contentsOf: file), path: file.path)
         var domain: BinaryStoreReader.Node?
         try reader.forEachNode { if $0.entity == "LMEnvironmentDomain" { domain = $0 } }

@@ -5,12 +5,11 @@ import Testing
 @testable import Quire
 
 /// Real XML stores: read, edited, saved and read again.
-@Suite struct XMLCorpusTests {
+@Suite(.corpus) struct XMLCorpusTests {
     static let files = Corpus.files { $0.hasSuffix(".paw") || $0.hasSuffix("/xcmapping.xml") }
         .filter { (try? Data(contentsOf: $0).prefix(8)) != Data("CoreData".utf8) }
 
     @Test func thereAreStores() {
-        if Corpus.folder == nil { return Corpus.reportSkipped("XMLCorpusTests") }
         #expect(Self.files.count >= 11)
     }
 

@@ -119,4 +119,99 @@ import Testing
         let error = #expect(throws: QuireError.self) { try XMLStore.metadata(at: path) }
         #expect(error?.code == .invalidFormat)
     }
+
+    // MARK: - Stores as they are found
+
+    private static let foundModel = ManagedObjectModel {
+        Entity("Thing") {
+            Attribute("name", .string).optional()
+            ToMany("parts", "Thing", inverse: "whole")
+            ToOne("whole", "Thing", inverse: "parts").optional()
+        }
+    }
+
+    private static func info(next: Int) -> String {
+        """
+        <databaseInfo><version>134481920</version><UUID>6EA1A6BB-1111-2222-3333-444455556666</UUID>
+        <nextObjectID>\(next)</nextObjectID>
+        <metadata><plist version="1.0"><dict><key>note</key><string>n</string></dict></plist></metadata>
+        </databaseInfo>
+        """
+    }
+
+    private func object(_ name: String, id: Int?, whole: Int? = nil) -> String {
+        """
+        <object type="THING"\(id.map { " id=\"z\($0)\"" } ?? "")>
+        <attribute name="name" type="string">\(name)</attribute>
+        \(whole.map { "<relationship name=\"whole\" type=\"0/1\" destination=\"THING\" idrefs=\"z\($0)\"></relationship>" } ?? "")
+        </object>
+        """
+    }
+
+    private func write(_ parts: String..., to path: String) throws {
+        let text =
+            "<?xml version=\"1.0\"?>\n<database>\n\(parts.joined(separator: "\n"))\n</database>"
+        try Data(text.utf8).write(to: URL(fileURLWithPath: path))
+    }
+
+    private func names(_ store: XMLStore) throws -> [Int64: String] {
+        var result: [Int64: String] = [:]
+        for row in try store.rows(matching: FetchRequest("Thing")) {
+            let slot = try #require(row.entity.slot(named: "name"))
+            guard case .string(let name) = try row.value(at: slot) else { continue }
+            result[row.objectID.primaryKey] = name
+        }
+        return result
+    }
+
+    @Test func objectsMayPrecedeWhatTheStoreSaysOfItself() throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("a.xml")
+        try write(
+            object("first", id: 102), object("second", id: 103, whole: 102), Self.info(next: 104),
+            object("third", id: 104, whole: 102), to: path)
+        #expect(try XMLStore.metadata(at: path)["note"] == "n")
+        #expect(try XMLStore.inferredModel(at: path).entities.map(\.name) == ["THING"])
+        let store = try XMLStore.open(at: path, model: Self.foundModel)
+        #expect(try names(store) == [102: "first", 103: "second", 104: "third"])
+        try store.setMetadata("yes", forKey: "seen")
+        try store.close()
+        let again = try XMLStore.open(at: path, model: Self.foundModel)
+        #expect(try names(again) == [102: "first", 103: "second", 104: "third"])
+        #expect(try again.metadata().storeUUID == "6EA1A6BB-1111-2222-3333-444455556666")
+        #expect(try again.metadata()["note"] == "n")
+    }
+
+    @Test func objectsWithoutAnIdentifierGetOne() throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("a.xml")
+        try write(
+            Self.info(next: 104), object("none", id: nil), object("given", id: 107),
+            object("nor this", id: nil, whole: 107), to: path)
+        #expect(try XMLStore.inferredModel(at: path).entities.map(\.name) == ["THING"])
+        let expected: [Int64: String] = [107: "given", 108: "none", 109: "nor this"]
+        let store = try XMLStore.open(at: path, model: Self.foundModel)
+        #expect(try names(store) == expected)
+        // The same each time, and for good once the store is saved.
+        #expect(try names(XMLStore.open(at: path, model: Self.foundModel)) == expected)
+        let entity = try #require(store.layout.entity(named: "Thing"))
+        let id = try store.reserveObjectIDs(for: entity, count: 1, durably: true)[0]
+        #expect(id.primaryKey == 110)
+        try store.setMetadata("yes", forKey: "seen")
+        try store.close()
+        #expect(try names(XMLStore.open(at: path, model: Self.foundModel)) == expected)
+    }
+
+    @Test func objectsWithIdentifiersOfAnotherFormAreRefused() throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("a.xml")
+        for id in ["x1", "z0", "z-3", "z"] {
+            try write(
+                Self.info(next: 104), "<object type=\"THING\" id=\"\(id)\"></object>", to: path)
+            let error = #expect(throws: QuireError.self) {
+                try XMLStore.open(at: path, model: Self.foundModel)
+            }
+            #expect(error?.code == .invalidFormat)
+        }
+    }
 }

@@ -43,10 +43,8 @@ import Testing
         }
     }
 
-    @Test func coreDataTriggersKeepTheirColumnsRight() throws {
-        guard let corpus = Corpus.folder else {
-            return Corpus.reportSkipped("coreDataTriggersKeepTheirColumnsRight")
-        }
+    @Test(.corpus) func coreDataTriggersKeepTheirColumnsRight() throws {
+        let corpus = try #require(Corpus.folder)
         let folder = try TemporaryFolder()
         let copy = folder.path("copy.sqlite")
         try FileManager.default.copyItem(

@@ -5,12 +5,10 @@ import Testing
 @testable import Quire
 
 /// Models that Xcode made, of many years and many apps.
-@Suite struct ModelCorpusTests {
+@Suite(.corpus) struct ModelCorpusTests {
     @Test func everyModernModelLoadsAndSurvivesWritingAndReading() throws {
         let files = Corpus.files { $0.hasSuffix("/contents") }
-        if files.isEmpty {
-            return Corpus.reportSkipped("everyModernModelLoadsAndSurvivesWritingAndReading")
-        }
+        try #require(!files.isEmpty)
         #expect(files.count >= 220)
         for file in files {
             do {
@@ -40,7 +38,7 @@ import Testing
     @Test func nothingIsPassedOver() throws {
         let models = try Corpus.files { $0.hasSuffix("/contents") }
             .map { try ManagedObjectModel(contentsOf: $0.path) }
-        if models.count != 220 { return Corpus.reportSkipped("nothingIsPassedOver") }
+        #expect(models.count == 220)
         let entities = models.flatMap(\.entities)
         let attributes = entities.flatMap(\.attributes)
         let relationships = entities.flatMap(\.relationships)
@@ -69,9 +67,7 @@ import Testing
 
     @Test func everyVersionedModelHasACurrentVersion() throws {
         let folders = Corpus.files { $0.hasSuffix(".xcdatamodeld") }
-        if folders.isEmpty {
-            return Corpus.reportSkipped("everyVersionedModelHasACurrentVersion")
-        }
+        try #require(!folders.isEmpty)
         var loaded = 0
         var empty: [String] = []
         for folder in folders {
@@ -98,11 +94,10 @@ import Testing
     /// Details of a few models, checked by eye.
     @Test func detailsAreRead() throws {
         let files = Corpus.files { $0.hasSuffix("/contents") }
-        guard
-            let car = files.first(where: {
+        let car = try #require(
+            files.first {
                 $0.path.hasSuffix("SampleModel.xcdatamodeld/SampleModel2.xcdatamodel/contents")
             })
-        else { return Corpus.reportSkipped("detailsAreRead") }
         let model = try ManagedObjectModel(contentsOf: car.path)
         let luxury = try #require(model.entity(named: "LuxuryCar"))
         #expect(luxury.renamingIdentifier == "ExpensiveSportCar")

@@ -5,7 +5,7 @@ import Testing
 @testable import Quire
 
 /// What Core Data declared in the corpus is what we declare for a fresh store of the same model.
-@Suite struct SQLiteCorpusSchemaTests {
+@Suite(.corpus) struct SQLiteCorpusSchemaTests {
     /// The index names a slightly older model for this one.
     private static let withOtherModel = "oss_stubbed_data.sqlite"
 

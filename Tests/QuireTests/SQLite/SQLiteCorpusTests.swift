@@ -4,9 +4,13 @@ import Testing
 
 @testable import Quire
 
-@Suite struct SQLiteCorpusTests {
-    @Test func corpusIsThere() {
-        if SQLiteCorpusStore.all.isEmpty { Corpus.reportSkipped("SQLiteCorpusTests") }
+@Suite(.corpus) struct SQLiteCorpusTests {
+    @Test func theIndexNamesStoresThatAreThere() {
+        #expect(SQLiteCorpusStore.all.count >= 25)
+        for store in SQLiteCorpusStore.all {
+            #expect(FileManager.default.fileExists(atPath: store.url.path))
+            #expect(FileManager.default.fileExists(atPath: store.modelURL.path))
+        }
     }
 
     @Test(arguments: SQLiteCorpusStore.all)

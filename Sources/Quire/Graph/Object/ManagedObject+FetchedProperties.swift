@@ -52,7 +52,7 @@ extension ManagedObject {
         case ("FETCHED_PROPERTY", "name", 2): return .constant(.string(property.name))
         case ("FETCHED_PROPERTY", "userInfo", 3...):
             let value = property.userInfo[keys[2...].joined(separator: ".")]
-            return .constant(value.map { .string($0) } ?? .null)
+            return .constant(value.map(AttributeValue.init) ?? .null)
         default:
             throw QuireError(
                 .invalidQuery,
@@ -108,5 +108,21 @@ extension ManagedObjectContext {
             }
         }
         fetchedPropertyValues = replaced
+    }
+}
+
+extension AttributeValue {
+    /// A value of user info; lists and dictionaries are no values of attributes.
+    fileprivate init(_ value: PropertyListValue) {
+        self =
+            switch value {
+            case .string(let text): .string(text)
+            case .integer(let number): .integer(number)
+            case .real(let number): .double(number)
+            case .boolean(let truth): .boolean(truth)
+            case .data(let data): .binary(data)
+            case .date(let date): .date(date)
+            case .array, .dictionary: .null
+            }
     }
 }

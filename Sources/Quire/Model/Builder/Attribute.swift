@@ -109,7 +109,7 @@ public struct Attribute: Sendable {
     }
 
     /// Adds keys and values of your own.
-    public func userInfo(_ entries: [String: String]) -> Attribute {
+    public func userInfo(_ entries: [String: PropertyListValue]) -> Attribute {
         modified(self) { $0.description.userInfo.merge(entries) { $1 } }
     }
 

@@ -47,7 +47,7 @@ public struct Entity: Sendable {
     }
 
     /// Adds keys and values of your own.
-    public func userInfo(_ entries: [String: String]) -> Entity {
+    public func userInfo(_ entries: [String: PropertyListValue]) -> Entity {
         modified(self) { $0.description.userInfo.merge(entries) { $1 } }
     }
 

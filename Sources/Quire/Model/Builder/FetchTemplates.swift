@@ -44,7 +44,7 @@ public struct FetchedProperty: FetchRequestPart {
     }
 
     /// Adds keys and values of your own.
-    public func userInfo(_ entries: [String: String]) -> FetchedProperty {
+    public func userInfo(_ entries: [String: PropertyListValue]) -> FetchedProperty {
         modified(self) { $0.description.userInfo.merge(entries) { $1 } }
     }
 

@@ -80,7 +80,7 @@ extension RelationshipPart {
     }
 
     /// Adds keys and values of your own.
-    public func userInfo(_ entries: [String: String]) -> Self {
+    public func userInfo(_ entries: [String: PropertyListValue]) -> Self {
         modified(self) { $0.description.userInfo.merge(entries) { $1 } }
     }
 

@@ -9,15 +9,14 @@ enum CompiledAttributeFlags {
 extension CompiledModelDecoder {
     /// A property; `nil` if it is of a kind that models here do not have.
     mutating func property(
-        _ object: KeyedArchive.Object, of entity: String
+        _ object: KeyedArchive.Object, name: String, of entity: String
     ) throws -> PropertyDescription? {
-        let name = try required(archive.string(object["NSPropertyName"]), "a property's name")
         if object.classNames.contains("NSAttributeDescription") {
             return .attribute(
                 try attribute(object, name: name, of: "“\(entity).\(name)”", depth: 0))
         }
         if object.classNames.contains("NSRelationshipDescription") {
-            return .relationship(try relationship(object, name: name))
+            return .relationship(try relationship(object, name: name, of: entity))
         }
         if object.classNames.contains("NSFetchedPropertyDescription") {
             let subject = "The fetched property “\(entity).\(name)”"
@@ -30,7 +29,7 @@ extension CompiledModelDecoder {
             }
             var fetched = FetchedPropertyDescription(name: name, fetchRequest: template)
             fetched.isOptional = try archive.boolean(object["NSIsOptional"]) ?? false
-            fetched.userInfo = try userInfo(object)
+            fetched.userInfo = userInfo(object, of: subject)
             return .fetched(fetched)
         }
         remarks.append("“\(entity).\(name)” is an \(object.className) and is left out.")
@@ -66,7 +65,7 @@ extension CompiledModelDecoder {
         }
         attribute.renamingIdentifier = try renaming(object, from: name)
         attribute.versionHashModifier = try text(object["NSVersionHashModifier"])
-        attribute.userInfo = try userInfo(object)
+        attribute.userInfo = userInfo(object, of: subject)
         attribute.defaultValue = defaultValue(object["NSDefaultValue"], of: attribute, subject)
         try decodeValidation(object, of: &attribute, subject)
         if object.className == "NSDerivedAttributeDescription" {
@@ -88,14 +87,20 @@ extension CompiledModelDecoder {
             switch (attribute.type, value) {
             // Numbers where truth is meant, and the contrary; texts where the type is none.
             case (.boolean, .integer(let number)): return .boolean(number != 0)
-            case (.integer16, .boolean(let truth)), (.integer32, .boolean(let truth)),
-                (.integer64, .boolean(let truth)):
-                return .integer(truth ? 1 : 0)
+            case (_, .boolean(let truth)):
+                if let number = attribute.type.number(truth ? 1 : 0) { return number }
             case (.integer16, .double(let number)), (.integer32, .double(let number)),
                 (.integer64, .double(let number)):
                 guard let exact = Int64(exactly: number) else { break }
                 return try attribute.coerce(.integer(exact))
-            case (.uri, .string(let text)), (.uuid, .string(let text)):
+            case (.string, .string): break
+            case (_, .string(let text)):
+                if let number = attribute.type.number(fromTruth: text) {
+                    remarks.append(
+                        "\(subject) is a number with the default value “\(text)”, which is taken for \(number.display)."
+                    )
+                    return number
+                }
                 return try AttributeValue(parsing: text, as: attribute.type)
             default: break
             }
@@ -156,27 +161,25 @@ extension CompiledModelDecoder {
 
     // MARK: - Relationships
 
-    private func relationship(
-        _ object: KeyedArchive.Object, name: String
+    private mutating func relationship(
+        _ object: KeyedArchive.Object, name: String, of entity: String
     ) throws -> RelationshipDescription {
+        let subject = "“\(entity).\(name)”"
         let destination = try archive.object(object["NSDestinationEntity"])
         let destinationName =
             try text(destination?["NSEntityName"]) ?? text(object["_NSDestinationEntityName"])
-        let inverse = try archive.object(object["NSInverseRelationship"])
+        let inverse = try property(object["NSInverseRelationship"])
         let inverseName =
             try text(inverse?["NSPropertyName"]) ?? text(object["_NSInverseRelationshipName"])
         var relationship = RelationshipDescription(
             name: name, destination: try required(destinationName, "a destination entity"),
             inverse: inverseName)
         // Unbounded is 0, or −1 where a program made the model.
-        let most = max(0, try archive.integer(object["NSMaxCount"]) ?? 1)
-        let least = max(0, try archive.integer(object["NSMinCount"]) ?? 0)
-        guard most < Int32.max, least < Int32.max else {
-            throw archive.damaged("the relationship “\(name)” has a count that is too large")
-        }
+        let most = try archive.integer(object["NSMaxCount"]) ?? 1
         relationship.isToMany = most != 1
-        relationship.maximumCount = Int(most)
-        relationship.minimumCount = Int(least)
+        relationship.maximumCount = Self.count(most, of: subject, &remarks)
+        relationship.minimumCount = Self.count(
+            try archive.integer(object["NSMinCount"]) ?? 0, of: subject, &remarks)
         relationship.isOrdered = try archive.boolean(object["NSIsOrdered"]) ?? false
         relationship.isOptional = try archive.boolean(object["NSIsOptional"]) ?? false
         relationship.isTransient = try archive.boolean(object["NSIsTransient"]) ?? false
@@ -184,14 +187,28 @@ extension CompiledModelDecoder {
         relationship.isIndexedBySpotlight =
             try archive.boolean(object["NSIndexedBySpotlight"]) ?? false
         let rule = try archive.integer(object["NSDeleteRule"]) ?? 1
-        guard let known = DeleteRule(rawValue: Int(rule)) else {
-            throw archive.damaged("the relationship “\(name)” has an unknown delete rule, \(rule)")
-        }
-        relationship.deleteRule = known
+        relationship.deleteRule = Self.deleteRule(rule, of: subject, &remarks)
         relationship.renamingIdentifier = try renaming(object, from: name)
         relationship.versionHashModifier = try text(object["NSVersionHashModifier"])
-        relationship.userInfo = try userInfo(object)
+        relationship.userInfo = userInfo(object, of: subject)
         return relationship
+    }
+
+    /// A smallest or greatest count; 0, which is no bound, for one that no relationship reaches.
+    static func count(_ number: Int64, of subject: String, _ remarks: inout [String]) -> Int {
+        if number < Int32.max { return Int(max(0, number)) }
+        remarks.append("\(subject) has the count \(number), which is taken for no bound.")
+        return 0
+    }
+
+    /// A delete rule; Core Data's usual one for what is none.
+    static func deleteRule(
+        _ code: Int64, of subject: String, _ remarks: inout [String]
+    ) -> DeleteRule {
+        if let rule = DeleteRule(rawValue: Int(code)) { return rule }
+        remarks.append(
+            "\(subject) has an unknown delete rule, \(code), which is taken for Nullify.")
+        return .nullify
     }
 }
 

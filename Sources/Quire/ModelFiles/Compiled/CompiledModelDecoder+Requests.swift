@@ -79,10 +79,12 @@ extension CompiledModelDecoder {
     // MARK: - Indexes
 
     /// An index; `nil` if it cannot be taken over.
-    mutating func index(
-        _ object: KeyedArchive.Object, of entity: String
-    ) throws -> FetchIndexDescription? {
-        let name = try required(archive.string(object["NSIndexName"]), "an index's name")
+    mutating func index(_ value: ArchiveValue, of entity: String) -> FetchIndexDescription? {
+        guard let object = try? archive.object(value), let name = try? text(object["NSIndexName"])
+        else {
+            remarks.append("An index of \(entity) has no name and is left out.")
+            return nil
+        }
         var index = FetchIndexDescription(name: name, elements: [])
         do {
             var unarchiver = PredicateUnarchiver(archive: archive)
@@ -93,8 +95,9 @@ extension CompiledModelDecoder {
                 index.elements.append(
                     try element(required(archive.object(value), "an index's element")))
             }
-        } catch let error as QuireError where error.code != .invalidFormat {
-            remarks.append("The index “\(name)” of \(entity) is left out: \(error.message)")
+        } catch {
+            let reason = (error as? QuireError)?.message ?? "\(error)"
+            remarks.append("The index “\(name)” of \(entity) is left out: \(reason)")
             return nil
         }
         return index
@@ -107,20 +110,23 @@ extension CompiledModelDecoder {
         if let name = try text(object["NSPropertyName"]) {
             element = .init(propertyName: name)
         } else {
-            let property = try required(archive.object(object["NSProperty"]), "a property")
+            let property = try required(property(object["NSProperty"]), "a property")
             if let name = try text(property["NSPropertyName"]), property["NSExpression"] == nil {
                 element = .init(propertyName: name)
             } else {
                 var unarchiver = PredicateUnarchiver(archive: archive)
                 let expression = try required(
                     unarchiver.expression(property["NSExpression"]), "an expression")
-                element = .init(expression: expression.description)
+                element =
+                    expression == .evaluatedObject
+                    ? .init(propertyName: FetchIndexDescription.objectItself)
+                    : .init(expression: expression.description)
             }
         }
         element.isAscending = try archive.boolean(object["NSAscending"]) ?? true
         let code = try archive.integer(object["NSFetchIndexElementType"]) ?? 0
         guard let kind = FetchIndexDescription.Kind(rawValue: Int(code)), kind != .fullText else {
-            throw archive.damaged("an index is of an unknown kind, \(code)")
+            throw QuireError(.unsupported, "It is of an unknown kind, \(code).")
         }
         element.kind = kind
         return element

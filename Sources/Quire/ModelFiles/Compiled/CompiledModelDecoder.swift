@@ -3,7 +3,8 @@ import Foundation
 /// Makes a model of a compiled one: of the keyed archive in a `.mom` file, or in a store's `Z_MODELCACHE`.
 ///
 /// Entities come in the order of their names, and so do the attributes, the relationships and the fetched properties of
-/// each: archives keep no order. What a model here has no place for is left out and remarked upon.
+/// each: archives keep no order. What a model here has no place for is left out and remarked upon, and so is what makes no
+/// sense but no data depends on: it is refused only if objects could not be read by it.
 struct CompiledModelDecoder {
     let archive: KeyedArchive
     /// What was left out: sentences.
@@ -11,6 +12,8 @@ struct CompiledModelDecoder {
     var composites: [CompositeDescription] = []
     /// How many more parts may be read. Most are objects of their own in what compilers write.
     private var budget: Int
+    /// How many more values of user info may be read. SwiftData gives many properties the same lists.
+    private var userInfoBudget: Int
 
     /// Reads a compiled model.
     ///
@@ -22,13 +25,16 @@ struct CompiledModelDecoder {
         _ data: Data, name: String
     ) throws -> (model: ManagedObjectModel, remarks: [String]) {
         var decoder = CompiledModelDecoder(try KeyedArchive(data, name: name))
-        let model = try decoder.model()
-        return (model, decoder.remarks)
+        var model = try decoder.model()
+        model.remarks = decoder.remarks
+        model.leaveOutContradictoryParts()
+        return (model, model.remarks)
     }
 
     private init(_ archive: KeyedArchive) {
         self.archive = archive
         budget = archive.objectCount * 4
+        userInfoBudget = 4096 + archive.objectCount * 16
     }
 
     private mutating func model() throws -> ManagedObjectModel {
@@ -36,7 +42,7 @@ struct CompiledModelDecoder {
         guard let root = try archive.object(top) else {
             throw archive.damaged("there is nothing in the archive")
         }
-        guard root.className == "NSManagedObjectModel" else {
+        guard root.classNames.contains("NSManagedObjectModel") else {
             throw archive.damaged("it is an archive of a \(root.className), not of a model")
         }
         var model = ManagedObjectModel()
@@ -46,16 +52,19 @@ struct CompiledModelDecoder {
             objects.append((try name(of: object), object))
         }
         objects.sort { $0.name < $1.name }
-        let parents = try parentNames(of: objects)
+        let inheritance = try Inheritance(of: objects, in: self)
         for (name, object) in objects {
-            model.entities.append(try entity(object, name: name, parents: parents))
+            model.entities.append(try entity(object, name: name, inheritance))
         }
-        removeInherited(from: &model, parents: parents)
         model.composites = composites
         let templates = try archive.namedValues(root["NSFetchRequestTemplates"]) ?? [:]
         for (name, value) in templates.sorted(by: { $0.key < $1.key }) {
-            let object = try required(archive.object(value), "a fetch request")
-            if let template = try fetchRequest(object, name: name, of: "The template “\(name)”") {
+            let subject = "The template “\(name)”"
+            guard let object = try? archive.object(value) else {
+                remarks.append("\(subject) is not a fetch request and is left out.")
+                continue
+            }
+            if let template = try fetchRequest(object, name: name, of: subject) {
                 model.fetchRequestTemplates.append(template)
             }
         }
@@ -89,42 +98,91 @@ struct CompiledModelDecoder {
 
     // MARK: - Entities
 
-    private func parentNames(
-        of objects: [(name: String, object: KeyedArchive.Object)]
-    ) throws -> [String: String] {
+    /// What entities inherit. The model that a store carries repeats it in each.
+    private struct Inheritance {
+        /// The superentity of an entity.
         var parents: [String: String] = [:]
-        for (child, object) in objects {
-            if let parent = try archive.object(object["NSSuperentity"]) {
-                parents[child] = try name(of: parent)
+        /// The names of the properties in an entity.
+        private var properties: [String: Set<String>] = [:]
+
+        init(
+            of objects: [(name: String, object: KeyedArchive.Object)],
+            in decoder: CompiledModelDecoder
+        ) throws {
+            let archive = decoder.archive
+            for (entity, object) in objects {
+                if let parent = try archive.object(object["NSSuperentity"]) {
+                    parents[entity] = try decoder.name(of: parent)
+                }
+            }
+            let superentities = Set(parents.values)
+            for (entity, object) in objects where superentities.contains(entity) {
+                for (key, value) in try archive.dictionary(object["NSProperties"]) ?? [] {
+                    let name = try decoder.name(ofProperty: value, key: key)
+                    properties[entity, default: []].insert(name)
+                }
             }
         }
-        return parents
+
+        /// The names of the properties that an entity inherits.
+        func inherited(by entity: String) -> Set<String> {
+            var names: Set<String> = []
+            var seen: Set<String> = [entity]
+            var next = parents[entity]
+            while let name = next, seen.insert(name).inserted {
+                names.formUnion(properties[name] ?? [])
+                next = parents[name]
+            }
+            return names
+        }
+    }
+
+    /// The property that a value refers to: itself, or by a proxy, which stands in an entity for what it inherits.
+    func property(_ value: ArchiveValue?) throws -> KeyedArchive.Object? {
+        var found = try archive.object(value)
+        for _ in 0..<8 {
+            guard let object = found, object.className == "_NSPropertyDescriptionProxy" else {
+                return found
+            }
+            found = try archive.object(object["NSUnderlyingProperty"])
+        }
+        throw archive.damaged("a property stands for itself")
+    }
+
+    private func name(ofProperty value: ArchiveValue, key: ArchiveValue) throws -> String {
+        let object = try required(property(value), "a property")
+        return try required(
+            text(object["NSPropertyName"]) ?? archive.string(key), "a property's name")
     }
 
     private mutating func entity(
-        _ object: KeyedArchive.Object, name: String, parents: [String: String]
+        _ object: KeyedArchive.Object, name: String, _ inheritance: Inheritance
     ) throws -> EntityDescription {
         var entity = EntityDescription(name: name)
         entity.managedObjectClassName = try text(object["NSClassNameForEntity"])
         entity.isAbstract = try archive.boolean(object["NSIsAbstract"]) ?? false
-        entity.superentityName = parents[name]
+        entity.superentityName = inheritance.parents[name]
         entity.renamingIdentifier = try renaming(object, from: name)
         entity.versionHashModifier = try text(object["NSVersionHashModifier"])
-        entity.userInfo = try userInfo(object)
+        entity.userInfo = userInfo(object, of: "“\(name)”")
         let properties = try archive.dictionary(object["NSProperties"]) ?? []
         try spend(properties.count)
-        for (_, value) in properties {
-            let property = try required(archive.object(value), "a property")
-            if let property = try self.property(property, of: name) {
+        let inherited = inheritance.inherited(by: name)
+        for (key, value) in properties {
+            let propertyName = try self.name(ofProperty: value, key: key)
+            if inherited.contains(propertyName) { continue }
+            let object = try required(property(value), "a property")
+            if let property = try property(object, name: propertyName, of: name) {
                 entity.properties.append(property)
             }
         }
         entity.properties.sort { ($0.rank, $0.name) < ($1.rank, $1.name) }
-        entity.uniquenessConstraints = try names(in: object["NSUniqueTuples"])
-        entity.compoundIndexes = try names(in: object["NSCompoundIndexes"])
+        entity.uniquenessConstraints = try names(
+            in: object["NSUniqueTuples"], "A uniqueness constraint of \(name)")
+        entity.compoundIndexes = try names(
+            in: object["NSCompoundIndexes"], "A compound index of \(name)")
         for value in try archive.list(object["NSFetchIndexDescriptions"]) ?? [] {
-            let index = try required(archive.object(value), "an index")
-            if let index = try self.index(index, of: name) { entity.indexes.append(index) }
+            if let index = index(value, of: name) { entity.indexes.append(index) }
         }
         entity.removeMirroredIndexes()
         return entity
@@ -135,43 +193,46 @@ struct CompiledModelDecoder {
         try text(object["NSRenamingIdentifier"]).flatMap { $0 == name ? nil : $0 }
     }
 
-    func userInfo(_ object: KeyedArchive.Object) throws -> [String: String] {
-        var result: [String: String] = [:]
-        for (key, value) in try archive.namedValues(object["NSUserInfo"]) ?? [:] {
-            let value = AttributeValue(try archive.scalar(value))
-            result[key] = if case .string(let text) = value { text } else { value.display }
+    /// - Parameter subject: What a remark calls the object.
+    mutating func userInfo(
+        _ object: KeyedArchive.Object, of subject: String
+    ) -> [String: PropertyListValue] {
+        var result: [String: PropertyListValue] = [:]
+        do {
+            for (key, value) in try archive.namedValues(object["NSUserInfo"]) ?? [:] {
+                do {
+                    result[key] = try archive.propertyList(value, budget: &userInfoBudget)
+                } catch {
+                    remarks.append("The user info “\(key)” of \(subject) is left out: \(error)")
+                }
+            }
+        } catch {
+            remarks.append("The user info of \(subject) is left out: \(error)")
         }
         return result
     }
 
     /// Lists of the names of properties, which old archives have as the properties themselves.
-    private func names(in value: ArchiveValue?) throws -> [[String]] {
-        try (archive.list(value) ?? []).map { list in
-            try (archive.list(list) ?? []).map { element in
-                if let object = try archive.objectIfAny(element), object["NSPropertyName"] != nil {
-                    return try required(archive.string(object["NSPropertyName"]), "a name")
-                }
-                return try required(archive.string(element), "a name")
+    ///
+    /// - Parameter subject: What a remark calls one of them.
+    private mutating func names(in value: ArchiveValue?, _ subject: String) throws -> [[String]] {
+        var result: [[String]] = []
+        for list in try archive.list(value) ?? [] {
+            do { result.append(try names(in: list)) } catch {
+                remarks.append("\(subject) is left out: \(error)")
             }
         }
+        return result
     }
 
-    /// The model that a store carries repeats what an entity inherits.
-    private func removeInherited(
-        from model: inout ManagedObjectModel, parents: [String: String]
-    ) {
-        let own = Dictionary(
-            model.entities.map { ($0.name, Set($0.properties.map(\.name))) },
-            uniquingKeysWith: { first, _ in first })
-        for index in model.entities.indices where model.entities[index].superentityName != nil {
-            var inherited: Set<String> = []
-            var seen: Set<String> = []
-            var next = model.entities[index].superentityName
-            while let name = next, seen.insert(name).inserted {
-                inherited.formUnion(own[name] ?? [])
-                next = parents[name]
+    private func names(in list: ArchiveValue) throws -> [String] {
+        try (archive.list(list) ?? []).map { element in
+            if try archive.objectIfAny(element) != nil, let object = try property(element),
+                object["NSPropertyName"] != nil
+            {
+                return try required(archive.string(object["NSPropertyName"]), "a name")
             }
-            model.entities[index].properties.removeAll { inherited.contains($0.name) }
+            return try required(archive.string(element), "a name")
         }
     }
 
@@ -188,12 +249,15 @@ struct CompiledModelDecoder {
         where name != Self.defaultConfiguration {
             let members = try archive.list(value) ?? []
             try spend(members.count)
-            result.append(
-                .init(
-                    name: name,
-                    entityNames: try members.map { member in
-                        try self.name(of: required(archive.object(member), "an entity"))
-                    }.sorted()))
+            var names: [String] = []
+            for member in members {
+                if let entity = try? archive.object(member), let name = try? self.name(of: entity) {
+                    names.append(name)
+                } else {
+                    remarks.append("The configuration “\(name)” has a member that is no entity.")
+                }
+            }
+            result.append(.init(name: name, entityNames: names.sorted()))
         }
         return result.sorted { $0.name < $1.name }
     }

@@ -24,7 +24,7 @@ private struct PropertyParts {
     var isIndexedBySpotlight = false
     var renamingIdentifier: String?
     var versionHashModifier: String?
-    var userInfo: [String: String] = [:]
+    var userInfo: [String: PropertyListValue] = [:]
     var predicates: [ArchiveValue] = []
     var warnings: [ArchiveValue] = []
 }
@@ -79,7 +79,8 @@ extension CompiledModelEncoder {
         if parts.userInfo.isEmpty {
             bits |= PropertyBits.noUserInfo
         } else {
-            fields.append(.init("NSUserInfo", add(userInfo: parts.userInfo)))
+            fields.append(
+                .init("NSUserInfo", writer.add(propertyList: .dictionary(parts.userInfo))))
         }
         if let modifier = parts.versionHashModifier, !modifier.isEmpty {
             fields.append(.init("NSVersionHashModifier", writer.add(modifier)))
@@ -228,7 +229,7 @@ extension CompiledModelEncoder {
         var parts = PropertyParts(name: relationship.name)
         parts.isOptional = relationship.isOptional
         parts.isTransient = relationship.isTransient
-        parts.isOrdered = relationship.isToMany && relationship.isOrdered
+        parts.isOrdered = relationship.isOrdered
         parts.isIndexed = relationship.isIndexed
         parts.isIndexedBySpotlight = relationship.isIndexedBySpotlight
         parts.renamingIdentifier = relationship.renamingIdentifier

@@ -176,7 +176,7 @@ struct CompiledModelEncoder {
                 "NSSubentities",
                 add(dictionary: children.map { ($0.name, reference(to: $0.name)) })),
             .init("NSProperties", add(dictionary: named)),
-            .init("NSUserInfo", add(userInfo: entity.userInfo)),
+            .init("NSUserInfo", writer.add(propertyList: .dictionary(entity.userInfo))),
             .init("NSVersionHashModifier", writer.add(entity.versionHashModifier)),
             .init("NSRenamingIdentifier", writer.add(entity.renamingIdentifier ?? entity.name)),
         ]
@@ -200,14 +200,6 @@ struct CompiledModelEncoder {
         entity.indexes.filter { !$0.isFullText && $0.elements.count > 1 }
             .map { $0.elements.compactMap(\.propertyName) }
             .filter { $0.count > 1 && !entity.compoundIndexes.contains($0) }
-    }
-
-    mutating func add(userInfo: [String: String]) -> ArchiveValue {
-        var pairs: [(key: ArchiveValue, value: ArchiveValue)] = []
-        for (key, value) in userInfo.sorted(by: { $0.key < $1.key }) {
-            pairs.append((writer.add(key), writer.add(value)))
-        }
-        return writer.add(dictionary: pairs)
     }
 
     /// Does something with the writer; if it is refused nothing refers to what was added, and it is said.

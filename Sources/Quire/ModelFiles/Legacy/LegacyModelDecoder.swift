@@ -21,8 +21,10 @@ struct LegacyModelDecoder {
     /// - Throws: ``QuireError`` with code `invalidFormat`.
     static func read(_ data: Data, name: String) throws -> ModelFile.Reading {
         var decoder = LegacyModelDecoder(try KeyedArchive(data, name: name))
-        let model = try decoder.model()
-        return (model, decoder.remarks)
+        var model = try decoder.model()
+        model.remarks = decoder.remarks
+        model.leaveOutContradictoryParts()
+        return (model, model.remarks)
     }
 
     private init(_ archive: KeyedArchive) {
@@ -87,11 +89,11 @@ struct LegacyModelDecoder {
         try archive.string(value).flatMap { $0.isEmpty ? nil : $0 }
     }
 
-    /// The texts among the keys and values of the model's author. Those of Sync Services are left out.
+    /// The keys and values of the model's author. Those of Sync Services are left out.
     private mutating func userInfo(_ value: ArchiveValue?) throws -> (
-        texts: [String: String], isSyncable: Bool
+        values: [String: PropertyListValue], isSyncable: Bool
     ) {
-        var texts: [String: String] = [:]
+        var values: [String: PropertyListValue] = [:]
         var isSyncable = true
         for (key, value) in try archive.namedValues(value) ?? [:] {
             if key.hasPrefix("com.apple.syncservices.") {
@@ -100,13 +102,15 @@ struct LegacyModelDecoder {
                 }
                 let remark = "Settings of Sync Services are left out: there is no such service."
                 if !remarks.contains(remark) { remarks.append(remark) }
-            } else if let text = try? archive.string(value) {
-                texts[key] = text
             } else {
-                remarks.append("The user info “\(key)” is no text and is left out.")
+                do {
+                    values[key] = try archive.propertyList(value, budget: &budget)
+                } catch {
+                    remarks.append("The user info “\(key)” is left out: \(error)")
+                }
             }
         }
-        return (texts, isSyncable)
+        return (values, isSyncable)
     }
 
     // MARK: - Entities
@@ -127,8 +131,10 @@ struct LegacyModelDecoder {
         entity.renamingIdentifier = try text(values["XD_PSK_elementID"])
         entity.versionHashModifier = try text(values["XD_PSK_versionHashModifier"])
         (entity.userInfo, entity.isSyncable) = try userInfo(values["XD_PSK_userInfo"])
-        entity.compoundIndexes = try names(in: values["XDPMCompoundIndexes"])
-        entity.uniquenessConstraints = try names(in: values["XDPMUniquenessConstraints"])
+        entity.compoundIndexes = try names(
+            in: values["XDPMCompoundIndexes"], "A compound index of \(entity.name)")
+        entity.uniquenessConstraints = try names(
+            in: values["XDPMUniquenessConstraints"], "A uniqueness constraint of \(entity.name)")
         if !(try archive.list(values["XD_PSK_fetchRequestsArray"]) ?? []).isEmpty {
             remarks.append(
                 "The fetch requests of \(entity.name) are left out: how Xcode 3 keeps them is not known."
@@ -142,7 +148,7 @@ struct LegacyModelDecoder {
             case "XDPMAttribute":
                 entity.properties.append(.attribute(try attribute(property, of: entity.name)))
             case "XDPMRelationship":
-                entity.properties.append(.relationship(try relationship(property)))
+                entity.properties.append(.relationship(try relationship(property, of: entity.name)))
             default:
                 remarks.append(
                     "“\(entity.name).\(try name(of: property))” is a \(property.className) and is left out."
@@ -153,30 +159,40 @@ struct LegacyModelDecoder {
         return entity
     }
 
-    private func names(in value: ArchiveValue?) throws -> [[String]] {
-        try (archive.list(value) ?? []).map { list in
-            try (archive.list(list) ?? []).map { element in
-                if let object = try archive.objectIfAny(element), object["_name"] != nil {
-                    return try name(of: object)
-                }
-                return try required(archive.string(element), "a name")
+    /// Lists of names.
+    ///
+    /// - Parameter subject: What a remark calls one of them.
+    private mutating func names(in value: ArchiveValue?, _ subject: String) throws -> [[String]] {
+        var result: [[String]] = []
+        for list in try archive.list(value) ?? [] {
+            do { result.append(try (archive.list(list) ?? []).map(name)) } catch {
+                remarks.append("\(subject) is left out: \(error)")
             }
         }
+        return result
     }
 
-    private func configurations(
+    /// A name, or that of an element.
+    private func name(_ value: ArchiveValue) throws -> String {
+        if let object = try archive.objectIfAny(value), object["_name"] != nil {
+            return try name(of: object)
+        }
+        return try required(archive.string(value), "a name")
+    }
+
+    private mutating func configurations(
         _ value: ArchiveValue?
     ) throws -> [ManagedObjectModel.Configuration] {
-        try (archive.namedValues(value) ?? [:]).sorted { $0.key < $1.key }.map { name, value in
-            ManagedObjectModel.Configuration(
-                name: name,
-                entityNames: try (archive.list(value) ?? []).map { member in
-                    if let object = try archive.objectIfAny(member), object["_name"] != nil {
-                        return try self.name(of: object)
-                    }
-                    return try required(archive.string(member), "an entity")
-                }.sorted())
+        var result: [ManagedObjectModel.Configuration] = []
+        for (name, value) in try archive.namedValues(value) ?? [:] {
+            do {
+                let names = try (archive.list(value) ?? []).map(self.name).sorted()
+                result.append(.init(name: name, entityNames: names))
+            } catch {
+                remarks.append("The configuration “\(name)” is left out: \(error)")
+            }
         }
+        return result.sorted { $0.name < $1.name }
     }
 
     // MARK: - Properties
@@ -227,6 +243,11 @@ struct LegacyModelDecoder {
             switch scalar {
             case .string(let text):
                 if text.isEmpty && type != .string { return .null }
+                if let number = type.number(fromTruth: text) {
+                    remarks.append(
+                        "The \(subject) is “\(text)”, which is taken for \(number.display).")
+                    return number
+                }
                 return try AttributeValue(parsing: text, as: type)
             default: return try AttributeDescription(name: "", type: type).coerce(scalar)
             }
@@ -237,9 +258,10 @@ struct LegacyModelDecoder {
     }
 
     private mutating func relationship(
-        _ object: KeyedArchive.Object
+        _ object: KeyedArchive.Object, of entity: String
     ) throws -> RelationshipDescription {
         let name = try name(of: object)
+        let subject = "“\(entity).\(name)”"
         let values = try values(of: object)
         guard let destination = try archive.object(values["XD_PRK_destination"]) else {
             throw archive.damaged("the relationship “\(name)” has no destination entity")
@@ -250,9 +272,11 @@ struct LegacyModelDecoder {
             inverse: try inverse.map { try self.name(of: $0) })
         let most = try archive.integer(values["XD_PRK_maxCount"]) ?? 1
         relationship.isToMany = try archive.boolean(values["XD_PRK_isToMany"]) ?? (most != 1)
-        if relationship.isToMany { relationship.maximumCount = try count(most, of: name) }
-        relationship.minimumCount = try count(
-            archive.integer(values["XD_PRK_minCount"]) ?? 0, of: name)
+        if relationship.isToMany {
+            relationship.maximumCount = CompiledModelDecoder.count(most, of: subject, &remarks)
+        }
+        relationship.minimumCount = CompiledModelDecoder.count(
+            try archive.integer(values["XD_PRK_minCount"]) ?? 0, of: subject, &remarks)
         relationship.isOrdered = try archive.boolean(values["XD_PRK_ordered"]) ?? false
         relationship.isOptional = try archive.boolean(values["XD_PPSK_isOptional"]) ?? false
         relationship.isTransient = try archive.boolean(values["XD_PPSK_isTransient"]) ?? false
@@ -260,21 +284,10 @@ struct LegacyModelDecoder {
         relationship.isIndexedBySpotlight =
             try archive.boolean(values["XD_PPSK_isSpotlightIndexed"]) ?? false
         let rule = try archive.integer(values["XD_PRK_deleteRule"]) ?? 1
-        guard let known = DeleteRule(rawValue: Int(rule)) else {
-            throw archive.damaged("the relationship “\(name)” has an unknown delete rule, \(rule)")
-        }
-        relationship.deleteRule = known
+        relationship.deleteRule = CompiledModelDecoder.deleteRule(rule, of: subject, &remarks)
         relationship.renamingIdentifier = try text(values["XD_PPSK_elementID"])
         relationship.versionHashModifier = try text(values["XD_PPSK_versionHashModifier"])
         (relationship.userInfo, relationship.isSyncable) = try userInfo(values["XD_PPSK_userInfo"])
         return relationship
-    }
-
-    private func count(_ number: Int64, of relationship: String) throws -> Int {
-        guard number < Int32.max else {
-            throw archive.damaged(
-                "the relationship “\(relationship)” has a count that is too large")
-        }
-        return Int(max(0, number))
     }
 }

@@ -34,7 +34,7 @@ struct BinaryStoreReader {
         var budget = Self.greatestValueCount
         for (key, value) in pairs {
             guard let name = try archive.string(key) else { continue }
-            values[name] = try archive.propertyListValue(value, depth: 0, budget: &budget)
+            values[name] = try archive.propertyList(value, budget: &budget)
         }
         guard let uuid = values[StoreMetadata.Key.storeUUID]?.string, !uuid.isEmpty,
             !uuid.contains("/")
@@ -89,42 +89,4 @@ struct BinaryStoreReader {
 extension KeyedArchive {
     /// The value of an attribute. A transformable value that is archived as an object of its own cannot be told.
     fileprivate func attributeValue(_ value: ArchiveValue) throws -> Scalar? { try scalar(value) }
-
-    /// A value of metadata.
-    fileprivate func propertyListValue(
-        _ value: ArchiveValue, depth: Int, budget: inout Int
-    ) throws -> PropertyListValue {
-        budget -= 1
-        guard budget > 0, depth < PropertyListValue.greatestDepth else {
-            throw damaged("its metadata is nested too deeply, or too large")
-        }
-        if let object = try objectIfAny(value) {
-            if object.classNames.contains("NSDictionary") {
-                var result: [String: PropertyListValue] = [:]
-                for (key, value) in try dictionary(value) ?? [] {
-                    guard let name = try string(key) else { continue }
-                    result[name] = try propertyListValue(value, depth: depth + 1, budget: &budget)
-                }
-                return .dictionary(result)
-            }
-            if object.classNames.contains(where: { ["NSArray", "NSSet"].contains($0) }) {
-                return .array(
-                    try (list(value) ?? []).map {
-                        try propertyListValue($0, depth: depth + 1, budget: &budget)
-                    })
-            }
-        }
-        switch try scalar(value) {
-        case nil, .null?: return .string("")
-        case .boolean(let truth)?: return .boolean(truth)
-        case .integer(let number)?: return .integer(number)
-        case .real(let number)?: return .real(number)
-        case .decimal(let number)?: return .string(number.description)
-        case .string(let text)?: return .string(text)
-        case .date(let date)?: return .date(date)
-        case .data(let data)?: return .data(data)
-        case .uuid(let uuid)?: return .string(uuid.uuidString)
-        case .url(let url)?: return .string(url.absoluteString)
-        }
-    }
 }

@@ -55,32 +55,8 @@ struct BinaryStoreWriter {
         values[StoreMetadata.Key.storeUUID] = .string(metadata.storeUUID)
         values[StoreMetadata.Key.storeType] = .string(StoreType.binary.rawValue)
         var writer = KeyedArchiveWriter()
-        let root = Self.add(.dictionary(values), to: &writer)
+        let root = writer.add(propertyList: .dictionary(values))
         return writer.data(top: [.init("metadata", root)])
-    }
-
-    private static func add(
-        _ value: PropertyListValue, to writer: inout KeyedArchiveWriter
-    ) -> ArchiveValue {
-        switch value {
-        case .string(let text): return writer.add(text)
-        case .integer(let number): return writer.add(scalar: .integer(number))
-        case .real(let number): return writer.add(scalar: .real(number))
-        case .boolean(let truth): return writer.add(scalar: .boolean(truth))
-        case .data(let data): return writer.add(scalar: .data(data))
-        case .date(let date): return writer.add(scalar: .date(date))
-        case .array(let values):
-            var elements: [ArchiveValue] = []
-            for value in values { elements.append(add(value, to: &writer)) }
-            return writer.add(array: elements)
-        case .dictionary(let values):
-            var pairs: [(key: ArchiveValue, value: ArchiveValue)] = []
-            for (key, value) in values.sorted(by: { $0.key < $1.key }) {
-                let name = writer.add(key)
-                pairs.append((key: name, value: add(value, to: &writer)))
-            }
-            return writer.add(dictionary: pairs)
-        }
     }
 
     /// A value as it is archived.

@@ -169,8 +169,9 @@ struct SQLSchemaStatements {
         }
     }
 
-    /// The columns of an attribute, a to-one relationship or a composite's elements.
+    /// The columns of an attribute, a to-one relationship or a composite's elements, or of the object itself.
     private func names(of property: String, in entity: EntityLayout) -> [String] {
+        if property == FetchIndexDescription.objectItself { return [SQLName.primaryKey] }
         let columns = schema.entity(entity).columns
         switch entity.properties[property] {
         case .attribute(let slot): return columns[slot].map { [$0.name] } ?? []

@@ -1,9 +1,16 @@
 import Foundation
 
 /// Reads the elements of an XML store.
-struct XMLStoreReader {
-    let parser: XMLStoreParser
-    let path: String
+///
+/// Core Data writes `databaseInfo` first, and an identifier for each object; there are stores without, which are read too.
+final class XMLStoreReader {
+    private var parser: XMLStoreParser
+    private let data: Data
+    private let path: String
+    /// Whether there are objects before the head.
+    private var hasEarlyObjects = false
+    /// The highest identifier so far.
+    private var greatestKey: Int64 = 0
 
     /// What precedes the objects.
     struct Head {
@@ -23,13 +30,15 @@ struct XMLStoreReader {
     /// An object as it is written.
     struct Object {
         let type: String
-        let key: Int64
+        /// Its identifier's number; 0 if it has none in the file.
+        var key: Int64
         var attributes: [(name: String, type: String, text: String)] = []
         var relationships: [Relation] = []
     }
 
     init(_ data: Data, path: String) throws {
         parser = try XMLStoreParser(data, path: path)
+        self.data = data
         self.path = path
     }
 
@@ -40,7 +49,9 @@ struct XMLStoreReader {
             guard name == "database" else {
                 throw parser.error("it begins with “\(name)” rather than “database”")
             }
-            return try info()
+            let head = try info()
+            greatestKey = max(XMLStore.firstPrimaryKey - 1, head.greatestKey ?? 0)
+            return head
         }
         throw parser.error("there is no element in it")
     }
@@ -51,11 +62,11 @@ struct XMLStoreReader {
             switch event {
             case .text: continue
             case .end: throw parser.error("it says nothing of itself")
-            case .start(let name):
-                guard name == "databaseInfo" else {
-                    throw parser.error("“\(name)” comes before “databaseInfo”")
-                }
-                head = try databaseInfo()
+            case .start("databaseInfo"): head = try databaseInfo()
+            case .start("object"):
+                hasEarlyObjects = true
+                try parser.skipElement()
+            case .start(let name): throw parser.error("“\(name)” comes before “databaseInfo”")
             }
             if let head { return head }
         }
@@ -95,10 +106,28 @@ struct XMLStoreReader {
     }
 
     /// Calls a closure with each object. Call it after ``head()``.
+    ///
+    /// Objects without an identifier come last, and get those after the highest there is, in their order: the same
+    /// whenever the file is read.
     func forEachObject(_ body: (Object) throws -> Void) throws {
+        if hasEarlyObjects {
+            parser = try XMLStoreParser(data, path: path)
+            while let event = try parser.next() { if case .start = event { break } }
+        }
+        var unnumbered: [Object] = []
         try parser.forEachElement { name in
             guard name == "object" else { return try parser.skipElement() }
-            try body(try object())
+            let object = try object()
+            greatestKey = max(greatestKey, object.key)
+            if object.key == 0 { unnumbered.append(object) } else { try body(object) }
+        }
+        for var object in unnumbered {
+            guard greatestKey < ManagedObjectID.greatestPrimaryKey else {
+                throw parser.error("there is no number left for an object without an identifier")
+            }
+            greatestKey += 1
+            object.key = greatestKey
+            try body(object)
         }
     }
 
@@ -106,8 +135,11 @@ struct XMLStoreReader {
         guard let type = parser.attribute("type") else {
             throw parser.error("there is an object without a type")
         }
-        guard let key = Self.key(parser.attribute("id") ?? "") else {
-            throw parser.error("there is an object of type \(type) without an identifier")
+        let id = parser.attribute("id") ?? ""
+        guard let key = id.isEmpty ? 0 : Self.key(id) else {
+            throw parser.error(
+                "there is an object of type \(type) with the identifier “\(id.prefix(40))”, which is none"
+            )
         }
         var object = Object(type: type, key: key)
         try parser.forEachElement { element in

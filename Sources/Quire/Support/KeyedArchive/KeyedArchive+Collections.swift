@@ -51,57 +51,54 @@ extension KeyedArchive {
         return result
     }
 
-    /// A value made of collections, numbers, texts, dates and data, for `PropertyListSerialization`.
+    /// A value made of collections, numbers, texts, dates and data.
     ///
-    /// What a property list cannot hold is given as it would be written: UUIDs and URLs as texts, decimal numbers as
-    /// floating-point numbers; `NSNull` is left out.
-    func propertyList(_ value: ArchiveValue?) throws -> Any? {
-        var budget = max(objectCount * 4, 4096)
-        return try propertyList(value, depth: 0, budget: &budget)
-    }
-
-    private func propertyList(
-        _ value: ArchiveValue?, depth: Int, budget: inout Int
-    ) throws -> Any? {
+    /// What a property list cannot hold is given as a text: UUIDs, URLs and decimal numbers; no value is an empty text.
+    ///
+    /// - Parameter budget: How many values may be read yet. Archives may name a value many times over.
+    func propertyList(
+        _ value: ArchiveValue?, budget: inout Int, depth: Int = 0
+    ) throws -> PropertyListValue {
         budget -= 1
-        guard depth < BinaryPropertyListReader.greatestDepth, budget > 0 else {
-            throw damaged("its values are nested too deeply")
+        guard budget > 0, depth < PropertyListValue.greatestDepth else {
+            throw damaged("its values are nested too deeply, or name each other too often")
         }
-        guard let found = try resolved(value) else { return nil }
-        if case .array = found { return try array(value, depth: depth, budget: &budget) }
+        if case .array? = try resolved(value) {
+            return try array(value, budget: &budget, depth: depth)
+        }
         if let object = try objectIfAny(value) {
             if object.classNames.contains("NSDictionary") {
-                var result: [String: Any] = [:]
-                for (name, value) in try namedValues(value) ?? [:] {
-                    result[name] = try propertyList(value, depth: depth + 1, budget: &budget)
+                var result: [String: PropertyListValue] = [:]
+                for (key, value) in try dictionary(value) ?? [] {
+                    guard let name = try string(key) else { continue }
+                    result[name] = try propertyList(value, budget: &budget, depth: depth + 1)
                 }
-                return result
+                return .dictionary(result)
             }
             if object.classNames.contains(where: { ["NSArray", "NSSet"].contains($0) }) {
-                return try array(value, depth: depth, budget: &budget)
+                return try array(value, budget: &budget, depth: depth)
             }
         }
         switch try scalar(value) {
-        case nil, .null?: return nil
-        case .boolean(let truth)?: return truth
-        case .integer(let number)?: return number
-        case .real(let number)?: return number
-        case .decimal(let number)?: return NSDecimalNumber(decimal: number).doubleValue
-        case .string(let text)?: return text
-        case .date(let date)?: return date
-        case .data(let data)?: return data
-        case .uuid(let uuid)?: return uuid.uuidString
-        case .url(let url)?: return url.absoluteString
+        case nil, .null?: return .string("")
+        case .boolean(let truth)?: return .boolean(truth)
+        case .integer(let number)?: return .integer(number)
+        case .real(let number)?: return .real(number)
+        case .decimal(let number)?: return .string(number.description)
+        case .string(let text)?: return .string(text)
+        case .date(let date)?: return .date(date)
+        case .data(let data)?: return .data(data)
+        case .uuid(let uuid)?: return .string(uuid.uuidString)
+        case .url(let url)?: return .string(url.absoluteString)
         }
     }
 
-    private func array(_ value: ArchiveValue?, depth: Int, budget: inout Int) throws -> [Any] {
-        var result: [Any] = []
-        for element in try list(value) ?? [] {
-            if let element = try propertyList(element, depth: depth + 1, budget: &budget) {
-                result.append(element)
-            }
-        }
-        return result
+    private func array(
+        _ value: ArchiveValue?, budget: inout Int, depth: Int
+    ) throws -> PropertyListValue {
+        .array(
+            try (list(value) ?? []).map {
+                try propertyList($0, budget: &budget, depth: depth + 1)
+            })
     }
 }

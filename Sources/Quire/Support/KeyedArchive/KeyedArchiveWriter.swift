@@ -154,41 +154,27 @@ struct KeyedArchiveWriter {
             ])
     }
 
-    /// Adds what `PropertyListSerialization` gives: dictionaries with texts for keys, arrays, numbers, truth, texts,
-    /// dates, data.
-    ///
-    /// - Throws: ``QuireError`` with code `invalidValue` for anything else.
-    mutating func add(propertyList value: Any) throws -> ArchiveValue {
+    /// Adds a property list.
+    mutating func add(propertyList value: PropertyListValue) -> ArchiveValue {
         switch value {
-        case let text as String: return add(text)
-        case let date as Date: return add(scalar: .date(date))
-        case let data as Data: return add(scalar: .data(data))
-        case let list as [Any]:
+        case .string(let text): return add(text)
+        case .integer(let number): return add(scalar: .integer(number))
+        case .real(let number): return add(scalar: .real(number))
+        case .boolean(let truth): return add(scalar: .boolean(truth))
+        case .data(let data): return add(scalar: .data(data))
+        case .date(let date): return add(scalar: .date(date))
+        case .array(let values):
             var elements: [ArchiveValue] = []
-            for element in list { elements.append(try add(propertyList: element)) }
+            for value in values { elements.append(add(propertyList: value)) }
             return add(array: elements)
-        case let dictionary as [String: Any]:
+        case .dictionary(let values):
             var pairs: [(key: ArchiveValue, value: ArchiveValue)] = []
-            for (key, value) in dictionary.sorted(by: { $0.key < $1.key }) {
-                let key = add(key)
-                pairs.append((key: key, value: try add(propertyList: value)))
+            for (key, value) in values.sorted(by: { $0.key < $1.key }) {
+                let name = add(key)
+                pairs.append((key: name, value: add(propertyList: value)))
             }
             return add(dictionary: pairs)
-        case let number as NSNumber:
-            if type(of: value) == Bool.self || String(cString: number.objCType) == "c" {
-                return add(scalar: .boolean(number.boolValue))
-            }
-            return Self.isFloatingPoint(number)
-                ? add(scalar: .real(number.doubleValue)) : add(scalar: .integer(number.int64Value))
-        default:
-            throw QuireError(
-                .invalidValue,
-                "A value of the type \(type(of: value)) cannot be kept in a property list.")
         }
-    }
-
-    private static func isFloatingPoint(_ number: NSNumber) -> Bool {
-        ["f", "d"].contains(String(cString: number.objCType))
     }
 
     // MARK: - Bytes

@@ -1,0 +1,25 @@
+import Foundation
+
+extension AttributeType {
+    /// The number that “YES” or “NO” stands for as a default value: a change of type in Xcode's editor leaves such texts
+    /// behind, and its compiler takes them for 1 and 0.
+    func number(fromTruth text: String) -> AttributeValue? {
+        let number: Int64
+        switch text.lowercased() {
+        case "yes", "true": number = 1
+        case "no", "false": number = 0
+        default: return nil
+        }
+        return self.number(number)
+    }
+
+    /// A small number as a value of the type; `nil` if the type is not one of numbers.
+    func number(_ number: Int64) -> AttributeValue? {
+        switch self {
+        case .integer16, .integer32, .integer64: .integer(number)
+        case .double, .float: .double(Double(number))
+        case .decimal: .decimal(Decimal(number))
+        default: nil
+        }
+    }
+}
