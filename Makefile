@@ -25,14 +25,11 @@ demo:
 	swift build -c release --product quire
 	@STORE="$(STORE)" MODEL="$(MODEL)" SampleDocs/demo.sh "$$(swift build -c release --show-bin-path)/quire"
 
-# One after the other: hundreds of tests in one process share its main queue, and those that wait for it a bounded time do
-# not get it.
+# A few at a time: hundreds of tests at once share one main queue, and those that wait for it a bounded time do not get it.
 test:
 	@.ci/install-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
 	swift build --build-tests
-	swift test --skip-build --filter '^QuireDocumentsTests\.'
-	swift test --skip-build --filter '^QuireTests\.'
-	swift test --skip-build --skip '^(QuireTests|QuireDocumentsTests)\.'
+	swift test --skip-build --experimental-maximum-parallelization-width 6
 
 # What is tried, and how often, is in Tests/README.md.
 torture:
