@@ -55,7 +55,9 @@ import Testing
         let indexes = try model(.selfInIndexes).entities[0]
         #expect(indexes.indexes.first?.elements.map(\.propertyName) == ["name", "self"])
         #expect(indexes.compoundIndexes == [["count", "self"]])
-        #expect(try model(.indexOfAnotherEntity).entities[0].indexes == [])
+        let foreign = try model(.indexOfAnotherEntity).entities[0]
+        #expect(foreign.indexes.first?.elements.map(\.propertyName) == ["name", "owner"])
+        #expect(foreign.compoundIndexes == [["count", "owner"]])
         #expect(try model(.uniquenessByProperty).entities[0].uniquenessConstraints == [["name"]])
         let text: [String: PropertyListValue] = [
             "EnumType": true, "enum": ["puppy", "dog"],
@@ -163,6 +165,27 @@ import Testing
             statements.contains {
                 $0.hasSuffix("(ZNAME COLLATE BINARY ASC, Z_PK COLLATE BINARY ASC)")
             }, "\(statements)")
+    }
+
+    /// Core Data makes it if the entities share a table.
+    @Test @MainActor func anIndexOfAnotherEntitysPropertyStaysInTheStore() throws {
+        let folder = try TemporaryFolder()
+        let path = try makeStore(.indexOfAnotherEntity, in: folder)
+        let sql =
+            "CREATE INDEX Z_Animal_byName ON ZANIMAL (ZNAME COLLATE BINARY ASC, ZOWNER COLLATE BINARY ASC)"
+        let connection = try SQLiteConnection(path: path, mode: .writing)
+        try connection.execute("DROP INDEX Z_Animal_byName")
+        try connection.execute(sql)
+        connection.close()
+        try insertDog(path)
+        let store = try SQLiteStore.open(at: path)
+        defer { try? store.close() }
+        let found = try store.read { connection in
+            try connection.withStatement(
+                "SELECT sql FROM sqlite_schema WHERE name = 'Z_Animal_byName'"
+            ) { try $0.step() ? $0.text(0) : "" }
+        }
+        #expect(found == sql)
     }
 
     // MARK: - Xcode's XML

@@ -108,12 +108,13 @@ extension ModelValidation {
                 property: place.property)
             return  // A default that is too short asks the user for a text; that is meant.
         }
+        // So may a number or date that is out of range, and Core Data lets it pass; or it is a mistake.
         if attribute.isLess(value, than: attribute.minimum)
             || attribute.isLess(attribute.maximum, than: value)
         {
-            fail(
-                "The default value \(value.display) of attribute \(place.title) is out of its range.",
-                at: place)
+            remarks.append(
+                "The default value \(value.display) of attribute \(place.title) is out of its range: "
+                    + "an object cannot be saved with it.")
         }
     }
 

@@ -123,10 +123,9 @@ extension ModelValidation {
         }
         for (position, names) in entity.compoundIndexes.enumerated() {
             checking(.compoundIndex(entity: entity.name, position: position)) {
-                for name in names where !$0.isIndexable(name, of: entity.name) {
-                    $0.fail(
-                        "A compound index of entity “\(entity.name)” names “\(name)”, which is no stored "
-                            + "property of it.", entity: entity.name, property: name)
+                for name in names {
+                    $0.check(
+                        name, in: "A compound index of entity “\(entity.name)”", of: entity.name)
                 }
             }
         }
@@ -156,11 +155,7 @@ extension ModelValidation {
         for element in index.elements {
             switch (element.propertyName, element.expression) {
             case (let name?, nil):
-                if !isIndexable(name, of: entity.name) {
-                    fail(
-                        "\(title) names “\(name)”, which is no stored property of it.",
-                        entity: entity.name, property: name)
-                }
+                check(name, in: title, of: entity.name)
             case (nil, let expression?):
                 if expression.isEmpty {
                     fail("\(title) has an empty expression.", entity: entity.name)
@@ -173,9 +168,22 @@ extension ModelValidation {
         }
     }
 
-    /// Whether a name in an index is that of a stored property, or the object itself.
-    private func isIndexable(_ name: String, of entity: String) -> Bool {
-        name == FetchIndexDescription.objectItself || resolve(name, of: entity) != .missing
+    /// Checks a name in an index. That of a property of another entity is let pass, as stores of Core Data may have such an
+    /// index; none is made here.
+    private mutating func check(_ name: String, in title: String, of entity: String) {
+        if name == FetchIndexDescription.objectItself || resolve(name, of: entity) != .missing {
+            return
+        }
+        if property(named: name, of: entity) == nil,
+            properties.contains(where: { $0.value[name] != nil })
+        {
+            remarks.append(
+                "\(title) names “\(name)”, which is a property of another entity; it is not made.")
+        } else {
+            fail(
+                "\(title) names “\(name)”, which is no stored property of it.", entity: entity,
+                property: name)
+        }
     }
 
     /// Checks that an R-tree or a full-text index is one of attributes of the right types, and nothing else.

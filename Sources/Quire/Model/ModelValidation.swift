@@ -8,7 +8,7 @@ extension ManagedObjectModel {
     /// What Xcode and Core Data let pass is let pass here: relationships without an inverse, optional
     /// relationships with a smallest count, a to-one relationship whose named inverse, itself to-one, is
     /// paired with another relationship (it is treated as one without an inverse), a to-one relationship that is
-    /// ordered (which has no meaning).
+    /// ordered (which has no meaning), a default value that is out of range (an object cannot be saved with it).
     ///
     /// - Throws: ``QuireError`` with code `invalidModel`, naming entity and property; with ``QuireError/failures``
     ///   if there are several.

@@ -121,6 +121,11 @@ struct SQLSchemaStatements {
                 condition: index.partialIndexPredicate.flatMap(partial.condition))
         }
         for properties in entity.description.compoundIndexes {
+            // One that names a property of another entity is not made.
+            let isItself = { $0 == FetchIndexDescription.objectItself }
+            if properties.contains(where: { entity.properties[$0] == nil && !isItself($0) }) {
+                continue
+            }
             let columns = properties.flatMap { names(of: $0, in: entity) }
             guard !columns.isEmpty else { continue }
             indexes.add(

@@ -56,6 +56,15 @@ struct SQLiteSchemaSynchronization {
             }
         }
         kept.formUnion(statements.legacyIndexes.map { $0.name.uppercased() })
+        // Those of the model that are not made here, but by Core Data.
+        for entity in schema.keptEntities {
+            for index in entity.description.indexes
+            where index.elements.contains(where: { element in
+                element.propertyName.map { entity.properties[$0] == nil } ?? false
+            }) {
+                kept.insert("Z_\(entity.name)_\(index.name)".uppercased())
+            }
+        }
         // A table and its triggers stand or fall together.
         for (_, parts) in Dictionary(
             grouping: SQLComputedIndexStatements(schema: schema).parts, by: Self.indexName
