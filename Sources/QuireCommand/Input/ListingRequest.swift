@@ -89,7 +89,7 @@ struct ListingRequest {
             }
             let rows = try document.context.fetchDictionaries(request)
             if counts { return Self.reply(count: rows.count) }
-            let listing = DictionaryListing(rows: rows)
+            let listing = DictionaryListing(rows: rows, unreadable: document.unreadable)
             return Reply { output in
                 if output.json {
                     try listing.printJSON(output)

@@ -3,6 +3,7 @@ import Quire
 /// Computed rows as `fetch` prints them.
 struct DictionaryListing {
     let rows: FetchedDictionaries
+    let unreadable: UnreadableValues
 
     /// Prints an array with a row per line.
     func printJSON(_ output: Output) throws {
@@ -10,7 +11,7 @@ struct DictionaryListing {
             for row in rows {
                 var members: [String: JSONValue] = [:]
                 for (name, value) in zip(row.names, row.values) {
-                    members[name] = PropertyValue(value).json
+                    members[name] = shown(value).json
                 }
                 try element(.object(members))
             }
@@ -25,8 +26,21 @@ struct DictionaryListing {
         }
         var table = TableOutput(
             rows.names.indices.map { (rows.names[$0], isNumber($0) ? .right : .left) }, to: output)
-        for row in rows { try table.add(row.values.map { PropertyValue($0).text }) }
+        for row in rows { try table.add(row.values.map { shown($0).text }) }
         try table.finish()
+    }
+
+    /// A value as it is printed.
+    private func shown(_ value: AttributeValue) -> PropertyValue {
+        // One in a file that could be read would be bytes.
+        guard case .external(let data) = value else { return PropertyValue(value) }
+        do {
+            return .attribute(.binary(try data.data()), .binary)
+        } catch {
+            let error = FileSystem.failure("read", data.path, thrown: error)
+            unreadable.add(error)
+            return .unreadable(error.message)
+        }
     }
 
     /// Whether a column holds numbers and nothing else.
