@@ -10,8 +10,7 @@ import Testing
         let shell = try CommandShell()
         _ = try shell.output("quire new L.quire --template Library")
         _ = try shell.output(
-            "for i in {1..10}; do echo \"{\\\"name\\\": \\\"A$i\\\"}\"; done > a.json; "
-                + "quire import L.quire Author a.json")
+            "(echo name; seq 10) > a.csv; quire import L.quire Author a.csv")
         _ = try shell.output("quire convert L.quire B.sqlite --to sqlite")
         let result = try shell.run(
             "for i in {1..10}; do quire set \(path) Author/p$i born=7 --wait 60 & done; "
@@ -54,6 +53,7 @@ import Testing
             until grep -q waiting waiting; do :; done
             kill -KILL $owner; wait $waiter; echo $?
             """)
-        #expect(result.lines.suffix(2) == ["Inserted Author/p1.", "0"], "\(result.output)")
+        #expect(result.lines.contains("Inserted Author/p1."), "\(result.output)")
+        #expect(result.lines.last == "0", "\(result.output)")
     }
 }
