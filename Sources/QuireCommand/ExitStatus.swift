@@ -1,4 +1,5 @@
 import ArgumentParser
+import Foundation
 import Quire
 
 /// The command's exit codes, which scripts rely on.
@@ -43,6 +44,9 @@ struct Failure: Error {
             let parserCode = command.exitCode(for: error)
             if parserCode == .validationFailure {
                 self.init(usage: error, of: command)
+            } else if type(of: error) == NSError.self || error is CocoaError || error is POSIXError
+            {
+                self.init(FileSystem.failure("use", nil, thrown: error))
             } else {
                 self.init(sentence: command.message(for: error), status: .failed)
             }

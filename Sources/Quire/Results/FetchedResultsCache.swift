@@ -26,7 +26,7 @@ struct FetchedResultsCache: Sendable {
     /// The place of a controller's results; `nil` if they cannot be kept.
     init?(name: String?, _ query: ResultQuery, sectionNameKeyPath: String?) {
         let context = query.context
-        guard let name, context.parent == nil, !context.tracked.contains(where: \.hasChanges),
+        guard let name, context.parent == nil, !context.tracked.contains(where: \.isUnsaved),
             let version = context.persistentStoreCoordinator.store.contentVersion
         else { return nil }
         self.name = name

@@ -40,3 +40,47 @@ extension FileSystem {
             underlying: POSIXErrorCode(rawValue: number).map { POSIXError($0) })
     }
 }
+
+extension FileSystem {
+    /// The error for what a function of Foundation has thrown: itself if it is ours, or else the one for the system call
+    /// that failed, as far as Foundation tells.
+    ///
+    /// - Parameters:
+    ///   - action: What could not be done; see ``failure(_:_:errno:)``.
+    ///   - path: To what, unless the error says so itself.
+    package static func failure(
+        _ action: String, _ path: String?, thrown error: any Error
+    ) -> QuireError {
+        if let error = error as? QuireError { return error }
+        let details = error as NSError
+        let named = details.userInfo[NSFilePathErrorKey] as? String
+        let path = named ?? (details.userInfo[NSURLErrorKey] as? URL)?.path ?? path
+        if let path, let number = errorNumber(of: details) {
+            var failure = failure(action, path, errno: number)
+            failure.underlying = error
+            return failure
+        }
+        let subject = path.map { " “\($0)”" } ?? ""
+        return QuireError(
+            .inputOutput, "Could not \(action)\(subject): \(details.localizedDescription)",
+            subject: .init(file: path), underlying: error)
+    }
+
+    private static func errorNumber(of error: NSError) -> Int32? {
+        if error.domain == NSPOSIXErrorDomain { return Int32(truncatingIfNeeded: error.code) }
+        if let cause = error.userInfo[NSUnderlyingErrorKey] as? any Error,
+            let number = errorNumber(of: cause as NSError)
+        {
+            return number
+        }
+        guard error.domain == NSCocoaErrorDomain else { return nil }
+        switch CocoaError.Code(rawValue: error.code) {
+        case .fileWriteOutOfSpace: return ENOSPC
+        case .fileNoSuchFile, .fileReadNoSuchFile: return ENOENT
+        case .fileReadNoPermission, .fileWriteNoPermission: return EACCES
+        case .fileWriteVolumeReadOnly: return EROFS
+        case .fileWriteFileExists: return EEXIST
+        default: return nil
+        }
+    }
+}

@@ -93,7 +93,7 @@ struct ListingRequest {
                 try rows.forEach { _ in count += 1 }
                 return Self.reply(count: count)
             }
-            let listing = DictionaryListing(rows: rows)
+            let listing = DictionaryListing(rows: rows, unreadable: document.unreadable)
             return Reply { output in
                 if output.json {
                     try listing.printJSON(output)

@@ -3,6 +3,7 @@ import Quire
 /// Computed rows as `fetch` prints them, each when it is read.
 struct DictionaryListing {
     let rows: DictionaryStream
+    let unreadable: UnreadableValues
 
     /// Prints an array with a row per line.
     func printJSON(_ output: Output) throws {
@@ -10,7 +11,7 @@ struct DictionaryListing {
             try rows.forEach { values in
                 var members: [String: JSONValue] = [:]
                 for (name, value) in zip(rows.names, values) {
-                    members[name] = PropertyValue(value).json
+                    members[name] = shown(value).json
                 }
                 try element(.object(members))
             }
@@ -22,7 +23,7 @@ struct DictionaryListing {
         var first: [[PropertyValue]] = []
         var table: TableOutput?
         try rows.forEach { values in
-            let values = values.map { PropertyValue($0) }
+            let values = values.map(shown)
             if table != nil {
                 try table?.add(values.map(\.text))
                 return
@@ -46,6 +47,19 @@ struct DictionaryListing {
             }, to: output)
         for row in first { try table.add(row.map(\.text)) }
         return table
+    }
+
+    /// A value as it is printed.
+    private func shown(_ value: AttributeValue) -> PropertyValue {
+        // One in a file that could be read would be bytes.
+        guard case .external(let data) = value else { return PropertyValue(value) }
+        do {
+            return .attribute(.binary(try data.data()), .binary)
+        } catch {
+            let error = FileSystem.failure("read", data.path, thrown: error)
+            unreadable.add(error)
+            return .unreadable(error.message)
+        }
     }
 
     /// Whether a column holds numbers and nothing else.

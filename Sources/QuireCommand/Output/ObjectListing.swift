@@ -22,7 +22,8 @@ struct ObjectListing {
                     paths = try PropertyPath.attributes(of: entity, in: document.layout)
                     attributes[entity.name] = paths
                 }
-                var members = try ObjectRecord.members(of: object, paths)
+                var members = try ObjectRecord.members(
+                    of: object, paths, noting: document.unreadable)
                 members["entity"] = .string(entity.name)
                 try element(.object(members))
             }
@@ -42,7 +43,7 @@ struct ObjectListing {
         try document.forEach(of: objects) { object in
             try table.add(
                 [object.objectID.shortDescription]
-                    + paths.map { try $0.value(of: object).text })
+                    + paths.map { try $0.value(of: object, noting: document.unreadable).text })
         }
         try table.finish()
     }
@@ -55,11 +56,13 @@ enum ObjectRecord {
     /// A property that is itself called `id` or `entity` is written as `property.id`, `property.entity`, so that
     /// `id` always is the object's identifier. (No property has a dot in its name.)
     static func members(
-        of object: ManagedObject, _ paths: [PropertyPath]
+        of object: ManagedObject, _ paths: [PropertyPath], noting unreadable: UnreadableValues
     ) throws -> [String: JSONValue] {
         var members: [String: JSONValue] = [:]
         members.reserveCapacity(paths.count + 2)
-        for path in paths { members[key(for: path.name)] = try path.value(of: object).json }
+        for path in paths {
+            members[key(for: path.name)] = try path.value(of: object, noting: unreadable).json
+        }
         members["id"] = .string(object.objectID.uriRepresentation)
         return members
     }

@@ -13,7 +13,12 @@ final class Output {
     let json: Bool
     /// Whether JSON stays on one line, for a session that is driven by a program.
     let compact: Bool
+    /// Whether what is printed tells of a change that has been made. The exit code says whether it has: output that cannot be
+    /// written is only reported then.
+    let tellsOfChange: Bool
     private let write: (UnsafeRawBufferPointer) throws -> Void
+    /// Whether that has failed.
+    private var hasFailed = false
     private var buffer: [UInt8] = []
 
     /// How many bytes are written at once.
@@ -21,11 +26,12 @@ final class Output {
 
     /// Prints to standard output, or gives the bytes to a closure, a block at a time.
     init(
-        json: Bool, compact: Bool = false,
+        json: Bool, compact: Bool = false, tellsOfChange: Bool = false,
         write: @escaping (UnsafeRawBufferPointer) throws -> Void = Output.write
     ) {
         self.json = json
         self.compact = compact
+        self.tellsOfChange = tellsOfChange
         self.write = write
     }
 
@@ -51,11 +57,21 @@ final class Output {
 
     /// Writes out what is buffered.
     ///
-    /// - Throws: `OutputClosed`, or `QuireError` with code `inputOutput`: a full disk must not look like success.
+    /// - Throws: `OutputClosed`, or `QuireError` with code `inputOutput`: a full disk must not look like success. Nothing if
+    ///   it tells of a change.
     func flush() throws {
         if buffer.isEmpty { return }
         defer { buffer.removeAll(keepingCapacity: true) }
-        try buffer.withUnsafeBytes(write)
+        guard tellsOfChange else { return try buffer.withUnsafeBytes(write) }
+        if hasFailed { return }
+        do {
+            try buffer.withUnsafeBytes(write)
+        } catch {
+            hasFailed = true
+            if let error = error as? QuireError {
+                Self.report("\(error.message) What it was to tell of is done.")
+            }
+        }
     }
 
     /// Writes bytes to standard output.

@@ -133,33 +133,36 @@ struct PropertyPath {
 
     /// The value for an object.
     ///
+    /// - Parameter unreadable: Takes notice of values in files that cannot be read, which the value says as well.
     /// - Throws: What reading the object throws.
-    func value(of object: ManagedObject) throws -> PropertyValue {
-        try Self.value(of: object, steps[...])
+    func value(
+        of object: ManagedObject, noting unreadable: UnreadableValues
+    ) throws -> PropertyValue {
+        try Self.value(of: object, steps[...], unreadable)
     }
 
     private static func value(
-        of object: ManagedObject, _ steps: ArraySlice<Step>
+        of object: ManagedObject, _ steps: ArraySlice<Step>, _ unreadable: UnreadableValues
     ) throws -> PropertyValue {
         let rest = steps.dropFirst()
         switch steps.first {
         case nil: return .object(object.objectID)
         case .attribute(let slot):
-            return .attribute(
-                try object.value(forKey: slot.name), slot.attribute?.type ?? .undefined)
+            return try attribute(slot, of: object, unreadable)
         case .composite(let key, let entity):
-            return try composite(key, of: object, entity)
+            return try composite(key, of: object, entity, unreadable)
         case .toOne(let relationship):
             guard let other = try object.related(through: relationship) else {
                 return rest.isEmpty ? .object(nil) : empty(rest)
             }
-            return rest.isEmpty ? .object(other.objectID) : try value(of: other, rest)
+            return rest.isEmpty ? .object(other.objectID) : try value(of: other, rest, unreadable)
         case .toMany(let relationship):
             var ids = object.objectIDs(relationship.name)
             if !relationship.isOrdered { ids = inOrder(ids) }
             if rest.isEmpty { return .objects(ids) }
             guard let context = object.managedObjectContext else { return .list([]) }
-            return .list(try ids.map { try value(of: context.object(with: $0), rest) })
+            return .list(
+                try ids.map { try value(of: context.object(with: $0), rest, unreadable) })
         }
     }
 
@@ -174,14 +177,32 @@ struct PropertyPath {
         return .object(nil)
     }
 
+    /// The value of an attribute. One whose file is missing or damaged keeps nobody from reading the others.
+    private static func attribute(
+        _ slot: EntityLayout.Slot, of object: ManagedObject, _ unreadable: UnreadableValues
+    ) throws -> PropertyValue {
+        do {
+            return .attribute(
+                try object.value(forKey: slot.name), slot.attribute?.type ?? .undefined)
+        } catch let error as QuireError
+            where slot.attribute?.allowsExternalBinaryDataStorage == true
+            && error.subject.property == slot.name
+        {
+            unreadable.add(error)
+            return .unreadable(error.message)
+        }
+    }
+
     private static func composite(
-        _ key: String, of object: ManagedObject, _ entity: EntityLayout
+        _ key: String, of object: ManagedObject, _ entity: EntityLayout,
+        _ unreadable: UnreadableValues
     ) throws -> PropertyValue {
         var tree = PropertyValue.composite([:])
         for name in entity.elementNames(of: key) {
-            let type = entity.slots.first { $0.name == name }?.attribute?.type ?? .undefined
+            let slot = entity.slots.first { $0.name == name }
             tree.insert(
-                .attribute(try object.value(forKey: name), type),
+                try slot.map { try attribute($0, of: object, unreadable) }
+                    ?? .attribute(object.value(forKey: name), .undefined),
                 at: name.dropFirst(key.count + 1).split(separator: ".").map(String.init)[...])
         }
         return tree

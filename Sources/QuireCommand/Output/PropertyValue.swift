@@ -13,6 +13,8 @@ enum PropertyValue {
     case objects([ManagedObjectID])
     /// The values at the end of a path through a to-many relationship.
     case list([PropertyValue])
+    /// A value whose file cannot be read, with the reason as a sentence.
+    case unreadable(String)
 
     /// The value as the JSON contract has it: dates in ISO 8601, bytes in base64, decimals, UUIDs, URIs and
     /// identifiers as texts.
@@ -23,6 +25,7 @@ enum PropertyValue {
         case .object(let id): JSONValue(id?.uriRepresentation)
         case .objects(let ids): .array(ids.map { .string($0.uriRepresentation) })
         case .list(let values): .array(values.map(\.json))
+        case .unreadable(let reason): .object(["unreadable": .string(reason)])
         }
     }
 
@@ -43,6 +46,7 @@ enum PropertyValue {
         case .object(let id): id?.shortDescription ?? ""
         case .objects(let ids): ids.map(\.shortDescription).joined(separator: ", ")
         case .list(let values): values.map(\.text).joined(separator: ", ")
+        case .unreadable: "<unreadable>"
         }
     }
 

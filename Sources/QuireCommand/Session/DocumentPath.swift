@@ -57,10 +57,7 @@ enum TemporaryPlace {
                 atPath: path, withIntermediateDirectories: true,
                 attributes: [.posixPermissions: 0o700])
         } catch {
-            throw QuireError(
-                .inputOutput,
-                "The temporary folder “\(path)” cannot be made: \(error.localizedDescription)",
-                subject: .init(file: path), underlying: error)
+            throw FileSystem.failure("make", path, thrown: error)
         }
         return path
     }

@@ -1,4 +1,5 @@
 import Foundation
+import Logging
 import Quire
 import QuireDocuments
 
@@ -47,6 +48,8 @@ final class DocumentSession {
     let kind: Kind
     /// Turns texts into identifiers.
     let coordinator: PersistentStoreCoordinator
+    /// The values that could not be read since it was asked last.
+    let unreadable = UnreadableValues()
     private let backing: Backing
     /// Whether the model of a store that is in memory as a whole was made of its objects.
     private let hasInferredModel: Bool
@@ -97,9 +100,11 @@ final class DocumentSession {
     ///   - modelPath: The model to use instead of the one that the store carries.
     ///   - isInteractive: Whether it is for a session, which goes on with what the last one could not save, and in which
     ///     changes stay unsaved until somebody says so. Otherwise the caller saves all changes of a verb.
+    ///   - waiting: How long to wait for others who have it open for writing.
     /// - Throws: `QuireError` with code `notFound`, `invalidFormat`, `locked`, …
     static func open(
-        _ path: String, modelPath: String?, access: Access, isInteractive: Bool = false
+        _ path: String, modelPath: String?, access: Access, isInteractive: Bool = false,
+        waiting: WaitOption? = nil
     ) async throws -> DocumentSession {
         let model = try modelPath.map { try ManagedObjectModel(contentsOf: $0) }
         switch try DocumentPath.kind(of: path) {
@@ -110,11 +115,18 @@ final class DocumentSession {
                 // Nothing is saved that nobody asked for; see autosave(after:).
                 document.autosavePolicy = .never
                 document.keepsDrafts = isInteractive
+                document.lockWait = waiting?.lockWait(for: path)
                 try await document.open(model: model)
-                return DocumentSession(
+                let session = DocumentSession(
                     path: path, kind: .package, backing: .document(document),
                     coordinator: document.persistentStoreCoordinator,
                     isInteractive: isInteractive)
+                // Who had it open may have left one.
+                if !isInteractive, try document.package.hasDraft() {
+                    session.closeKeepingDraft()
+                    throw draftError(path)
+                }
+                return session
             }
             var options = SQLiteStoreOptions()
             options.infersModel = true
@@ -122,7 +134,9 @@ final class DocumentSession {
                 try DocumentPackage.open(at: path, model: model, readOnly: true, options: options),
                 path: path, kind: .package)
         case .store:
-            let store = try StoreFile(at: path).open(model: model, isReadOnly: access == .read)
+            let store = try StoreFile(at: path).open(
+                model: model, isReadOnly: access == .read,
+                busyTimeout: waiting?.timeout ?? SQLiteStoreOptions().busyTimeout)
             let coordinator = PersistentStoreCoordinator(store: store)
             let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
             if access == .write { context.undoManager = UndoManager() }
@@ -143,12 +157,14 @@ final class DocumentSession {
     private static func checkHasNoDraft(_ path: String) throws {
         let package = try DocumentPackage.open(at: path, readOnly: true)
         defer { try? package.close() }
-        if try package.hasDraft() {
-            throw QuireError(
-                .invalidState,
-                "“\(path)” has changes that could not be saved; mend them with “quire open”, or drop them with “quire revert”.",
-                subject: .init(file: path))
-        }
+        if try package.hasDraft() { throw draftError(path) }
+    }
+
+    private static func draftError(_ path: String) -> QuireError {
+        QuireError(
+            .invalidState,
+            "“\(path)” has changes that could not be saved; mend them with “quire open”, or drop them with “quire revert”.",
+            subject: .init(file: path))
     }
 
     /// Extracts an archive into a temporary folder and opens it for reading.
@@ -176,13 +192,17 @@ final class DocumentSession {
             coordinator: coordinator, temporaryFolder: temporaryFolder)
     }
 
-    /// Closes it. Changes must have been saved.
+    /// Closes it. Changes must have been saved, or a document saves them. What fails after that takes nothing back, and is
+    /// only logged.
     func close() async throws {
         defer { if let temporaryFolder { TemporaryPlace.remove(temporaryFolder) } }
         switch backing {
         case .document(let document): try await document.close()
-        case .package(let package, _): try package.close()
-        case .store(let store, _): try store.close()
+        case .package(let package, _): package.closeSaved()
+        case .store(let store, _):
+            do { try store.close() } catch {
+                Logger(label: "quire.command").warning("“\(path)” is closed: \(error)")
+            }
         }
     }
 

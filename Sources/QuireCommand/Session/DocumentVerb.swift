@@ -54,18 +54,20 @@ struct OnDocument<Verb: DocumentVerb>: AsyncParsableCommand {
 
     @OptionGroup var verb: Verb
     @OptionGroup var options: DocumentOptions
+    @OptionGroup var wait: WaitOption
 
     @MainActor
     mutating func run() async throws {
-        let output = Output(json: options.json)
+        let output = Output(json: options.json, tellsOfChange: Verb.access == .write)
         let document = try await DocumentSession.open(
-            path, modelPath: options.model, access: Verb.access)
+            path, modelPath: options.model, access: Verb.access, waiting: wait)
         if let note = document.modelNote { Output.report(note) }
         do {
             let reply = try await verb.run(on: document)
             if Verb.access == .write { try await document.save() }
             try reply.print(output)
             try output.flush()
+            try document.unreadable.check()
         } catch {
             // The first failure is the one to tell about; what was not saved is dropped.
             try? await document.closeDiscardingChanges()
@@ -90,6 +92,9 @@ struct InSession<Verb: DocumentVerb>: ParsableCommand, SessionLine {
     func run(in session: InteractiveSession) async throws {
         let reply = try await verb.run(on: session.document)
         session.document.endUserEvent()
-        try session.answer(json: json) { try reply.print($0) }
+        try session.answer(json: json, tellsOfChange: Verb.access == .write) {
+            try reply.print($0)
+        }
+        try session.document.unreadable.check()
     }
 }

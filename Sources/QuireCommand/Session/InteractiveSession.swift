@@ -80,8 +80,11 @@ final class InteractiveSession {
     func finish() { isFinished = true }
 
     /// Prints an answer, in the form the line or the session asks for.
-    func answer(json: Bool, _ body: (Output) throws -> Void) throws {
-        let output = Output(json: json || self.json, compact: true)
+    func answer(
+        json: Bool, tellsOfChange: Bool = false, _ body: (Output) throws -> Void
+    ) throws {
+        let output = Output(
+            json: json || self.json, compact: true, tellsOfChange: tellsOfChange)
         try body(output)
         try output.flush()
     }

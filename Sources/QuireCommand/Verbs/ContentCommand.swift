@@ -30,6 +30,8 @@ struct ContentDocument: ParsableArguments {
     @Argument(help: ArgumentHelp("A document package.", valueName: "PATH"))
     var path: String
 
+    @OptionGroup var wait: WaitOption
+
     func with<Result>(
         writing: Bool, _ body: (DocumentPackage) throws -> Result
     ) throws -> Result {
@@ -39,10 +41,11 @@ struct ContentDocument: ParsableArguments {
                 "“\(path)” is no document package; only those have additional content.",
                 subject: .init(file: path))
         }
-        let package = try DocumentPackage.open(at: path, readOnly: !writing)
+        let package = try DocumentPackage.open(
+            at: path, readOnly: !writing, waiting: wait.lockWait(for: path))
         do {
             let result = try body(package)
-            try package.close()
+            package.closeSaved()
             return result
         } catch {
             try? package.close()
@@ -135,7 +138,7 @@ struct ContentAddCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let output = Output(json: json)
+        let output = Output(json: json, tellsOfChange: true)
         var sources: [String: AdditionalContentSource] = [:]
         for file in files {
             for (path, source) in try content(of: file) {
@@ -270,7 +273,7 @@ struct ContentRemoveCommand: AsyncParsableCommand {
     var json = false
 
     func run() async throws {
-        let output = Output(json: json)
+        let output = Output(json: json, tellsOfChange: true)
         let removed = try document.with(writing: true) { package in
             var paths: Set<String> = []
             for file in files {

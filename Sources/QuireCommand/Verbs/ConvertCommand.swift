@@ -51,7 +51,7 @@ struct ConvertCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
-        let output = Output(json: json)
+        let output = Output(json: json, tellsOfChange: true)
         let model = try model.map { try ManagedObjectModel(contentsOf: $0) }
         let store: String
         switch try DocumentPath.kind(of: path) {

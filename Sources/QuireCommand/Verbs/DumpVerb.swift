@@ -48,7 +48,10 @@ struct DumpVerb: DocumentVerb {
         request.readInBatches(for: paths)
         try output.printList(indentation: 4, ending: "") { element in
             try document.forEach(of: document.context.fetch(request)) { object in
-                try element(.object(try ObjectRecord.members(of: object, paths)))
+                try element(
+                    .object(
+                        try ObjectRecord.members(
+                            of: object, paths, noting: document.unreadable)))
             }
         }
     }

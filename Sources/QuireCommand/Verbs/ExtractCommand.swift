@@ -25,7 +25,7 @@ struct ExtractCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
-        let output = Output(json: json)
+        let output = Output(json: json, tellsOfChange: true)
         try DocumentPackage.extract(archive, to: path)
         let document = try await DocumentSession.open(path, modelPath: nil, access: .read)
         let info = try DocumentInfo(of: document)

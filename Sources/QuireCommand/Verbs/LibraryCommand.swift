@@ -40,7 +40,7 @@ struct LibraryCommand: AsyncParsableCommand {
 
         /// Prints that something has a path now.
         func print(_ sentence: String, path: String) throws {
-            let output = Output(json: json)
+            let output = Output(json: json, tellsOfChange: true)
             if json {
                 try output.print(.object(["path": .string(path)]), levels: 1)
             } else {
@@ -149,7 +149,7 @@ struct LibraryCommand: AsyncParsableCommand {
 
         func run() async throws {
             let item = try await DocumentLibrary(ofDocument: path).trash(path)
-            let output = Output(json: options.json)
+            let output = Output(json: options.json, tellsOfChange: true)
             if options.json {
                 try output.print(LibraryCommand.json(item, withDate: false), levels: 1)
             } else {

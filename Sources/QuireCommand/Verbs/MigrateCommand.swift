@@ -50,9 +50,11 @@ struct MigrateCommand: AsyncParsableCommand {
     @Flag(help: "Print JSON.")
     var json = false
 
+    @OptionGroup var wait: WaitOption
+
     @MainActor
     func run() async throws {
-        let output = Output(json: json)
+        let output = Output(json: json, tellsOfChange: !dryRun)
         let kind = try DocumentPath.kind(of: path)
         if kind == .archive {
             throw QuireError(
@@ -103,7 +105,8 @@ struct MigrateCommand: AsyncParsableCommand {
         _ options: inout StoreMigrationOptions
     ) throws -> String? {
         if kind == .package {
-            let package = try DocumentPackage.open(at: path, model: model, migrating: options)
+            let package = try DocumentPackage.open(
+                at: path, model: model, migrating: options, waiting: wait.lockWait(for: path))
             defer { try? package.close() }
             return noBackup ? nil : try package.versions().first?.id
         }

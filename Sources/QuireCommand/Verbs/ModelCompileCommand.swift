@@ -61,7 +61,7 @@ struct ModelCompileCommand: AsyncParsableCommand {
             try FileSystem.synchronizeFolder(containing: output)
         }
         for warning in warnings { Output.report("Warning: \(warning)") }
-        let output = Output(json: json)
+        let output = Output(json: json, tellsOfChange: true)
         if json {
             try output.print(
                 .object([

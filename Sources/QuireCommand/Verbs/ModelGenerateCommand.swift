@@ -65,7 +65,7 @@ struct ModelGenerateCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
-        let output = Output(json: json)
+        let output = Output(json: json, tellsOfChange: true)
         let template = try ClassTemplate(named: template)
         let source = try await ModelSource.read(model)
         var plan = ClassPlan(source.model, modelName: source.name)

@@ -42,7 +42,7 @@ struct ModelMergeCommand: AsyncParsableCommand {
         }
         let merged = try ManagedObjectModel.merging(models)
         try merged.write(to: output)
-        let output = Output(json: json)
+        let output = Output(json: json, tellsOfChange: true)
         if json {
             try output.print(
                 .object([

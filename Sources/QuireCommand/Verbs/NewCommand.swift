@@ -35,7 +35,7 @@ struct NewCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
-        let output = Output(json: json)
+        let output = Output(json: json, tellsOfChange: true)
         let template = try template.map { try DocumentTemplate.named($0) }
         let document = ManagedDocument(path: path)
         if let template {

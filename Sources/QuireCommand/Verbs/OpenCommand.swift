@@ -25,6 +25,7 @@ struct OpenCommand: AsyncParsableCommand {
     var autosave: Double?
 
     @OptionGroup var options: DocumentOptions
+    @OptionGroup var wait: WaitOption
 
     func validate() throws {
         if let autosave, !(autosave > 0 && autosave < 1e9) {
@@ -35,7 +36,8 @@ struct OpenCommand: AsyncParsableCommand {
     @MainActor
     func run() async throws {
         let document = try await DocumentSession.open(
-            path, modelPath: options.model, access: .write, isInteractive: true)
+            path, modelPath: options.model, access: .write, isInteractive: true,
+            waiting: wait)
         if let autosave { try document.autosave(after: autosave) }
         let session = InteractiveSession(
             document: document, json: options.json, isTerminal: isatty(STDIN_FILENO) == 1)

@@ -32,7 +32,7 @@ struct RecoverCommand: AsyncParsableCommand {
     @OptionGroup var options: DocumentOptions
 
     func run() async throws {
-        let output = Output(json: options.json)
+        let output = Output(json: options.json, tellsOfChange: true)
         let model = try options.model.map { try ManagedObjectModel(contentsOf: $0) }
         var recovery = StoreRecovery.Options()
         recovery.includesDeletedObjects = deleted

@@ -30,7 +30,7 @@ struct RepairCommand: AsyncParsableCommand {
     @OptionGroup var options: DocumentOptions
 
     func run() async throws {
-        let output = Output(json: options.json)
+        let output = Output(json: options.json, tellsOfChange: !dryRun)
         let model = try options.model.map { try ManagedObjectModel(contentsOf: $0) }
         var repair = StoreRepair.Options()
         repair.isDryRun = dryRun

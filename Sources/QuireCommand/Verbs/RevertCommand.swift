@@ -26,9 +26,11 @@ struct RevertCommand: AsyncParsableCommand {
     @Flag(help: "Print JSON.")
     var json = false
 
+    @OptionGroup var wait: WaitOption
+
     @MainActor
     func run() async throws {
-        let package = try DocumentPackage.open(at: path)
+        let package = try DocumentPackage.open(at: path, waiting: wait.lockWait(for: path))
         let hadDraft = try package.hasDraft()
         do {
             if hadDraft { try package.removeDraft() }
@@ -37,8 +39,8 @@ struct RevertCommand: AsyncParsableCommand {
             try? package.close()
             throw error
         }
-        try package.close()
-        let output = Output(json: json)
+        package.closeSaved()
+        let output = Output(json: json, tellsOfChange: true)
         if json {
             try output.print(
                 .object([
@@ -61,8 +63,8 @@ struct RevertCommand: AsyncParsableCommand {
         defer { try? other.close() }
         try package.keepVersion(reason: .beforeRestoring, onlyIfNew: true)
         let replaced = try package.replaceContent(with: other)
-        try package.close()
+        package.closeSaved()
         replaced.removeReplacedContent()
-        try replaced.close()
+        replaced.closeSaved()
     }
 }

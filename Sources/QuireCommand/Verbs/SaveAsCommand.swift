@@ -31,7 +31,7 @@ struct SaveAsCommand: AsyncParsableCommand {
     @MainActor
     func run() async throws {
         try DocumentCopy(of: path).write(to: newPath, replacing: replace)
-        let output = Output(json: json)
+        let output = Output(json: json, tellsOfChange: true)
         if json {
             try output.print(.object(["path": .string(newPath)]), levels: 0)
         } else {
@@ -60,7 +60,7 @@ struct DuplicateCommand: AsyncParsableCommand {
     @MainActor
     func run() async throws {
         let copy = try DocumentCopy(of: path).duplicate()
-        let output = Output(json: json)
+        let output = Output(json: json, tellsOfChange: true)
         if json {
             try output.print(.object(["path": .string(copy)]), levels: 0)
         } else {

@@ -34,6 +34,8 @@ struct VersionsDocument: ParsableArguments {
     @Flag(help: "Print JSON.")
     var json = false
 
+    @OptionGroup var wait: WaitOption
+
     func versions() throws -> [DocumentVersion] {
         try checkKind()
         return try DocumentPackage.versions(at: path)
@@ -63,7 +65,7 @@ struct VersionsDocument: ParsableArguments {
         _ body: (DocumentPackage) throws -> (Result, DocumentPackage)
     ) throws -> Result {
         try checkKind()
-        let package = try DocumentPackage.open(at: path)
+        let package = try DocumentPackage.open(at: path, waiting: wait.lockWait(for: path))
         let result: Result
         let last: DocumentPackage
         do {
@@ -73,10 +75,10 @@ struct VersionsDocument: ParsableArguments {
             throw error
         }
         if last !== package {
-            try package.close()
+            package.closeSaved()
             last.removeReplacedContent()
         }
-        try last.close()
+        last.closeSaved()
         return result
     }
 
@@ -171,7 +173,7 @@ struct VersionsKeepCommand: AsyncParsableCommand {
     var ifChanged = false
 
     func run() async throws {
-        let output = Output(json: document.json)
+        let output = Output(json: document.json, tellsOfChange: true)
         let before = try document.versions().map(\.id)
         let version = try document.writing {
             (try $0.keepVersion(named: name, onlyIfNew: ifChanged), $0)
@@ -269,7 +271,7 @@ struct VersionsRestoreCommand: AsyncParsableCommand {
     var allowRemoval = false
 
     func run() async throws {
-        let output = Output(json: document.json)
+        let output = Output(json: document.json, tellsOfChange: true)
         let version = try document.version(version)
         var migration = StoreMigrationOptions()
         migration.allowsRemoval = allowRemoval

@@ -228,9 +228,11 @@ extension ManagedDocument {
         _ opening: Opening, succeeding predecessor: DocumentPackage? = nil
     ) async throws -> LoadedPackage {
         let (path, options, migration) = (path, storeOptions, migrationOptions)
+        let waiting = lockWait
         return try await FileQueue.shared.run {
             try opening.load(
-                path: path, options: options, migrating: migration, succeeding: predecessor,
+                path: path, options: options, migrating: migration, waiting: waiting,
+                succeeding: predecessor,
                 reading: self.readAdditionalContent,
                 configuring: self.configurePersistentStoreCoordinator)
         }

@@ -58,6 +58,9 @@ open class ManagedDocument {
     /// How the document is migrated when it is opened with another model than it was made with; `nil` if opening it is to
     /// fail then. Set it before opening.
     public var migrationOptions: StoreMigrationOptions?
+    /// How opening waits while another owner has the document open for writing; `nil` to fail at once. Nothing else waits
+    /// with it: no queue is blocked that other documents need.
+    public var lockWait: LockWait?
     /// Whether what a save cannot save, because objects are invalid or in conflict, is kept as a draft; see
     /// ``draftStatus``.
     public var keepsDrafts = true

@@ -102,9 +102,9 @@ extension OpenDocument {
             .outOfSpace, .readOnly, .validation, .constraintConflict, .mergeConflict,
             .storeReplaced,
         ]
-        guard let new, let code = (error as? QuireError)?.code, certain.contains(code) else {
-            return
-        }
+        guard let new, let code = (error as? QuireError)?.code, certain.contains(code),
+            !error.leavesCommitOpen
+        else { return }
         let content = package.content
         try await FileQueue.shared.run { content.discard(new) }
     }

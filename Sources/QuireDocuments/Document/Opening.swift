@@ -15,6 +15,7 @@ struct Opening: Sendable, Equatable {
     /// - Parameter predecessor: The open package, if only its store has been replaced.
     func load(
         path: String, options: SQLiteStoreOptions, migrating migration: StoreMigrationOptions?,
+        waiting: LockWait? = nil,
         succeeding predecessor: DocumentPackage? = nil, reading: ContentReader,
         configuring: (PersistentStoreCoordinator) throws -> Void
     ) throws -> LoadedPackage {
@@ -31,8 +32,8 @@ struct Opening: Sendable, Equatable {
             package = try DocumentPackage.create(at: path, model: model, options: options)
         } else {
             package = try DocumentPackage.open(
-                at: path, model: model, readOnly: isReadOnly, options: options, migrating: migration
-            )
+                at: path, model: model, readOnly: isReadOnly, options: options,
+                migrating: migration, waiting: waiting)
         }
         let coordinator = PersistentStoreCoordinator(store: package.store)
         do {

@@ -1,3 +1,4 @@
+import Dispatch
 import Foundation
 import Quire
 import Synchronization
@@ -39,6 +40,52 @@ final class DocumentLock: Sendable {
             .locked,
             "“\(layout.path)” is being opened and closed by others all the time; try again.",
             subject: .init(file: layout.path))
+    }
+
+    /// Takes the lock, and waits if another owner has it.
+    ///
+    /// The kernel tells when the file is closed, as it is also when its owner is killed. Whether it is locked is asked by an
+    /// opening for reading: to try to take the lock, which closes the file again if it fails, would wake all who wait.
+    ///
+    /// - Throws: ``QuireError`` with code `locked` when the time is over.
+    static func acquire(
+        for layout: DocumentPackageLayout, waiting: LockWait?
+    ) throws -> DocumentLock {
+        guard let waiting, waiting.timeout > .zero else { return try acquire(for: layout) }
+        let deadline = ContinuousClock.now + waiting.timeout
+        var willWait = waiting.willWait
+        while true {
+            let failure: QuireError
+            do {
+                return try acquire(for: layout)
+            } catch let error as QuireError where error.code == .locked {
+                failure = error
+            }
+            while let file = try openedForReading(layout) {
+                // Before it is asked whether it is locked, so that no event is missed.
+                let changed = DispatchSemaphore(value: 0)
+                let subscription = try? FileEvents.shared.watch(file, for: [.written, .itself]) {
+                    _ in changed.signal()
+                }
+                defer { subscription?.cancel() }
+                guard try file.isLockedByAnother() else { break }
+                let rest = deadline - .now
+                if rest <= .zero { throw failure }
+                willWait?(owner(in: file))
+                willWait = nil
+                // The kernel does not tell what happens on another machine.
+                _ = changed.wait(timeout: .now() + min(rest, .seconds(1)).dispatchInterval)
+            }
+            if ContinuousClock.now >= deadline { throw failure }
+        }
+    }
+
+    private static func openedForReading(_ layout: DocumentPackageLayout) throws -> OpenFile? {
+        do {
+            return try OpenFile.open(layout.lock, beneath: layout.path, for: .reading)
+        } catch let error as QuireError where error.code == .notFound {
+            return nil
+        }
     }
 
     /// Gives the lock up. Doing so twice does nothing.

@@ -26,7 +26,7 @@ public struct DocumentOwner: Sendable, Hashable {
     }
 
     /// Who it is, to continue “… is open for writing”: `by process 123 (quire) on host`; empty if nothing is known.
-    var phrase: String {
+    package var phrase: String {
         guard let processIdentifier else { return "" }
         let name = processName.map { " (\($0))" } ?? ""
         let host = hostName.map { " on \($0)" } ?? ""

@@ -19,7 +19,7 @@ extension DocumentPackage {
 extension DocumentPackage {
     /// Ends all use of the package after everything has been saved. What cannot be tidied up any more, the next owner does:
     /// the log holds what has been saved.
-    func closeSaved() {
+    package func closeSaved() {
         do {
             try close()
         } catch {

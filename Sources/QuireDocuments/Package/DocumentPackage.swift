@@ -88,11 +88,13 @@ public final class DocumentPackage: Sendable {
     ///   - migration: How the store is migrated if it was made with another version of the model; `nil` if it is not to
     ///     be. The package stays whole: additional content and external data are those that there were. What it was before
     ///     is kept as a version, unless ``StoreMigrationOptions/keepsVersion`` says otherwise.
+    ///   - waiting: How to wait if somebody else has it open for writing, which blocks the thread; `nil` to fail at once.
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if it is no package, `unsupported` if it was made by
     ///   a newer version, `locked` if somebody else has it open for writing, or what the store throws.
     public static func open(
         at path: String, model: ManagedObjectModel? = nil, readOnly: Bool = false,
-        options: SQLiteStoreOptions = .init(), migrating migration: StoreMigrationOptions? = nil
+        options: SQLiteStoreOptions = .init(), migrating migration: StoreMigrationOptions? = nil,
+        waiting: LockWait? = nil
     ) throws -> DocumentPackage {
         let layout = DocumentPackageLayout(path: path)
         if !readOnly { try finishInterruptedExchange(at: layout.path) }
@@ -106,7 +108,7 @@ public final class DocumentPackage: Sendable {
             let store = try openStore(layout, model, options, migration)
             return DocumentPackage(layout: layout, store: store, lock: nil)
         }
-        let lock = try DocumentLock.acquire(for: layout)
+        let lock = try DocumentLock.acquire(for: layout, waiting: waiting)
         if let model, let migration {
             try keepVersion(of: layout, beforeMigratingTo: model, options, migration)
         }

@@ -1,6 +1,7 @@
 import Foundation
 import Quire
 import QuireTestSupport
+import Synchronization
 import Testing
 
 @testable import QuireDocuments
@@ -399,5 +400,39 @@ import Testing
         #expect(document.hasUnsavedChanges)
         try await document.close()
         #expect(try await ManagedDocument.titles(at: path) == ["c", "d"])
+    }
+
+    /// The parent context only passes on what the document's own announces.
+    @Test func aSaveIsAnnouncedOnce() async throws {
+        let document = try await create(titles: ["a"])
+        let parent = try #require(document.managedObjectContext.parent)
+        let posted = Mutex<[String]>([])
+        let names = [
+            ManagedObjectContext.willSaveObjectsNotification,
+            ManagedObjectContext.didSaveObjectsNotification,
+            ManagedObjectContext.didSaveObjectIDsNotification,
+            ManagedObjectContext.didChangeObjectsNotification,
+            ManagedObjectContext.didMergeChangesObjectIDsNotification,
+        ]
+        let isParent = await parent.perform { parent in
+            let identity = ObjectIdentifier(parent)
+            return { @Sendable (object: Any?) in
+                (object as? ManagedObjectContext).map(ObjectIdentifier.init) == identity
+            }
+        }
+        let tokens = names.map { name in
+            NotificationCenter.default.addObserver(forName: name, object: nil, queue: nil) {
+                if isParent($0.object) { posted.withLock { $0.append(name.rawValue) } }
+            }
+        }
+        defer { tokens.forEach(NotificationCenter.default.removeObserver) }
+        try document.addNote("b")
+        try await document.save()
+        let background = try background(document)
+        try await add("c", in: background)
+        try await document.save()
+        try await merge(into: document)
+        #expect(posted.withLock { $0 } == [])
+        try await document.close()
     }
 }

@@ -99,6 +99,36 @@ import Testing
         #expect(error?.message.contains("_EXTERNAL_DATA") == true)
     }
 
+    /// One value that cannot be read keeps no other from being found.
+    @Test func missingExternalFileIsFoundAsAValueThatCannotBeRead() throws {
+        let test = try SQLiteTestStore()
+        let ids = try test.reserve("Everything", 2)
+        let files = test.folder.path(".test_SUPPORT/_EXTERNAL_DATA")
+        try test.save(inserted: [
+            try test.insertion(
+                ids[0], ["int32": 1, "picture": .binary(Data(repeating: 1, count: 200_000))])
+        ])
+        let lost = try FileManager.default.contentsOfDirectory(atPath: files)
+        let kept = Data(repeating: 2, count: 200_000)
+        try test.save(inserted: [
+            try test.insertion(ids[1], ["int32": 2, "picture": .binary(kept)])
+        ])
+        for name in lost { try FileManager.default.removeItem(atPath: "\(files)/\(name)") }
+        var request = FetchRequest("Everything")
+        #expect(try test.store.rows(matching: request).count == 2)
+        request.sortOrderings = [SortOrdering("int32")]
+        request.propertiesToFetch = ["int32", "picture"]
+        let found = try test.store.dictionaries(matching: request)
+        #expect(found.map { $0["int32"] } == [1, 2])
+        #expect(found.last?["picture"] == .binary(kept))
+        guard case .external(let data)? = found.first?["picture"] else {
+            Issue.record("\(String(describing: found.first))")
+            return
+        }
+        let error = #expect(throws: QuireError.self) { try data.data() }
+        #expect(error?.code == .storeUnavailable)
+    }
+
     @Test func inheritanceKeepsEachEntitysOwnColumns() throws {
         let test = try SQLiteTestStore()
         let person = try test.reserve("Person")[0]

@@ -72,9 +72,12 @@ public struct StoreFile: Sendable {
     /// - Parameters:
     ///   - model: The model; `nil` for the one that the store carries.
     ///   - isReadOnly: Whether nothing will be saved.
+    ///   - busyTimeout: How long a SQLite store waits for another process that is writing; see
+    ///     ``SQLiteStoreOptions/busyTimeout``.
     /// - Throws: As ``SQLiteStore/open(at:model:options:)`` and ``AtomicStore/open(at:model:options:)``.
     public func open(
-        model: ManagedObjectModel? = nil, isReadOnly: Bool = true
+        model: ManagedObjectModel? = nil, isReadOnly: Bool = true,
+        busyTimeout: Duration = SQLiteStoreOptions().busyTimeout
     ) throws -> any PersistentStore {
         switch type {
         case .xml:
@@ -86,6 +89,7 @@ public struct StoreFile: Sendable {
             var options = SQLiteStoreOptions()
             options.isReadOnly = isReadOnly
             options.infersModel = isReadOnly
+            options.busyTimeout = busyTimeout
             return try SQLiteStore.open(at: path, model: model, options: options)
         }
     }

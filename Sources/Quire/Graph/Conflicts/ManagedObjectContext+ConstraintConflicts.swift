@@ -5,7 +5,7 @@ extension ManagedObjectContext {
         var stored: ManagedObject?
         if let id = violation.current?.objectID {
             let object = object(with: id)
-            if !object.hasChanges { object.turnIntoStaleFault() }
+            if !object.isUnsaved { object.turnIntoStaleFault() }
             object.realize()
             if object.state.contains(.live), !object.isInaccessible { stored = object }
         }
@@ -15,11 +15,11 @@ extension ManagedObjectContext {
         let slots = Set(
             layout.entity(named: violation.entityName)?.slots(ofConstraint: violation.properties)
                 ?? [])
-        guard let survivor = stored ?? objects.first(where: \.isUpdated) ?? objects.first else {
+        guard let survivor = stored ?? objects.first(where: \.isModified) ?? objects.first else {
             return
         }
         for object in objects where object !== survivor && object.state.contains(.live) {
-            let isNew = object.isInserted
+            let isNew = object.isNew
             switch resolution {
             case .discardConflictingObjects where isNew: delete(object)
             case .mergePreferringDatabase where isNew:

@@ -48,7 +48,7 @@ struct Rebase {
         self.decisions = Dictionary(
             decisions.map { ($0.objectID, $0) }, uniquingKeysWith: { first, _ in first })
         for decision in decisions { remember(decision) }
-        for object in context.tracked where object.hasChanges {
+        for object in context.tracked where object.isUnsaved {
             intents.append(intent(of: object))
         }
     }
@@ -94,16 +94,16 @@ struct Rebase {
     }
 
     private func intent(of object: ManagedObject) -> Intent {
-        if object.isDeleted { return Intent(object: object, kind: .deletion) }
-        var intent = Intent(object: object, kind: object.isInserted ? .insertion : .update)
+        if object.isGone { return Intent(object: object, kind: .deletion) }
+        var intent = Intent(object: object, kind: object.isNew ? .insertion : .update)
         guard let edits = object.edits else { return intent }
         for slot in object.entity.slots {
             if slot.storage == .reference, let index = slot.relationshipIndex {
-                guard edits.changed.contains(slot.index) || object.isInserted else { continue }
+                guard edits.changed.contains(slot.index) || object.isNew else { continue }
                 var old: ManagedObjectID?
                 if case .objectID(let id) = object.savedValue(at: slot.index) { old = id }
                 let new = object.objectID(at: slot.index)
-                if new == nil && object.isInserted { continue }
+                if new == nil && object.isNew { continue }
                 intent.links.append(
                     Link(
                         relationship: object.entity.relationships[index], slot: slot.index,
@@ -119,7 +119,7 @@ struct Rebase {
                 ToManyIntent(
                     relationship: relationship, added: state.added.elements,
                     removed: state.removed.elements,
-                    order: isArranged && (state.needsOrder || object.isInserted)
+                    order: isArranged && (state.needsOrder || object.isNew)
                         ? state.members?.elements : nil))
         }
         return intent

@@ -143,7 +143,8 @@ extension ManagedObjectContext {
                 object.objectID.bits, entity: object.entity, version: isSaved ? object.version : 0)
             for slot in object.entity.slots where slot.isStored {
                 // So that no file is read.
-                try builder.set(object.readHeldValue(at: slot.index), at: slot)
+                try builder.set(
+                    withoutNoting { try object.readHeldValue(at: slot.index) }, at: slot)
             }
             builder.endRow()
         }

@@ -52,7 +52,7 @@ extension ManagedObjectContext {
         var result: [UInt64: ManagedObject] = [:]
         guard overlayIsNeeded(for: request) else { return result }
         for bits in identifiers where bits >> 63 == 1 {
-            if let object = identityMap.find(bits), object.isInserted { result[bits] = object }
+            if let object = identityMap.find(bits), object.isNew { result[bits] = object }
         }
         return result
     }

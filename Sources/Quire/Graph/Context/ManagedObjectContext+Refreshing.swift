@@ -59,7 +59,7 @@ extension ManagedObjectContext {
         var refreshed: [ManagedObject] = []
         var changed: [ManagedObject] = []
         for object in objects {
-            if object.isInaccessible && !object.hasChanges {
+            if object.isInaccessible && !object.isUnsaved {
                 // It may be there again.
                 object.turnIntoFault()
                 object.state.formUnion([.live, .persisted])
@@ -69,7 +69,7 @@ extension ManagedObjectContext {
             if object.isFault && object.edits == nil { continue }
             refreshed.append(object)
             let isRead = readsObserved && object.state.contains(.observed) && !object.isFault
-            if isRead || object.hasChanges {
+            if isRead || object.isUnsaved {
                 changed.append(object)
             } else {
                 object.turnIntoStaleFault()
@@ -86,11 +86,11 @@ extension ManagedObjectContext {
         let objects = rows.indices.compactMap { position -> ManagedObject? in
             guard let object = identityMap.find(rows.identifierBits(at: position)),
                 object.chunk != nil,
-                object.hasChanges || object.version != rows[position].version
+                object.isUnsaved || object.version != rows[position].version
             else { return nil }
             return object
         }
-        let haveChanges = objects.contains(where: \.hasChanges)
+        let haveChanges = objects.contains(where: \.isUnsaved)
         refreshRefetched(objects)
         return haveChanges
     }
@@ -121,14 +121,14 @@ extension ManagedObjectContext {
                 for object in group {
                     guard let position = positions[object.objectID.bits] else {
                         // A row that is gone is found out by whoever reads, saves or deletes it.
-                        if !object.hasChanges { object.turnIntoStaleFault() }
+                        if !object.isUnsaved { object.turnIntoStaleFault() }
                         continue
                     }
                     object.rebase(onto: rows[position])
                     rebased.append(object)
                 }
             } catch {
-                for object in group where !object.hasChanges { object.turnIntoStaleFault() }
+                for object in group where !object.isUnsaved { object.turnIntoStaleFault() }
                 reportFault(error)
             }
         }
@@ -196,7 +196,7 @@ extension ManagedObjectContext {
     /// Takes back the unsaved changes of one object, and what they meant for others. One that was deleted is linked again
     /// to what it led to, as far as that is there.
     private func discardChanges(of object: ManagedObject) {
-        guard object.hasChanges else { return }
+        guard object.isUnsaved else { return }
         let wasDeleted = !object.state.contains(.live)
         if wasDeleted {
             // A child's deletion may have come without the values.
@@ -219,7 +219,7 @@ extension ManagedObjectContext {
             object.write(object.savedValue(at: slot.index), at: slot.index)
             edits.changed.remove(slot.index)
         }
-        if !object.hasChanges {
+        if !object.isUnsaved {
             object.edits?.commit()
             object.state.remove(.tracked)
             tracked.removeAll { $0 === object }

@@ -41,6 +41,6 @@ extension ManagedObjectContext {
 
     /// Whether a request is matched against what is saved while something else is to be seen here.
     private func hidesSavedState(of request: FetchRequest) -> Bool {
-        !request.includesPendingChanges && tracked.contains(where: \.hasChanges)
+        !request.includesPendingChanges && tracked.contains(where: \.isUnsaved)
     }
 }

@@ -32,7 +32,7 @@ public final class ManagedObjectContext {
 
     /// Whether the context only stands between its children and the stores, as a document's parent context does.
     ///
-    /// It posts no notifications of changed objects: an edit is announced where it was made. Its children learn what it
+    /// It posts no notifications: an edit, and its save, are announced where the edit was made. Its children learn what it
     /// changes itself when the event ends, not when it saves, so that a save has nothing new for them.
     package var isRelay = false
     /// What a relay's child has saved by the present event, which that announces to its siblings itself.

@@ -74,7 +74,7 @@ extension PendingChangeOverlay {
         _ left: ManagedObject, _ right: ManagedObject, _ resolved: ResolvedQuery
     ) throws -> Bool {
         for ordering in resolved.request.sortOrderings {
-            switch try ordering.resolvedCompare(left, right) {
+            switch try context.withoutNoting({ try ordering.resolvedCompare(left, right) }) {
             case .orderedAscending: return true
             case .orderedDescending: return false
             case .orderedSame: continue

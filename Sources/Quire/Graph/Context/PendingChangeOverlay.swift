@@ -15,7 +15,7 @@ struct PendingChangeOverlay {
         self.context = context
         self.request = request
         entity = try context.layout.requireEntity(named: request.entityName)
-        changed = context.tracked.filter(\.hasChanges)
+        changed = context.tracked.filter(\.isUnsaved)
     }
 
     func isOfEntity(_ object: ManagedObject) -> Bool {
@@ -152,7 +152,7 @@ struct PendingChangeOverlay {
     }
 
     func matches(_ object: ManagedObject, _ resolved: ResolvedQuery) throws -> Bool {
-        try resolved.matches(object)
+        try context.withoutNoting { try resolved.matches(object) }
     }
 
     func looksAtOtherChangedObjects(_ resolved: ResolvedQuery) -> Bool {
@@ -176,7 +176,7 @@ struct PendingChangeOverlay {
         func precedes(_ left: Candidate, _ right: Candidate) throws -> Bool {
             let (left, right) = (object(left), object(right))
             for ordering in resolved.request.sortOrderings {
-                switch try ordering.resolvedCompare(left, right) {
+                switch try context.withoutNoting({ try ordering.resolvedCompare(left, right) }) {
                 case .orderedAscending: return true
                 case .orderedDescending: return false
                 case .orderedSame: continue
@@ -243,6 +243,6 @@ struct PendingChangeOverlay {
 extension ManagedObjectContext {
     /// Whether unsaved changes can matter to a request.
     func overlayIsNeeded(for request: FetchRequest) -> Bool {
-        request.includesPendingChanges && tracked.contains(where: \.hasChanges)
+        request.includesPendingChanges && tracked.contains(where: \.isUnsaved)
     }
 }

@@ -65,7 +65,7 @@ extension ManagedObjectContext {
     /// - Throws: ``QuireError`` with code `invalidState` if that has no end.
     func callWillSave() throws {
         guard layout.hasSubclasses else { return }
-        var pending = tracked.filter { $0.state.contains(.hasHooks) && $0.hasChanges }
+        var pending = tracked.filter { $0.state.contains(.hasHooks) && $0.isUnsaved }
         if pending.isEmpty { return }
         var round = 0
         var hasChanged = false
@@ -79,9 +79,9 @@ extension ManagedObjectContext {
                     subject: .init(
                         entity: first.entity.name, object: first.objectID.uriRepresentation))
             }
-            for object in pending where object.hasChanges { object.willSave() }
+            for object in pending where object.isUnsaved { object.willSave() }
             pending = endSavingRound(&hasChanged)
-                .filter { $0.state.contains(.hasHooks) && $0.hasChanges }
+                .filter { $0.state.contains(.hasHooks) && $0.isUnsaved }
         }
         undoManager?.closeEventGroup()
         if hasChanged { changeHandler?() }
@@ -92,7 +92,7 @@ extension ManagedObjectContext {
     /// The objects to which `didSave()` is due after the save.
     func objectsToTellOfSave() -> [ManagedObject] {
         guard layout.hasSubclasses else { return [] }
-        return tracked.filter { $0.state.contains(.hasHooks) && $0.hasChanges }
+        return tracked.filter { $0.state.contains(.hasHooks) && $0.isUnsaved }
     }
 
     /// Calls `prepareForDeletion()` of an object and of all that its deletion would take along, while every

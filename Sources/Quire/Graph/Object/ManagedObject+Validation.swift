@@ -3,23 +3,23 @@ extension ManagedObject {
     ///
     /// - Throws: ``QuireError`` with code `validation`, or `deleteDenied` for a deleted object.
     public final func validate() throws {
-        if isDeleted { return try validateForDelete() }
-        try isInserted ? validateForInsert() : throwIfAny(validationFailures(all: true))
+        if isGone { return try validateForDelete() }
+        try isNew ? validateForInsert() : throwIfAny(validationFailures(all: true))
     }
 
     /// What keeps the object from being saved, by the methods of its class, if it has any.
     final func failuresForSaving() -> [QuireError] {
         guard state.contains(.hasHooks) else {
-            if isDeleted { return requireContext().denials(of: self) }
-            return isInserted
-                ? validationFailures(all: true) : isUpdated ? validationFailures(all: false) : []
+            if isGone { return requireContext().denials(of: self) }
+            return isNew
+                ? validationFailures(all: true) : isModified ? validationFailures(all: false) : []
         }
         do {
-            if isDeleted {
+            if isGone {
                 try validateForDelete()
-            } else if isInserted {
+            } else if isNew {
                 try validateForInsert()
-            } else if isUpdated {
+            } else if isModified {
                 try validateForUpdate()
             }
             return []

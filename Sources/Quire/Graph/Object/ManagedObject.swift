@@ -261,7 +261,7 @@ extension ManagedObject: CustomStringConvertible {
     /// The entity, the identifier and the state.
     public var description: String {
         let change =
-            isInserted ? ", inserted" : isDeleted ? ", deleted" : isUpdated ? ", updated" : ""
+            isNew ? ", inserted" : isGone ? ", deleted" : isModified ? ", updated" : ""
         return "<\(entity.name) \(objectID.shortDescription)\(isFault ? ", fault" : "")\(change)>"
     }
 }

@@ -15,6 +15,8 @@ final class ContextObservation {
     private var keyPaths: ContiguousArray<KeyPath<ManagedObject, Void>> = []
     private let contextRegistrar = ObservationRegistrar()
     private let probe = TrackingProbe()
+    /// Whether what is read is read for a fetch: which objects that finds cannot be followed, so nor can what it looks at.
+    var isSuspended = false
 
     /// The key path of a property, the same for every object.
     private func keyPath(of property: ObservedProperty) -> KeyPath<ManagedObject, Void> {
@@ -29,7 +31,7 @@ final class ContextObservation {
 
     /// Notes that a property is read, if anybody records that.
     func access(_ object: ManagedObject, _ property: ObservedProperty) {
-        guard probe.isTracking() else { return }
+        guard !isSuspended, probe.isTracking() else { return }
         let key = ObjectIdentifier(object)
         let entry: Entry
         if let existing = entries[key] {
@@ -45,7 +47,7 @@ final class ContextObservation {
 
     /// Notes that the context's changed objects are asked for, if anybody records that.
     func accessChanges(of context: ManagedObjectContext) {
-        guard probe.isTracking() else { return }
+        guard !isSuspended, probe.isTracking() else { return }
         contextRegistrar.access(context, keyPath: \ManagedObjectContext[observedChanges: 0])
     }
 

@@ -87,7 +87,6 @@ extension ManagedObjectContext {
         observation?.contextDidChange(self)
         guard !changes.isEmpty else { return }
         changeBroadcast.send(changes.objectIDs)
-        if isRelay { return }
         post(Self.didChangeObjectsNotification, .objects, ChangedObjects(changes, on: queueMarker))
     }
 
@@ -104,7 +103,7 @@ extension ManagedObjectContext {
             "save() was called by an observer of willSaveObjectsNotification; change objects there, they are saved."
         )
         isAnnouncingSave = true
-        NotificationCenter.default.post(name: Self.willSaveObjectsNotification, object: self)
+        post(Self.willSaveObjectsNotification)
         isAnnouncingSave = false
         processPendingChanges()
     }
@@ -134,8 +133,15 @@ extension ManagedObjectContext {
         post(Self.didSaveObjectIDsNotification, .objectIDs, objectIDs)
     }
 
-    private func post(_ name: Notification.Name, _ key: NotificationKey, _ value: Any) {
-        NotificationCenter.default.post(
-            name: name, object: self, userInfo: [AnyHashable(key.rawValue): value])
+    private func post(
+        _ name: Notification.Name, _ key: NotificationKey, _ value: @autoclosure () -> Any
+    ) {
+        if !isRelay { post(name, [AnyHashable(key.rawValue): value()]) }
+    }
+
+    private func post(_ name: Notification.Name, _ information: [AnyHashable: Any]? = nil) {
+        // What a relay passes on is announced where it was changed.
+        if isRelay { return }
+        NotificationCenter.default.post(name: name, object: self, userInfo: information)
     }
 }

@@ -49,4 +49,12 @@ extension ManagedObjectContext: Observable {
     func noteAccessOfChanges() {
         if isObservable { observation?.accessChanges(of: self) }
     }
+
+    /// Runs a closure whose reads are not followed.
+    func withoutNoting<Result>(_ body: () throws -> Result) rethrows -> Result {
+        guard let observation, !observation.isSuspended else { return try body() }
+        observation.isSuspended = true
+        defer { observation.isSuspended = false }
+        return try body()
+    }
 }

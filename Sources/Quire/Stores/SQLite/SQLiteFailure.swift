@@ -1,4 +1,5 @@
 import CSQLite
+import Glibc
 
 /// A call of SQLite that failed: its code and what SQLite says about it.
 struct SQLiteFailure: Error, CustomStringConvertible {
@@ -6,6 +7,8 @@ struct SQLiteFailure: Error, CustomStringConvertible {
     let code: Int32
     /// SQLite's message.
     let message: String
+    /// `errno` of the system call that failed, if SQLite knows one.
+    var systemError: Int32 = 0
 
     /// The code without its extension.
     var primaryCode: Int32 { code & 0xFF }
@@ -20,6 +23,16 @@ struct SQLiteFailure: Error, CustomStringConvertible {
         primaryCode == SQLITE_IOERR && code != Self.sharedMemoryMap && code != Self.sharedMemorySize
     }
 
+    /// Whether the disk, or a quota, is full. Only for writing pages SQLite has a code that says so: making a journal or the
+    /// log's index fails with others.
+    var isOutOfSpace: Bool {
+        switch primaryCode {
+        case SQLITE_FULL: true
+        case SQLITE_IOERR, SQLITE_CANTOPEN: [ENOSPC, EDQUOT, EFBIG].contains(systemError)
+        default: false
+        }
+    }
+
     /// Whether somebody else has locked what was to be used.
     var isBusy: Bool { primaryCode == SQLITE_BUSY || primaryCode == SQLITE_LOCKED }
 
@@ -29,6 +42,7 @@ struct SQLiteFailure: Error, CustomStringConvertible {
     // The extended codes are macros that compute, which Swift does not import.
     private static let sharedMemorySize = SQLITE_IOERR | (19 << 8)
     private static let sharedMemoryMap = SQLITE_IOERR | (21 << 8)
+    static let synchronization = SQLITE_IOERR | (4 << 8)
     /// The file is not at its path any more.
     private static let databaseMoved = SQLITE_READONLY | (4 << 8)
     /// A primary key is taken.
@@ -52,11 +66,12 @@ extension SQLiteFailure {
         func make(_ code: QuireError.Code, _ sentence: String) -> QuireError {
             QuireError(code, sentence, subject: subject, underlying: self)
         }
-        switch primaryCode {
-        case SQLITE_FULL:
+        if isOutOfSpace {
             return make(
                 .outOfSpace,
                 "The disk is too full to save “\(path)”; free some space and try again.")
+        }
+        switch primaryCode {
         case SQLITE_READONLY where code == Self.databaseMoved:
             return SQLiteFileGuard.replacedError(path)
         case SQLITE_READONLY:
@@ -88,7 +103,7 @@ extension SQLiteFailure {
         case SQLITE_IOERR:
             return make(
                 .storeUnavailable,
-                "Reading or writing “\(path)” failed (\(message), code \(code)); open it again before saving."
+                "Reading or writing “\(path)” failed (\(message), code \(code)); check the disk, and try again."
             )
         default:
             if message.hasPrefix(Self.queryPrefix) {
@@ -98,6 +113,15 @@ extension SQLiteFailure {
             }
             return make(.storeUnavailable, "“\(path)” cannot be used: \(message) (code \(code)).")
         }
+    }
+
+    /// The error to throw if a store's log could not be merged into it when it was closed.
+    func notMergedError(path: String) -> QuireError {
+        QuireError(
+            error(path: path).code,
+            "All that was saved to “\(path)” is there, but its log “\(path)-wal”, which holds a part of it, could not be "
+                + "merged into it (\(message)); keep the log beside it: opening the store again merges it.",
+            subject: .init(file: path), underlying: self)
     }
 
     private func constraintError(path: String, schema: SQLSchema?) -> QuireError {
@@ -118,5 +142,13 @@ extension SQLiteFailure {
             "Another “\(found.entity)” has the same \(names), which must be unique; change one of them.",
             subject: .init(entity: found.entity, property: found.properties.first, file: path),
             underlying: self)
+    }
+}
+
+extension Error {
+    /// Whether it leaves open if a transaction has been committed: the store finds out when it is opened again.
+    package var leavesCommitOpen: Bool {
+        isFailedSynchronization
+            || ((self as? QuireError)?.underlying as? SQLiteFailure)?.leavesFileUnknown == true
     }
 }

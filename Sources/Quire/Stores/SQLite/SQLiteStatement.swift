@@ -49,7 +49,8 @@ final class SQLiteStatement {
         let connection = sqlite3_db_handle(handle)
         return SQLiteFailure(
             code: sqlite3_extended_errcode(connection),
-            message: String(cString: sqlite3_errmsg(connection)))
+            message: String(cString: sqlite3_errmsg(connection)),
+            systemError: sqlite3_system_errno(connection))
     }
 
     // MARK: - Binding

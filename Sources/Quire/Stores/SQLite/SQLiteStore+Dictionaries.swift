@@ -84,7 +84,7 @@ extension SQLiteStore: DictionarySource {
             guard column.form == .externalCapable else {
                 return column.form.value(of: .binary(bytes))
             }
-            return .binary(try bytes.withUnsafeBytes { try content(of: $0) })
+            return try bytes.withUnsafeBytes { try content(of: $0) }
         }
     }
 
@@ -107,15 +107,17 @@ extension SQLiteStore: DictionarySource {
         return .objectID(ManagedObjectID(entityNumber: number, primaryKey: key, store: identity))
     }
 
-    /// The value of an attribute that may be kept in a file.
-    private func content(of bytes: UnsafeRawBufferPointer) throws -> Data {
-        if bytes.first == ExternalDataTag.inline { return Data(bytes.dropFirst()) }
+    /// The value of an attribute that may be kept in a file. If that cannot be read, it stands for the file, and the others
+    /// are found all the same.
+    private func content(of bytes: UnsafeRawBufferPointer) throws -> AttributeValue {
+        if bytes.first == ExternalDataTag.inline { return .binary(Data(bytes.dropFirst())) }
         guard let name = SQLiteExternalData.fileName(in: bytes) else {
             throw QuireError(
                 .invalidFormat,
                 "A binary value that may be kept in a file has an unknown form; the store is damaged.",
                 subject: .init(file: storePath))
         }
-        return try externalData.data(named: name)
+        let value = try externalData.externalData(named: name)
+        return (try? value.data()).map { .binary($0) } ?? .external(value)
     }
 }

@@ -510,6 +510,9 @@ public final class SQLiteStore: PersistentStore {
     }
 
     /// Merges the log into the database, so that one file is left, and ends all use of it.
+    ///
+    /// - Throws: ``QuireError`` if the log could not be merged, with code `outOfSpace` or `storeUnavailable`. The store is closed
+    ///   all the same, and nothing that was saved is lost: it is in the log, which stays beside the file.
     public func close() throws {
         guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
         readers.close()
@@ -519,7 +522,7 @@ public final class SQLiteStore: PersistentStore {
         }
         source.release()
         if let failure = failure as? SQLiteFailure {
-            throw failure.error(path: storePath, schema: schema)
+            throw failure.notMergedError(path: storePath)
         }
         if let failure { throw failure }
     }
@@ -536,6 +539,17 @@ public final class SQLiteStore: PersistentStore {
 
     deinit { try? close() }
 
+    /// Opens the file once more after a save that failed, as the next save would, so that what the failed one has left in the
+    /// log is not taken for a transaction by whoever opens the store next. If that fails too, it is still open whether it is.
+    private func takeBackFailedSave(_ writer: SQLiteWriter) {
+        guard writer.mayBeReopened, hasLog.load(ordering: .acquiring),
+            let connection = try? SQLiteReopening(source: source, options: options, hasLog: true)
+                .run()
+        else { return }
+        _ = writer.giveUp()
+        connection.close()
+    }
+
     /// Empties the log, so that the database is one file, and ends the connection.
     private func finish(_ writer: SQLiteWriter) -> (any Error)? {
         var unused: [String] = []
@@ -544,6 +558,7 @@ public final class SQLiteStore: PersistentStore {
             SQLiteExternalDataCleanup.remove(unused, ofStoreAt: storePath)
         }
         let change = fileChange
+        if writer.poison != nil && change == nil && !writer.keepsLog { takeBackFailedSave(writer) }
         // Another log belongs to what others have left; and with another index others may be using ours.
         if writer.poison != nil || writer.keepsLog || change == .logReplaced
             || change == .indexReplaced

@@ -195,6 +195,47 @@ import Testing
         #expect(saved.sawChange)
     }
 
+    /// What finds the objects of a request.
+    enum Finding: CaseIterable {
+        case fetch, batches, count, dictionaries, identifiers
+    }
+
+    /// Which objects a fetch finds cannot be followed, so it follows nothing of what it looks at either.
+    @Test(arguments: ContextArrangement.allCases, Finding.allCases)
+    func aFetchFollowsNoObject(arrangement: ContextArrangement, finding: Finding) throws {
+        let context = observable(arrangement)
+        let saved = try book("Saved", context)
+        try context.save()
+        let new = try book("New", context)
+        saved["year"] = 1815
+        let gone = try book("Gone", context)
+        try context.save()
+        context.delete(gone)
+        new["year"] = 1816
+        let later = try book("Later", context)
+        later["year"] = 1817
+        let predicate = try QueryPredicate(format: "year > 1000 AND title != 'x'")
+        var request = FetchRequest("Book", predicate: predicate)
+        request.sortOrderings = [SortOrdering("title")]
+        if finding == .batches { request.fetchBatchSize = 2 }
+        if finding == .dictionaries { request.propertiesToFetch = ["title"] }
+        let question = request
+        let watch = Watch {
+            switch finding {
+            case .fetch, .batches: _ = try? context.fetch(question)
+            case .count: _ = try? context.count(for: question)
+            case .dictionaries: _ = try? context.fetchDictionaries(question)
+            case .identifiers: _ = try? context.fetchObjectIDs(question)
+            }
+        }
+        new["year"] = 1900
+        later["title"] = "Latest"
+        saved["title"] = "Changed"
+        try context.save()
+        new["title"] = "Newest"
+        #expect(watch.sawNothing)
+    }
+
     @Test func aChildsSaveIsSeenInItsParent() throws {
         let parent = PrivateQueueContext(coordinator: stack.coordinator)
         let child = ManagedObjectContext.mainQueue(parent: parent)

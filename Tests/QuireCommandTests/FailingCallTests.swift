@@ -1,0 +1,128 @@
+import Foundation
+import Testing
+
+@testable import QuireCommand
+
+/// A command whose system calls fail: the exit code says whether the change was made.
+@Suite(.enabled(if: FailingCall.isPossible, "there is no strace"))
+struct FailingCallTests {
+    /// What is changed.
+    enum Subject: String, CaseIterable {
+        case document = "L.quire"
+        case store = "B.sqlite"
+        case xmlStore = "B.xml"
+    }
+
+    private static let calls = [
+        "fdatasync", "fsync", "ftruncate", "pwrite64", "unlink", "unlinkat", "renameat",
+        "renameat2", "link", "linkat",
+    ]
+
+    private func shell(_ subject: Subject) throws -> CommandShell {
+        let shell = try CommandShell()
+        _ = try shell.output("quire new L.quire --template Library")
+        _ = try shell.output("quire insert L.quire Author name=Austen born=1")
+        switch subject {
+        case .document: break
+        case .store: _ = try shell.output("quire convert L.quire B.sqlite --to sqlite")
+        case .xmlStore: _ = try shell.output("quire convert L.quire B.xml --to xml")
+        }
+        return shell
+    }
+
+    @Test(arguments: Subject.allCases, ["ENOSPC", "EIO"])
+    func exitCodeSaysWhetherTheChangeWasMade(subject: Subject, error: String) throws {
+        let shell = try shell(subject)
+        for call in Self.calls {
+            for number in 1...40 {
+                let year = 1000 + number
+                let copy = "copy-\(call)-\(number)-\(subject.rawValue)"
+                _ = try shell.output("cp -r \(subject.rawValue) \(copy)")
+                let result = try shell.run(
+                    FailingCall.command(
+                        "quire set \(copy) Author --where 'name == \"Austen\"' born=\(year)",
+                        failing: call, number, error))
+                if try !FailingCall.happened(in: shell) { break }
+                let found = try shell.output(
+                    "quire fetch \(copy) Author --where born=\(year) --count")
+                let what = "\(error) at \(call) \(number): \(result.lines)"
+                #expect(
+                    found == (result.code == 0 ? "1\n" : "0\n"), "\(what) \(found)")
+                if error == "ENOSPC" && result.code != 0 {
+                    #expect(
+                        result.output.contains("too full") || result.output.contains("No space"),
+                        "\(what)")
+                }
+                #expect(!result.output.contains("NSCocoa"), "\(what)")
+                _ = try shell.output("rm -rf \(copy)")
+            }
+        }
+    }
+
+    /// Writing to `/dev/full` fails like writing to a file on a full disk.
+    @Test(arguments: Subject.allCases)
+    func fullOutputDoesNotChangeTheExitCodeOfAChange(subject: Subject) throws {
+        let shell = try shell(subject)
+        for (index, command) in [
+            "set \(subject.rawValue) Author --where 'born == 1' born=2",
+            "insert \(subject.rawValue) Author name=B",
+            "delete \(subject.rawValue) Author --where 'born == 2'",
+        ].enumerated() {
+            let result = try shell.run("quire \(command) >/dev/full")
+            #expect(
+                result.lines == [
+                    "quire: The output could not be written: No space left on device. "
+                        + "What it was to tell of is done."
+                ], "\(index)")
+        }
+        #expect(try shell.output("quire fetch \(subject.rawValue) Author --count") == "1\n")
+        // What is only read has not been told.
+        #expect(try shell.run("quire fetch \(subject.rawValue) Author >/dev/full").code == 1)
+    }
+
+    @Test func fullOutputDoesNotChangeTheExitCodeOfWhatIsMade() throws {
+        let shell = try shell(.document)
+        for command in [
+            "new M.quire --template Notes", "content add L.quire note.txt",
+            "save-as L.quire N.quire",
+            "duplicate L.quire", "versions keep L.quire", "export L.quire L.zip",
+            "extract L.zip X.quire", "convert L.quire L.xml --to xml", "repair L.quire",
+            "recover L.quire R.quire",
+        ] {
+            let result = try shell.run("echo x > note.txt; quire \(command) >/dev/full")
+            #expect(result.code == 0, "\(command): \(result.output)")
+            #expect(result.output.contains("is done."), "\(command): \(result.output)")
+        }
+    }
+
+    @Test func temporaryFolderThatCannotBeMadeIsNamedInWords() throws {
+        let shell = try shell(.document)
+        _ = try shell.output("quire export L.quire L.zip")
+        let result = try shell.run(
+            FailingCall.command("quire info L.zip", failing: "mkdir,mkdirat", 1, "ENOSPC"))
+        #expect(result.code == 1)
+        #expect(result.output.contains("No space left on device"), "\(result.output)")
+        #expect(!result.output.contains("NSCocoa"), "\(result.output)")
+    }
+}
+
+/// strace, which makes a call of a command fail.
+private enum FailingCall {
+    private static let log = "calls.log"
+
+    static let isPossible =
+        (try? CommandShell().run("strace -f -qq -o /dev/null -e trace=fsync true"))?.code == 0
+
+    /// A command one of whose calls fails: the one of that number in its thread.
+    static func command(
+        _ command: String, failing call: String, _ number: Int, _ error: String
+    ) -> String {
+        "strace -f -qq -o \(log) -e trace=\(call) -e inject=\(call):error=\(error):when=\(number) "
+            + command
+    }
+
+    /// Whether the last command made the call.
+    static func happened(in shell: CommandShell) throws -> Bool {
+        try String(contentsOfFile: shell.path(log), encoding: .utf8).contains("(INJECTED)")
+    }
+}
