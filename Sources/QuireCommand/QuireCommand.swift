@@ -51,6 +51,7 @@ struct QuireCommand: AsyncParsableCommand {
     static func main() async {
         LogOutput.begin()
         OutputClosed.ignoreSignal()
+        Interruption.begin()
         let arguments = CommandLine.arguments
         if arguments.isEmpty {
             // Swift reads them from /proc/self/cmdline. They are no command line with nothing on it, which asks for help. And
@@ -61,7 +62,8 @@ struct QuireCommand: AsyncParsableCommand {
             Foundation.exit(ExitStatus.failed.rawValue)
         }
         let status = await run(Array(arguments.dropFirst()))
-        Foundation.exit(status.rawValue)
+        // If a signal is ending the process, it does.
+        TerminationCleanup.uninterrupted { Foundation.exit(status.rawValue) }
     }
 
     /// Runs one command line.

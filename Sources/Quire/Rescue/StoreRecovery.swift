@@ -55,9 +55,9 @@ public enum StoreRecovery {
                 "Nothing in “\(path)” tells what its rows are; say which model it was made with.",
                 subject: .init(file: path))
         }
-        let folder = FileSystem.temporarySibling(of: newPath, for: "recovery")
-        try FileSystem.makeFolder(folder)
-        defer { try? FileSystem.removeTree(folder) }
+        let sibling = try TemporarySibling.makeFolder(beside: newPath)
+        defer { sibling.remove() }
+        let folder = sibling.path
         do {
             return try StoreRecoveryRun(
                 path: path, newPath: newPath, folder: folder, model: model, salvage: salvage

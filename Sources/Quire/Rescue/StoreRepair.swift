@@ -44,9 +44,9 @@ public enum StoreRepair {
                 subject: .init(file: path))
         }
         try SQLiteFiles.check(path)
-        let folder = FileSystem.temporarySibling(of: path, for: "repair")
-        try FileSystem.makeFolder(folder)
-        defer { try? FileSystem.removeTree(folder) }
+        let sibling = try TemporarySibling.makeFolder(beside: path)
+        defer { sibling.remove() }
+        let folder = sibling.path
         do {
             return try StoreRepairRun(path: path, folder: folder, model: model, options: options)
                 .run()

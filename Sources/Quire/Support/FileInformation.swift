@@ -47,7 +47,7 @@ package struct FileInformation: Sendable {
         otherName =
             switch Int32(status.st_mode) & S_IFMT {
             case S_IFIFO: "a FIFO"
-            case S_IFSOCK: "a socket"
+            case S_IFSOCK: Self.socketName
             default: "a device"
             }
         size = Int64(status.st_size)
@@ -61,6 +61,11 @@ package struct FileInformation: Sendable {
             Int64(status.st_mtim.tv_sec) &* 1_000_000_000 &+ Int64(status.st_mtim.tv_nsec)
         statusChangeTime = Int64(status.st_ctim.tv_sec)
     }
+
+    /// Whether it is a socket.
+    var isSocket: Bool { otherName == Self.socketName && kind == .other }
+
+    private static let socketName = "a socket"
 
     /// Whether both describe the same file.
     package func isSameFile(as other: FileInformation) -> Bool {

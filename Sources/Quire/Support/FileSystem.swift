@@ -18,9 +18,9 @@ package import Foundation
 ///   into a folder passes `synchronizingFolder: false` and synchronizes the folder once, before it records anywhere that
 ///   the files exist.
 /// - **A file is replaced whole.** That is ``AtomicFileReplace``, the only implementation of it.
-/// - **A folder is built beside its destination**, under a name from ``temporarySibling(of:for:)``, synchronized bottom-up
-///   by ``synchronizeTree(_:)``, and renamed by ``renameWithoutReplacing(_:to:)`` or ``exchange(_:_:)``. Whoever opens the
-///   destination later may remove temporary siblings that ``removeStaleSiblings(of:olderThan:)`` finds nobody building.
+/// - **A folder is built beside its destination**, as a ``TemporarySibling``, synchronized bottom-up by
+///   ``synchronizeTree(_:)``, and renamed by ``renameWithoutReplacing(_:to:)`` or ``exchange(_:_:)``. The sibling is claimed
+///   while its process lives; the next process that builds in the same folder removes those without a claim.
 /// - **A failed synchronization is final.** The kernel may have dropped the pages and will report success next time. It is
 ///   not called again on that file; what was being written is given up. After that of a folder no name that was to become
 ///   durable by it counts as such, and taking them back is not followed by another one. A later change gives its names anew,

@@ -101,6 +101,11 @@ extension FileSystem {
         name.hasPrefix(".") && name.contains(marker)
     }
 
+    /// Whether a file's name is one that ``temporarySibling(of:for:)`` makes for a purpose.
+    static func isTemporaryName(_ name: String, for purpose: String) -> Bool {
+        name.hasPrefix(".") && name.contains("\(marker)\(purpose)-")
+    }
+
     /// The temporary siblings of a path, whoever made them.
     package static func temporarySiblings(of path: String) throws -> [String] {
         let folder = folder(of: path)

@@ -148,7 +148,7 @@ extension FileSystem {
         let target = try OpenFile.open(newPath, beneath: newRoot, for: .creating)
         do {
             try copyBytes(from: source, to: target)
-            try target.setPermissions(information.permissions & 0o777)
+            try target.setPermissionsIfPossible(information.permissions & 0o777)
             if synchronizing { try target.synchronize() }
         } catch {
             _ = try? removeFileIfPresent(newPath, beneath: newRoot)
@@ -188,7 +188,7 @@ extension FileSystem {
         case linking
     }
 
-    /// Copies a folder with everything in it to a name that must be free. Not synchronized.
+    /// Copies a folder with everything in it, and all permissions, to a name that must be free. Not synchronized.
     ///
     /// - Throws: ``QuireError`` with code `unsupported` if there is anything but files and folders. What has been copied
     ///   until a failure stays.
@@ -197,6 +197,15 @@ extension FileSystem {
         by method: CopyMethod = .copying
     ) throws {
         try makeFolder(newPath)
+        try copyContents(of: path, beneath: root, to: newPath, by: method)
+        try copyPermissions(of: path, beneath: root, to: newPath)
+    }
+
+    /// Copies everything in a folder to a folder that is there, as ``copyTree(_:beneath:to:by:)`` does.
+    package static func copyContents(
+        of path: String, beneath root: String? = nil, to newPath: String,
+        by method: CopyMethod = .copying
+    ) throws {
         for name in try names(in: path, beneath: root) {
             let from = FileSystem.path(path, name)
             let to = FileSystem.path(newPath, name)
@@ -212,6 +221,21 @@ extension FileSystem {
                     subject: .init(file: from))
             }
         }
+    }
+
+    /// Gives a copy the permissions of its original. The user whose copy it is may always read and write it.
+    ///
+    /// If there is no original the copy keeps its permissions.
+    package static func copyPermissions(
+        of path: String, beneath root: String? = nil, to newPath: String
+    ) throws {
+        guard let original = try information(at: path, beneath: root) else { return }
+        let copy = try OpenFile.open(newPath, for: .examining)
+        let information = try copy.information()
+        let least: UInt32 = information.kind == .folder ? 0o700 : 0o600
+        let permissions =
+            original.permissions & 0o777 | least | information.permissions & 0o7000
+        if permissions != information.permissions { try copy.setPermissionsIfPossible(permissions) }
     }
 
     /// Makes a file by one of the methods. Both paths may be beneath a root each.

@@ -30,6 +30,18 @@ package final class LocalSocket: Sendable {
         return socket.isOfThisUser ? socket : nil
     }
 
+    /// Whether there is a socket at a path that no process listens at.
+    static func isRefused(at path: String) -> Bool {
+        let descriptor = quire_local_socket()
+        if descriptor < 0 { return false }
+        let socket = OpenFile(owning: descriptor, path: path)
+        defer { socket.close() }
+        while quire_local_connect(descriptor, path) != 0 {
+            if errno != EINTR { return errno == ECONNREFUSED }
+        }
+        return false
+    }
+
     var isOfThisUser: Bool {
         var user: UInt32 = 0
         return quire_peer_user(file.descriptor, &user) == 0 && user == geteuid()
@@ -99,8 +111,9 @@ package final class LocalListener: @unchecked Sendable {
     private let source: any DispatchSourceRead
     /// Which file is ours, so that another's is not removed.
     private let identity: FileInformation
+    private let cleanup: Int
 
-    /// Listens at a path. What is there is removed: the caller must be the only one with a right to the path.
+    /// Listens at a path. What is there is replaced: the caller must be the only one with a right to the path.
     ///
     /// - Parameters:
     ///   - queue: Where connections are handed over.
@@ -111,15 +124,28 @@ package final class LocalListener: @unchecked Sendable {
         let descriptor = quire_local_socket()
         guard descriptor >= 0 else { throw FileSystem.failure("listen at", path) }
         let file = OpenFile(owning: descriptor, path: path)
-        try FileSystem.removeFileIfPresent(path)
-        if quire_local_bind(descriptor, path) != 0 { throw FileSystem.failure("listen at", path) }
+        // A socket has its name only when it is listening: one that refuses connections is of a process that is gone.
+        let temporary = path + Self.temporaryInfix + String(getpid())
+        try FileSystem.removeFileIfPresent(temporary)
+        if quire_local_bind(descriptor, temporary) != 0 {
+            throw FileSystem.failure("listen at", path)
+        }
         _ = fcntl(descriptor, F_SETFL, O_NONBLOCK)
-        guard let identity = try FileSystem.informationWithoutFollowing(at: path),
-            listen(descriptor, 16) == 0
-        else { throw FileSystem.failure("listen at", path) }
+        let identity: FileInformation
+        do {
+            guard let found = try FileSystem.informationWithoutFollowing(at: temporary),
+                listen(descriptor, 16) == 0
+            else { throw FileSystem.failure("listen at", path) }
+            try FileSystem.rename(temporary, to: path)
+            identity = found
+        } catch {
+            _ = try? FileSystem.removeFileIfPresent(temporary)
+            throw error
+        }
         self.file = file
         self.path = path
         self.identity = identity
+        cleanup = TerminationCleanup.add { Self.remove(path, ifSameAs: identity) }
         source = DispatchSource.makeReadSource(fileDescriptor: descriptor, queue: queue)
         source.setEventHandler {
             while true {
@@ -141,10 +167,43 @@ package final class LocalListener: @unchecked Sendable {
     package func close() {
         if source.isCancelled { return }
         source.cancel()
+        TerminationCleanup.remove(cleanup)
+        Self.remove(path, ifSameAs: identity)
+    }
+
+    private static func remove(_ path: String, ifSameAs identity: FileInformation) {
         if let there = (try? FileSystem.informationWithoutFollowing(at: path)) ?? nil,
             there.isSameFile(as: identity)
         {
             _ = try? FileSystem.removeFileIfPresent(path)
+        }
+    }
+
+    /// In the name of a socket that is not listening yet, before the number of its process.
+    private static let temporaryInfix = ".new-"
+
+    /// Removes the sockets in a folder whose processes are gone. What cannot be examined or removed stays.
+    package static func removeAbandoned(in folder: String) {
+        for name in (try? FileSystem.names(in: folder)) ?? [] {
+            let path = FileSystem.path(folder, name)
+            guard let found = (try? FileSystem.informationWithoutFollowing(at: path)) ?? nil,
+                found.isSocket
+            else { continue }
+            if name.contains(temporaryInfix) {
+                // It has this name for an instant only.
+                if Int64(time(nil)) - found.statusChangeTime < 3600 { continue }
+            } else if !LocalSocket.isRefused(at: path) {
+                continue
+            }
+            // A process may be putting its own in this place: what is removed is what was looked at.
+            let aside = path + temporaryInfix + String(getpid())
+            guard (try? FileSystem.renameWithoutReplacing(path, to: aside)) != nil else { continue }
+            let moved = (try? FileSystem.informationWithoutFollowing(at: aside)) ?? nil
+            if moved?.isSameFile(as: found) == true {
+                _ = try? FileSystem.removeFileIfPresent(aside)
+            } else {
+                try? FileSystem.renameWithoutReplacing(aside, to: path)
+            }
         }
     }
 }

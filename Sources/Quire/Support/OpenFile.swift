@@ -183,6 +183,13 @@ package final class OpenFile: Sendable {
         }
     }
 
+    /// Sets the permission bits, unless the file system has none.
+    package func setPermissionsIfPossible(_ permissions: UInt32) throws {
+        if fchmod(descriptor, mode_t(permissions)) != 0, errno != EPERM, errno != EOPNOTSUPP {
+            throw FileSystem.failure("set the permissions of", path)
+        }
+    }
+
     /// Cuts or extends the file.
     package func setSize(_ size: Int64) throws {
         while ftruncate(descriptor, off_t(size)) != 0 {

@@ -90,6 +90,13 @@ indirect enum JSONValue: Sendable, Equatable {
         value.withUTF8 { text in
             var plain = text.startIndex
             for index in text.indices {
+                // U+0080 to U+009F are two bytes, the first of which is always this one.
+                if index > plain, text[index - 1] == 0xC2, text[index] < 0xA0 {
+                    bytes += text[plain..<index - 1]
+                    bytes += "\\u00\(String(text[index], radix: 16))".utf8
+                    plain = index + 1
+                    continue
+                }
                 guard let escape = escape(for: text[index]) else { continue }
                 bytes += text[plain..<index]
                 bytes += escape.utf8
@@ -109,7 +116,7 @@ indirect enum JSONValue: Sendable, Equatable {
         case UInt8(ascii: "\t"): return "\\t"
         case 0x08: return "\\b"
         case 0x0C: return "\\f"
-        case 0..<0x20:
+        case 0..<0x20, 0x7F:
             let digits = String(byte, radix: 16)
             return "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
         default: return nil

@@ -35,9 +35,9 @@ final class Output {
         self.write = write
     }
 
-    /// Prints a text as it is.
+    /// Prints a text, in which control characters but line ends and tabs are escaped.
     func print(raw text: String) throws {
-        buffer.append(contentsOf: text.utf8)
+        buffer.append(contentsOf: Self.escaped(text).utf8)
         if buffer.count >= Self.greatestBufferSize { try flush() }
     }
 
@@ -53,6 +53,30 @@ final class Output {
     /// Prints a JSON value, spread over lines to a depth where lines are allowed.
     func print(_ value: JSONValue, levels: Int) throws {
         try print(value.text(levels: compact ? 0 : levels))
+    }
+
+    /// A text whose control characters a terminal does not obey: names in documents, archives and file systems may hold
+    /// any. They are written as in JSON, `\u001b`; line ends and tabs stay.
+    static func escaped(_ text: String) -> String {
+        func isObeyed(_ scalar: Unicode.Scalar) -> Bool {
+            switch scalar.value {
+            case 0x09, 0x0A: false
+            case 0..<0x20, 0x7F..<0xA0: true
+            default: false
+            }
+        }
+        guard text.unicodeScalars.contains(where: isObeyed) else { return text }
+        var escaped = String.UnicodeScalarView()
+        for scalar in text.unicodeScalars {
+            if isObeyed(scalar) {
+                let digits = String(scalar.value, radix: 16)
+                let zeros = String(repeating: "0", count: 4 - digits.count)
+                escaped.append(contentsOf: "\\u\(zeros)\(digits)".unicodeScalars)
+            } else {
+                escaped.append(scalar)
+            }
+        }
+        return String(escaped)
     }
 
     /// Writes out what is buffered.
@@ -99,7 +123,10 @@ final class Output {
 
     /// Prints a sentence on standard error, after what was printed before.
     static func report(_ sentence: String) {
-        // If even that fails there is nobody to tell; the exit code remains.
-        try? FileHandle.standardError.write(contentsOf: Data("quire: \(sentence)\n".utf8))
+        let line = escaped("quire: \(sentence)\n")
+        // What fails because a signal ends the process is not reported. If this fails, the exit code remains.
+        TerminationCleanup.uninterrupted {
+            try? FileHandle.standardError.write(contentsOf: Data(line.utf8))
+        }
     }
 }

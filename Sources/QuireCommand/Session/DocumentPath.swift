@@ -45,23 +45,3 @@ enum DocumentPath {
         return result
     }
 }
-
-/// Folders that are gone when the command ends.
-enum TemporaryPlace {
-    /// Makes a folder that only this user can look into.
-    static func make() throws -> String {
-        let path = FileManager.default.temporaryDirectory
-            .appendingPathComponent("quire-\(UUID().uuidString)", isDirectory: true).path
-        do {
-            try FileManager.default.createDirectory(
-                atPath: path, withIntermediateDirectories: true,
-                attributes: [.posixPermissions: 0o700])
-        } catch {
-            throw FileSystem.failure("make", path, thrown: error)
-        }
-        return path
-    }
-
-    /// Removes a folder; what cannot be removed is left to the system.
-    static func remove(_ path: String) { try? FileManager.default.removeItem(atPath: path) }
-}

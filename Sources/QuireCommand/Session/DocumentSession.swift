@@ -56,12 +56,12 @@ final class DocumentSession {
     /// Whether changes stay unsaved until somebody says so, and can be undone.
     private let isInteractive: Bool
     /// A folder to remove at the end: where an archive was extracted to.
-    private let temporaryFolder: String?
+    private let temporaryFolder: TemporarySibling?
 
     private init(
         path: String, kind: Kind, backing: Backing, coordinator: PersistentStoreCoordinator,
         hasInferredModel: Bool = false, isInteractive: Bool = false,
-        temporaryFolder: String? = nil
+        temporaryFolder: TemporarySibling? = nil
     ) {
         self.isInteractive = isInteractive
         self.hasInferredModel = hasInferredModel
@@ -169,21 +169,22 @@ final class DocumentSession {
 
     /// Extracts an archive into a temporary folder and opens it for reading.
     static func open(archive path: String) throws -> DocumentSession {
-        let folder = try TemporaryPlace.make()
+        let folder = try TemporarySibling.makeFolderInTemporaryDirectory()
         do {
-            let place = folder + "/Document.quire"
+            let place = folder.path + "/Document.quire"
             try DocumentPackage.extract(path, to: place)
             return reading(
                 try DocumentPackage.open(at: place, readOnly: true), path: path, kind: .archive,
                 temporaryFolder: folder)
         } catch {
-            TemporaryPlace.remove(folder)
+            folder.remove()
             throw error
         }
     }
 
     private static func reading(
-        _ package: DocumentPackage, path: String, kind: Kind, temporaryFolder: String? = nil
+        _ package: DocumentPackage, path: String, kind: Kind,
+        temporaryFolder: TemporarySibling? = nil
     ) -> DocumentSession {
         let coordinator = PersistentStoreCoordinator(store: package.store)
         return DocumentSession(
@@ -195,7 +196,7 @@ final class DocumentSession {
     /// Closes it. Changes must have been saved, or a document saves them. What fails after that takes nothing back, and is
     /// only logged.
     func close() async throws {
-        defer { if let temporaryFolder { TemporaryPlace.remove(temporaryFolder) } }
+        defer { temporaryFolder?.remove() }
         switch backing {
         case .document(let document): try await document.close()
         case .package(let package, _): package.closeSaved()
@@ -265,7 +266,7 @@ final class DocumentSession {
     }
 
     /// Saves the document as another package.
-    func saveAs(_ path: String, replacing: Bool) async throws {
+    func saveAs(_ path: String, replacing: Bool, keepingDamage: Bool) async throws {
         guard case .document(let document) = backing else {
             throw QuireError(
                 .unsupported,
@@ -273,7 +274,7 @@ final class DocumentSession {
                 subject: .init(file: self.path))
         }
         try checkIsOpen()
-        try await document.saveAs(path, replacing: replacing)
+        try await document.saveAs(path, replacing: replacing, keepingDamage: keepingDamage)
         self.path = path
     }
 

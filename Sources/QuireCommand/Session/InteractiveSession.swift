@@ -43,7 +43,8 @@ final class InteractiveSession {
     private func prompt() {
         let name = URL(fileURLWithPath: document.path).lastPathComponent
         let mark = document.hasUnsavedChanges ? "*" : ""
-        try? FileHandle.standardOutput.write(contentsOf: Data("\(name)\(mark)> ".utf8))
+        try? FileHandle.standardOutput.write(
+            contentsOf: Data(Output.escaped("\(name)\(mark)> ").utf8))
     }
 
     private func run(line: String) async {

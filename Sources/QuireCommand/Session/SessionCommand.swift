@@ -80,8 +80,11 @@ struct SaveAsLine: ParsableCommand, SessionLine {
     @Flag(help: "Replace a document that is there.")
     var replace = false
 
+    @Flag(help: "Copy a damaged document as it is.")
+    var keepDamage = false
+
     func run(in session: InteractiveSession) async throws {
-        try await session.document.saveAs(path, replacing: replace)
+        try await session.document.saveAs(path, replacing: replace, keepingDamage: keepDamage)
         try session.printStatus("Saved")
     }
 }

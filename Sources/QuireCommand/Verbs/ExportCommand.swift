@@ -10,7 +10,7 @@ struct ExportCommand: AsyncParsableCommand {
         abstract: "Packs a document into an archive.",
         discussion: """
             The archive's name says what it becomes: .zip or .tar.zst. Exporting an unchanged
-            document again gives an equal archive.
+            document again gives an equal archive. What is damaged is not exported; recover brings back what can be read.
 
             EXAMPLES:
               quire export Library.quire Library.zip
@@ -22,6 +22,9 @@ struct ExportCommand: AsyncParsableCommand {
 
     @Argument(help: ArgumentHelp("The archive to make.", valueName: "ARCHIVE"))
     var archive: String
+
+    @Flag(help: "Export a damaged document as it is.")
+    var keepDamage = false
 
     @Flag(help: "Print JSON.")
     var json = false
@@ -36,7 +39,7 @@ struct ExportCommand: AsyncParsableCommand {
         }
         let package = try DocumentPackage.open(at: path, readOnly: true)
         do {
-            try package.export(to: archive)
+            try package.export(to: archive, keepingDamage: keepDamage)
         } catch {
             try? package.close()
             throw error

@@ -20,13 +20,16 @@ struct ExtractCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("The package to make.", valueName: "PATH"))
     var path: String
 
+    @Flag(help: "Extract a document that was exported with its damage.")
+    var keepDamage = false
+
     @Flag(help: "Print JSON, that of info.")
     var json = false
 
     @MainActor
     func run() async throws {
         let output = Output(json: json, tellsOfChange: true)
-        try DocumentPackage.extract(archive, to: path)
+        try DocumentPackage.extract(archive, to: path, keepingDamage: keepDamage)
         let document = try await DocumentSession.open(path, modelPath: nil, access: .read)
         let info = try DocumentInfo(of: document)
         try await document.close()

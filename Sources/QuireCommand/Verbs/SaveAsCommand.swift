@@ -9,7 +9,8 @@ struct SaveAsCommand: AsyncParsableCommand {
         abstract: "Writes a document to another package.",
         discussion: """
             The new package is there whole, or not at all; one that is replaced stays until then. The document itself is left \
-            alone, and somebody may have it open. Versions do not go along.
+            alone, and somebody may have it open. Versions do not go along. What is damaged is not copied; recover brings back \
+            what can be read.
 
             EXAMPLES:
               quire save-as Library.quire Backup.quire
@@ -25,12 +26,15 @@ struct SaveAsCommand: AsyncParsableCommand {
     @Flag(help: "Replace a document that is there.")
     var replace = false
 
+    @Flag(help: "Copy a damaged document as it is.")
+    var keepDamage = false
+
     @Flag(help: "Print JSON.")
     var json = false
 
     @MainActor
     func run() async throws {
-        try DocumentCopy(of: path).write(to: newPath, replacing: replace)
+        try DocumentCopy(of: path, keepingDamage: keepDamage).write(to: newPath, replacing: replace)
         let output = Output(json: json, tellsOfChange: true)
         if json {
             try output.print(.object(["path": .string(newPath)]), levels: 0)
@@ -54,12 +58,15 @@ struct DuplicateCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("A document package.", valueName: "PATH"))
     var path: String
 
+    @Flag(help: "Copy a damaged document as it is.")
+    var keepDamage = false
+
     @Flag(help: "Print JSON.")
     var json = false
 
     @MainActor
     func run() async throws {
-        let copy = try DocumentCopy(of: path).duplicate()
+        let copy = try DocumentCopy(of: path, keepingDamage: keepDamage).duplicate()
         let output = Output(json: json, tellsOfChange: true)
         if json {
             try output.print(.object(["path": .string(copy)]), levels: 0)
@@ -73,9 +80,11 @@ struct DuplicateCommand: AsyncParsableCommand {
 /// Copies a package as of its last save.
 private struct DocumentCopy {
     let path: String
+    let keepingDamage: Bool
 
-    init(of path: String) throws {
+    init(of path: String, keepingDamage: Bool) throws {
         self.path = path
+        self.keepingDamage = keepingDamage
         guard try DocumentPath.kind(of: path) == .package else {
             throw QuireError(
                 .unsupported,
@@ -87,12 +96,12 @@ private struct DocumentCopy {
     func write(to newPath: String, replacing: Bool) throws {
         let package = try DocumentPackage.open(at: path, readOnly: true)
         defer { try? package.close() }
-        try package.writeCopy(to: newPath, replacing: replacing)
+        try package.writeCopy(to: newPath, replacing: replacing, keepingDamage: keepingDamage)
     }
 
     func duplicate() throws -> String {
         let package = try DocumentPackage.open(at: path, readOnly: true)
         defer { try? package.close() }
-        return try package.duplicate()
+        return try package.duplicate(keepingDamage: keepingDamage)
     }
 }

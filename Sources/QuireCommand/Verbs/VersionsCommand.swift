@@ -172,11 +172,17 @@ struct VersionsKeepCommand: AsyncParsableCommand {
     @Flag(help: "Keep nothing if the last version is of the same content.")
     var ifChanged = false
 
+    @Flag(help: "Keep a damaged document as it is.")
+    var keepDamage = false
+
     func run() async throws {
         let output = Output(json: document.json, tellsOfChange: true)
         let before = try document.versions().map(\.id)
         let version = try document.writing {
-            (try $0.keepVersion(named: name, onlyIfNew: ifChanged), $0)
+            (
+                try $0.keepVersion(
+                    named: name, onlyIfNew: ifChanged, keepingDamage: keepDamage), $0
+            )
         }
         if document.json {
             try output.print(version.json, levels: 0)
@@ -204,6 +210,9 @@ struct VersionsShowCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Make a document of it at this path.", valueName: "PATH"))
     var to: String?
 
+    @Flag(help: "Make a document of a damaged one, too.")
+    var keepDamage = false
+
     func run() async throws {
         let output = Output(json: document.json)
         let version = try document.version(version)
@@ -211,7 +220,7 @@ struct VersionsShowCommand: AsyncParsableCommand {
         defer { checkout.close() }
         let package = try DocumentPackage.open(at: checkout.path, readOnly: true)
         defer { try? package.close() }
-        if let to { try package.writeCopy(to: to) }
+        if let to { try package.writeCopy(to: to, keepingDamage: keepDamage) }
         var counts: [(entity: String, count: Int)] = []
         for entity in package.store.layout.model.entities where !entity.isAbstract {
             var request = FetchRequest(entity.name)

@@ -15,6 +15,12 @@ struct ArchiveExport {
     var replacesExisting = false
     /// Gets the number of bytes as its total, and is asked whether to stop. Without one it cannot be stopped.
     var progress: Progress?
+    /// The permissions that the archive has at most; `nil` for those of any new file.
+    var permissions: UInt32?
+    /// Looks at the digest of each file, which is in hexadecimal digits, with its path in the folder.
+    var verify: (_ path: String, _ digest: String) throws -> Void = { _, _ in }
+    /// Called when everything is written, before the archive gets its name.
+    var finish: () throws -> Void = {}
 
     /// How many bytes are read between two looks at whether to stop.
     private static let pieceSize = 262_144
@@ -28,20 +34,18 @@ struct ArchiveExport {
         let items = try items()
         progress?.totalUnitCount = items.reduce(0) { $0 + $1.size }
         progress?.completedUnitCount = 0
-        let part = FileSystem.temporarySibling(of: destination, for: "part")
-        do {
-            let file = try OpenFile.open(part, for: .creating, reportedAs: destination)
-            _ = try file.claim()
-            try withUTF8Locale { try write(items, to: ArchiveWriter(format: format, file: file)) }
-            try file.synchronize()
+        let part = try TemporarySibling.makeFile(beside: destination)
+        defer { part.remove() }
+        try withUTF8Locale { try write(items, to: ArchiveWriter(format: format, file: part.file)) }
+        try finish()
+        try part.file.setPermissionsIfPossible(part.defaultPermissions & (permissions ?? 0o777))
+        try part.file.synchronize()
+        try TerminationCleanup.uninterrupted {
             if replacesExisting {
-                try FileSystem.rename(part, to: destination)
+                try FileSystem.rename(part.path, to: destination)
             } else {
-                try FileSystem.renameWithoutReplacing(part, to: destination)
+                try FileSystem.renameWithoutReplacing(part.path, to: destination)
             }
-        } catch {
-            _ = try? FileSystem.removeFileIfPresent(part)
-            throw error
         }
         try FileSystem.synchronizeFolder(containing: destination)
     }
@@ -49,6 +53,8 @@ struct ArchiveExport {
     private struct Item {
         /// The path in the archive, with composed accents and a slash at the end of a folder.
         var path: String
+        /// The path in the folder.
+        var name: String
         /// The path on disk.
         var source: String
         var isFolder: Bool
@@ -69,7 +75,7 @@ struct ArchiveExport {
             }
             let composed = path.precomposedStringWithCanonicalMapping
             return Item(
-                path: isFolder ? composed + "/" : composed,
+                path: isFolder ? composed + "/" : composed, name: path,
                 source: FileSystem.path(folder, path), isFolder: isFolder,
                 size: isFolder ? 0 : information.size)
         }
@@ -123,7 +129,9 @@ struct ArchiveExport {
                 .inputOutput, "“\(file.path)” became shorter while it was exported.",
                 subject: .init(file: file.path))
         }
-        return digest.finalize().hexadecimal
+        let result = digest.finalize().hexadecimal
+        try verify(item.name, result)
+        return result
     }
 
     private func checkCancelled() throws {

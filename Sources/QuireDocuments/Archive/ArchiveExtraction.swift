@@ -46,22 +46,17 @@ struct ArchiveExtraction {
             throw FileSystem.failure("create", destination, errno: EEXIST)
         }
         let file = try openArchive()
-        FileSystem.removeStaleSiblings(of: destination)
-        let temporary = FileSystem.temporarySibling(of: destination, for: "new")
-        try FileSystem.makeFolder(temporary)
-        do {
-            let folder = try OpenFile.open(
-                temporary, for: .folder, reportedAs: destination)
-            _ = try folder.claim()
-            try withUTF8Locale {
-                try extract(ArchiveReader(file: file), into: temporary)
-            }
-            try verify(temporary)
-            try FileSystem.synchronizeTree(temporary)
-            try FileSystem.renameWithoutReplacing(temporary, to: destination)
-        } catch {
-            try? FileSystem.removeTree(temporary)
-            throw error
+        let temporary = try TemporarySibling.makeFolder(beside: destination)
+        defer { temporary.remove() }
+        try withUTF8Locale {
+            try extract(ArchiveReader(file: file), into: temporary.path)
+        }
+        try verify(temporary.path)
+        // As private as the archive: execution is for folders what reading is.
+        try temporary.setFinalPermissions(limitedBy: file.information())
+        try FileSystem.synchronizeTree(temporary.path)
+        try TerminationCleanup.uninterrupted {
+            try FileSystem.renameWithoutReplacing(temporary.path, to: destination)
         }
         try FileSystem.synchronizeFolder(containing: destination)
     }

@@ -41,6 +41,7 @@ final class PackageListener: Sendable {
             guard let package = try FileSystem.information(at: path),
                 let folder = RuntimeFolder.make()
             else { return nil }
+            _ = RuntimeFolder.removeAbandonedSockets
             socketName = RuntimeFolder.socketName(of: package)
             let socket = FileSystem.path(folder, socketName)
             listener = try LocalListener(path: socket, queue: Self.queue) { connection in

@@ -28,6 +28,11 @@ enum RuntimeFolder {
         }
     }
 
+    /// Removes the sockets of processes that were killed; once in the life of this one.
+    static let removeAbandonedSockets: Void = {
+        for folder in candidates where isSafe(folder) { LocalListener.removeAbandoned(in: folder) }
+    }()
+
     /// Whether a folder is one that nobody else can put anything into.
     static func isSafe(_ path: String) -> Bool {
         guard let folder = try? FileSystem.informationWithoutFollowing(at: path) else {

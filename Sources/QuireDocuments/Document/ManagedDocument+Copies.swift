@@ -7,7 +7,7 @@ extension ManagedDocument {
     // MARK: Saving to a place
 
     /// Saves the document to a place, and makes that the document's: its own package for ``save()``, another for
-    /// ``saveAs(_:replacing:)``. A document that is not open is made there, with ``managedObjectModel``.
+    /// ``saveAs(_:replacing:keepingDamage:)``. A document that is not open is made there, with ``managedObjectModel``.
     ///
     /// - Parameters:
     ///   - path: The package.
@@ -40,11 +40,15 @@ extension ManagedDocument {
     /// - Parameters:
     ///   - path: The package to make.
     ///   - replacing: Whether to replace a document that is there, and that nobody has open for writing.
+    ///   - keepingDamage: Whether a damaged document is copied too, with its damage; what is copied is checked otherwise.
     /// - Complexity: O(*n*) in the size of the document, off the main queue.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `locked`, `notFound` if the folder is not there, or as ``save()``.
     ///   Then the document is what it was.
-    public func saveAs(_ path: String, replacing: Bool = false) async throws {
-        let destination = SaveDestination(path: FileSystem.absolute(path), replaces: replacing)
+    public func saveAs(
+        _ path: String, replacing: Bool = false, keepingDamage: Bool = false
+    ) async throws {
+        let destination = SaveDestination(
+            path: FileSystem.absolute(path), replaces: replacing, keepsDamage: keepingDamage)
         let number = requests.addWork { [self] open in
             let snapshot = try open.takeSnapshot(content: contentToWrite())
             return { [self] in
@@ -71,11 +75,15 @@ extension ManagedDocument {
     /// - Parameters:
     ///   - path: The package to make.
     ///   - replacing: Whether to replace a document that is there, and that nobody has open for writing.
+    ///   - keepingDamage: Whether a damaged document is copied too, with its damage; what is copied is checked otherwise.
     /// - Complexity: O(*n*) in the size of the document, off the main queue.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `locked`, `validation` if an object could not be saved, or what
     ///   reading and writing throw.
-    public func saveTo(_ path: String, replacing: Bool = false) async throws {
-        let destination = SaveDestination(path: FileSystem.absolute(path), replaces: replacing)
+    public func saveTo(
+        _ path: String, replacing: Bool = false, keepingDamage: Bool = false
+    ) async throws {
+        let destination = SaveDestination(
+            path: FileSystem.absolute(path), replaces: replacing, keepsDamage: keepingDamage)
         try await withSnapshot { [self] open in
             let content = try open.takeCopySnapshot(content: contentToWrite())
             return { [self] in
@@ -96,11 +104,15 @@ extension ManagedDocument {
     /// Writes the document as it is now to another package beside it, and gives a document for that, of the same class,
     /// which is not open yet.
     ///
-    /// - Parameter path: The package to make; `nil` for one beside this one, “Name 2”, or 3, 4 ….
-    /// - Throws: As ``saveTo(_:replacing:)``.
-    public func duplicate(to path: String? = nil) async throws -> Self {
+    /// - Parameters:
+    ///   - path: The package to make; `nil` for one beside this one, “Name 2”, or 3, 4 ….
+    ///   - keepingDamage: As ``saveTo(_:replacing:keepingDamage:)`` has it.
+    /// - Throws: As ``saveTo(_:replacing:keepingDamage:)``.
+    public func duplicate(
+        to path: String? = nil, keepingDamage: Bool = false
+    ) async throws -> Self {
         let copy = path ?? SiblingName.unused(beside: self.path)
-        try await saveTo(copy)
+        try await saveTo(copy, keepingDamage: keepingDamage)
         return Self(path: copy)
     }
 
@@ -134,15 +146,18 @@ extension ManagedDocument {
     /// - Parameters:
     ///   - path: The archive to make.
     ///   - replacing: Whether to replace a file that is there.
+    ///   - keepingDamage: Whether a damaged document is exported too, with its damage.
     ///   - progress: Gets the bytes to write as its total; cancelling it stops the export and leaves nothing.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `unsupported`, `cancelled`, or as ``save()``.
     public func export(
-        to path: String, replacing: Bool = false, progress: Progress? = nil
+        to path: String, replacing: Bool = false, keepingDamage: Bool = false,
+        progress: Progress? = nil
     ) async throws {
         if !isReadOnly { try await autosave() }
         let package = try openPackage()
         try await FileQueue.copies.run {
-            try package.export(to: path, replacing: replacing, progress: progress)
+            try package.export(
+                to: path, replacing: replacing, keepingDamage: keepingDamage, progress: progress)
         }
     }
 

@@ -18,35 +18,26 @@ extension ManagedDocument {
 /// Saves documents before the process ends.
 @MainActor
 private enum TerminationSignal {
-    private static var sources: [Int32: any DispatchSourceSignal] = [:]
+    private static var handled: Set<Int32> = []
     private static var isEnding = false
     private static let patience = Duration.seconds(10)
 
     static func handle(_ number: Int32) {
-        guard sources[number] == nil else { return }
-        // A dispatch source is told besides the signal's own effect, which is to end the process.
-        let former = signal(number, SIG_IGN)
-        if isIgnore(former) { return }
-        let source = DispatchSource.makeSignalSource(signal: number, queue: .main)
-        source.setEventHandler { MainActor.assumeIsolated { received(number) } }
-        sources[number] = source
-        source.resume()
-    }
-
-    private static func isIgnore(_ handler: (@convention(c) (Int32) -> Void)?) -> Bool {
-        // SIG_IGN is no function but the number 1.
-        unsafeBitCast(handler, to: Int.self) == 1
+        guard handled.insert(number).inserted else { return }
+        TerminationCleanup.handle(number, on: .main) {
+            MainActor.assumeIsolated { received(number) }
+        }
     }
 
     private static func received(_ number: Int32) {
-        if isEnding { return end(number) }
+        if isEnding { TerminationCleanup.end(by: number) }
         isEnding = true
         Task {
             await withTaskGroup(of: Void.self) { group in
                 group.addTask { await saveAll() }
                 group.addTask { try? await Task.sleep(for: patience) }
                 await group.next()
-                end(number)
+                TerminationCleanup.end(by: number)
             }
         }
     }
@@ -65,16 +56,5 @@ private enum TerminationSignal {
                 }
             }
         }
-    }
-
-    private static func end(_ number: Int32) {
-        signal(number, SIG_DFL)
-        // The dispatch source has it blocked.
-        var signals = sigset_t()
-        sigemptyset(&signals)
-        sigaddset(&signals, number)
-        pthread_sigmask(SIG_UNBLOCK, &signals, nil)
-        raise(number)
-        _exit(128 + number)
     }
 }

@@ -53,7 +53,7 @@ open class ManagedDocument {
     public var autosavePolicy = AutosavePolicy() { didSet { autosavePolicyDidChange() } }
     /// How the store uses its file, from the next opening on.
     public var storeOptions = SQLiteStoreOptions()
-    /// When the document keeps versions of itself; see ``keepVersion(named:progress:)``.
+    /// When the document keeps versions of itself; see ``keepVersion(named:keepingDamage:progress:)``.
     public var versionPolicy = VersionPolicy.onDemand
     /// How the document is migrated when it is opened with another model than it was made with; `nil` if opening it is to
     /// fail then. Set it before opening.

@@ -6,27 +6,40 @@ import Quire
 extension DocumentPackage {
     /// Writes a copy of the package as of the last save. Others may go on reading and saving meanwhile.
     ///
-    /// The copy has the same store UUID. It is there whole, or not at all.
+    /// The copy has the same store UUID, and the permissions of the original. It is there whole, or not at all. What is
+    /// copied is checked: the database, and the digests of external data.
     ///
     /// - Parameters:
     ///   - path: The package to make.
     ///   - replacing: Whether to replace a package that is there.
-    /// - Throws: ``QuireError`` with code `alreadyExists` or what reading and writing throw.
-    public func writeCopy(to path: String, replacing: Bool = false) throws {
+    ///   - keepingDamage: Whether a damaged package is copied too, with its damage.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `invalidFormat` if the package is damaged, or what reading and
+    ///   writing throw. Then there is no copy.
+    public func writeCopy(
+        to path: String, replacing: Bool = false, keepingDamage: Bool = false
+    ) throws {
         try checkOutside(path)
         if replacing { try checkReplaceable(path) }
-        try Self.build(at: path, replacing: replacing) { try fill($0, by: .copying) }
+        try Self.build(at: path, replacing: replacing, permissionsOf: folderInformation()) {
+            try fill($0, by: .copying, keepingDamage: keepingDamage)
+        }
+    }
+
+    /// What the system says about the package folder, wherever it is.
+    func folderInformation() throws -> FileInformation? {
+        try folder?.information() ?? FileSystem.information(at: layout.path)
     }
 
     /// Writes a copy of the package as of the last save beside it, under a name that nothing has: “Name 2”, or 3, 4 ….
     ///
+    /// - Parameter keepingDamage: Whether a damaged package is copied too, with its damage.
     /// - Returns: The path of the copy.
-    /// - Throws: As ``writeCopy(to:replacing:)``.
-    public func duplicate() throws -> String {
+    /// - Throws: As ``writeCopy(to:replacing:keepingDamage:)``.
+    public func duplicate(keepingDamage: Bool = false) throws -> String {
         while true {
             let path = SiblingName.unused(beside: layout.path)
             do {
-                try writeCopy(to: path)
+                try writeCopy(to: path, keepingDamage: keepingDamage)
                 return path
             } catch let error as QuireError where error.code == .alreadyExists {
                 // Somebody else was faster.
@@ -37,8 +50,7 @@ extension DocumentPackage {
 
     /// Throws if a path is in the package itself, where nothing of the user's has a place.
     func checkOutside(_ path: String) throws {
-        let own = try folder?.information() ?? FileSystem.information(at: layout.path)
-        guard let own else { return }
+        guard let own = try folderInformation() else { return }
         var above = FileSystem.folder(of: FileSystem.absolute(path))
         while true {
             if try FileSystem.information(at: above)?.isSameFile(as: own) == true {
@@ -77,15 +89,19 @@ extension DocumentPackage {
     /// Exports the package as of the last save to an archive: `.zip` or `.tar.zst`, as the path's extension says.
     ///
     /// Exporting an unchanged document again gives an equal archive. Others may go on reading and saving
-    /// meanwhile.
+    /// meanwhile. What is exported is checked: the database, and the digests of external data. The archive can be read by
+    /// those who may read the store.
     ///
     /// - Parameters:
     ///   - path: The archive to make.
     ///   - replacing: Whether to replace a file that is there.
+    ///   - keepingDamage: Whether a damaged package is exported too, with its damage.
     ///   - progress: Gets the bytes to write as its total; cancelling it stops the export and leaves nothing.
-    /// - Throws: ``QuireError`` with code `alreadyExists`, `unsupported`, `cancelled` or what reading and writing throw.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `unsupported`, `invalidFormat` if the package is damaged,
+    ///   `cancelled` or what reading and writing throw. Then there is no archive.
     public func export(
-        to path: String, replacing: Bool = false, progress: Progress? = nil
+        to path: String, replacing: Bool = false, keepingDamage: Bool = false,
+        progress: Progress? = nil
     ) throws {
         let path = FileSystem.absolute(path)
         _ = try ArchiveFormat(path: path)
@@ -93,22 +109,25 @@ extension DocumentPackage {
         if !replacing, FileSystem.exists(path) {
             throw FileSystem.failure("create", path, errno: EEXIST)
         }
-        FileSystem.removeStaleSiblings(of: path)
         // Beside the archive: there is room, or the archive would not fit either.
-        let staging = FileSystem.temporarySibling(of: path, for: "staging")
-        do {
-            try FileSystem.makeFolder(staging)
-        } catch let error as QuireError where error.code == .notFound {
-            throw FileSystem.failure("open", FileSystem.folder(of: path), errno: ENOENT)
-        }
-        defer { try? FileSystem.removeTree(staging) }
-        let claim = try OpenFile.open(staging, for: .folder, reportedAs: path)
-        _ = try claim.claim()
-        let layout = DocumentPackageLayout(path: staging)
-        try FileSystem.makeFolder(layout.storeFolder)
-        try fill(layout, by: .linking)
+        let sibling = try TemporarySibling.makeFolder(beside: path)
+        defer { sibling.remove() }
+        let staging = DocumentPackageLayout(path: sibling.path)
+        try FileSystem.makeFolder(staging.storeFolder)
+        let digests = try fill(staging, by: .linking, keepingDamage: keepingDamage)
+        var damaged: [String] = []
         try ArchiveExport(
-            folder: staging, destination: path, replacesExisting: replacing, progress: progress
+            folder: staging.path, destination: path, replacesExisting: replacing,
+            progress: progress,
+            permissions: FileSystem.information(at: layout.store)?.permissions,
+            verify: { path, digest in
+                if let expected = digests[FileSystem.path(staging.path, path)],
+                    expected != digest
+                {
+                    damaged.append(self.externalDataMessage(path, "is not what was saved"))
+                }
+            },
+            finish: { if !damaged.isEmpty { throw self.damaged(damaged) } }
         ).run()
     }
 
@@ -118,20 +137,22 @@ extension DocumentPackage {
     /// lists them, and a store that is sound. The package is there whole, or not at all.
     ///
     /// - Parameters:
-    ///   - archive: The archive, made by ``export(to:replacing:progress:)``.
+    ///   - archive: The archive, made by ``export(to:replacing:keepingDamage:progress:)``.
     ///   - path: The package to make.
     ///   - limits: What the archive may contain at most.
+    ///   - keepingDamage: Whether the document may be damaged, as one that was exported with its damage is. The archive
+    ///     must be as it was written all the same, and the store must open.
     ///   - progress: Gets the archive's bytes as its total; cancelling it stops the extraction and leaves nothing.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `notFound`, `invalidFormat`, `cancelled` or what reading and
     ///   writing throw.
     public static func extract(
         _ archive: String, to path: String, limits: ArchiveLimits = ArchiveLimits(),
-        progress: Progress? = nil
+        keepingDamage: Bool = false, progress: Progress? = nil
     ) throws {
         try ArchiveExtraction(
             archive: archive, destination: FileSystem.absolute(path), limits: limits,
             progress: progress, objection: DocumentPackageLayout.objection(toArchived:isFolder:),
-            verify: { try verifyExtracted($0, from: archive) }
+            verify: { try verifyExtracted($0, from: archive, keepingDamage: keepingDamage) }
         ).run()
     }
 
@@ -142,17 +163,33 @@ extension DocumentPackage {
         try ArchiveExtraction.manifest(of: path)
     }
 
-    /// Fills a new folder with this package's content.
+    /// Fills a new folder with this package's content, and checks what it has not copied but linked as far as that needs
+    /// no reading.
+    ///
+    /// - Returns: The digests, in hexadecimal digits, that files which were linked must have, by their paths.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if the package is damaged, unless damage is to be kept.
+    @discardableResult
     func fill(
-        _ target: DocumentPackageLayout, by method: FileSystem.CopyMethod
-    ) throws {
+        _ target: DocumentPackageLayout, by method: FileSystem.CopyMethod,
+        keepingDamage: Bool = false
+    ) throws -> [String: String] {
+        if !keepingDamage {
+            let problems = try store.integrityProblems()
+            if !problems.isEmpty {
+                throw damaged(problems.map(databaseMessage))
+            }
+        }
         // A writer may remove what the copied store refers to before we have copied it; then the copy is made anew.
         var attempts = 3
         while true {
             do {
-                return try fillOnce(target, by: method)
-            } catch let error as QuireError where error.code == .notFound && attempts > 1 {
+                return try fillOnce(target, by: method, keepingDamage: keepingDamage)
+            } catch let error as QuireError where error.code == .notFound {
                 attempts -= 1
+                if attempts == 0 {
+                    let problems = try missingFiles()
+                    throw problems.isEmpty ? error : damaged(problems)
+                }
                 try FileSystem.removeTree(target.storeFolder)
                 try FileSystem.makeFolder(target.storeFolder)
                 if FileSystem.exists(target.additionalContent) {
@@ -163,10 +200,11 @@ extension DocumentPackage {
     }
 
     private func fillOnce(
-        _ target: DocumentPackageLayout, by method: FileSystem.CopyMethod
-    ) throws {
+        _ target: DocumentPackageLayout, by method: FileSystem.CopyMethod, keepingDamage: Bool
+    ) throws -> [String: String] {
         try store.writeCopy(
-            to: target.store, linking: method == .linking, withoutDraft: true)
+            to: target.store, linking: method == .linking, withoutDraft: true,
+            keepingDamage: keepingDamage)
         // What the copy says, which may be of an earlier save than what the store says by now.
         var options = SQLiteStoreOptions()
         options.isReadOnly = true
@@ -174,7 +212,7 @@ extension DocumentPackage {
             at: target.store, model: store.layout.model, options: options)
         defer { try? copy.close() }
         var generation = try content.generation(in: copy.records())
-        if let named = generation, place() != .here,
+        if let named = generation, keepingDamage || place() != .here,
             !FileSystem.exists(layout.additionalContent(generation: named))
         {
             generation = nil  // It went with what others have removed.
@@ -184,6 +222,8 @@ extension DocumentPackage {
             try FileSystem.copyTree(
                 layout.additionalContent(generation: generation), beneath: layout.path,
                 to: target.additionalContent(generation: generation), by: method)
+            try FileSystem.copyPermissions(
+                of: layout.additionalContent, beneath: layout.path, to: target.additionalContent)
         }
         // With what others, or the document itself for a library, have put there. What cannot be read is made anew.
         if let metadata = try? FileSystem.contents(
@@ -196,9 +236,17 @@ extension DocumentPackage {
             storeUUID: copy.identity.uuid, storeType: copy.type.rawValue,
             additionalContentGeneration: generation
         ).write(to: target)
+        for (original, made) in [
+            (layout.metadata, target.metadata), (layout.storeFolder, target.storeFolder),
+        ] {
+            try FileSystem.copyPermissions(of: original, beneath: layout.path, to: made)
+        }
+        return keepingDamage ? [:] : try verifyExternalData(of: copy, by: method)
     }
 
-    private static func verifyExtracted(_ folder: String, from archive: String) throws {
+    private static func verifyExtracted(
+        _ folder: String, from archive: String, keepingDamage: Bool
+    ) throws {
         guard DocumentPackageLayout(path: folder).isPackage else {
             throw QuireError(
                 .invalidFormat, "“\(archive)” is no archive of a document: it has no store.",
@@ -207,6 +255,7 @@ extension DocumentPackage {
         do {
             let package = try open(at: folder, readOnly: true)
             defer { try? package.close() }
+            if keepingDamage { return }
             if let problem = try package.check().first(where: { $0.severity == .error }) {
                 throw QuireError(.invalidFormat, problem.message)
             }
@@ -216,5 +265,74 @@ extension DocumentPackage {
                 "The document in “\(archive)” cannot be used: \(error.message)",
                 subject: .init(file: archive), underlying: error)
         }
+    }
+}
+
+// MARK: - Damage
+
+extension DocumentPackage {
+    /// Checks the files of external data of a copy against their digests; those that were linked, by their sizes.
+    ///
+    /// - Returns: The digests of those that were linked, by their paths.
+    private func verifyExternalData(
+        of copy: SQLiteStore, by method: FileSystem.CopyMethod
+    ) throws -> [String: String] {
+        let isLost = place() != .here
+        var (problems, digests): ([String], [String: String]) = ([], [:])
+        for file in try copy.externalFiles() {
+            guard let information = try FileSystem.information(at: file.path) else {
+                // It went with what others have removed.
+                if !isLost { problems.append(externalDataMessage(file.path, "is missing")) }
+                continue
+            }
+            var isSound = file.size.map { $0 == information.size } ?? true
+            if isSound, let digest = file.sha256 {
+                if method == .linking {
+                    digests[file.path] = digest.map(Self.hexadecimal).joined()
+                } else {
+                    let folder = FileSystem.folder(of: file.path)
+                    isSound = try FileDigest.sha256(ofFileAt: file.path, beneath: folder) == digest
+                }
+            }
+            if !isSound { problems.append(externalDataMessage(file.path, "is not what was saved")) }
+        }
+        if !problems.isEmpty { throw damaged(problems) }
+        return digests
+    }
+
+    private static func hexadecimal(_ byte: UInt8) -> String {
+        (byte < 16 ? "0" : "") + String(byte, radix: 16)
+    }
+
+    /// What the store refers to and is not there.
+    func missingFiles() throws -> [String] {
+        var problems = try store.externalFiles()
+            .filter { !FileSystem.exists($0.path, beneath: layout.path) }
+            .map { externalDataMessage($0.path, "is missing") }
+        if let generation = try liveGeneration() {
+            let folder = layout.additionalContent(generation: generation)
+            if !FileSystem.exists(folder, beneath: layout.path) {
+                problems.append("the additional content “\(folder)” is missing")
+            }
+        }
+        return problems
+    }
+
+    func databaseMessage(_ problem: String) -> String { "the database: \(problem)" }
+
+    /// A problem of a file of external data, with its path in this package.
+    func externalDataMessage(_ path: String, _ problem: String) -> String {
+        let own = FileSystem.path(layout.externalData, FileSystem.name(of: path))
+        return "the external data “\(own)” \(problem)"
+    }
+
+    /// The error of a copy that is not made because the package is damaged.
+    func damaged(_ problems: [String]) -> QuireError {
+        let more = problems.count > 1 ? " (and \(problems.count - 1) more)" : ""
+        return QuireError(
+            .invalidFormat,
+            "“\(layout.path)” is damaged, and was not copied: \(problems.first ?? "")\(more). “quire recover” brings back "
+                + "what can be read; with --keep-damage it is copied as it is.",
+            subject: .init(file: layout.path))
     }
 }

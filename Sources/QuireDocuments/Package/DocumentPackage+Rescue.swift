@@ -54,16 +54,16 @@ extension DocumentPackage {
         let backup = SiblingName.unused(beside: layout.path) { stem, number in
             number == 1 ? "\(stem).before-repair" : "\(stem).before-repair-\(number)"
         }
-        do {
-            try FileSystem.copyTree(
-                layout.path, beneath: layout.path, to: backup, by: .copying)
-            try FileSystem.removeFileIfPresent(DocumentPackageLayout(path: backup).lock)
-            try FileSystem.synchronizeTree(backup)
-            try FileSystem.synchronizeFolder(containing: backup)
-        } catch {
-            try? FileSystem.removeTree(backup)
-            throw error
+        let sibling = try TemporarySibling.makeFolder(beside: backup)
+        defer { sibling.remove() }
+        try FileSystem.copyContents(of: layout.path, beneath: layout.path, to: sibling.path)
+        try FileSystem.removeFileIfPresent(DocumentPackageLayout(path: sibling.path).lock)
+        try sibling.setFinalPermissions(of: FileSystem.information(at: layout.path))
+        try FileSystem.synchronizeTree(sibling.path)
+        try TerminationCleanup.uninterrupted {
+            try FileSystem.renameWithoutReplacing(sibling.path, to: backup)
         }
+        try FileSystem.synchronizeFolder(containing: backup)
         return backup
     }
 
@@ -85,7 +85,8 @@ extension DocumentPackage {
         let isPackage = try FileSystem.information(at: damaged)?.kind == .folder
         if isPackage { try checkIsPackage(old) }
         var report = StoreRecoveryReport()
-        try build(at: path) { layout in
+        let folder = try isPackage ? FileSystem.information(at: damaged) : nil
+        try build(at: path, permissionsOf: folder) { layout in
             report = try StoreRecovery.recover(
                 isPackage ? old.store : damaged, to: layout.store, model: model, options: options)
             let place = DocumentPackageLayout(path: path).path
@@ -111,6 +112,7 @@ extension DocumentPackage {
             metadata.modified = Date()
             try metadata.write(to: layout)
             try store.close()
+            try FileSystem.copyPermissions(of: isPackage ? old.store : damaged, to: layout.store)
         }
         let package = try open(at: path, readOnly: true)
         defer { try? package.close() }

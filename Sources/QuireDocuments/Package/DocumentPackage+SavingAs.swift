@@ -14,6 +14,8 @@ struct SaveDestination: Sendable {
     var path: String
     /// Whether a document that is there is replaced.
     var replaces: Bool
+    /// Whether a damaged document is copied with its damage.
+    var keepsDamage = false
 }
 
 extension DocumentPackage {
@@ -34,9 +36,10 @@ extension DocumentPackage {
     func writeCopy(to destination: SaveDestination, with unsaved: UnsavedChanges) throws {
         try checkOutside(destination.path)
         if destination.replaces { try checkReplaceable(destination.path) }
-        try Self.build(at: destination.path, replacing: destination.replaces) {
-            try fill($0, with: unsaved)
-        }
+        try Self.build(
+            at: destination.path, replacing: destination.replaces,
+            permissionsOf: folderInformation()
+        ) { try fill($0, with: unsaved, keepingDamage: destination.keepsDamage) }
     }
 
     /// Writes such a copy and opens it, to go on with it in the place of this package. Nobody else can have opened it
@@ -50,8 +53,9 @@ extension DocumentPackage {
         if destination.replaces { try checkReplaceable(destination.path) }
         var derived: [ManagedObjectID] = []
         let lock = try Self.build(
-            at: destination.path, replacing: destination.replaces, locking: true
-        ) { derived = try fill($0, with: unsaved) }
+            at: destination.path, replacing: destination.replaces, locking: true,
+            permissionsOf: folderInformation()
+        ) { derived = try fill($0, with: unsaved, keepingDamage: destination.keepsDamage) }
         let layout = DocumentPackageLayout(path: destination.path)
         do {
             let store = try SQLiteStore.open(
@@ -109,9 +113,9 @@ extension DocumentPackage {
 
     @discardableResult
     private func fill(
-        _ target: DocumentPackageLayout, with unsaved: UnsavedChanges
+        _ target: DocumentPackageLayout, with unsaved: UnsavedChanges, keepingDamage: Bool
     ) throws -> [ManagedObjectID] {
-        try fill(target, by: .copying)
+        try fill(target, by: .copying, keepingDamage: keepingDamage)
         if try unsaved.isEmpty && !store.hasDraft() && place() == .here { return [] }
         let copy = try SQLiteStore.open(
             at: target.store, continuing: store, options: writingOptions)

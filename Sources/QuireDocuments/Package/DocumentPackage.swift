@@ -130,6 +130,7 @@ public final class DocumentPackage: Sendable {
             throw error
         }
         FileSystem.removeStaleSiblings(of: layout.path)
+        TemporarySibling.removeAbandoned(in: FileSystem.folder(of: layout.path))
         return package
     }
 
@@ -224,10 +225,12 @@ public final class DocumentPackage: Sendable {
     /// - Parameters:
     ///   - replacing: Whether to replace a package that is there. Nobody may have it open for writing.
     ///   - locking: Whether it is to be locked from the first moment, for somebody who goes on with it.
+    ///   - original: The folder whose permissions it gets; `nil` for those of any new folder.
     /// - Returns: The lock, if there is to be one.
     @discardableResult
     static func build(
         at path: String, replacing: Bool = false, locking: Bool = false,
+        permissionsOf original: FileInformation? = nil,
         _ body: (DocumentPackageLayout) throws -> Void
     ) throws -> DocumentLock? {
         let path = FileSystem.absolute(path)
@@ -235,23 +238,23 @@ public final class DocumentPackage: Sendable {
             throw FileSystem.failure("create", path, errno: EEXIST)
         }
         FileSystem.removeStaleSiblings(of: path)
-        let temporary = FileSystem.temporarySibling(of: path, for: "new")
-        do {
-            try FileSystem.makeFolder(temporary)
-        } catch let error as QuireError where error.code == .notFound {
-            throw FileSystem.failure("open", FileSystem.folder(of: path), errno: ENOENT)
-        }
-        do {
-            let claim = try OpenFile.open(temporary, for: .folder, reportedAs: path)
+        let sibling = try TemporarySibling.makeFolder(beside: path)
+        defer { sibling.remove() }
+        let temporary = sibling.path
+        let layout = DocumentPackageLayout(path: temporary)
+        try FileSystem.makeFolder(layout.storeFolder)
+        try body(layout)
+        let lock = locking ? try DocumentLock.acquire(for: layout) : nil
+        try sibling.setFinalPermissions(of: original)
+        try FileSystem.synchronizeTree(temporary)
+        let place = DocumentPackageLayout(path: path)
+        if replacing, FileSystem.exists(path) {
+            let replaced = try DocumentLock.acquire(for: place)
+            // It has the temporary name for a while, where others must not take it for abandoned.
+            let claim = try OpenFile.open(path, for: .folder)
+            defer { claim.close() }
             _ = try claim.claim()
-            let layout = DocumentPackageLayout(path: temporary)
-            try FileSystem.makeFolder(layout.storeFolder)
-            try body(layout)
-            let lock = locking ? try DocumentLock.acquire(for: layout) : nil
-            try FileSystem.synchronizeTree(temporary)
-            let place = DocumentPackageLayout(path: path)
-            if replacing, FileSystem.exists(path) {
-                let replaced = try DocumentLock.acquire(for: place)
+            try TerminationCleanup.uninterrupted {
                 try FileSystem.exchange(temporary, path)
                 do {
                     try FileSystem.synchronizeFolder(containing: path)
@@ -259,24 +262,23 @@ public final class DocumentPackage: Sendable {
                     try? FileSystem.exchange(temporary, path)
                     throw error
                 }
-                replaced.move(to: layout)
-                lock?.move(to: place)
-                try? FileSystem.removeTree(temporary)
-            } else {
-                try FileSystem.renameWithoutReplacing(temporary, to: path)
-                do {
-                    try FileSystem.synchronizeFolder(containing: path)
-                } catch {
-                    try? FileSystem.renameWithoutReplacing(path, to: temporary)
-                    throw error
-                }
-                lock?.move(to: place)
             }
-            return lock
-        } catch {
-            try? FileSystem.removeTree(temporary)
-            throw error
+            replaced.move(to: layout)
+            lock?.move(to: place)
+            sibling.remove()
+        } else {
+            try TerminationCleanup.uninterrupted {
+                try FileSystem.renameWithoutReplacing(temporary, to: path)
+            }
+            do {
+                try FileSystem.synchronizeFolder(containing: path)
+            } catch {
+                try? FileSystem.renameWithoutReplacing(path, to: temporary)
+                throw error
+            }
+            lock?.move(to: place)
         }
+        return lock
     }
 
     // MARK: Saving

@@ -119,6 +119,11 @@ final class BlockPackWriter {
         self.root = root
         temporary = FileSystem.temporarySibling(of: path, for: "new")
         file = try OpenFile.open(temporary, beneath: root, for: .creating, reportedAs: path)
+        // Pages are as private here as in the store.
+        let store = DocumentPackageLayout(path: root).store
+        if let information = try FileSystem.information(at: store, beneath: root) {
+            try file.setPermissionsIfPossible(information.permissions & 0o777 | 0o600)
+        }
         try write(BlockPack.start)
     }
 

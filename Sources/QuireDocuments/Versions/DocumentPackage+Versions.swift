@@ -14,20 +14,23 @@ extension DocumentPackage {
     ///   - name: What the user calls it.
     ///   - reason: Why it is kept.
     ///   - onlyIfNew: Whether nothing is kept if the last version is of the same content.
+    ///   - keepingDamage: Whether what is damaged is kept too; `nil` for all but versions that were requested, which are
+    ///     checked.
     ///   - progress: Gets the bytes of the database as its total. Cancelling it leaves no version.
     /// - Returns: The version; with `onlyIfNew`, the last one if that will do.
     /// - Complexity: O(*n*) in the size of the database, which is read, and of what the newest versions do not have, which is
     ///   written.
-    /// - Throws: ``QuireError`` with code `readOnly`, `outOfSpace`, `cancelled`, or what reading and writing throw.
+    /// - Throws: ``QuireError`` with code `readOnly`, `invalidFormat` if the package is damaged, `outOfSpace`, `cancelled`, or what
+    ///   reading and writing throw.
     @discardableResult
     public func keepVersion(
         named name: String? = nil, reason: DocumentVersion.Reason = .requested,
-        onlyIfNew: Bool = false, progress: Progress? = nil
+        onlyIfNew: Bool = false, keepingDamage: Bool? = nil, progress: Progress? = nil
     ) throws -> DocumentVersion {
         try checkMayWrite()
         return try versionStore.keep(
             self, .init(name: name, reason: reason), by: .linking, onlyIfNew: onlyIfNew,
-            progress: progress)
+            keepingDamage: keepingDamage ?? (reason != .requested), progress: progress)
     }
 
     // MARK: Looking

@@ -6,14 +6,17 @@ extension ManagedDocument {
     ///
     /// - Parameters:
     ///   - name: What the user calls it.
+    ///   - keepingDamage: Whether what is damaged is kept too; it is checked otherwise.
     ///   - progress: Gets the bytes of the database as its total. Cancelling it leaves no version.
-    /// - Throws: ``QuireError`` as ``save()`` and ``DocumentPackage/keepVersion(named:reason:onlyIfNew:progress:)``.
+    /// - Throws: ``QuireError`` as ``save()`` and ``DocumentPackage/keepVersion(named:reason:onlyIfNew:keepingDamage:progress:)``.
     @discardableResult
     public func keepVersion(
-        named name: String? = nil, progress: Progress? = nil
+        named name: String? = nil, keepingDamage: Bool = false, progress: Progress? = nil
     ) async throws -> DocumentVersion {
         try await autosave()
-        return try await withPackage { try $0.keepVersion(named: name, progress: progress) }
+        return try await withPackage {
+            try $0.keepVersion(named: name, keepingDamage: keepingDamage, progress: progress)
+        }
     }
 
     /// The versions that were kept, newest first.

@@ -16,37 +16,29 @@ import Synchronization
 public final class VersionCheckout: Sendable {
     /// The package. Open it for reading only: its files may be those of the document.
     public let path: String
-    /// Tells those who clean up that it is in use.
-    private let claim: OpenFile
+    private let sibling: TemporarySibling
     private let isClosed = Atomic(false)
 
     init(_ id: String, of store: VersionStore, progress: Progress?) throws {
-        (path, claim) = try Self.makeFolder(for: store.layout.path)
+        sibling = try Self.makeFolder(for: store.layout.path)
+        path = sibling.path
         do {
             let layout = DocumentPackageLayout(path: path)
             try FileSystem.makeFolder(layout.storeFolder)
             try store.fill(layout, with: id, by: .linking, progress: progress)
+            try sibling.setFinalPermissions(of: FileSystem.information(at: store.layout.path))
         } catch {
-            try? FileSystem.removeTree(path)
+            sibling.remove()
             throw error
         }
     }
 
-    private static func makeFolder(for document: String) throws -> (String, OpenFile) {
-        FileSystem.removeStaleSiblings(of: document)
-        let beside = FileSystem.temporarySibling(of: document, for: "version")
-        let path: String
+    private static func makeFolder(for document: String) throws -> TemporarySibling {
         do {
-            try FileSystem.makeFolder(beside)
-            path = beside
+            return try TemporarySibling.makeFolder(beside: document)
         } catch let error as QuireError where error.code == .readOnly {
-            path = FileSystem.path(
-                FileManager.default.temporaryDirectory.path, FileSystem.name(of: beside))
-            try FileSystem.makeFolder(path)
+            return try TemporarySibling.makeFolderInTemporaryDirectory()
         }
-        let claim = try OpenFile.open(path, for: .folder)
-        _ = try claim.claim()
-        return (path, claim)
     }
 
     deinit { close() }
@@ -54,7 +46,6 @@ public final class VersionCheckout: Sendable {
     /// Removes the package. Closing twice does nothing.
     public func close() {
         guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
-        try? FileSystem.removeTree(path)
-        claim.close()
+        sibling.remove()
     }
 }

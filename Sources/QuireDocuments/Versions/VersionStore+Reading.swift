@@ -128,6 +128,8 @@ extension VersionStore {
                     .invalidFormat, problem.message, subject: .init(file: problem.path))
             }
             try writeDatabase(of: id, manifest, to: target.store, progress: progress)
+            try FileSystem.copyPermissions(
+                of: layout.store, beneath: layout.path, to: target.store)
             for name in manifest.externalFiles.keys.sorted() {
                 try FileSystem.makeFolder(target.externalData, withIntermediates: true)
                 try FileSystem.copyFile(

@@ -51,11 +51,12 @@ final class VersionStore: Sendable {
     ///   - source: The package. Others may go on reading and saving it.
     ///   - method: How its files get here.
     ///   - onlyIfNew: Whether nothing is kept if the last version is of the same content.
+    ///   - keepingDamage: Whether what is damaged is kept too, without the files that are missing.
     ///   - progress: Gets the bytes of the database as its total.
     /// - Returns: The version; the last one if it is of the same content and that will do.
     func keep(
         _ source: DocumentPackage, _ description: Description, by method: FileSystem.CopyMethod,
-        onlyIfNew: Bool, progress: Progress?
+        onlyIfNew: Bool, keepingDamage: Bool = true, progress: Progress?
     ) throws -> DocumentVersion {
         writing.lock()
         defer { writing.unlock() }
@@ -73,7 +74,9 @@ final class VersionStore: Sendable {
                 var manifest = VersionManifest(
                     date: date, name: description.name, reason: description.reason,
                     origin: description.origin, storeUUID: source.store.identity.uuid)
-                try fill(scratch, &manifest, from: source, by: method, progress: progress)
+                try fill(
+                    scratch, &manifest, from: source, by: method, keepingDamage: keepingDamage,
+                    progress: progress)
                 if onlyIfNew, let last = try lastVersion(), manifest.hasSameContent(as: last.1) {
                     return version(last.0, last.1)
                 }
@@ -87,8 +90,12 @@ final class VersionStore: Sendable {
                     scratch, to: layout.version(id), beneath: root)
                 try FileSystem.synchronizeFolder(layout.versions, beneath: root)
                 return version(id, manifest)
-            } catch let error as QuireError where error.code == .notFound && attempts > 1 {
+            } catch let error as QuireError where error.code == .notFound {
                 attempts -= 1
+                if attempts == 0 {
+                    let problems = try source.missingFiles()
+                    throw problems.isEmpty ? error : source.damaged(problems)
+                }
             } catch let error as QuireError where error.code == .cancelled {
                 throw QuireError(
                     .cancelled, "Keeping a version of “\(layout.path)” was cancelled.",
@@ -108,7 +115,7 @@ final class VersionStore: Sendable {
     /// Puts all that a version needs into its folder and among the blocks, durably but for the folders' names.
     private func fill(
         _ folder: String, _ manifest: inout VersionManifest, from source: DocumentPackage,
-        by method: FileSystem.CopyMethod, progress: Progress?
+        by method: FileSystem.CopyMethod, keepingDamage: Bool, progress: Progress?
     ) throws {
         let database = FileSystem.path(folder, "database")
         // One that has been replaced is read by the connection that still has it.
@@ -124,14 +131,37 @@ final class VersionStore: Sendable {
         do {
             defer { try? copy.close() }
             manifest.generation = try source.content.generation(in: copy.records())
-            for file in try copy.externalFiles() {
+            var problems: [String] = []
+            if !keepingDamage {
+                problems = try copy.integrityProblems().map(source.databaseMessage)
+            }
+            if !problems.isEmpty { throw source.damaged(problems) }
+            let files: [SQLiteExternalFile]
+            do {
+                files = try copy.externalFiles()
+            } catch let error as QuireError where keepingDamage && error.code == .invalidFormat {
+                files = try source.store.presentExternalFiles()
+            }
+            for file in files {
                 let name = FileSystem.name(of: file.path)
+                let original = FileSystem.path(place.externalData, name)
+                if keepingDamage, !FileSystem.exists(original, beneath: place.path) { continue }
                 let target = try addFile(
-                    FileSystem.path(place.externalData, name), beneath: place.path,
+                    original, beneath: place.path,
                     to: FileSystem.path(folder, Self.externalDataName) + "/" + name, by: method,
                     &manifest)
                 manifest.externalFiles[name] = .init(size: target, sha256: file.sha256)
+                if keepingDamage { continue }
+                let isSound =
+                    try file.size ?? target == target
+                    && file.sha256.map {
+                        try FileDigest.sha256(ofFileAt: original, beneath: place.path) == $0
+                    } ?? true
+                if !isSound {
+                    problems.append(source.externalDataMessage(name, "is not what was saved"))
+                }
             }
+            if !problems.isEmpty { throw source.damaged(problems) }
         }
         if let generation = manifest.generation {
             let live = place.additionalContent(generation: generation)

@@ -45,9 +45,9 @@ struct NewStoreFile {
     /// Writes a copy of a store.
     func write(_ source: any PersistentStore, progress: ((Progress) -> Void)? = nil) throws {
         if FileSystem.exists(path) { throw FileSystem.failure("create", path, errno: EEXIST) }
-        let work = FileSystem.temporarySibling(of: path, for: "new")
-        try FileSystem.makeFolder(work)
-        defer { try? FileSystem.removeTree(work) }
+        let sibling = try TemporarySibling.makeFolder(beside: path)
+        defer { sibling.remove() }
+        let work = sibling.path
         let temporary = FileSystem.path(work, FileSystem.name(of: path))
         let store = try create(at: temporary, source.layout, source.configurationName)
         do {

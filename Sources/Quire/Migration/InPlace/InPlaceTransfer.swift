@@ -20,7 +20,7 @@ struct InPlaceTransfer {
         let (store, folder) = try openSource()
         defer {
             try? store.close()
-            if let folder { try? FileSystem.removeTree(folder) }
+            folder?.remove()
         }
         try completion.removeParts()
         try completion.removeTables(of: old)
@@ -37,17 +37,17 @@ struct InPlaceTransfer {
     }
 
     /// The store as it was, and the folder of a copy if it is one.
-    private func openSource() throws -> (SQLiteStore, folder: String?) {
+    private func openSource() throws -> (SQLiteStore, folder: TemporarySibling?) {
         var options = SQLiteStoreOptions()
         options.isReadOnly = true
         let store = try SQLiteStore.open(
             at: source.storePath, model: old.layout.model, options: options)
         if hasLog { return (store, nil) }
-        let folder = FileSystem.path(
-            FileManager.default.temporaryDirectory.path, "quire-\(UUID().uuidString)")
+        var folder: TemporarySibling?
         do {
-            try FileSystem.makeFolder(folder)
-            let copy = FileSystem.path(folder, "store")
+            let made = try TemporarySibling.makeFolderInTemporaryDirectory()
+            folder = made
+            let copy = FileSystem.path(made.path, "store")
             try store.writeCopy(to: copy, linking: true)
             try store.close()
             return (
@@ -55,7 +55,7 @@ struct InPlaceTransfer {
             )
         } catch {
             try? store.close()
-            try? FileSystem.removeTree(folder)
+            folder?.remove()
             throw error
         }
     }

@@ -16,7 +16,16 @@ extension SQLiteStore {
         try read { connection in
             try connection.withStatement("PRAGMA integrity_check") { statement in
                 var problems: [String] = []
-                while try statement.step() { problems.append(statement.text(0)) }
+                do {
+                    while try statement.step() {
+                        problems.append(
+                            statement.text(0).split(separator: "\n").joined(separator: " "))
+                    }
+                } catch let failure as SQLiteFailure where !problems.isEmpty {
+                    // It stops where a page makes no sense. What has been found before says which.
+                    let error = failure.error(path: storePath)
+                    if error.code != .invalidFormat { throw failure }
+                }
                 return problems == ["ok"] ? [] : problems
             }
         }
@@ -39,6 +48,14 @@ extension SQLiteStore {
             SQLiteExternalFile(
                 path: externalData.path(ofFileNamed: name), size: recorded[name]?.size,
                 sha256: recorded[name]?.sha256)
+        }
+    }
+
+    /// The files of external data that are there, whether any row refers to them or not: for stores whose rows cannot be
+    /// read.
+    package func presentExternalFiles() throws -> [SQLiteExternalFile] {
+        try externalData.names().filter(SQLiteExternalData.isFileName).sorted().map {
+            SQLiteExternalFile(path: externalData.path(ofFileNamed: $0))
         }
     }
 

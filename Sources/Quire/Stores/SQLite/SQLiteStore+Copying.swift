@@ -11,18 +11,28 @@ extension SQLiteStore {
     ///   - path: The copy's path, in a folder that exists.
     ///   - linking: Whether the copy may share the files of external data, which never change, with this store.
     ///   - withoutDraft: Whether the copy is to have what was saved only.
+    ///   - keepingDamage: Whether a store that is damaged is copied all the same, page by page, without the external data
+    ///     that are missing. Otherwise its damage may be lost in the copy, and rows with it.
     ///
-    /// If another program has replaced or removed the store's files, external data that went with them are missing from the
+    /// The copy has the permissions of the store. If another program has replaced or removed the store's files, external data that went with them are missing from the
     /// copy.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `outOfSpace`, `notFound` if a saving process removed external data
     ///   meanwhile, or `storeUnavailable`.
     package func writeCopy(
-        to path: String, linking: Bool = false, withoutDraft: Bool = false
+        to path: String, linking: Bool = false, withoutDraft: Bool = false,
+        keepingDamage: Bool = false
     ) throws {
         if FileSystem.exists(path) {
             throw FileSystem.failure("create", path, errno: EEXIST)
         }
+        // A damaged database is not read row by row, which would leave out what cannot be reached.
+        if try keepingDamage && !integrityProblems().isEmpty {
+            try writePageCopy(to: path)
+            if withoutDraft { try? Self.dropDraft(ofCopyAt: path) }
+            return try copyExternalData(to: path, linking: linking, skippingMissing: true)
+        }
         do {
+            try makeEmptyFile(at: path)
             try read { connection in
                 // The copy is another database, but SQLite would not write it either.
                 let queryOnly = try connection.integer("PRAGMA query_only") ?? 0
@@ -39,6 +49,27 @@ extension SQLiteStore {
             let file = try OpenFile.open(path, for: .updating)
             try file.write([0, 0, 0, 1], at: 40)
             file.close()
+        } catch {
+            _ = try? FileSystem.removeFileIfPresent(path)
+            throw error
+        }
+        try copyExternalData(to: path, linking: linking, skippingMissing: keepingDamage)
+    }
+
+    /// Makes a file that a copy of the database is written into, with the permissions of the store.
+    private func makeEmptyFile(at path: String) throws {
+        let file = try OpenFile.open(path, for: .creating)
+        if let original = try FileSystem.information(at: storePath) {
+            try file.setPermissionsIfPossible(original.permissions & 0o777 | 0o600)
+        }
+        file.close()
+    }
+
+    /// Copies the external data that a copy of the database refers to. If that fails, the copy is removed.
+    private func copyExternalData(
+        to path: String, linking: Bool, skippingMissing: Bool
+    ) throws {
+        do {
             var options = SQLiteStoreOptions()
             options.isReadOnly = true
             options.configuration = configurationName
@@ -47,14 +78,23 @@ extension SQLiteStore {
             defer { try? copy.close() }
             let isLost = fileChange != nil
             var copied: [UInt64: String] = [:]
-            for name in try copy.externalFileNames().sorted() {
+            let root = externalData.root
+            let names: Set<String>
+            do {
+                names = try copy.externalFileNames()
+            } catch let error as QuireError where skippingMissing && error.code == .invalidFormat {
+                names = Set(try presentExternalFiles().map { FileSystem.name(of: $0.path) })
+            }
+            for name in names.sorted() {
                 let source = externalData.path(ofFileNamed: name)
                 let target = copy.externalData.path(ofFileNamed: name)
-                try FileSystem.makeFolder(copy.externalData.folder, withIntermediates: true)
-                let root = externalData.root
-                if isLost && !FileSystem.exists(source, beneath: root) {
-                    Logger(label: "quire.sql").error(
-                        "“\(source)” is lost: another program has removed it.")
+                // Not those above: they are gone if a signal is ending the process.
+                for folder in [copy.externalData.supportFolder, copy.externalData.folder]
+                where !FileSystem.exists(folder) {
+                    try FileSystem.makeFolder(folder)
+                }
+                if (isLost || skippingMissing) && !FileSystem.exists(source, beneath: root) {
+                    Logger(label: "quire.sql").error("“\(source)” is missing, and not copied.")
                     continue
                 }
                 if linking {
@@ -72,6 +112,14 @@ extension SQLiteStore {
                 }
                 try FileSystem.copyFile(source, beneath: root, to: target)
             }
+            if FileSystem.exists(copy.externalData.folder) {
+                for (original, made) in [
+                    (externalData.supportFolder, copy.externalData.supportFolder),
+                    (externalData.folder, copy.externalData.folder),
+                ] {
+                    try FileSystem.copyPermissions(of: original, beneath: root, to: made)
+                }
+            }
         } catch {
             _ = try? FileSystem.removeFileIfPresent(path)
             throw error
@@ -85,9 +133,9 @@ extension SQLiteStore {
     package func writeDurableCopy(to path: String) throws {
         let path = FileSystem.absolute(path)
         if FileSystem.exists(path) { throw FileSystem.failure("create", path, errno: EEXIST) }
-        let work = FileSystem.temporarySibling(of: path, for: "new")
-        try FileSystem.makeFolder(work)
-        defer { try? FileSystem.removeTree(work) }
+        let sibling = try TemporarySibling.makeFolder(beside: path)
+        defer { sibling.remove() }
+        let work = sibling.path
         let temporary = FileSystem.path(work, FileSystem.name(of: path))
         try writeCopy(to: temporary, linking: true)
         try FileSystem.synchronizeTree(work)
@@ -139,7 +187,9 @@ extension SQLiteStore {
             }
             try backup.finish()
         }
+        if FileSystem.exists(path) { throw FileSystem.failure("create", path, errno: EEXIST) }
         do {
+            try makeEmptyFile(at: path)
             if byWriter { try withWriter { try copy($0.connection) } } else { try read(copy) }
         } catch {
             _ = try? FileSystem.removeFileIfPresent(path)

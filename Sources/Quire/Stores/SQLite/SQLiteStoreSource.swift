@@ -18,7 +18,7 @@ final class SQLiteStoreSource: Sendable {
         /// Reading and writing in memory: all who open the same name in this process share it.
         case memory
         /// Reading a private copy, because the file has a log that is not merged into it.
-        case copy(folder: String)
+        case copy(folder: TemporarySibling)
     }
 
     /// What a connection is for.
@@ -74,7 +74,7 @@ final class SQLiteStoreSource: Sendable {
         } else if Self.hasUnmergedLog(storePath) {
             files?.noteDatabase()
             let folder = try Self.copy(storePath)
-            databasePath = FileSystem.path(folder, Self.copyName)
+            databasePath = FileSystem.path(folder.path, Self.copyName)
             access = .copy(folder: folder)
         } else {
             databasePath = storePath
@@ -89,7 +89,7 @@ final class SQLiteStoreSource: Sendable {
         guard !isReleased.exchange(true, ordering: .acquiringAndReleasing) else { return }
         switch access {
         case .writing, .besideOthers, .memory: SQLiteOpenFiles.remove(storePath)
-        case .copy(let folder): try? FileSystem.removeTree(folder)
+        case .copy(let folder): folder.remove()
         case .immutable, .besideWriter: break
         }
     }
@@ -124,15 +124,13 @@ final class SQLiteStoreSource: Sendable {
     }
 
     /// Copies the store and its log to a temporary folder, so that merging them leaves the originals alone.
-    private static func copy(_ path: String) throws -> String {
-        let folder = FileSystem.path(
-            FileManager.default.temporaryDirectory.path, "quire-\(UUID().uuidString)")
-        try FileSystem.makeFolder(folder)
+    private static func copy(_ path: String) throws -> TemporarySibling {
+        let folder = try TemporarySibling.makeFolderInTemporaryDirectory()
         do {
-            try copy(path, to: FileSystem.path(folder, copyName))
+            try copy(path, to: FileSystem.path(folder.path, copyName))
             return folder
         } catch {
-            try? FileSystem.removeTree(folder)
+            folder.remove()
             throw error
         }
     }

@@ -1,0 +1,166 @@
+import CLinux
+import Foundation
+import Synchronization
+
+/// A file or folder that this process builds beside its destination, under a temporary name.
+///
+/// ```swift
+/// let sibling = try TemporarySibling.makeFolder(beside: path)
+/// defer { sibling.remove() }
+/// …
+/// try TerminationCleanup.uninterrupted {
+///     try FileSystem.renameWithoutReplacing(sibling.path, to: path)
+/// }
+/// ```
+///
+/// It is claimed (``OpenFile/claim(shared:)``) from the moment others can find it until it is removed or has its final
+/// name. So a sibling without a claim is left over from a process that was killed: the next to make one in the same folder
+/// removes it. A signal that ends the process removes it as well, see ``TerminationCleanup``.
+package final class TemporarySibling: Sendable {
+    /// Its temporary path.
+    package let path: String
+    /// The file, open for writing, or the folder. It has the claim.
+    package let file: OpenFile
+    /// The permissions that a new file or folder gets here. While it is being built, only its user may look into it.
+    package let defaultPermissions: UInt32
+    private let cleanup = Atomic(0)
+
+    private init(path: String, file: OpenFile, defaultPermissions: UInt32) {
+        self.path = path
+        self.file = file
+        self.defaultPermissions = defaultPermissions
+        let number = TerminationCleanup.add { Self.removeWhileWritten(path) }
+        cleanup.store(number, ordering: .releasing)
+    }
+
+    deinit { release() }
+
+    /// Makes a folder.
+    ///
+    /// - Throws: ``QuireError`` with code `notFound` if the folder that it would be in is missing.
+    package static func makeFolder(beside destination: String) throws -> TemporarySibling {
+        try make(beside: destination) { temporary in
+            try FileSystem.makeFolder(temporary)
+            return try OpenFile.open(temporary, for: .folder, reportedAs: destination)
+        }
+    }
+
+    /// Makes a folder in the folder for temporary files.
+    package static func makeFolderInTemporaryDirectory() throws -> TemporarySibling {
+        try makeFolder(
+            beside: FileSystem.path(
+                FileSystem.absolute(FileManager.default.temporaryDirectory.path), "quire"))
+    }
+
+    /// Makes an empty file.
+    package static func makeFile(beside destination: String) throws -> TemporarySibling {
+        try make(beside: destination) {
+            try OpenFile.open($0, for: .creating, reportedAs: destination)
+        }
+    }
+
+    private static func make(
+        beside destination: String, _ create: (String) throws -> OpenFile
+    ) throws -> TemporarySibling {
+        let destination = FileSystem.absolute(destination)
+        removeAbandoned(in: FileSystem.folder(of: destination))
+        // A signal finds it registered, or not made yet.
+        return try TerminationCleanup.uninterrupted { try makeClaimed(beside: destination, create) }
+    }
+
+    private static func makeClaimed(
+        beside destination: String, _ create: (String) throws -> OpenFile
+    ) throws -> TemporarySibling {
+        for _ in 0..<100 {
+            let path = FileSystem.temporarySibling(of: destination, for: purpose)
+            let file: OpenFile
+            do {
+                file = try create(path)
+            } catch let error as QuireError where error.code == .notFound {
+                let folder = FileSystem.folder(of: destination)
+                // Another process may remove it before it is claimed; then it is made anew.
+                if FileSystem.exists(folder), !FileSystem.exists(path) { continue }
+                throw FileSystem.failure("open", folder, errno: ENOENT)
+            }
+            let information = try file.information()
+            guard try file.claim(),
+                try FileSystem.informationWithoutFollowing(at: path)?.isSameFile(as: information)
+                    == true
+            else { continue }
+            // Bits beyond those of user, group and others are inherited from the folder above.
+            let inherited = information.permissions & 0o7000
+            let own: UInt32 = information.kind == .folder ? 0o700 : 0o600
+            try file.setPermissionsIfPossible(inherited | own)
+            return TemporarySibling(
+                path: path, file: file, defaultPermissions: information.permissions)
+        }
+        throw FileSystem.failure("create", destination, errno: EEXIST)
+    }
+
+    /// Gives the file or folder the permissions of an original, or those that a new one has.
+    package func setFinalPermissions(of original: FileInformation?) throws {
+        try file.setPermissionsIfPossible(
+            original.map { $0.permissions & 0o777 | 0o700 | defaultPermissions & 0o7000 }
+                ?? defaultPermissions)
+    }
+
+    /// Gives the folder the permissions that a new one has, as far as they let nobody in who may not read a file.
+    package func setFinalPermissions(limitedBy file: FileInformation) throws {
+        let readers = (file.permissions & 0o444) >> 2
+        let others = file.permissions & 0o777 | readers | 0o700
+        try self.file.setPermissionsIfPossible(defaultPermissions & (others | 0o7000))
+    }
+
+    /// Removes what has the temporary path, and gives up the claim. If the final name has been given, there is nothing to
+    /// remove.
+    package func remove() {
+        try? FileSystem.removeTree(path)
+        release()
+    }
+
+    private func release() {
+        let number = cleanup.exchange(0, ordering: .acquiringAndReleasing)
+        if number == 0 { return }
+        TerminationCleanup.remove(number)
+        file.close()
+    }
+
+    /// Another thread may be adding files.
+    private static func removeWhileWritten(_ path: String) {
+        for _ in 0..<1000 {
+            try? FileSystem.removeTree(path)
+            if !FileSystem.exists(path) { return }
+        }
+    }
+
+    // MARK: - Abandoned siblings
+
+    private static let purpose = "building"
+
+    /// Removes the temporary siblings in a folder whose processes are gone.
+    ///
+    /// What cannot be examined or removed stays.
+    package static func removeAbandoned(in folder: String) {
+        guard let names = try? FileSystem.names(in: folder) else { return }
+        var isFolderDurable = false
+        for name in names where FileSystem.isTemporaryName(name, for: purpose) {
+            let path = FileSystem.path(folder, name)
+            guard let found = try? FileSystem.informationWithoutFollowing(at: path),
+                found.kind == .regular || found.kind == .folder,
+                let file = try? OpenFile.open(path, for: .examining),
+                (try? file.information().isSameFile(as: found)) == true,
+                (try? file.claim()) == true
+            else { continue }
+            defer { file.close() }
+            // It may have been exchanged for another. That must be on disk before its files go.
+            if !isFolderDurable {
+                guard (try? FileSystem.synchronizeFolder(folder)) != nil else { return }
+                isFolderDurable = true
+            }
+            guard let now = try? FileSystem.informationWithoutFollowing(at: path),
+                now.isSameFile(as: found)
+            else { continue }
+            try? FileSystem.removeTree(path)
+        }
+    }
+}
