@@ -34,12 +34,13 @@ struct AdditionalContentStore: Sendable {
         guard let generation else { return [] }
         let folder = layout.additionalContent(generation: generation)
         do {
-            return try FileSystem.contentsOfTree(folder, beneath: layout.path).compactMap {
+            let files = try FileSystem.contentsOfTree(folder, beneath: layout.path).compactMap {
                 path, information in
                 try information.require(nil, at: FileSystem.path(folder, path))
                 return information.kind == .regular ? (path, information.size) : nil
             }
-            .sorted { $0.0.utf8.lexicographicallyPrecedes($1.0.utf8) }
+            try checkIsThere(generation)
+            return files.sorted { $0.0.utf8.lexicographicallyPrecedes($1.0.utf8) }
         } catch let error as QuireError where error.code == .notFound {
             throw missing(generation, error)
         }
@@ -150,7 +151,22 @@ struct AdditionalContentStore: Sendable {
     /// What cannot be removed stays until the next time.
     func collectGarbage(except live: Int?) {
         for path in leftovers(except: live) {
-            try? FileSystem.removeTree(path, beneath: layout.path)
+            // Under another name first: whoever lists it meanwhile finds all of it, or not the folder any more.
+            let removed = FileSystem.temporarySibling(of: path, for: "removed")
+            let isMoved: Void? = try? FileSystem.renameWithoutReplacing(
+                path, to: removed, beneath: layout.path)
+            if isMoved == nil { continue }
+            try? FileSystem.removeTree(removed, beneath: layout.path)
+        }
+    }
+
+    /// Call after a generation was listed or copied: one that is removed meanwhile is not there then.
+    ///
+    /// - Throws: ``QuireError`` with code `notFound`.
+    func checkIsThere(_ generation: Int) throws {
+        let folder = layout.additionalContent(generation: generation)
+        if !FileSystem.exists(folder, beneath: layout.path) {
+            throw missing(generation, FileSystem.failure("open", folder, errno: ENOENT))
         }
     }
 

@@ -222,6 +222,7 @@ extension DocumentPackage {
             try FileSystem.copyTree(
                 layout.additionalContent(generation: generation), beneath: layout.path,
                 to: target.additionalContent(generation: generation), by: method)
+            try content.checkIsThere(generation)
             try FileSystem.copyPermissions(
                 of: layout.additionalContent, beneath: layout.path, to: target.additionalContent)
         }

@@ -72,6 +72,13 @@ import Testing
         let name = try #require(try FileSystem.names(in: folder).first)
         let bytes = Data(repeating: 0x5A, count: size)
         try AtomicFileReplace.replace(FileSystem.path(folder, name), with: bytes)
+        // What is not as it was recorded would be damaged.
+        let store = try SQLiteConnection(
+            path: DocumentPackageLayout(path: otherPath).store, mode: .writing)
+        let digest = RunningDigest.sha256(of: bytes).map { String(format: "%02x", $0) }.joined()
+        try store.execute(
+            "UPDATE \(SQLiteTables.externalData) SET Z_BYTES = \(size), Z_SHA256 = x'\(digest)'")
+        store.close()
         return (name, bytes)
     }
 
