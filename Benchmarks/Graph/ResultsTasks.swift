@@ -22,7 +22,10 @@ extension GraphTask {
                 let controller = controller(for: site.count, context)
                 try controller.performFetch()
                 measured.stop()
-                let ratings = Set((controller.fetchedObjects ?? []).map { site.ratings(of: [$0]) })
+                var ratings: Set<Int64> = []
+                if let notes = controller.fetchedObjects {
+                    for note in notes { ratings.insert(site.ratings(of: [note])) }
+                }
                 if controller.sections?.count != ratings.count {
                     throw BenchmarkFailure("There are \(controller.sections?.count ?? 0) sections.")
                 }
