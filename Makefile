@@ -29,7 +29,7 @@ demo:
 test:
 	@.ci/install-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
 	swift build --build-tests
-	swift test --skip-build --experimental-maximum-parallelization-width 6
+	swift test --skip-build --experimental-maximum-parallelization-width 10
 
 # What is tried, and how often, is in Tests/README.md.
 torture:
@@ -41,7 +41,7 @@ test-threads:
 	@.ci/install-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
 	TSAN_OPTIONS=suppressions=$(CURDIR)/Tests/ThreadSanitizer.suppressions swift test --sanitize=thread \
 		--scratch-path .build/threads \
-		--filter 'ContextStress|QueueTests|RowCache|ChangeSequence|FaultingAcross|NestingTests|MergingTests'
+		--filter 'ContextStress|QueueTests|RowCache|ChangeSequence|FaultingAcross|NestingTests|MergingTests|ContextMemory'
 
 bench:
 	@.ci/install-packages $(BUILD_PACKAGES)
