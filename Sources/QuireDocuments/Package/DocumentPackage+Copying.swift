@@ -213,9 +213,10 @@ extension DocumentPackage {
         defer { try? copy.close() }
         var generation = try content.generation(in: copy.records())
         if let named = generation, keepingDamage || place() != .here,
-            !FileSystem.exists(layout.additionalContent(generation: named))
+            !FileSystem.exists(layout.additionalContent(generation: named)),
+            ((try? liveGeneration()) ?? named) == named
         {
-            generation = nil  // It went with what others have removed.
+            generation = nil  // It went with what others have removed, and not with a later save.
         }
         if let generation {
             try FileSystem.makeFolder(target.additionalContent)
