@@ -39,9 +39,8 @@ torture:
 # Apart from the other builds, because the sanitizer has everything compiled anew.
 test-threads:
 	@.ci/install-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
-	TSAN_OPTIONS=suppressions=$(CURDIR)/Tests/ThreadSanitizer.suppressions swift test --sanitize=thread \
-		--scratch-path .build/threads \
-		--filter 'ContextStress|QueueTests|RowCache|ChangeSequence|FaultingAcross|NestingTests|MergingTests|ContextMemory'
+	QUIRE_THREAD_SANITIZER=1 swift test --sanitize=thread --scratch-path .build/threads \
+		--experimental-maximum-parallelization-width 10
 
 bench:
 	@.ci/install-packages $(BUILD_PACKAGES)

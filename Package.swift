@@ -11,6 +11,10 @@ import PackageDescription
 // which may warn about more, is not stopped.
 let warningsAreErrors = Context.environment["QUIRE_WARNINGS_AS_ERRORS"] == "1"
 
+// `make test-threads` sets this: locks are then of a kind that the thread sanitizer knows, and of the tests only those
+// of what several threads do at once are built.
+let watchesThreads = Context.environment["QUIRE_THREAD_SANITIZER"] == "1"
+
 let settings: [SwiftSetting] =
     [
         .enableUpcomingFeature("ExistentialAny"),
@@ -19,6 +23,7 @@ let settings: [SwiftSetting] =
         .enableUpcomingFeature("InferIsolatedConformances"),
         .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
     ] + (warningsAreErrors ? [.treatAllWarnings(as: .error)] : [])
+    + (watchesThreads ? [.define("QUIRE_THREAD_SANITIZER")] : [])
 
 // Macros are made with swift-syntax, whose release build takes minutes. The toolchain has it built, and links it in
 // seconds, but by flags that SwiftPM refuses in a package somebody depends on. So the toolchain's is taken only where
@@ -179,6 +184,9 @@ let package = Package(
             name: "QuireTests", dependencies: ["Quire", "QuireTestSupport"],
             swiftSettings: settings),
         .testTarget(
+            name: "QuireConcurrencyTests", dependencies: ["Quire", "QuireTestSupport"],
+            swiftSettings: settings),
+        .testTarget(
             name: "QuireModelFileTests", dependencies: ["Quire", "QuireTestSupport"],
             swiftSettings: settings),
         .testTarget(
@@ -227,3 +235,7 @@ let package = Package(
     ] + benchmarks,
     swiftLanguageModes: [.v6]
 )
+
+if watchesThreads {
+    package.targets.removeAll { $0.type == .test && $0.name != "QuireConcurrencyTests" }
+}

@@ -1,8 +1,8 @@
-import Synchronization
+import Quire
 
 /// Elements that several threads add.
 final class LockedArray<Element: Sendable>: Sendable {
-    private let elements = Mutex<[Element]>([])
+    private let elements = Lock<[Element]>([])
 
     func append(_ element: Element) { elements.withLock { $0.append(element) } }
 

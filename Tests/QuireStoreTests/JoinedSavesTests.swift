@@ -1,6 +1,5 @@
 import Foundation
 import QuireTestSupport
-import Synchronization
 import Testing
 
 @testable import Quire
@@ -85,7 +84,7 @@ import Testing
                 // The thread itself sees what it has saved.
                 #expect(try titles(store).count == 3 + 2 * portion)
                 #expect(try stored() == before)
-                let seen = Mutex(0)
+                let seen = Lock(0)
                 let (store, done) = (store, DispatchSemaphore(value: 0))
                 Thread.detachNewThread {
                     seen.withLock { $0 = (try? store.count(matching: FetchRequest("Book"))) ?? -1 }
@@ -185,8 +184,8 @@ import Testing
     func aSaveOfAnotherThreadWaitsAndIsOneByItself(isFailing: Bool) throws {
         let coordinator = fixture.coordinator
         let (begun, done) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
-        let isDone = Mutex(false)
-        let error = Mutex<(any Error)?>(nil)
+        let isDone = Lock(false)
+        let error = Lock<(any Error)?>(nil)
         do {
             try store.saveTogether {
                 try save(["a"])

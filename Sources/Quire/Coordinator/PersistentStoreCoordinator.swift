@@ -1,5 +1,3 @@
-internal import Synchronization
-
 /// Stands between contexts and stores.
 ///
 /// Contexts of one coordinator share its stores, its model, and the rows that it has read for their faults. It may
@@ -35,7 +33,7 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
     public var store: any PersistentStore { stores.withLock(\.combined) }
     /// The model, with inheritance and inverses resolved.
     public let layout: ModelLayout
-    let stores: Mutex<Stores>
+    let stores: Lock<Stores>
     let temporaryIdentity: StoreIdentity
     let saveListeners = SaveListeners()
     /// What identifiers of all stores have in common.
@@ -50,7 +48,7 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
     public init(store: any PersistentStore, rowCacheSize: Int = 8 << 20) {
         layout = store.layout
         storeIdentity = store.identity
-        stores = Mutex(Stores(store))
+        stores = Lock(Stores(store))
         temporaryIdentity = StoreIdentity(uuid: "", entityNames: store.layout.entities.map(\.name))
         rowCache = RowCache(greatestSize: rowCacheSize)
     }
@@ -65,7 +63,7 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
         layout = try model.layout()
         let names = layout.entities.map(\.name)
         storeIdentity = StoreIdentity(uuid: "", entityNames: names)
-        stores = Mutex(Stores(layout: layout, identity: storeIdentity))
+        stores = Lock(Stores(layout: layout, identity: storeIdentity))
         temporaryIdentity = StoreIdentity(uuid: "", entityNames: names)
         rowCache = RowCache(greatestSize: rowCacheSize)
     }

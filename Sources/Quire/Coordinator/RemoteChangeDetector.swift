@@ -1,5 +1,4 @@
 public import Foundation
-import Synchronization
 
 extension PersistentStoreCoordinator {
     /// Posted when another process is found to have saved to a store. Its object is the coordinator; ``RemoteChangeKey``
@@ -28,13 +27,13 @@ extension PersistentStoreCoordinator {
 package final class RemoteChangeDetector: Sendable {
     private weak let coordinator: PersistentStoreCoordinator?
     /// By who counts: the number at the last look.
-    private let seen: Mutex<[UInt64: Int64]>
+    private let seen: Lock<[UInt64: Int64]>
 
     /// Knows the store as it is now.
     package init(_ coordinator: PersistentStoreCoordinator) {
         self.coordinator = coordinator
         let version = coordinator.store.contentVersion
-        seen = Mutex(version.map { [$0.counter: $0.number] } ?? [:])
+        seen = Lock(version.map { [$0.counter: $0.number] } ?? [:])
     }
 
     /// Looks whether anybody has saved since the last look. If so the coordinator forgets what it knows of rows, and

@@ -1,5 +1,3 @@
-internal import Synchronization
-
 /// The permanent identifiers of objects that may still be known by temporary ones, for all contexts of a coordinator.
 ///
 /// Somebody may keep a temporary identifier for ever, so only the latest are here.
@@ -11,7 +9,7 @@ final class ReplacedIdentifiers: Sendable {
         var next = 0
     }
 
-    private let state = Mutex(State())
+    private let state = Lock(State())
     /// How many identifiers are kept.
     private let greatestCount: Int
 

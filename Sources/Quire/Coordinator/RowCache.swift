@@ -1,5 +1,3 @@
-internal import Synchronization
-
 /// Rows that were read one by one or in batches, by identifier, with the time they were read: so that a fault
 /// which fires again, or in another context, need not ask the store.
 ///
@@ -31,7 +29,7 @@ final class RowCache: Sendable {
         var generation: UInt64 = 0
     }
 
-    private let state = Mutex(State())
+    private let state = Lock(State())
     /// How many bytes of rows are kept.
     private let greatestSize: Int
 

@@ -1,5 +1,3 @@
-internal import Synchronization
-
 /// Observes what is saved to a source. Called on any queue, so it only passes on.
 protocol SaveListener: AnyObject, Sendable {
     /// The source has new values.
@@ -17,7 +15,7 @@ final class SaveListeners: Sendable {
         weak var listener: (any SaveListener)?
     }
 
-    private let entries = Mutex<[Entry]>([])
+    private let entries = Lock<[Entry]>([])
 
     /// Whether nobody listens; then there is no need to find out what to tell.
     var isEmpty: Bool { entries.withLock(\.isEmpty) }

@@ -13,13 +13,13 @@ public final class StoreIdentity: Sendable {
     let entityNames: [String]
     /// The store's number among those of its coordinator, where identifiers have it.
     private let number = Atomic<UInt64>(0)
-    private let family: Mutex<StoreFamily>
+    private let family: Lock<StoreFamily>
 
     /// Describes a store that belongs to no coordinator yet.
     public init(uuid: String, entityNames: [String]) {
         self.uuid = uuid
         self.entityNames = entityNames
-        family = Mutex(StoreFamily(uuid))
+        family = Lock(StoreFamily(uuid))
     }
 
     /// What the bits of this store's identifiers have besides entity and primary key.
@@ -72,9 +72,9 @@ public final class StoreIdentity: Sendable {
 /// The stores that a coordinator has had, by their numbers. A number is not given to another store when its store
 /// is removed: identifiers may outlive it.
 final class StoreFamily: Sendable {
-    private let uuids: Mutex<[String]>
+    private let uuids: Lock<[String]>
 
-    init(_ uuid: String) { uuids = Mutex([uuid]) }
+    init(_ uuid: String) { uuids = Lock([uuid]) }
 
     func uuid(of number: Int) -> String {
         uuids.withLock { number < $0.count ? $0[number] : "" }

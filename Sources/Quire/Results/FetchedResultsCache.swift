@@ -1,5 +1,3 @@
-internal import Synchronization
-
 /// What controllers have found, by their cache names: kept in memory, by the program as a whole.
 ///
 /// An entry serves only the same question about the same contents of the same open store, which the store tells
@@ -18,7 +16,7 @@ struct FetchedResultsCache: Sendable {
         var items: ContiguousArray<ResultList.Item>
     }
 
-    private static let entries = Mutex<[String: Entry]>([:])
+    private static let entries = Lock<[String: Entry]>([:])
 
     private let name: String
     private let question: Question

@@ -1,10 +1,9 @@
 import Foundation
-import Synchronization
 
 /// Stands in for a store's files where a context makes rows of what it has: it keeps the values that these rows refer to,
 /// saved ones and others.
 final class HeldExternalData: ExternalDataReading {
-    private let values = Mutex<[String: ExternalData]>([:])
+    private let values = Lock<[String: ExternalData]>([:])
 
     /// Keeps a value.
     ///

@@ -1,5 +1,4 @@
 public import Foundation
-import Synchronization
 
 /// A block of memory that holds packed rows. Written by one ``RowSetBuilder``, then never changed.
 ///
@@ -30,7 +29,7 @@ final class RowChunk: @unchecked Sendable {
     static let greatestSize = Int(UInt32.max) & ~7
     /// How many standard blocks wait for reuse (64 MiB). Touching fresh pages costs more than filling them.
     private static let poolLimit = 256
-    private static let pool = Mutex<[UInt]>([])
+    private static let pool = Lock<[UInt]>([])
 
     init(capacity: Int, externalData: (any ExternalDataReading)?) {
         self.externalData = externalData

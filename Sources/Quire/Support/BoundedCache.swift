@@ -1,5 +1,3 @@
-internal import Synchronization
-
 /// Keeps values that take long to make, by keys, and the one asked for last at hand.
 ///
 /// When it is full it is emptied: programs that ask for few values again and again keep them, others must not fill the
@@ -11,7 +9,7 @@ final class BoundedCache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     }
 
     private let greatestCount: Int
-    private let content = Mutex(Content())
+    private let content = Lock(Content())
 
     init(greatestCount: Int) { self.greatestCount = greatestCount }
 

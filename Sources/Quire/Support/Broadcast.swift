@@ -10,7 +10,7 @@ package final class Broadcast<Element: Sendable>: Sendable {
         var lastNumber: UInt64 = 0
     }
 
-    private let state = Mutex(State())
+    private let state = Lock(State())
     /// Whether `state` has consumers, for a sender that has nothing to do if not.
     private let hasConsumers = Atomic<Bool>(false)
 

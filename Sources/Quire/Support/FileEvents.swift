@@ -1,7 +1,6 @@
 import CLinux
 import Dispatch
 import Foundation
-import Synchronization
 
 /// What happens to files and folders, told by the kernel as it happens: the owner of the process's inotify queue.
 ///
@@ -78,7 +77,7 @@ package final class FileEvents: Sendable {
         }
     }
 
-    private let state = Mutex(State())
+    private let state = Lock(State())
     private let queue = DispatchQueue(label: "quire.file-events")
     private let tickInterval: DispatchTimeInterval
     private let watchLimit: Int
@@ -239,9 +238,9 @@ package final class FileEvents: Sendable {
 
 /// Gets events until it is cancelled or freed.
 package final class FileEventSubscription: Sendable {
-    private let end: Mutex<(@Sendable () -> Void)?>
+    private let end: Lock<(@Sendable () -> Void)?>
 
-    init(_ end: @escaping @Sendable () -> Void) { self.end = Mutex(end) }
+    init(_ end: @escaping @Sendable () -> Void) { self.end = Lock(end) }
 
     deinit { cancel() }
 

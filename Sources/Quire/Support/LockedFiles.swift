@@ -1,5 +1,4 @@
 import CLinux
-import Synchronization
 
 /// The files on which libraries hold POSIX locks in this process: SQLite on its databases.
 ///
@@ -26,7 +25,7 @@ enum LockedFiles {
         var waiting: [(file: Identity, descriptor: Int32)] = []
     }
 
-    private static let uses = Mutex<[Identity: Use]>([:])
+    private static let uses = Lock<[Identity: Use]>([:])
 
     /// Counts a connection that has opened a file, and has taken no lock yet.
     ///

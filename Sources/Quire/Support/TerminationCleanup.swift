@@ -1,7 +1,6 @@
 import CLinux
 package import Dispatch
 import Foundation
-import Synchronization
 
 /// What this process has to remove before a signal ends it: files that it is building, and sockets.
 ///
@@ -13,7 +12,7 @@ package enum TerminationCleanup {
         var byNumber: [Int: @Sendable () -> Void] = [:]
     }
 
-    private static let actions = Mutex(Actions())
+    private static let actions = Lock(Actions())
     /// Held by what must not be interrupted half way, and for ever by the clean-up.
     private static let lock = NSLock()
 

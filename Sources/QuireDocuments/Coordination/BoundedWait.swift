@@ -1,5 +1,5 @@
 import Dispatch
-import Synchronization
+import Quire
 
 /// Waits for something, but not for ever.
 ///
@@ -44,7 +44,7 @@ func waitBounded(_ timeout: Duration, for body: @escaping @Sendable () async -> 
 private final class Once<Result: Sendable>: @unchecked Sendable {
     typealias Continuation = CheckedContinuation<Result, any Error>
 
-    private let lock = Mutex(())
+    private let lock = Lock(())
     private var continuation: Continuation?
     private var timer: (any DispatchSourceTimer)?
 

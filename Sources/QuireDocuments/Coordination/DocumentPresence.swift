@@ -1,5 +1,4 @@
 import Quire
-import Synchronization
 
 /// A document that is open, as others see it: a ``FilePresenter`` in this process, and, if it is open for writing, somebody
 /// whom other processes can ask to save; if it is open for reading, it follows what another process saves.
@@ -21,21 +20,21 @@ final class DocumentPresence: FilePresenter {
         var didMove: @Sendable (String) async -> Void
     }
 
-    private let path: Mutex<String?>
+    private let path: Lock<String?>
     private let actions: Actions
     private let isWriting: Bool
-    private let listener: Mutex<PackageListener?>
-    private let remoteChanges: Mutex<RemoteChanges?>
+    private let listener: Lock<PackageListener?>
+    private let remoteChanges: Lock<RemoteChanges?>
     let presenterName: String
 
     /// Presents a package that is open, until ``end()`` is called.
     init(ofPackageAt path: String, isWriting: Bool, _ actions: Actions) {
-        self.path = Mutex(path)
+        self.path = Lock(path)
         self.actions = actions
         self.isWriting = isWriting
         presenterName = "the document “\(FileSystem.name(of: path))”"
-        listener = Mutex(nil)
-        remoteChanges = Mutex(nil)
+        listener = Lock(nil)
+        remoteChanges = Lock(nil)
         FileCoordinator.addFilePresenter(self)
         listen(at: path)
     }

@@ -1,6 +1,5 @@
 import Foundation
 import Quire
-import Synchronization
 
 /// One coordinated access, from lining up to the end. As a list of steps:
 ///
@@ -73,7 +72,7 @@ final class FileAccess: Sendable {
         var failEarly: (@Sendable (any Error) -> Void)?
     }
 
-    private let state = Mutex(State())
+    private let state = Lock(State())
 
     init(
         items: [Item], presenter: (any FilePresenter)?, timeout: Duration,
@@ -268,7 +267,7 @@ final class FileAccess: Sendable {
 /// What is to be called when an access is over. Presenters that did not answer in time may add to it later; theirs are
 /// called at once then.
 private final class ReacquirerList: Sendable {
-    private let list = Mutex<[FileReacquirer]?>([])
+    private let list = Lock<[FileReacquirer]?>([])
 
     func append(_ reacquirer: FileReacquirer?) {
         guard let reacquirer else { return }
@@ -290,7 +289,7 @@ private final class ReacquirerList: Sendable {
 
 /// The accesses of a coordinator that are under way.
 final class CancellableAccesses: Sendable {
-    private let accesses = Mutex<[ObjectIdentifier: FileAccess]>([:])
+    private let accesses = Lock<[ObjectIdentifier: FileAccess]>([:])
 
     func add(_ access: FileAccess) {
         accesses.withLock { $0[ObjectIdentifier(access)] = access }

@@ -1,5 +1,4 @@
 import Quire
-import Synchronization
 
 /// Who presents what, and who reads and writes what, in this process.
 final class FileAccessRegistry: Sendable {
@@ -15,7 +14,7 @@ final class FileAccessRegistry: Sendable {
         var early: [AccessQueue.Number: Result<Void, QuireError>] = [:]
     }
 
-    private let state = Mutex(State())
+    private let state = Lock(State())
 
     // MARK: Presenters
 

@@ -1,7 +1,6 @@
 import Dispatch
 import Logging
 import Quire
-import Synchronization
 
 /// Answers other processes of the user that want something of a package which this process has open for writing.
 ///
@@ -91,7 +90,7 @@ final class PackageListener: Sendable {
     }
 
     private final class ConnectionCount: Sendable {
-        private let count = Mutex(0)
+        private let count = Lock(0)
 
         func begin(_ greatest: Int) -> Bool {
             count.withLock { count in

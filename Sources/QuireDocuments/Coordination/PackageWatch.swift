@@ -1,7 +1,6 @@
 public import Dispatch
 import Foundation
 import Quire
-import Synchronization
 
 /// Tells what happens to a package while it is open: that it is moved, deleted, replaced, or written to.
 ///
@@ -54,7 +53,7 @@ public final class PackageWatch: Sendable {
         var fingerprint: PackageFingerprint?
     }
 
-    private let state: Mutex<State>
+    private let state: Lock<State>
     private let folder: OpenFile
     private let identity: FileInformation
     private let latency: DispatchTimeInterval
@@ -93,7 +92,7 @@ public final class PackageWatch: Sendable {
         self.events = events
         polls = try alwaysPolls || FileSystem.isOnNetwork(path)
         delivery = WatchDelivery(queue: queue, handler: handler)
-        state = Mutex(State(path: path))
+        state = Lock(State(path: path))
         subscribe()
     }
 

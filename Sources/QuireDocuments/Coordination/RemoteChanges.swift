@@ -1,6 +1,5 @@
 import Dispatch
 import Quire
-import Synchronization
 
 /// Has a document that is open for reading follow what another process saves.
 ///
@@ -41,7 +40,7 @@ final class RemoteChanges: Sendable {
         /// The intervals add up to some 13 seconds.
         private static let intervals = (0..<8).map { DispatchTimeInterval.milliseconds(50 << $0) }
         /// Counts the beginnings, so that only the last goes on.
-        private let run = Mutex(0)
+        private let run = Lock(0)
 
         init(_ detector: RemoteChangeDetector, _ changed: @escaping @Sendable () -> Void) {
             self.detector = detector

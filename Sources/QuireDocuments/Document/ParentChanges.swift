@@ -1,6 +1,5 @@
 import Dispatch
 import Quire
-import Synchronization
 
 /// Counts what is changed in a document's parent context other than by the document's own context: by background
 /// contexts that save to it, and by changing its objects directly.
@@ -17,7 +16,7 @@ final class ParentChanges: Sendable {
         var changed: (@MainActor @Sendable () -> Void)?
     }
 
-    private let state = Mutex(State())
+    private let state = Lock(State())
 
     /// Whether the parent has such changes that no save has written.
     var hasChanges: Bool { state.withLock { $0.count != $0.savedCount } }

@@ -1,6 +1,5 @@
 import Foundation
 import Quire
-import Synchronization
 
 extension DocumentLibrary {
     /// What changed in a library.
@@ -71,8 +70,8 @@ final class LibraryWatch: Sendable {
     private let events: FileEvents
     private let latency: DispatchTimeInterval
     private let tell: @Sendable (DocumentLibrary.Change) -> Void
-    private let pending = Mutex(Pending())
-    private let state = Mutex(State())
+    private let pending = Lock(Pending())
+    private let state = Lock(State())
     private let work = DispatchQueue(
         label: "quire.library-watch", qos: .utility, target: .global(qos: .utility))
 

@@ -1,7 +1,6 @@
 import Dispatch
 import Foundation
 import Quire
-import Synchronization
 
 /// The right to write to a package, which one process has, and in that one owner.
 ///
@@ -9,11 +8,11 @@ import Synchronization
 /// no stale locks. What the file says is for people only. The file is removed with the lock.
 final class DocumentLock: Sendable {
     private let file: OpenFile
-    private let layout: Mutex<DocumentPackageLayout>
+    private let layout: Lock<DocumentPackageLayout>
 
     private init(file: OpenFile, layout: DocumentPackageLayout) {
         self.file = file
-        self.layout = Mutex(layout)
+        self.layout = Lock(layout)
     }
 
     deinit { release() }

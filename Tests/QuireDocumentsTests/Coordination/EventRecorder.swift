@@ -1,5 +1,5 @@
 import Dispatch
-import Synchronization
+import Quire
 
 /// Keeps events and lets a test wait for them.
 final class EventRecorder<Event: Sendable>: Sendable {
@@ -11,7 +11,7 @@ final class EventRecorder<Event: Sendable>: Sendable {
         var lastWaiter = 0
     }
 
-    private let state = Mutex(State())
+    private let state = Lock(State())
 
     /// All events so far.
     var events: [Event] { state.withLock { $0.events } }

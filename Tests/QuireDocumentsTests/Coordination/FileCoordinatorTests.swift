@@ -1,6 +1,5 @@
 import Foundation
 import QuireTestSupport
-import Synchronization
 import Testing
 
 @testable import Quire
@@ -8,15 +7,15 @@ import Testing
 
 /// Notes what it is asked, in order with what a test notes.
 private final class RecordingPresenter: FilePresenter {
-    let path: Mutex<String?>
+    let path: Lock<String?>
     let log: EventRecorder<String>
     let name: String
     /// What saving does beyond being noted.
-    let saving: Mutex<(@Sendable () async throws -> Void)?> = Mutex(nil)
-    let closing: Mutex<(@Sendable () async throws -> Void)?> = Mutex(nil)
+    let saving: Lock<(@Sendable () async throws -> Void)?> = Lock(nil)
+    let closing: Lock<(@Sendable () async throws -> Void)?> = Lock(nil)
 
     init(_ path: String?, _ log: EventRecorder<String>, name: String = "P") {
-        self.path = Mutex(path)
+        self.path = Lock(path)
         self.log = log
         self.name = name
     }
@@ -348,7 +347,7 @@ private final class RecordingPresenter: FilePresenter {
 
     /// Counts who reads and writes.
     private final class Tally: Sendable {
-        private let state = Mutex((readers: 0, writers: 0, isBroken: false))
+        private let state = Lock((readers: 0, writers: 0, isBroken: false))
 
         var isBroken: Bool { state.withLock { $0.isBroken } }
 

@@ -1,7 +1,6 @@
 import Foundation
 import Quire
 import QuireTestSupport
-import Synchronization
 import Testing
 
 @testable import QuireDocuments
@@ -406,7 +405,7 @@ import Testing
     @Test func aSaveIsAnnouncedOnce() async throws {
         let document = try await create(titles: ["a"])
         let parent = try #require(document.managedObjectContext.parent)
-        let posted = Mutex<[String]>([])
+        let posted = Lock<[String]>([])
         let names = [
             ManagedObjectContext.willSaveObjectsNotification,
             ManagedObjectContext.didSaveObjectsNotification,

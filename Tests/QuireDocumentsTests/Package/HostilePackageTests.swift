@@ -1,6 +1,5 @@
 import Foundation
 import QuireTestSupport
-import Synchronization
 import Testing
 
 @testable import Quire
@@ -262,7 +261,7 @@ enum HostileEntry: String, CaseIterable, Sendable {
     private func bounded<Result: Sendable>(
         _ name: String, _ body: @escaping @Sendable () -> Result
     ) throws -> Result {
-        let result = Mutex<Result?>(nil)
+        let result = Lock<Result?>(nil)
         let box = Box(result: result)
         let done = DispatchSemaphore(value: 0)
         Thread.detachNewThread {
@@ -275,8 +274,8 @@ enum HostileEntry: String, CaseIterable, Sendable {
     }
 
     private final class Box<Result: Sendable>: Sendable {
-        let result: Mutex<Result?>
-        init(result: consuming sending Mutex<Result?>) { self.result = result }
+        let result: Lock<Result?>
+        init(result: consuming sending Lock<Result?>) { self.result = result }
     }
 
     @Test(arguments: HostileEntry.allCases, HostileKind.allCases)

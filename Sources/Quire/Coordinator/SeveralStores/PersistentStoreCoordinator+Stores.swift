@@ -1,5 +1,3 @@
-internal import Synchronization
-
 extension PersistentStoreCoordinator {
     /// The stores, in the order in which they were added.
     public var persistentStores: [any PersistentStore] {

@@ -1,11 +1,9 @@
-internal import Synchronization
-
 /// The types of stores that coordinators can open.
 enum StoreTypes {
     typealias Opening =
         @Sendable (PersistentStoreDescription, ModelLayout) throws -> any PersistentStore
 
-    private static let registered = Mutex<[StoreType: Opening]>([:])
+    private static let registered = Lock<[StoreType: Opening]>([:])
 
     static func register(_ type: StoreType, opening: @escaping Opening) {
         registered.withLock { $0[type] = opening }

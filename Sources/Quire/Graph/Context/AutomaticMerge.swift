@@ -1,5 +1,4 @@
 internal import Dispatch
-internal import Synchronization
 
 /// Takes notice of saves to a context's source, and has the context merge them on its queue.
 ///
@@ -10,7 +9,7 @@ internal import Synchronization
 final class AutomaticMerge: SaveListener, @unchecked Sendable {
     private let queue: DispatchQueue
     private weak var context: ManagedObjectContext?
-    private let pending = Mutex<[(changes: ObjectIDChanges, isByRows: Bool)]>([])
+    private let pending = Lock<[(changes: ObjectIDChanges, isByRows: Bool)]>([])
 
     init(_ context: ManagedObjectContext) {
         queue = context.queueMarker.queue

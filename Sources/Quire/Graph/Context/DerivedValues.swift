@@ -5,7 +5,7 @@ internal import Synchronization
 ///
 /// It may name too many: what takes changes back one by one does not take entities out.
 final class UnsavedSources: Sendable {
-    private let numbers = Mutex<Set<Int>>([])
+    private let numbers = Lock<Set<Int>>([])
     private let isEmptyFlag = Atomic(true)
     /// What the context's parent has, if there is one.
     private let parent: UnsavedSources?
@@ -46,7 +46,7 @@ final class UnsavedSources: Sendable {
 /// Collects which objects' derived values a context must read again: a save of its own or of its parent has
 /// written them, or what they are derived from.
 final class StaleDerivedValues: SaveListener {
-    private let identifiers = Mutex(Identifiers.only([]))
+    private let identifiers = Lock(Identifiers.only([]))
     private let isEmptyFlag = Atomic(true)
     /// The numbers of the entities with derived attributes.
     private let entities: Set<Int>

@@ -1,5 +1,4 @@
 internal import Dispatch
-internal import Synchronization
 
 /// The children of a context, to ask them which rows they hold. They are told by their numbers and not retained.
 final class ContextChildren: Sendable {
@@ -16,7 +15,7 @@ final class ContextChildren: Sendable {
         var questions: [HeldRows] = []
     }
 
-    private let state = Mutex(State())
+    private let state = Lock(State())
 
     var isEmpty: Bool { state.withLock { $0.children.isEmpty } }
 
@@ -64,7 +63,7 @@ final class HeldRows: Sendable {
         var identifiers: [ContiguousArray<UInt64>] = []
     }
 
-    private let state = Mutex(State())
+    private let state = Lock(State())
 
     var isComplete: Bool { state.withLock { $0.missing.isEmpty } }
 

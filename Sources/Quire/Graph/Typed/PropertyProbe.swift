@@ -47,7 +47,7 @@ final class PropertyProbe: @unchecked Sendable {
         let keyPath: AnyKeyPath
     }
 
-    private static let cache = Mutex<[Key: [String]]>([:])
+    private static let cache = Lock<[Key: [String]]>([:])
 
     private func names(from root: ManagedObject, to value: Any) -> [String]? {
         var object: ManagedObject? = root

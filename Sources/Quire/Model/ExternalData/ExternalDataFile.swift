@@ -1,5 +1,4 @@
 import Foundation
-import Synchronization
 
 /// Where a store has written down what its files of external data hold.
 protocol ExternalDataRecords: Sendable {
@@ -48,7 +47,7 @@ final class ExternalDataFile: Sendable {
     private let homeRoot: String
     /// The file itself, whatever its name, if it is not a store's.
     private let identity: FileInformation?
-    private let state: Mutex<State>
+    private let state: Lock<State>
     private let records: (any ExternalDataRecords)?
 
     /// A file of a store.
@@ -60,7 +59,7 @@ final class ExternalDataFile: Sendable {
         home = FileSystem.path(folders.files, name)
         homeRoot = folders.root
         identity = nil
-        state = Mutex(State(owner: .store))
+        state = Lock(State(owner: .store))
         ExternalDataHolds.hold(name)
     }
 
@@ -83,7 +82,7 @@ final class ExternalDataFile: Sendable {
         home = FileSystem.path(folders.files, name)
         homeRoot = folders.root
         identity = (try? FileSystem.information(at: home, beneath: homeRoot)) ?? nil
-        state = Mutex(
+        state = Lock(
             State(owner: .holders, size: record.size, record: record, movedFrom: movedFrom))
         ExternalDataHolds.hold(name)
     }
@@ -218,7 +217,7 @@ final class ExternalDataFile: Sendable {
 
 /// The files with external data that somebody in this process holds, by their names, which are unique.
 enum ExternalDataHolds {
-    private static let counts = Mutex<[String: Int]>([:])
+    private static let counts = Lock<[String: Int]>([:])
 
     static func hold(_ name: String) { counts.withLock { $0[name, default: 0] += 1 } }
 

@@ -1,5 +1,3 @@
-internal import Synchronization
-
 /// Where a store's files of external data are. Rows that were read, and values, refer to it, so that they find their files
 /// when the store has been moved.
 final class ExternalDataPlace: Sendable {
@@ -9,10 +7,10 @@ final class ExternalDataPlace: Sendable {
         var root: String
     }
 
-    private let current: Mutex<Folders>
+    private let current: Lock<Folders>
 
     init(_ folder: String, beneath root: String) {
-        current = Mutex(Folders(files: folder, root: root))
+        current = Lock(Folders(files: folder, root: root))
     }
 
     var folders: Folders { current.withLock { $0 } }

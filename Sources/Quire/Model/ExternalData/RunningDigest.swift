@@ -1,6 +1,5 @@
 internal import Crypto
 import Foundation
-import Synchronization
 
 /// The SHA-256 of bytes that come one after another.
 final class RunningDigest: Sendable {
@@ -9,7 +8,7 @@ final class RunningDigest: Sendable {
         var size = 0
     }
 
-    private let state = Mutex(State())
+    private let state = Lock(State())
 
     func update(_ bytes: UnsafeRawBufferPointer) {
         state.withLock {

@@ -44,12 +44,12 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
     /// Whether its file has the model in it. A file that Core Data has made has not, whatever is saved to it.
     public let carriesModel: Bool
     private let file: AtomicStoreFile?
-    private let contents: Mutex<AtomicContents?>
+    private let contents: Lock<AtomicContents?>
     /// Unsafe because it is used only while ``saving`` is held.
     private nonisolated(unsafe) var index: AtomicUniqueIndex?
     private let saving = NSLock()
     /// The greatest primary key that has been given out.
-    private let lastKey: Mutex<Int64>
+    private let lastKey: Lock<Int64>
     private let counter = ContentVersion.newCounter()
     private let saveCount = Atomic<Int64>(0)
     /// The thread that runs a batch request, whose rows are made by a closure; 0 if there is none.
@@ -102,8 +102,8 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
         configurationName = opening.options.configuration
         carriesModel = opening.contents.carriesModel
         file = opening.file
-        lastKey = Mutex(Swift.max(opening.contents.greatestKey, Self.firstPrimaryKey - 1))
-        contents = Mutex(opening.contents)
+        lastKey = Lock(Swift.max(opening.contents.greatestKey, Self.firstPrimaryKey - 1))
+        contents = Lock(opening.contents)
     }
 
     // MARK: - State

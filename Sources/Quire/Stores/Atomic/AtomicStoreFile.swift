@@ -1,5 +1,4 @@
 import Foundation
-import Synchronization
 
 /// The file of a store that is written as a whole: read once, then replaced by saves.
 ///
@@ -11,7 +10,7 @@ final class AtomicStoreFile: Sendable {
         var file: OpenFile
         var information: FileInformation
     }
-    private let state = Mutex<State?>(nil)
+    private let state = Lock<State?>(nil)
 
     /// How long a save waits for another process that is saving.
     private static let patience = Duration.seconds(5)

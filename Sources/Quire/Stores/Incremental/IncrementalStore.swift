@@ -87,7 +87,7 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
         }
         return identity
     }
-    private let known: Mutex<StoreIdentity?>
+    private let known: Lock<StoreIdentity?>
     private let isClosed = Atomic(false)
     private let saving = NSLock()
     private let counter = ContentVersion.newCounter()
@@ -184,7 +184,7 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
         self.path = path
         self.layout = layout
         self.isReadOnly = isReadOnly
-        known = Mutex(nil)
+        known = Lock(nil)
         let uuid = try loadMetadata().storeUUID
         known.withLock {
             $0 = StoreIdentity(uuid: uuid, entityNames: layout.entities.map(\.name))

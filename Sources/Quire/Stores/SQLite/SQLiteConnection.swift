@@ -1,5 +1,4 @@
 import CSQLite
-import Synchronization
 
 /// The owner of a connection to a database.
 ///

@@ -1,5 +1,4 @@
 import Foundation
-import Synchronization
 
 /// What an open store has recorded of its files with external data. It does not keep the store open.
 final class SQLiteExternalRecords: ExternalDataRecords {
@@ -7,7 +6,7 @@ final class SQLiteExternalRecords: ExternalDataRecords {
         weak var store: SQLiteStore?
     }
 
-    private let followed = Mutex(Followed())
+    private let followed = Lock(Followed())
 
     /// Asks a store from now on.
     func follow(_ store: SQLiteStore) { followed.withLock { $0.store = store } }

@@ -1,5 +1,4 @@
 import CSQLite
-import Synchronization
 
 /// Which files the connections of a store have open, so that nothing is taken for saved that was committed to files which
 /// the store's path does not lead to any more, because another program has replaced or removed them.
@@ -16,7 +15,7 @@ final class SQLiteFileGuard: Sendable {
     }
 
     let path: String
-    private let files = Mutex(Files())
+    private let files = Lock(Files())
     private var logPath: String { path + "-wal" }
     private var indexPath: String { path + "-shm" }
 

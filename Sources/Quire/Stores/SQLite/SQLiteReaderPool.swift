@@ -1,6 +1,5 @@
 import Dispatch
 import Foundation
-import Synchronization
 
 /// Connections for reading, used by one thread at a time each.
 ///
@@ -18,7 +17,7 @@ final class SQLiteReaderPool: Sendable {
     static let greatestCount = 16
     /// How many connections wait for use.
     private static let greatestIdleCount = 4
-    private let state = Mutex(State())
+    private let state = Lock(State())
     /// Has a place for each connection that may be used.
     private let places = DispatchSemaphore(value: greatestCount)
     /// Entered by each user of a connection.

@@ -62,7 +62,7 @@ public final class SQLiteStore: PersistentStore {
     private let writerLock = NSLock()
     private let readers: SQLiteReaderPool
     let primaryKeys: SQLiteKeyRegister
-    private let selections = Mutex<[Int: SQLRowSelection]>([:])
+    private let selections = Lock<[Int: SQLRowSelection]>([:])
     /// Whether there is a write-ahead log, which lets readers and the writer work at the same time.
     private let hasLog: Atomic<Bool>
     private let isClosed = Atomic(false)

@@ -302,7 +302,7 @@ final class SQLiteStoreSource: Sendable {
 /// What they hold is to be read through SQLite, which knows the log. (That nothing else drops their locks is what
 /// ``LockedFiles`` sees to.)
 enum SQLiteOpenFiles {
-    private static let counts = Mutex<[String: Int]>([:])
+    private static let counts = Lock<[String: Int]>([:])
 
     static func add(_ path: String) {
         counts.withLock { $0[resolved(path), default: 0] += 1 }

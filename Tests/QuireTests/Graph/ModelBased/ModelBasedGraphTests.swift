@@ -1,7 +1,6 @@
 import Foundation
 import Quire
 import QuireTestSupport
-import Synchronization
 import Testing
 
 /// Random sequences of operations on contexts, compared after every step with ``ReferenceGraph``.

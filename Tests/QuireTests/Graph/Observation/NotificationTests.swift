@@ -1,7 +1,6 @@
 import Foundation
 import Quire
 import QuireTestSupport
-import Synchronization
 import Testing
 
 /// Writes down the notifications of a context, one line each: `change +Emma ~Persuasion -Mansfield Park`, with

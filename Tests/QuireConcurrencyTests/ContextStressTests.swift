@@ -1,7 +1,6 @@
 import Dispatch
 import Quire
 import QuireTestSupport
-import Synchronization
 import Testing
 
 /// Many contexts at once. What it finds beside wrong values, it finds under the thread sanitizer: `make test-threads`.

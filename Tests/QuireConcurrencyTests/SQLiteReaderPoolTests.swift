@@ -1,18 +1,17 @@
 import Foundation
 import QuireTestSupport
-import Synchronization
 import Testing
 
 @testable import Quire
 
 /// Connections for reading are bounded, whoever asks for them.
 @Suite struct SQLiteReaderPoolTests {
-    private let test: SQLiteTestStore
+    private let test: TestStack
 
-    init() throws { test = try SQLiteTestStore() }
+    init() throws { test = try TestStack() }
 
     private final class Count: Sendable {
-        private let values = Mutex((present: 0, greatest: 0, total: 0))
+        private let values = Lock((present: 0, greatest: 0, total: 0))
         var greatest: Int { values.withLock(\.greatest) }
         var total: Int { values.withLock(\.total) }
 

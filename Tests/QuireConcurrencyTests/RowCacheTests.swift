@@ -1,6 +1,5 @@
 import Dispatch
 import QuireTestSupport
-import Synchronization
 import Testing
 
 @testable import Quire

@@ -1,0 +1,64 @@
+#if QUIRE_THREAD_SANITIZER
+    import Glibc
+#else
+    internal import Synchronization
+#endif
+
+/// A value that one thread at a time has in its hands: `Synchronization.Mutex`, except where the thread sanitizer watches.
+///
+/// The sanitizer does not see that `Mutex` orders what happens under it, because the library of the toolchain that has it is not
+/// instrumented, and reports everything behind one as a race. It knows pthread's mutexes, so its builds use these
+/// (`make test-threads`).
+package struct Lock<Value: ~Copyable>: ~Copyable, Sendable {
+    #if QUIRE_THREAD_SANITIZER
+        private let storage: PthreadStorage<Value>
+
+        package init(_ value: consuming sending Value) {
+            storage = PthreadStorage(value)
+        }
+
+        deinit { storage.destroy() }
+
+        package borrowing func withLock<Result: ~Copyable, Failure: Error>(
+            _ body: (inout sending Value) throws(Failure) -> sending Result
+        ) throws(Failure) -> sending Result {
+            pthread_mutex_lock(storage.mutex)
+            defer { pthread_mutex_unlock(storage.mutex) }
+            return try body(&storage.value.pointee)
+        }
+    #else
+        private let mutex: Mutex<Value>
+
+        package init(_ value: consuming sending Value) {
+            mutex = Mutex(value)
+        }
+
+        package borrowing func withLock<Result: ~Copyable, Failure: Error>(
+            _ body: (inout sending Value) throws(Failure) -> sending Result
+        ) throws(Failure) -> sending Result {
+            try mutex.withLock(body)
+        }
+    #endif
+}
+
+#if QUIRE_THREAD_SANITIZER
+    /// Where pthread's mutex and the value stay, because a mutex must not move.
+    // Unchecked, because the value is only reached under the mutex, and the mutex itself is for all threads.
+    private struct PthreadStorage<Value: ~Copyable>: @unchecked Sendable {
+        let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
+        let value = UnsafeMutablePointer<Value>.allocate(capacity: 1)
+
+        init(_ value: consuming sending Value) {
+            mutex.initialize(to: pthread_mutex_t())
+            pthread_mutex_init(mutex, nil)
+            self.value.initialize(to: value)
+        }
+
+        func destroy() {
+            value.deinitialize(count: 1)
+            value.deallocate()
+            pthread_mutex_destroy(mutex)
+            mutex.deallocate()
+        }
+    }
+#endif
