@@ -188,6 +188,108 @@ import Testing
         #expect(found == sql)
     }
 
+    private static let withLeftOutParts: [OddArchive] = [
+        .indexWithoutName, .indexOfUnknownKind, .indexOfMissingProperty, .unknownDerivation,
+    ]
+
+    /// What a store may have for what `withLeftOutParts` have.
+    private static let leftOutParts = [
+        "Z_Animal_byName":
+            "CREATE INDEX Z_Animal_byName ON ZANIMAL (ZNAME COLLATE BINARY ASC, ZWEIGHT COLLATE BINARY ASC)",
+        "Z_DA_ZANIMAL_Animal_weight_SOURCE_INSERT":
+            "CREATE TRIGGER Z_DA_ZANIMAL_Animal_weight_SOURCE_INSERT AFTER INSERT ON ZANIMAL BEGIN SELECT 1; END",
+    ]
+
+    /// Gives a store of `withLeftOutParts` the parts.
+    private func addLeftOutPart(_ odd: OddArchive, to path: String) throws {
+        let connection = try SQLiteConnection(path: path, mode: .writing)
+        defer { connection.close() }
+        try connection.execute("DROP INDEX IF EXISTS Z_Animal_byName")
+        for (name, sql) in Self.leftOutParts
+        where name.hasPrefix("Z_DA_") == (odd == .unknownDerivation) {
+            try connection.execute(sql)
+        }
+        if odd == .unknownDerivation {
+            try connection.execute(
+                "CREATE INDEX Z_Animal_byName ON ZANIMAL (ZNAME COLLATE BINARY ASC)")
+        }
+    }
+
+    private func leftOutPart(_ odd: OddArchive, _ path: String) throws -> String? {
+        let connection = try SQLiteConnection(path: path, mode: .reading)
+        defer { connection.close() }
+        let kind = odd == .unknownDerivation ? "trigger" : "index"
+        return try connection.withStatement(
+            "SELECT sql FROM sqlite_schema WHERE type = ? AND name LIKE 'Z\\_%Animal\\_%' ESCAPE '\\'"
+        ) {
+            try $0.bind(kind, at: 1)
+            return try $0.step() ? $0.text(0) : nil
+        }
+    }
+
+    @Test(arguments: withLeftOutParts)
+    @MainActor func whatIsLeftOutOfTheModelStaysInTheStore(odd: OddArchive) throws {
+        let folder = try TemporaryFolder()
+        let path = try makeStore(odd, in: folder)
+        try addLeftOutPart(odd, to: path)
+        let sql = try #require(try leftOutPart(odd, path))
+        #expect(Self.leftOutParts.values.contains(sql))
+        let before = try schema(path)
+        try insertDog(path)
+        #expect(try leftOutPart(odd, path) == sql)
+        #expect(try schema(path) == before)
+        let store = try SQLiteStore.open(at: path)
+        defer { try? store.close() }
+        let report = try StoreCheck.run(on: store)
+        #expect(!report.notes.contains { $0.message.contains("drops it") }, "\(report.notes)")
+    }
+
+    /// The statements that made all there is in a store.
+    private func schema(_ path: String) throws -> [String] {
+        let connection = try SQLiteConnection(path: path, mode: .reading)
+        defer { connection.close() }
+        return try connection.withStatement(
+            "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type, name"
+        ) {
+            var found: [String] = []
+            while try $0.step() { found.append($0.text(0)) }
+            return found
+        }
+    }
+
+    /// Once from the model that Quire's stores carry, once from `Z_MODELCACHE`.
+    @Test(arguments: withLeftOutParts, [true, false])
+    @MainActor func itStaysWhenTheCarriedModelIsWrittenAnew(
+        odd: OddArchive, carriesModel: Bool
+    ) throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("own.sqlite")
+        var model = try ManagedObjectModel(
+            compiledModel: odd.data(inStore: false), name: "odd")
+        try SQLiteStore.create(at: path, model: model).close()
+        try addLeftOutPart(odd, to: path)
+        let sql = try #require(try leftOutPart(odd, path))
+
+        let cache = try blobs(path)[0]
+        model.entities[1].indexes.append(
+            FetchIndexDescription(name: "byCount", elements: [.init(propertyName: "count")]))
+        try SQLiteStore.open(at: path, model: model).close()
+        #expect(try blobs(path)[0] != cache)
+        #expect(try leftOutPart(odd, path) == sql)
+
+        if !carriesModel {
+            let connection = try SQLiteConnection(path: path, mode: .writing)
+            try connection.execute("DROP TABLE \(SQLiteTables.model)")
+            connection.close()
+        }
+        let before = try schema(path)
+        try insertDog(path)
+        #expect(try schema(path) == before)
+        let store = try SQLiteStore.open(at: path)
+        defer { try? store.close() }
+        #expect(store.layout.model.entities.allSatisfy { $0.userInfo.isEmpty })
+    }
+
     // MARK: - Xcode's XML
 
     @Test(arguments: [

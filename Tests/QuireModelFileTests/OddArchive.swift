@@ -18,6 +18,8 @@ enum OddArchive: String, CaseIterable {
     case indexOfAnotherEntity
     case indexWithoutName
     case indexOfUnknownKind
+    case indexOfMissingProperty
+    case unknownDerivation
     case hugeCount
     case unknownDeleteRule
     case templateWithoutEntity
@@ -35,6 +37,8 @@ enum OddArchive: String, CaseIterable {
         case .indexOfAnotherEntity: ["names “owner”", "names “owner”"]
         case .indexWithoutName: ["An index of Animal has no name"]
         case .indexOfUnknownKind: ["of an unknown kind, 7"]
+        case .indexOfMissingProperty: ["names “gone”"]
+        case .unknownDerivation: ["“Animal.weight” is derived in a way that is not known"]
         case .hugeCount: ["“Person.dogs” has the count 9223372036854775807"]
         case .unknownDeleteRule: ["“Dog.owner” has an unknown delete rule, 9"]
         case .templateWithoutEntity: ["has no entity"]
@@ -113,6 +117,7 @@ enum OddArchive: String, CaseIterable {
             var names = ["name"]
             if self == .selfInIndexes { names.append("self") }
             if self == .indexOfAnotherEntity { names.append("owner") }
+            if self == .indexOfMissingProperty { names.append("gone") }
             fields.append(Entry("NSFetchIndexDescriptions", index(of: names, &writer)))
             if self == .selfInIndexes || self == .indexOfAnotherEntity {
                 let list = writer.add(array: (["count"] + names.dropFirst()).map { writer.add($0) })
@@ -191,8 +196,9 @@ enum OddArchive: String, CaseIterable {
             fields.append(Entry("NSValidationWarnings", writer.add(array: [code, code])))
         default: break
         }
-        return writer.add(
-            ["NSAttributeDescription", "NSPropertyDescription", "NSObject"], fields)
+        let classes = ["NSAttributeDescription", "NSPropertyDescription", "NSObject"]
+        let isDerived = self == .unknownDerivation && type == .double
+        return writer.add((isDerived ? ["NSDerivedAttributeDescription"] : []) + classes, fields)
     }
 
     static let uuid = UUID(uuidString: "3E3A9D0C-5D0E-4B5E-9C4B-0A4C3B2A1F00")

@@ -13,6 +13,14 @@ public struct EntityDescription: Sendable, Hashable {
         set { boundClass.type = newValue }
     }
     private var boundClass = BoundClass()
+    /// The names of indexes and derived attributes whose definitions the reader of a model file has left out; an empty one
+    /// stands for indexes whose names are not known. What stores have for them stays as it is. As remarks, they are no part
+    /// of what the model says.
+    var leftOutNames: Set<String> {
+        get { leftOut.names }
+        set { leftOut.names = newValue }
+    }
+    private var leftOut = LeftOutNames()
     /// Whether there are objects of its sub-entities only.
     public var isAbstract = false
     /// The name of the entity whose properties it inherits.
@@ -45,6 +53,14 @@ public struct EntityDescription: Sendable, Hashable {
 
     private struct BoundClass: Sendable, Hashable {
         var type: (any EntityClass.Type)?
+
+        static func == (left: Self, right: Self) -> Bool { true }
+
+        func hash(into hasher: inout Hasher) {}
+    }
+
+    private struct LeftOutNames: Sendable, Hashable {
+        var names: Set<String> = []
 
         static func == (left: Self, right: Self) -> Bool { true }
 

@@ -64,6 +64,10 @@ extension ManagedObjectModel {
 extension EntityDescription {
     fileprivate mutating func remove(_ parts: Set<ExpendablePart>) {
         let entity = name
+        for (position, index) in indexes.enumerated()
+        where parts.contains(.index(entity: entity, position: position)) {
+            leftOutNames.insert(index.name)
+        }
         indexes = indexes.enumerated()
             .filter { !parts.contains(.index(entity: entity, position: $0.offset)) }.map(\.element)
         compoundIndexes = compoundIndexes.enumerated()

@@ -89,7 +89,12 @@ struct ModelXMLDecoder {
                 if let fetched = try fetchedProperty(from: child, in: entity.name) {
                     entity.properties.append(.fetched(fetched))
                 }
-            case "fetchIndex": if let index = index(from: child) { entity.indexes.append(index) }
+            case "fetchIndex":
+                if let index = index(from: child) {
+                    entity.indexes.append(index)
+                } else {
+                    entity.leftOutNames.insert(child.attribute("name") ?? "")
+                }
             case "compoundIndexes": entity.compoundIndexes += lists(in: child)
             case "uniquenessConstraints": entity.uniquenessConstraints += lists(in: child)
             default: break  // Read below, or remarked on.
@@ -98,6 +103,7 @@ struct ModelXMLDecoder {
         var entries = userInfo(in: element)
         entity.indexes += [FetchIndexDescription](takingFullTextFrom: &entries)
         entity.userInfo = [String: PropertyListValue](modelXMLEntries: entries)
+        entity.takeLeftOutNames()
         return entity
     }
 

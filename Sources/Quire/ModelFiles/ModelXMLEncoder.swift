@@ -58,7 +58,7 @@ struct ModelXMLEncoder {
             lists: entity.uniquenessConstraints,
             as: ("uniquenessConstraints", "uniquenessConstraint", "constraint"))
         result.add(
-            userInfo: entity.userInfo.modelXMLEntries.merging(
+            userInfo: entity.userInfoInFile.modelXMLEntries.merging(
                 entity.indexes.fullTextEntries, uniquingKeysWith: { $1 }))
         return result
     }

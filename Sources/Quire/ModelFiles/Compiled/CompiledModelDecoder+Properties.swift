@@ -70,6 +70,7 @@ extension CompiledModelDecoder {
         try decodeValidation(object, of: &attribute, subject)
         if object.className == "NSDerivedAttributeDescription" {
             attribute.derivationExpression = try derivation(object, of: subject)
+            if attribute.derivationExpression == nil { leftOutNames.insert(name) }
         }
         if type == .composite {
             attribute.compositeName = try composite(

@@ -83,6 +83,7 @@ extension CompiledModelDecoder {
         guard let object = try? archive.object(value), let name = try? text(object["NSIndexName"])
         else {
             remarks.append("An index of \(entity) has no name and is left out.")
+            leftOutNames.insert("")
             return nil
         }
         var index = FetchIndexDescription(name: name, elements: [])
@@ -98,6 +99,7 @@ extension CompiledModelDecoder {
         } catch {
             let reason = (error as? QuireError)?.message ?? "\(error)"
             remarks.append("The index “\(name)” of \(entity) is left out: \(reason)")
+            leftOutNames.insert(name)
             return nil
         }
         return index

@@ -10,6 +10,8 @@ struct CompiledModelDecoder {
     /// What was left out: sentences.
     var remarks: [String] = []
     var composites: [CompositeDescription] = []
+    /// What was left out of the entity that is being read: ``EntityDescription/leftOutNames``.
+    var leftOutNames: Set<String> = []
     /// How many more parts may be read. Most are objects of their own in what compilers write.
     private var budget: Int
     /// How many more values of user info may be read. SwiftData gives many properties the same lists.
@@ -159,6 +161,7 @@ struct CompiledModelDecoder {
         _ object: KeyedArchive.Object, name: String, _ inheritance: Inheritance
     ) throws -> EntityDescription {
         var entity = EntityDescription(name: name)
+        leftOutNames = []
         entity.managedObjectClassName = try text(object["NSClassNameForEntity"])
         entity.isAbstract = try archive.boolean(object["NSIsAbstract"]) ?? false
         entity.superentityName = inheritance.parents[name]
@@ -177,14 +180,19 @@ struct CompiledModelDecoder {
             }
         }
         entity.properties.sort { ($0.rank, $0.name) < ($1.rank, $1.name) }
-        entity.uniquenessConstraints = try names(
-            in: object["NSUniqueTuples"], "A uniqueness constraint of \(name)")
+        let tuples = object["NSUniqueTuples"]
+        entity.uniquenessConstraints = try names(in: tuples, "A uniqueness constraint of \(name)")
+        if entity.uniquenessConstraints.count < (try archive.list(tuples)?.count ?? 0) {
+            leftOutNames.insert("")
+        }
         entity.compoundIndexes = try names(
             in: object["NSCompoundIndexes"], "A compound index of \(name)")
         for value in try archive.list(object["NSFetchIndexDescriptions"]) ?? [] {
             if let index = index(value, of: name) { entity.indexes.append(index) }
         }
         entity.removeMirroredIndexes()
+        entity.leftOutNames = leftOutNames
+        entity.takeLeftOutNames()
         return entity
     }
 

@@ -176,7 +176,7 @@ struct CompiledModelEncoder {
                 "NSSubentities",
                 add(dictionary: children.map { ($0.name, reference(to: $0.name)) })),
             .init("NSProperties", add(dictionary: named)),
-            .init("NSUserInfo", writer.add(propertyList: .dictionary(entity.userInfo))),
+            .init("NSUserInfo", writer.add(propertyList: .dictionary(entity.userInfoInFile))),
             .init("NSVersionHashModifier", writer.add(entity.versionHashModifier)),
             .init("NSRenamingIdentifier", writer.add(entity.renamingIdentifier ?? entity.name)),
         ]

@@ -3,7 +3,7 @@
 ///
 /// What the model has and the store lacks is made, and filled from the objects that are there; what the store has under
 /// names that Core Data, or this framework, gives to indexes of the model's entities, and the model lacks, is dropped.
-/// Everything else in the store is left alone, and where nothing differs nothing is written.
+/// Everything else in the store is left alone, what the reader of the model left out included, and where nothing differs nothing is written.
 ///
 /// Concerned are fetch indexes and uniqueness constraints (`Z_Entity_…`), R-trees (`Z_RT_Entity_…`), full-text indexes
 /// (`QUIRE_FT_Entity_…`), and triggers of derived attributes (`Z_DA_…`). An index that is named after an attribute is a
@@ -56,12 +56,10 @@ struct SQLiteSchemaSynchronization {
             }
         }
         kept.formUnion(statements.legacyIndexes.map { $0.name.uppercased() })
-        // Those of the model that are not made here, but by Core Data.
+        // Those of the model that are not made here may be Core Data's.
         for entity in schema.keptEntities {
             for index in entity.description.indexes
-            where index.elements.contains(where: { element in
-                element.propertyName.map { entity.properties[$0] == nil } ?? false
-            }) {
+            where index.elements.allSatisfy({ $0.kind == .binary }) {
                 kept.insert("Z_\(entity.name)_\(index.name)".uppercased())
             }
         }
@@ -88,7 +86,8 @@ struct SQLiteSchemaSynchronization {
         }
         for part in present.values.sorted(by: { $0.name < $1.name }) {
             let name = part.name.uppercased()
-            if replaced.contains(name) || (!kept.contains(name) && isOurs(part, triggers)) {
+            let isUnwanted = !kept.contains(name) && isOurs(part, triggers) && !isLeftOut(part.name)
+            if replaced.contains(name) || isUnwanted {
                 plan.dropped.append((part.kind, part.name))
             }
         }
@@ -144,6 +143,22 @@ struct SQLiteSchemaSynchronization {
             // Of an entity of the model, but none of its derived attributes.
             return schema.keptEntities.contains { part.name.contains("_\($0.name)_") }
                 && !triggers.partsByAttribute.contains { part.name.contains($0.name) }
+        }
+    }
+
+    /// Whether something belongs to what the model would have if all of its file had been understood.
+    private func isLeftOut(_ name: String) -> Bool {
+        schema.keptEntities.contains { entity in
+            entity.description.leftOutNames.contains { leftOut in
+                let stem = "_\(entity.name)_\(leftOut)"
+                if leftOut.isEmpty {
+                    return name.hasPrefix("Z" + stem) || name.hasPrefix("Z_RT" + stem)
+                }
+                return name == "Z" + stem
+                    || ["Z_RT", SQLName.fullTextPrefix].contains { prefix in
+                        name == prefix + stem || name.hasPrefix("\(prefix)\(stem)_")
+                    } || name.hasPrefix("Z_DA_") && name.contains("\(stem)_")
+            }
         }
     }
 
