@@ -129,15 +129,20 @@ struct ResultQuery {
     func item(_ object: ManagedObject) throws -> ResultList.Item? {
         guard object.context === context, object.state.contains(.live) else { return nil }
         object.realize()
-        guard !object.isInaccessible, try resolved.matches(object) else { return nil }
-        var item = ResultList.Item(bits: object.objectID.bits, values: [])
-        item.values.reserveCapacity(orderings.count)
-        for ordering in orderings { item.values.append(try ordering.resolvedSortValue(of: object)) }
-        if let section {
-            let value = try section.ordering.resolvedSortValue(of: object)
-            item.sectionName = value.text(as: section.type) ?? ""
+        if object.isInaccessible { return nil }
+        return try context.withoutNoting {
+            guard try resolved.matches(object) else { return nil }
+            var item = ResultList.Item(bits: object.objectID.bits, values: [])
+            item.values.reserveCapacity(orderings.count)
+            for ordering in orderings {
+                item.values.append(try ordering.resolvedSortValue(of: object))
+            }
+            if let section {
+                let value = try section.ordering.resolvedSortValue(of: object)
+                item.sectionName = value.text(as: section.type) ?? ""
+            }
+            return item
         }
-        return item
     }
 
     // MARK: Reading

@@ -34,8 +34,8 @@ extension ManagedObjectContext {
                     default: throw error
                     }
                 }
-                inserted = insertedObjects
-                guard hasChanges else { return evenIfUnchanged ? try write(ChangeSet()) : [] }
+                inserted = newObjects
+                guard isUnsaved else { return evenIfUnchanged ? try write(ChangeSet()) : [] }
                 try validatePendingChanges()
                 try givePermanentIDs(to: inserted, &given)
             }

@@ -110,8 +110,8 @@ extension ManagedObjectContext {
         to winner: ManagedObject, _ target: EntityLayout.Relationship, _ transfer: Transfer
     ) {
         guard let from = relationship.slot, let to = target.slot else { return }
-        let value = loser.value(at: from)
-        let present = winner.value(at: to)
+        let value = withoutNoting { loser.value(at: from) }
+        let present = withoutNoting { winner.value(at: to) }
         setToOne(of: loser, relationship, slot: from, to: nil)
         guard value != present, value.objectID != winner.objectID,
             transfer.includes(value, default: .null, over: present)
@@ -138,7 +138,7 @@ extension ManagedObjectContext {
             for relationship in object.entity.relationships
             where layout.inverse(of: relationship) == nil {
                 if let slot = relationship.slot {
-                    if object.objectID(at: slot) == id {
+                    if object.reference(at: slot) == id {
                         setToOne(of: object, relationship, slot: slot, to: winner)
                     }
                 } else if let index = relationship.toManyIndex,

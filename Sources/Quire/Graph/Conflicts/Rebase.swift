@@ -102,7 +102,7 @@ struct Rebase {
                 guard edits.changed.contains(slot.index) || object.isNew else { continue }
                 var old: ManagedObjectID?
                 if case .objectID(let id) = object.savedValue(at: slot.index) { old = id }
-                let new = object.objectID(at: slot.index)
+                let new = object.reference(at: slot.index)
                 if new == nil && object.isNew { continue }
                 intent.links.append(
                     Link(

@@ -245,7 +245,7 @@ extension ManagedObjectContext {
 
     private func identifier(in object: ManagedObject, _ slot: Int) -> ManagedObjectID? {
         guard object.entity.storages[slot] == .reference else { return nil }
-        return object.objectID(at: slot)
+        return object.reference(at: slot)
     }
 
     private func isGone(_ id: ManagedObjectID) -> Bool {

@@ -45,7 +45,7 @@ extension ManagedObjectContext {
     func relatedIDs(
         of object: ManagedObject, _ relationship: EntityLayout.Relationship
     ) -> [ManagedObjectID] {
-        if let slot = relationship.slot { return object.objectID(at: slot).map { [$0] } ?? [] }
+        if let slot = relationship.slot { return object.reference(at: slot).map { [$0] } ?? [] }
         return object.members(of: relationship).elements
     }
 
@@ -109,7 +109,7 @@ extension ManagedObjectContext {
     ) -> Bool {
         guard let other = identityMap.find(id.bits) else { return true }
         guard other.state.contains(.live), let inverse else { return other.state.contains(.live) }
-        if let slot = inverse.slot { return other.objectID(at: slot) == object.objectID }
+        if let slot = inverse.slot { return other.reference(at: slot) == object.objectID }
         guard let toMany = inverse.toManyIndex else { return true }
         return !other.toManyState(toMany).removed.contains(object.objectID)
     }

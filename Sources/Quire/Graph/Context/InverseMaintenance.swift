@@ -4,7 +4,7 @@ extension ManagedObjectContext {
         of object: ManagedObject, _ relationship: EntityLayout.Relationship, slot: Int,
         to new: ManagedObject?
     ) {
-        let oldID = object.objectID(at: slot)
+        let oldID = object.reference(at: slot)
         guard oldID != new?.objectID else { return }
         if let inverse = layout.inverse(of: relationship) {
             if let oldID { detach(object, from: self.object(with: oldID), inverse) }
@@ -19,7 +19,7 @@ extension ManagedObjectContext {
         let inverse = layout.inverse(of: relationship)
         if let slot = inverse?.slot {
             // The other side knows whether it is here already, so the contents need not be read.
-            guard other.objectID(at: slot) != object.objectID else { return }
+            guard other.reference(at: slot) != object.objectID else { return }
         } else {
             guard !object.members(of: relationship).contains(other.objectID) else { return }
         }
@@ -35,7 +35,7 @@ extension ManagedObjectContext {
     ) {
         let inverse = layout.inverse(of: relationship)
         if let slot = inverse?.slot {
-            guard other.objectID(at: slot) == object.objectID else { return }
+            guard other.reference(at: slot) == object.objectID else { return }
         } else {
             guard object.members(of: relationship).contains(other.objectID) else { return }
         }
@@ -50,7 +50,7 @@ extension ManagedObjectContext {
     ) {
         if let slot = relationship.slot {
             willChange(other)
-            if other.objectID(at: slot) == object.objectID { other.write(.null, at: slot) }
+            if other.reference(at: slot) == object.objectID { other.write(.null, at: slot) }
         } else {
             removeMember(object.objectID, from: other, relationship)
         }
@@ -67,7 +67,7 @@ extension ManagedObjectContext {
             return
         }
         willChange(other)
-        if let previousID = other.objectID(at: slot), previousID != object.objectID {
+        if let previousID = other.reference(at: slot), previousID != object.objectID {
             detach(other, from: self.object(with: previousID), leading)
         }
         other.write(.objectID(object.objectID), at: slot)

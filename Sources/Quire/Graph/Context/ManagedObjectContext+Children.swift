@@ -9,7 +9,7 @@ extension ManagedObjectContext {
         isParent = true
         guard hasTemporaryIDs else { return }
         do {
-            try obtainPermanentIDs(for: insertedObjects)
+            try obtainPermanentIDs(for: newObjects)
             hasTemporaryIDs = false
         } catch let error as QuireError where error.code == .readOnly {
         }
@@ -143,8 +143,7 @@ extension ManagedObjectContext {
                 object.objectID.bits, entity: object.entity, version: isSaved ? object.version : 0)
             for slot in object.entity.slots where slot.isStored {
                 // So that no file is read.
-                try builder.set(
-                    withoutNoting { try object.readHeldValue(at: slot.index) }, at: slot)
+                try builder.set(object.readHeldValue(at: slot.index), at: slot)
             }
             builder.endRow()
         }

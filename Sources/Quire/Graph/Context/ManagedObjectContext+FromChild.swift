@@ -242,7 +242,7 @@ extension ManagedObjectContext {
         if case .objectID(let id) = value, isDeletedHere(id) { value = .null }
         var new: ManagedObjectID?
         if case .objectID(let id) = value { new = id }
-        if let old = object.objectID(at: slot), old != new,
+        if let old = object.reference(at: slot), old != new,
             let index = object.entity.slots[slot].relationshipIndex,
             let inverse = layout.inverse(of: object.entity.relationships[index])
         {
@@ -359,7 +359,7 @@ extension ManagedObjectContext {
             guard let inverse = layout.inverse(of: relationship) else { continue }
             var ids: [ManagedObjectID] = []
             if let slot = relationship.slot {
-                if edits.changed.contains(slot), let id = object.objectID(at: slot) { ids = [id] }
+                if edits.changed.contains(slot), let id = object.reference(at: slot) { ids = [id] }
             } else if let toMany = relationship.toManyIndex {
                 ids = object.toManyState(toMany).added.elements
             }

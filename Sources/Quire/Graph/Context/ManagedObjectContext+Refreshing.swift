@@ -152,7 +152,7 @@ extension ManagedObjectContext {
         for relationship in object.entity.relationships {
             guard let slot = relationship.slot, edits.changed.contains(slot),
                 let inverse = layout.inverse(of: relationship), inverse.isToMany,
-                let id = object.objectID(at: slot), id != object.savedReference(at: slot)
+                let id = object.reference(at: slot), id != object.savedReference(at: slot)
             else { continue }
             let other = self.object(with: id)
             if other.state.contains(.live) { keepMember(object.objectID, in: other, inverse) }
@@ -172,7 +172,7 @@ extension ManagedObjectContext {
                 guard let saved = object.savedReference(at: slot) else { continue }
                 if isLive {
                     guard object.edits?.changed.contains(slot) == true,
-                        object.objectID(at: slot) != saved
+                        object.reference(at: slot) != saved
                     else { continue }
                 }
                 let other = self.object(with: saved)
@@ -238,12 +238,12 @@ extension ManagedObjectContext {
         if let inverse = layout.inverse(of: relationship) {
             let target = saved.map { self.object(with: $0) }
             if target?.state.contains(.live) == false { saved = nil }
-            if let present = object.objectID(at: slot), present != saved {
+            if let present = object.reference(at: slot), present != saved {
                 unlink(object, from: self.object(with: present), inverse)
             }
             if let target, saved != nil { relink(object, to: target, inverse, relationship) }
         }
-        if object.objectID(at: slot) != saved {
+        if object.reference(at: slot) != saved {
             object.write(saved.map { .objectID($0) } ?? .null, at: slot)
         }
         object.forgetChangeIfCommitted(at: slot)
@@ -316,7 +316,7 @@ extension ManagedObjectContext {
         wasSaved: Bool
     ) -> Bool {
         guard let toMany = relationship.toManyIndex else {
-            return relationship.slot.flatMap { object.objectID(at: $0) } == other.objectID
+            return relationship.slot.flatMap { object.reference(at: $0) } == other.objectID
         }
         let state = object.toManyState(toMany)
         if let members = state.members { return members.contains(other.objectID) }

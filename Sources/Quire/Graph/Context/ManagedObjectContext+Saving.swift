@@ -32,7 +32,7 @@ extension ManagedObjectContext {
         mergePendingSaves()
         answerQuestions()
         processPendingChanges()
-        guard hasChanges else {
+        guard isUnsaved else {
             if evenIfUnchanged { _ = try write(ChangeSet()) }
             didSave()
             return
@@ -41,7 +41,7 @@ extension ManagedObjectContext {
         announceSave()
         try callWillSave()
         try validatePendingChanges()
-        var inserted = insertedObjects
+        var inserted = newObjects
         let derivedFor: [ManagedObjectID]
         do {
             derivedFor = try saveResolvingConflicts(

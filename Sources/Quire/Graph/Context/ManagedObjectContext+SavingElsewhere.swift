@@ -6,9 +6,9 @@ extension ManagedObjectContext {
         _ body: (ChangeSet) throws -> Result
     ) throws -> Result {
         processPendingChanges()
-        guard hasChanges else { return try body(ChangeSet()) }
+        guard isUnsaved else { return try body(ChangeSet()) }
         try validatePendingChanges()
-        let inserted = insertedObjects
+        let inserted = newObjects
         // Such a context's are its for good; see ``obtainPermanentIDs(for:)``.
         try assignPermanentIDs(to: inserted, durably: true)
         return try body(collectChanges(insertedCount: inserted.count))

@@ -424,8 +424,10 @@ public final class ManagedObjectContext {
     public var insertedObjects: [ManagedObject] {
         checkQueue()
         noteAccessOfChanges()
-        return tracked.filter(\.isNew)
+        return newObjects
     }
+    /// As ``insertedObjects``, without being noted for Observation; for what the context does itself.
+    var newObjects: [ManagedObject] { tracked.filter(\.isNew) }
     /// Saved objects with changes.
     public var updatedObjects: [ManagedObject] {
         checkQueue()
@@ -444,8 +446,10 @@ public final class ManagedObjectContext {
     public var hasChanges: Bool {
         checkQueue()
         noteAccessOfChanges()
-        return !pendingRecords.isEmpty || tracked.contains(where: \.isUnsaved)
+        return isUnsaved
     }
+    /// As ``hasChanges``, without being noted for Observation; for what the context does itself.
+    var isUnsaved: Bool { !pendingRecords.isEmpty || tracked.contains(where: \.isUnsaved) }
 
     /// Makes a new object.
     ///

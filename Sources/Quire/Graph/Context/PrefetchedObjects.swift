@@ -117,13 +117,13 @@ final class PrefetchedObjects: RowHolder {
                 // An object in memory may have been changed, or have been read before.
                 let bits = rows.identifierBits(at: position)
                 if let object = context.identityMap.find(bits), !object.isFault {
-                    targets.insert(object.objectID(at: slot)?.bits)
+                    targets.insert(object.reference(at: slot)?.bits)
                 } else {
                     targets.insert(rows.reference(slot, at: position))
                 }
             }
         }
-        for object in owners.objects { targets.insert(object.objectID(at: slot)?.bits) }
+        for object in owners.objects { targets.insert(object.reference(at: slot)?.bits) }
         let rows = try context.readRows(of: targets.unread)
         for position in rows.indices { retained.append(context.object(for: rows, at: position)) }
         retained += targets.inMemory

@@ -6,7 +6,7 @@ extension ManagedObjectContext {
     {
         operations.compactMap { operation in
             guard case .value(let object, let slot, _) = operation,
-                object.entity.storages[slot] == .reference, let id = object.objectID(at: slot)
+                object.entity.storages[slot] == .reference, let id = object.reference(at: slot)
             else { return nil }
             return (object, slot, id)
         }
@@ -16,7 +16,7 @@ extension ManagedObjectContext {
     func repair(
         _ operations: [ChangeOperation], previous: [(ManagedObject, Int, ManagedObjectID)]
     ) {
-        for (object, slot, old) in previous where object.objectID(at: slot) != old {
+        for (object, slot, old) in previous where object.reference(at: slot) != old {
             guard let inverse = inverse(of: object, slot) else { continue }
             let wasSaved = object.edits?.committed.map { !$0.own.contains(slot) } ?? false
             leave(object, old, inverse, wasSaved: wasSaved)
@@ -25,7 +25,7 @@ extension ManagedObjectContext {
             switch operation {
             case .value(let object, let slot, _):
                 guard object.state.contains(.live), object.entity.storages[slot] == .reference,
-                    let id = object.objectID(at: slot)
+                    let id = object.reference(at: slot)
                 else { continue }
                 if isGoneForGood(id) {
                     object.write(.null, at: slot)
@@ -58,11 +58,11 @@ extension ManagedObjectContext {
         _ other: ManagedObject, _ back: Int, with object: ManagedObject, _ slot: Int
     ) {
         guard other.state.contains(.live) else { return object.write(.null, at: slot) }
-        let present = other.objectID(at: back)
+        let present = other.reference(at: back)
         if present == object.objectID { return }
         if let present {
             let third = self.object(with: present)
-            if third.objectID(at: slot) == other.objectID { third.write(.null, at: slot) }
+            if third.reference(at: slot) == other.objectID { third.write(.null, at: slot) }
         }
         other.write(.objectID(object.objectID), at: back)
     }
@@ -76,12 +76,12 @@ extension ManagedObjectContext {
                 for id in object.members(of: relationship) { repair(object, toMany, id) }
                 continue
             }
-            guard let id = object.objectID(at: slot) else { continue }
+            guard let id = object.reference(at: slot) else { continue }
             let other = self.object(with: id)
             if isGoneForGood(id) || !other.state.contains(.live) {
                 object.write(.null, at: slot)
             } else if let back = inverse.slot {
-                if let present = other.objectID(at: back) {
+                if let present = other.reference(at: back) {
                     if present != object.objectID { object.write(.null, at: slot) }
                 } else {
                     other.write(.objectID(object.objectID), at: back)
@@ -105,7 +105,7 @@ extension ManagedObjectContext {
         } else if let slot = inverse?.slot {
             let other = self.object(with: id)
             belongs =
-                other.objectID(at: slot) == object.objectID && other.state.contains(.live)
+                other.reference(at: slot) == object.objectID && other.state.contains(.live)
         } else if let inverse {
             let other = self.object(with: id)
             guard other.state.contains(.live) else { return }

@@ -77,7 +77,7 @@ extension ManagedObject {
     private final func liveMembers(
         of relationship: EntityLayout.Relationship, in context: ManagedObjectContext
     ) -> [ManagedObject] {
-        members(of: relationship).map { context.object(with: $0) }
+        notedMembers(of: relationship).map { context.object(with: $0) }
             .filter { $0.state.contains(.live) }
     }
 

@@ -16,7 +16,7 @@ extension ManagedObject {
     }
 
     final func externalData(at slot: Int) throws -> ExternalData? {
-        switch try readHeldValue(at: slot) {
+        switch try readNotedValue(at: slot) {
         case .external(let data): try data.opened(ownedBy: owner(of: slot))
         case .binary(let data): ExternalData(data)
         default: nil

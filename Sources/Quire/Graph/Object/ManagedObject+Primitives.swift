@@ -96,7 +96,7 @@ extension ManagedObject {
     /// Stops the program with a sentence if the key names no relationship.
     public final func objectIDs(forRelationshipNamed key: String) -> [ManagedObjectID] {
         let relationship = anyRelationship(key)
-        guard let slot = relationship.slot else { return members(of: relationship).elements }
+        guard let slot = relationship.slot else { return notedMembers(of: relationship).elements }
         return objectID(at: slot).map { [$0] } ?? []
     }
 

@@ -10,7 +10,7 @@ extension ManagedObject: QuerySubject {
         switch try property(key) {
         case .relationship(let found): index = found
         // Of a value in a file it matters only that it is there.
-        case .attribute(let slot): return .value(try readHeldValue(at: slot))
+        case .attribute(let slot): return .value(try readNotedValue(at: slot))
         default: return .value(try value(forKey: key))
         }
         let relationship = entity.relationships[index]

@@ -44,7 +44,7 @@ extension ManagedObject {
     ///
     /// - Complexity: O(*n*), and one fetch if the relationship is a fault.
     public final func objectIDs(_ key: String) -> [ManagedObjectID] {
-        members(of: relationship(key, toMany: true)).elements
+        notedMembers(of: relationship(key, toMany: true)).elements
     }
 
     /// The objects that a to-many relationship leads to, in the order of ``objectIDs(_:)``.
@@ -165,9 +165,16 @@ extension ManagedObject {
     // MARK: State
 
     /// The contents of a to-many relationship, read if they are a fault.
+    final func notedMembers(
+        of relationship: EntityLayout.Relationship
+    ) -> OrderedSet<ManagedObjectID> {
+        if let index = relationship.toManyIndex { noteAccess(.toMany(index)) }
+        return members(of: relationship)
+    }
+
+    /// As ``notedMembers(of:)``, for what the graph reads for itself: it is not noted for Observation.
     final func members(of relationship: EntityLayout.Relationship) -> OrderedSet<ManagedObjectID> {
         guard let index = relationship.toManyIndex else { return [] }
-        noteAccess(.toMany(index))
         if let members = toManyState(index).members { return members }
         _ = loadMembers(of: relationship, at: index)
         let state = toManyState(index)

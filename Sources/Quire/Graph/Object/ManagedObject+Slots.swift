@@ -7,17 +7,29 @@ extension ManagedObject {
     ///
     /// - Throws: What reading the store or the value's file throws.
     public final func readValue(at slot: Int) throws -> AttributeValue {
-        let value = try readHeldValue(at: slot)
+        let value = try readNotedValue(at: slot)
         if case .external(let data) = value { return .binary(try load(data, at: slot)) }
         return value
     }
 
     /// The value of a slot, without reading the file that it may be in.
-    final func readHeldValue(at slot: Int) throws -> AttributeValue {
+    final func readNotedValue(at slot: Int) throws -> AttributeValue {
         noteAccess(.slot(slot))
+        return try presentValue(at: slot)
+    }
+
+    /// As ``readNotedValue(at:)``, for what the graph reads for itself: it is not noted for Observation.
+    final func readHeldValue(at slot: Int) throws -> AttributeValue {
+        if state.contains(.derives), entity.derivedSlots.contains(slot) {
+            context?.withoutNoting { updateDerivedValue(at: slot) }
+        }
+        return try presentValue(at: slot)
+    }
+
+    private final func presentValue(at slot: Int) throws -> AttributeValue {
         if let edits, edits.own.contains(slot) { return edits.values[slot] }
         if entity.storages[slot] == .reference {
-            return objectID(at: slot).map { .objectID($0) } ?? .null
+            return reference(at: slot).map { .objectID($0) } ?? .null
         }
         realize()
         guard let chunk else { return .null }
@@ -25,8 +37,8 @@ extension ManagedObject {
             .heldValue(of: entity.slots[slot], in: entity, store: rowIdentity)
     }
 
-    /// The value of a slot, without reading the file that it may be in; missing if it cannot be read, as in
-    /// ``value(at:)``.
+    /// The value of a slot, without reading the file that it may be in, nor being noted for Observation; missing if it cannot
+    /// be read, as in ``value(at:)``.
     final func heldValue(at slot: Int) -> AttributeValue {
         do {
             return try readHeldValue(at: slot)
@@ -137,6 +149,11 @@ extension ManagedObject {
     /// The identifier of the object that a to-one relationship's slot leads to.
     public final func objectID(at slot: Int) -> ManagedObjectID? {
         noteAccess(.slot(slot))
+        return reference(at: slot)
+    }
+
+    /// As ``objectID(at:)``, for what the graph reads for itself: it is not noted for Observation.
+    final func reference(at slot: Int) -> ManagedObjectID? {
         if let edits, edits.own.contains(slot) {
             if case .objectID(let id) = edits.values[slot] { return id }
             return nil

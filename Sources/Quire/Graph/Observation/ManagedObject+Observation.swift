@@ -36,7 +36,7 @@ extension ManagedObject: Observable {
     private final func announceObservedChange(at slot: Int, to value: AttributeValue?) {
         guard let observation = context?.observation else { return }
         if !isUnsaved { observation.announce(self, .state) }
-        if observation.isObserved(self, .slot(slot)), currentValue(at: slot) != value {
+        if observation.isObserved(self, .slot(slot)), heldValue(at: slot) != value {
             observation.announce(self, .slot(slot))
         }
     }
@@ -91,7 +91,7 @@ extension ManagedObject: Observable {
         for slot in entity.slots where slot.isStored && edits?.changed.contains(slot.index) != true
         {
             guard observation.isObserved(self, .slot(slot.index)) else { continue }
-            if (try? row.heldValue(at: slot.index)) != currentValue(at: slot.index) {
+            if (try? row.heldValue(at: slot.index)) != heldValue(at: slot.index) {
                 observation.announce(self, .slot(slot.index))
             }
         }
@@ -118,22 +118,10 @@ extension ManagedObject: Observable {
         else { return body() }
         body()
         let relationship = entity.relationships[entity.toManyRelationships[index]]
-        let new = withoutNoting { members(of: relationship) }
+        let new = members(of: relationship)
         // In a relationship without order, only which objects there are counts.
         let isSame =
             relationship.isOrdered ? new == old : new.count == old.count && new.isSubset(of: old)
         if !isSame { observation.announce(self, .toMany(index)) }
-    }
-
-    /// The value of a slot, without being noted as read; missing if it is not there or cannot be read.
-    private final func currentValue(at slot: Int) -> AttributeValue {
-        withoutNoting { heldValue(at: slot) }
-    }
-
-    private final func withoutNoting<Result>(_ read: () -> Result) -> Result {
-        let isObservable = state.contains(.observable)
-        state.remove(.observable)
-        defer { if isObservable { state.insert(.observable) } }
-        return read()
     }
 }

@@ -19,6 +19,7 @@ extension ManagedObjectContext: Observable {
     /// deleted. Of the context, ``hasChanges``, ``insertedObjects``, ``updatedObjects`` and ``deletedObjects`` can be
     /// followed; they are told at the end of a user event and after a save. Whether an object is a fault, what
     /// ``ManagedObject/changedValues()`` says, and which objects a fetch or a fetched property finds, cannot.
+    /// What a context reads for itself, to save or to fetch for one, is not followed.
     /// Like every `onChange`, it should only schedule work.
     ///
     /// It is true for `PersistentContainer.viewContext` and a document's context, which views show, and false

@@ -214,7 +214,7 @@ extension ManagedObject {
             return PropertyProbe.object(ordinal, of: self).map { [$0] } ?? []
         }
         guard let context = contextUnlessDiscarded else { return [] }
-        return members(of: entity.relationships[index]).map { context.object(with: $0) }
+        return notedMembers(of: entity.relationships[index]).map { context.object(with: $0) }
     }
 
     @usableFromInline

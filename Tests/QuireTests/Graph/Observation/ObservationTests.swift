@@ -236,6 +236,90 @@ import Testing
         #expect(watch.sawNothing)
     }
 
+    /// What a context does, and reads objects and asks for changes on the way.
+    enum Doing: CaseIterable {
+        case save, saveInConflict, delete, undo, redo, rollback, refresh, refreshAll, merge, set,
+            relate, endEvent
+        case identifiers, existing, faults, draft, results
+    }
+
+    /// An observer depends on what it reads, not on what the context reads for itself.
+    @Test(arguments: ContextArrangement.allCases, Doing.allCases)
+    func whatAContextDoesFollowsNothing(arrangement: ContextArrangement, doing: Doing) throws {
+        let context = observable(arrangement)
+        context.mergePolicy = .mergeByPropertyObjectTrump
+        let (emma, other) = (try book("Emma", context), try book("Other", context))
+        let jane = try context.insertObject(entityName: "Author")
+        let tag = try context.insertObject(entityName: "Tag")
+        jane["name"] = "Jane"
+        tag["name"] = "novel"
+        jane.add(emma, to: "books")
+        other.setObject(jane, forKey: "author")
+        emma.add(tag, to: "tags")
+        try stack.save(context)
+        if doing == .saveInConflict {
+            let rival = stack.mainContext()
+            rival.object(with: emma.objectID)["title"] = "Rival"
+            try rival.save()
+        }
+        if doing == .faults { context.refreshAllObjects() } else { emma["year"] = 1815 }
+        let new = try book("New", context)
+        new.setObject(jane, forKey: "author")
+        if doing == .redo {
+            context.processPendingChanges()
+            context.undo()
+        }
+        var request = FetchRequest("Book")
+        request.predicate = try QueryPredicate(format: "author.name != 'x'")
+        request.sortOrderings = [SortOrdering("author.name"), SortOrdering("title")]
+        let controller = FetchedResultsController<ManagedObject>(
+            fetchRequest: request, managedObjectContext: context,
+            sectionNameKeyPath: "author.name")
+
+        var failure: (any Error)?
+        let watch = Watch {
+            do {
+                switch doing {
+                case .save, .saveInConflict: try context.save()
+                case .delete: context.delete(other)
+                case .undo: context.undo()
+                case .redo: context.redo()
+                case .rollback: context.rollback()
+                case .refresh:
+                    context.refresh(emma, mergeChanges: true)
+                    context.refresh(jane, mergeChanges: false)
+                case .refreshAll: context.refreshAllObjects()
+                case .merge:
+                    context.mergeChanges(
+                        from: ObjectIDChanges(updated: [emma.objectID, jane.objectID]))
+                case .set: emma["title"] = "Set"
+                case .relate:
+                    jane.remove(emma, from: "books")
+                    emma.setObjects([], forKey: "tags")
+                    emma.setObject(jane, forKey: "author")
+                    jane.setObjects([emma, other], forKey: "books")
+                case .endEvent: context.processPendingChanges()
+                case .identifiers: try context.obtainPermanentIDs(for: [new])
+                case .existing: _ = try context.existingObject(with: other.objectID)
+                case .faults: try context.realizeFaults(of: [emma, other, jane, tag])
+                case .draft: _ = context.makeDraft()
+                case .results: try controller.performFetch()
+                }
+            } catch { failure = error }
+        }
+        #expect(failure == nil)
+        emma["title"] = "Changed"
+        emma["year"] = 1816
+        if doing != .delete { other["isbn"] = "1" }
+        jane["name"] = "Austen"
+        emma.setObjects([], forKey: "tags")
+        jane.setObjects([], forKey: "books")
+        context.delete(jane)
+        context.processPendingChanges()
+        try context.save()
+        #expect(watch.sawNothing)
+    }
+
     @Test func aChildsSaveIsSeenInItsParent() throws {
         let parent = PrivateQueueContext(coordinator: stack.coordinator)
         let child = ManagedObjectContext.mainQueue(parent: parent)
