@@ -39,7 +39,7 @@ struct DictionaryEvaluation {
         if query.groups.isEmpty { return [subjects] }
         let keyed = try subjects.map { subject in
             let evaluator = PredicateEvaluator(subject: subject)
-            return (subject, try query.groups.map { try evaluator.value(of: $0) })
+            return (subject, try query.groups.map { try evaluator.value(of: $0).loadedIfReadable })
         }
         let sorted = keyed.enumerated().sorted { left, right in
             let order = Self.compare(left.element.1, right.element.1)
@@ -72,7 +72,7 @@ struct DictionaryEvaluation {
             let replaced = having.mappingExpressions { $0.replacing(values) }
             guard try evaluator.holds(replaced) else { return nil }
         }
-        let columns = try query.columns.map { try value(of: $0.expression) }
+        let columns = try query.columns.map { try value(of: $0.expression).loadedIfReadable }
         let order = try query.orderings.map { ordering in
             let value = try value(of: ordering.expression)
             guard !ordering.options.isEmpty, let text = value.text else { return value }
@@ -130,10 +130,17 @@ struct DictionaryEvaluation {
     }
 
     private static func compare(_ left: AttributeValue, _ right: AttributeValue) -> Int {
-        if case .objectID(let left) = left, case .objectID(let right) = right {
+        switch (left, right) {
+        case (.objectID(let left), .objectID(let right)):
             return ValueOrder.compareObjects(left, right)
+        // Values that cannot be read come last, and differ if their files do.
+        case (.external(let left), .external(let right)):
+            let paths = (left.path ?? "", right.path ?? "")
+            return paths.0 == paths.1 ? 0 : paths.0 < paths.1 ? -1 : 1
+        case (.external, _): return 1
+        case (_, .external): return -1
+        default: return ascending.compare(left, right)
         }
-        return ascending.compare(left, right)
     }
 }
 

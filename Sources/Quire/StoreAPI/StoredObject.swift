@@ -11,7 +11,8 @@ struct StoredObject: QuerySubject {
 
     func queryValue(forKey key: String) throws -> QueryValue {
         switch entity.properties[key] {
-        case .attribute(let slot): return .value(try snapshot.value(at: slot))
+        // Of a value in a file it matters only that it is there.
+        case .attribute(let slot): return .value(try snapshot.heldValue(at: slot))
         case .composite: return .value(try composite(key))
         case .relationship(let index):
             let relationship = entity.relationships[index]
@@ -33,7 +34,7 @@ struct StoredObject: QuerySubject {
     private func composite(_ name: String) throws -> AttributeValue {
         var elements: [String: AttributeValue] = [:]
         for slot in entity.slots where slot.name.hasPrefix(name + ".") {
-            let value = try snapshot.value(at: slot.index)
+            let value = try snapshot.heldValue(at: slot.index)
             let path = slot.name.dropFirst(name.count + 1).split(separator: ".").map(String.init)
             AttributeValue.set(value, at: path[...], of: &elements)
         }

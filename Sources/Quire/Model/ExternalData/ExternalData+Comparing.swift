@@ -67,6 +67,9 @@ extension AttributeValue {
         return self
     }
 
+    /// As ``loaded()``; if the bytes cannot be read, the value goes on standing for their file, and reading it says why.
+    var loadedIfReadable: AttributeValue { (try? loaded()) ?? self }
+
     /// The number of bytes of a binary value.
     var binarySize: Int? {
         switch self {

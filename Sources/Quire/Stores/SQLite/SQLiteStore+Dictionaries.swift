@@ -117,7 +117,6 @@ extension SQLiteStore: DictionarySource {
                 "A binary value that may be kept in a file has an unknown form; the store is damaged.",
                 subject: .init(file: storePath))
         }
-        let value = try externalData.externalData(named: name)
-        return (try? value.data()).map { .binary($0) } ?? .external(value)
+        return AttributeValue.external(try externalData.externalData(named: name)).loadedIfReadable
     }
 }
