@@ -37,6 +37,88 @@ import Testing
         #expect(try StoreSchemaCheckTests.check(path).problems.map(\.kind) == [.reference])
     }
 
+    /// As ``FixtureModels/library``, but the sides of the one-to-one relationship know nothing of each other: what a program
+    /// of Core Data's can leave.
+    private static var oneSidedModel: ManagedObjectModel {
+        var model = FixtureModels.library
+        for (entity, name) in [("Book", "cover"), ("Cover", "book")] {
+            guard let position = model.entities.firstIndex(where: { $0.name == entity }) else {
+                continue
+            }
+            model.entities[position].properties = model.entities[position].properties.map {
+                guard case .relationship(var relationship) = $0, relationship.name == name else {
+                    return $0
+                }
+                relationship.inverseName = nil
+                return .relationship(relationship)
+            }
+        }
+        return model
+    }
+
+    /// Makes a file with two books and three covers: a pair, a cover that leads to a book of the pair, and a book that leads
+    /// to a cover.
+    private func makeFile(
+        _ type: AtomicStore.Type, at path: String, carriesModel: Bool
+    ) throws {
+        let layout = try Self.oneSidedModel.layout()
+        var contents = try type.opening(layout, file: nil, options: AtomicStoreOptions()).contents
+        contents.carriesModel = carriesModel
+        let store = type.init(
+            AtomicStoreOpening(
+                contents: contents, file: AtomicStoreFile(path: path),
+                options: AtomicStoreOptions()))
+        try store.writeFirst()
+        let context = ManagedObjectContext.mainQueue(
+            coordinator: PersistentStoreCoordinator(store: store))
+        let books = try ["a", "b"].map { title in
+            let book = try context.insertObject(entityName: "Book")
+            book["title"] = .string(title)
+            return book
+        }
+        let covers = try (0..<3).map { _ in try context.insertObject(entityName: "Cover") }
+        covers[0].setObject(books[0], forKey: "book")
+        covers[1].setObject(books[0], forKey: "book")
+        books[0].setObject(covers[1], forKey: "cover")
+        books[1].setObject(covers[2], forKey: "cover")
+        try context.save()
+        try store.close()
+    }
+
+    private nonisolated static let fileTypes: [AtomicStore.Type] = [
+        XMLStore.self, BinaryStore.self,
+    ]
+
+    /// XML and binary stores of Core Data have no model in them; what is saved to them keeps that.
+    @Test(arguments: [0, 1])
+    func oneSidedReferencesInFilesOfCoreDataAreNotes(_ type: Int) throws {
+        let type = Self.fileTypes[type]
+        let folder = try TemporaryFolder()
+        let path = folder.path("a.store")
+        try makeFile(type, at: path, carriesModel: false)
+        for _ in 0..<2 {
+            let store = try type.open(at: path, model: FixtureModels.library)
+            #expect(!store.carriesModel)
+            let report = try StoreCheck.run(on: store)
+            #expect(report.isWhole, "\(report.problems)")
+            // A side that says nothing is what the other says, when the file is read.
+            #expect(report.notes.map(\.kind) == [.inverse], "\(report.notes)")
+            #expect(report.notes.first?.message.contains("“cover” does not lead back") == true)
+            let context = ManagedObjectContext.mainQueue(
+                coordinator: PersistentStoreCoordinator(store: store))
+            try context.insertObject(entityName: "Author")["name"] = "Jane"
+            try context.save()
+            try store.close()
+        }
+        // Without the model there are no inverses to compare.
+        let inferred =
+            type == XMLStore.self
+            ? try XMLStore.inferredModel(at: path) : try BinaryStore.inferredModel(at: path)
+        let store = try type.open(at: path, model: inferred)
+        defer { try? store.close() }
+        #expect(try StoreCheck.run(on: store).isWhole)
+    }
+
     @Test func lostTablesOfStoresOfCoreDataAreProblems() throws {
         for damage in StoreSchemaCheckTests.cases.prefix(3) {
             let folder = try TemporaryFolder()
