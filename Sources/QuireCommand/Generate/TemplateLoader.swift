@@ -14,6 +14,8 @@ final class TemplateLoader: Loader {
     private let sources: [String: String]
     private let depth = NestingDepth()
     private var count = 0
+    /// The files whose tags have been checked.
+    private var checked: Set<String> = []
 
     init(sources: [String: String]) { self.sources = sources }
 
@@ -35,15 +37,20 @@ final class TemplateLoader: Loader {
                 "more than \(Self.greatestCount) files are included to write one file of code")
         }
         let template = NestedTemplate(templateString: source, environment: environment, name: name)
-        try Self.checkTags(of: template)
+        if !checked.contains(name) {
+            try Self.checkTags(of: template)
+            checked.insert(name)
+        }
         template.enter(depth)
         return template
     }
 
-    /// Throws if tags are nested too deep.
+    /// Throws if tags are nested too deep, or one of them is what Stencil cannot be given.
     static func checkTags(of template: Template) throws {
         var depth = 0
-        for token in template.tokens where token.kind == .block {
+        for token in template.tokens {
+            try TemplateTagCheck.check(token)
+            guard token.kind == .block else { continue }
             let words = token.components
             let name = words.first { !$0.hasSuffix(":") } ?? ""
             if name.hasPrefix("end") {

@@ -72,6 +72,11 @@ final class TemplateRenderer {
                 (value as? String).map(change) ?? value
             }
         }
+        // As a key, which Stencil has, it is refused.
+        filters.registerFilter("last") { (value: Any?) -> Any? in
+            if let text = value as? String { return text.last.map(String.init) }
+            return (value as? [Any])?.last
+        }
         add("literal", SwiftLiteral.text)
         add("comment", SwiftLiteral.comment)
         add("upperFirst", SwiftNames.upperFirst)

@@ -222,6 +222,7 @@ final class TemplateTags {
         filterDepth += 1
         defer { filterDepth -= 1 }
         let name = arguments[0].map { "\($0)" } ?? ""
+        try TemplateTagCheck.check("$0|\(name)")
         let expression = try context.environment.compileFilter("$0|\(name)")
         return try context.push(dictionary: ["$0": value]) { try expression.resolve(context) }
     }

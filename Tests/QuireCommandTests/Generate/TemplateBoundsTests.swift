@@ -173,6 +173,93 @@ import Testing
         #expect(try text(["Entity.stencil": source], ["text": "a\nb"]) == "a\n    b--a\n--b")
     }
 
+    /// Stencil looks for it before the beginning of what is empty, which stops the program.
+    @Test(arguments: [
+        "{{ empty.last }}", "{{ pair.list.last.name }}", "{{ \"x\"|default:empty.last }}",
+        "{% if empty.last %}{% endif %}", "{% for x in empty.last %}{% endfor %}",
+        "{{ \"\" if no.text.last }}", "{{ text.last|uppercase }}", "{{ (empty.last) }}",
+        "{% for x in \"1...empty.last|default:\" %}{% endfor %}",
+        "{% : for a in one %}{{ forloop.label.last }}{% endfor %}",
+        "{% for f in \"default:empty.last\"|split %}{{ nothing|filter:f }}{{ 1|filter:f }}{% endfor %}",
+        "{% for k in \"first,last\"|split:\",\" %}{{ empty[k] }}{% endfor %}",
+        "{{ empty[\"last\"] }}", "{{ empty['last'] }}", "{{ pair[\"list\"][key].x }}",
+        "{{ empty[pair[\"key\"]] }}", "{% for forloop in many %}{{ forloop.last }}{% endfor %}",
+        "{% for \" in many %}{{ \".last }}{% endfor %}",
+    ])
+    func theLastOfWhatMayBeEmptyIsRefused(source: String) throws {
+        let context: [String: Any] = [
+            "empty": [String](), "text": "", "one": [1], "key": "last", "many": [[String]()],
+            "pair": ["list": [String](), "key": "last"],
+        ]
+        #expect(
+            try message(["Entity.stencil": "a\n" + source], context).hasPrefix(
+                "The template “t/Entity.stencil” cannot be used, line 2: "))
+    }
+
+    @Test func theReasonSaysWhatToWrite() throws {
+        #expect(
+            try message(["Entity.stencil": "{{ entity.list.last }}"])
+                == "The template “t/Entity.stencil” cannot be used, line 1: “entity.list.last” does not work for what is "
+                + "empty; write “entity.list|last”.")
+        #expect(
+            try message(["Entity.stencil": "{{ list[key] }}"]).contains(
+                "“[key]” must be a number, or a text other than \"last\"."))
+    }
+
+    @Test func whatIsLikeItIsRendered() throws {
+        let source = """
+            {% for x in list %}{{ x }}{% if not forloop.last %}, {% endif %}{% endfor %};\
+            {% outer: for x in list %}{% for y in list %}{{ forloop.outer.last }}{% endfor %}{% endfor %};\
+            {{ list|last }}{{ empty|last }}{{ pair.lastName }}{{ pair["name"] }}{{ list[1] }};\
+            {{ nothing|default:"[Int]" }}{{ list.first }}{% if (1 in list or not list) and no %}x{% endif %}
+            """
+        let context: [String: Any] = [
+            "list": [1, 2], "empty": [String](), "pair": ["lastName": "l", "name": "n"],
+        ]
+        #expect(
+            try text(["Entity.stencil": source], context)
+                == "1,2;falsefalsetruetrue;2ln2;[Int]1")
+    }
+
+    @Test(arguments: ["not ", "(", "a and ", "a or ", "a == "])
+    func expressionsThatAreNestedTooDeepAreRefused(_ part: String) throws {
+        let condition = String(repeating: part, count: 200_000) + "a"
+        for source in ["{% if \(condition) %}{% endif %}", "{{ \(condition) }}"] {
+            #expect(
+                try message(["Entity.stencil": source]).contains(
+                    "a tag has more than 128 operators, parentheses and brackets."))
+        }
+        let keys = String(repeating: "a[", count: 100_000) + "a"
+        #expect(try message(["Entity.stencil": "{{ \(keys) }}"]).contains("more than 128"))
+    }
+
+    @Test func expressionsAtTheBoundAreEvaluated() throws {
+        let source = "{% if \(String(repeating: "not ", count: 128))yes %}x{% endif %}"
+        #expect(try text(["Entity.stencil": source], ["yes": true]) == "x")
+    }
+
+    @Test(arguments: [
+        "{{ x| |uppercase }}", "{{ x|: }}", "{{ x|::|y }}", "{{ (x|:) }}",
+        "{% filter : %}{% endfilter %}",
+        "{% if x|: %}{% endif %}", "{{ \"x\"|filter:\":\" }}", "{% for i in 1|:...2 %}{% endfor %}",
+    ])
+    func aFilterWithoutANameIsRefused(source: String) throws {
+        #expect(
+            try message(["Entity.stencil": source]).contains("there is no filter behind a “|”."))
+    }
+
+    /// Stencil would make an array of the numbers.
+    @Test(arguments: [
+        "{% if 1 in 1...1000000000000 %}{% endif %}", "{{ 1...1000000000000 }}", "{{ 1...1e30 }}",
+        "{% for x in y where x in 1...1e30 %}{% endfor %}", "{{ 1 if 1 in 1...1e30 }}",
+        "{% ifnot 1...1e30 %}{% endif %}",
+    ])
+    func rangesAreForLoopsOnly(source: String) throws {
+        #expect(
+            try message(["Entity.stencil": source]).contains(
+                "a range, with “...”, can only be gone through by “for”."))
+    }
+
     @Test func aFilterThatAppliesItselfIsRefused() throws {
         let source =
             "{% for f in \"filter:f,uppercase\"|split:\",\" %}{{ \"x\"|filter:f }}{% endfor %}"
