@@ -32,12 +32,14 @@ package enum AtomicFileReplace {
     /// returns.
     ///
     /// - Parameters:
+    ///   - locking: Whether the new file is locked (``OpenFile/lockExclusively()``) before it has its name.
     ///   - synchronizingFolder: Whether there is a step 5.
     ///   - recover: Called with the new file if it is in place but step 5 failed.
     /// - Throws: ``QuireError`` of the step that failed.
     package static func replaceKeepingOpen(
         _ path: String, beneath root: String? = nil, with data: Data,
-        synchronizingFolder: Bool = true, ifNotDurable recover: (OpenFile) -> Void = { _ in }
+        locking: Bool = false, synchronizingFolder: Bool = true,
+        ifNotDurable recover: (OpenFile) -> Void = { _ in }
     ) throws -> OpenFile {
         let path = root == nil ? try resolved(path) : path
         let old = try FileLocation(path, beneath: root).information()
@@ -50,6 +52,7 @@ package enum AtomicFileReplace {
             file = try OpenFile.open(
                 temporary, beneath: root, for: .creating, reportedAs: path)
             if let old { try file.setPermissions(old.permissions & 0o777) }
+            if locking { _ = try file.lockExclusively() }
             try file.write(data)
             try file.synchronize()
             try FileSystem.rename(temporary, to: path, beneath: root)
