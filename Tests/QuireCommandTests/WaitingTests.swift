@@ -70,9 +70,12 @@ import Testing
 
     @Test func waitsForWhoWritesASQLiteStoreAndSaysWhoThatIs() throws {
         let shell = try makeShell()
+        let damage = try SQLiteConnection(path: shell.path("B.sqlite"), mode: .writing)
+        try damage.execute("UPDATE Z_PRIMARYKEY SET Z_MAX = 0")
+        damage.close()
         let store = try SQLiteHolder(shell.path("B.sqlite"))
         let me = ProcessInfo.processInfo.processIdentifier
-        for arguments in ["insert B.sqlite Author name=A"] {
+        for arguments in ["insert B.sqlite Author name=A", "repair B.sqlite"] {
             let result = try shell.run("quire \(arguments) --wait 0.1")
             #expect(result.code == 1, "\(arguments)")
             #expect(
@@ -87,12 +90,14 @@ import Testing
 
     @Test func waitsForWhoHasItOpenAndSaysWhoThatIs() throws {
         let shell = try CommandShell()
-        _ = try shell.output("quire new L.quire --template Library")
+        _ = try shell.output("quire new L.quire --template Library; quire duplicate L.quire")
+        _ = try shell.output("mv 'L 2.quire' M.quire")
         let package = try DocumentPackage.open(at: shell.path("L.quire"))
         let me = ProcessInfo.processInfo.processIdentifier
         for arguments in [
             "insert L.quire Author name=A", "content add L.quire .", "versions keep L.quire",
-            "revert L.quire", "open L.quire",
+            "revert L.quire", "open L.quire", "repair L.quire", "library rename L.quire Other",
+            "library trash L.quire", "save-as M.quire L.quire --replace",
         ] {
             let result = try shell.run("quire \(arguments) --wait 0.1 </dev/null")
             #expect(result.code == 1, "\(arguments)")
