@@ -129,7 +129,6 @@ public final class DocumentPackage: Sendable {
             try? store.close()
             throw error
         }
-        FileSystem.removeStaleSiblings(of: layout.path)
         TemporarySibling.removeAbandoned(in: FileSystem.folder(of: layout.path))
         return package
     }
@@ -238,7 +237,6 @@ public final class DocumentPackage: Sendable {
         if !replacing, FileSystem.exists(path) {
             throw FileSystem.failure("create", path, errno: EEXIST)
         }
-        FileSystem.removeStaleSiblings(of: path)
         let sibling = try TemporarySibling.makeFolder(beside: path)
         defer { sibling.remove() }
         let temporary = sibling.path

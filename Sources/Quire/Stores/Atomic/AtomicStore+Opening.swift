@@ -103,6 +103,7 @@ extension AtomicStore {
         let (file, data) = try read(
             path, lockWait: options.isReadOnly ? nil : options.lockWait)
         let path = file.path
+        if !options.isReadOnly { TemporarySibling.removeAbandoned(in: FileSystem.folder(of: path)) }
         let metadata = try loadMetadata(from: data, path: path)
         let carried = try metadata.carriedModel(path: path)
         guard let model = try known?.model ?? model ?? carried ?? infer?(data, path) else {
