@@ -100,4 +100,41 @@ import Testing
         #expect(left.split(separator: "\n").first == "1")
         #expect(left.split(separator: "\n").count == 1, "\(left)")
     }
+
+    /// Starts a session, has it run a line, and signals it.
+    private func interruptSession(_ line: String, _ signal: String, in shell: CommandShell) throws
+        -> String
+    {
+        try shell.output(
+            """
+            set -m; exec 2> /dev/null
+            mkfifo pipe; quire open L.quire < pipe > out & pid=$!
+            exec 3> pipe
+            echo '\(line)' >&3; until [ -s out ]; do :; done
+            kill -\(signal) $pid; wait $pid; echo "code $?"
+            exec 3>&-; rm pipe out
+            find L.quire -name .lock -o -name '*-wal' -o -name '*-shm'
+            """)
+    }
+
+    @Test(arguments: ["INT", "TERM", "HUP"])
+    func aSignalSavesWhatASessionHasEdited(_ signal: String) throws {
+        let shell = try CommandShell()
+        _ = try shell.output("quire new L.quire --template Library")
+        let codes = ["INT": 130, "TERM": 143, "HUP": 129]
+        #expect(
+            try interruptSession("insert Author name=New", signal, in: shell)
+                == "code \(try #require(codes[signal]))\n")
+        #expect(
+            try shell.output("quire fetch L.quire Author --where 'name = \"New\"' --count") == "1\n"
+        )
+    }
+
+    @Test func aSignalKeepsWhatCannotBeSavedAsADraft() throws {
+        let shell = try CommandShell()
+        _ = try shell.output("quire new L.quire --template Library")
+        #expect(try interruptSession("insert Book", "TERM", in: shell) == "code 143\n")
+        let draft = try shell.output("echo status | quire open L.quire 2> /dev/null; true")
+        #expect(draft.contains("1 inserted"), "\(draft)")
+    }
 }

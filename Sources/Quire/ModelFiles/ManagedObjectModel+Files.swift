@@ -67,16 +67,12 @@ extension ManagedObjectModel {
         try validate()
         let data = modelXML()
         guard let existing = try FileSystem.information(at: path) else {
-            let temporary = FileSystem.temporarySibling(of: path, for: "new")
-            do {
-                try FileSystem.makeFolder(temporary)
-                try FileSystem.writeNewFile(
-                    data, at: FileSystem.path(temporary, ModelFile.contentsName))
-                try FileSystem.renameWithoutReplacing(temporary, to: path)
-            } catch {
-                try? FileSystem.removeTree(temporary)
-                throw error
-            }
+            let sibling = try TemporarySibling.makeFolder(beside: path)
+            defer { sibling.remove() }
+            try FileSystem.writeNewFile(
+                data, at: FileSystem.path(sibling.path, ModelFile.contentsName))
+            try sibling.setFinalPermissions(of: nil)
+            try FileSystem.renameWithoutReplacing(sibling.path, to: path)
             try FileSystem.synchronizeFolder(containing: path)
             return
         }

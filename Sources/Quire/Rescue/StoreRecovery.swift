@@ -114,6 +114,7 @@ private struct StoreRecoveryRun {
         }
         try target.close()
         try check(building)
+        try SQLiteStore.copyPermissions(of: path, to: building)
         try FileSystem.synchronizeTree(place)
         try putInPlace(place)
         return report

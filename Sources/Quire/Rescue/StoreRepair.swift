@@ -21,6 +21,9 @@ public enum StoreRepair {
         /// Whether the store as it was stays beside the mended one, as `NAME.before-repair`.
         public var keepsBackup = true
 
+        /// How to wait for other processes that have the store open.
+        package var lockWait: FileLockWait?
+
         /// The usual options.
         public init() {}
     }
@@ -43,6 +46,25 @@ public enum StoreRepair {
                 .locked, "“\(path)” is open in this process; close it before repairing it.",
                 subject: .init(file: path))
         }
+        guard let wait = options.lockWait else { return try repairNow(path, model, options) }
+        var failure: QuireError?
+        let report = try wait.polling(path) { rest -> StoreRepairReport? in
+            var options = options
+            options.lockWait = rest
+            do {
+                return try repairNow(path, model, options)
+            } catch let error as QuireError where error.code == .locked {
+                failure = error
+                return nil
+            }
+        }
+        if let report { return report }
+        throw failure ?? QuireError(.locked, "“\(path)” is open elsewhere.")
+    }
+
+    private static func repairNow(
+        _ path: String, _ model: ManagedObjectModel?, _ options: Options
+    ) throws -> StoreRepairReport {
         try SQLiteFiles.check(path)
         let sibling = try TemporarySibling.makeFolder(beside: path)
         defer { sibling.remove() }
@@ -137,7 +159,9 @@ private struct StoreRepairRun {
     private func settle() throws {
         let source = try SQLiteStoreSource(path: path, isReadOnly: false)
         defer { source.release() }
-        let connection = try source.connect(.writing, options: SQLiteStoreOptions())
+        var options = SQLiteStoreOptions()
+        options.lockWait = self.options.lockWait
+        let connection = try source.connect(.writing, options: options)
         do {
             if try source.hasLog(connection) {
                 try connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

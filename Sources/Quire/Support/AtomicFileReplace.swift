@@ -9,7 +9,7 @@ package import Foundation
 /// 1. A new file is made **in the same folder** with a temporary name (`O_EXCL`), with the permissions of the old
 ///    file. The same folder, because a rename across file systems is a copy.
 /// 2. All bytes are written. If the disk is full, or the process dies, the old file has not been touched; the
-///    temporary file is removed, or lies there until ``FileSystem/removeStaleSiblings(of:olderThan:)``.
+///    temporary file is removed, or lies there until ``TemporarySibling/removeAbandoned(in:)``.
 /// 3. The new file is synchronized **before** it is renamed: otherwise a file system may make the name durable
 ///    before the bytes, and leave an empty file.
 /// 4. It is renamed over the old one. From here on everybody sees the new content.
@@ -32,27 +32,29 @@ package enum AtomicFileReplace {
     /// returns.
     ///
     /// - Parameters:
+    ///   - locking: Whether the new file is locked (``OpenFile/lockExclusively()``) before it has its name.
     ///   - synchronizingFolder: Whether there is a step 5.
     ///   - recover: Called with the new file if it is in place but step 5 failed.
     /// - Throws: ``QuireError`` of the step that failed.
     package static func replaceKeepingOpen(
         _ path: String, beneath root: String? = nil, with data: Data,
-        synchronizingFolder: Bool = true, ifNotDurable recover: (OpenFile) -> Void = { _ in }
+        locking: Bool = false, synchronizingFolder: Bool = true,
+        ifNotDurable recover: (OpenFile) -> Void = { _ in }
     ) throws -> OpenFile {
         let path = root == nil ? try resolved(path) : path
         let old = try FileLocation(path, beneath: root).information()
         if root != nil, let old, old.kind != .regular {
             throw old.foreignError(at: path, expected: .regular)
         }
-        let temporary = FileSystem.temporarySibling(of: path, for: "new")
-        let file: OpenFile
+        let (file, temporary) = try OpenFile.createTemporary(beside: path, beneath: root)
         do {
-            file = try OpenFile.open(
-                temporary, beneath: root, for: .creating, reportedAs: path)
             if let old { try file.setPermissions(old.permissions & 0o777) }
+            if locking { _ = try file.lockExclusively() }
             try file.write(data)
             try file.synchronize()
             try FileSystem.rename(temporary, to: path, beneath: root)
+            // Where a lock is a claim it stays.
+            if !locking { file.endClaim() }
         } catch {
             _ = try? FileSystem.removeFileIfPresent(temporary, beneath: root)
             throw error

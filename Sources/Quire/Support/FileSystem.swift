@@ -103,14 +103,12 @@ package enum FileSystem {
         _ data: Data, at path: String, beneath root: String? = nil,
         synchronizingFolder: Bool = true
     ) throws {
-        let temporary = temporarySibling(of: path, for: "new")
+        let (file, temporary) = try OpenFile.createTemporary(beside: path, beneath: root)
         do {
-            let file = try OpenFile.open(
-                temporary, beneath: root, for: .creating, reportedAs: path)
             try file.write(data)
             try file.synchronize()
-            file.close()
             try renameWithoutReplacing(temporary, to: path, beneath: root)
+            file.close()
         } catch {
             _ = try? removeFileIfPresent(temporary, beneath: root)
             throw error

@@ -101,9 +101,15 @@ extension FileSystem {
         name.hasPrefix(".") && name.contains(marker)
     }
 
-    /// Whether a file's name is one that ``temporarySibling(of:for:)`` makes for a purpose.
-    static func isTemporaryName(_ name: String, for purpose: String) -> Bool {
-        name.hasPrefix(".") && name.contains("\(marker)\(purpose)-")
+    /// Whether what has a temporary name can be removed if no process is building it. What an interrupted exchange left is kept
+    /// as long as its place is empty.
+    static func isRemovable(temporaryName name: String, in folder: String) -> Bool {
+        guard isTemporaryName(name),
+            let match = name.wholeMatch(of: /\.(.*)\.quire-([a-z]+)-[0-9A-F]{8}-[0-9A-F]{4}/)
+        else {
+            return false
+        }
+        return match.2 != asidePurpose || exists(path(folder, String(match.1)))
     }
 
     /// The temporary siblings of a path, whoever made them.
@@ -112,26 +118,5 @@ extension FileSystem {
         let prefix = "." + name(of: path) + marker
         return try names(in: folder).filter { $0.hasPrefix(prefix) }
             .map { FileSystem.path(folder, $0) }
-    }
-
-    /// Removes temporary siblings of a path that nobody is building any more: which are older than some seconds, and not
-    /// claimed (``OpenFile/claim()``) by a process. An interrupted exchange's old content is kept.
-    ///
-    /// What cannot be examined or removed stays; it is in nobody's way.
-    package static func removeStaleSiblings(of path: String, olderThan seconds: Int64 = 3600) {
-        guard let siblings = try? temporarySiblings(of: path) else { return }
-        let now = Int64(time(nil))
-        let isMissing = !exists(path)
-        for sibling in siblings {
-            if isMissing && sibling.contains(marker + asidePurpose) { continue }
-            guard let information = try? informationWithoutFollowing(at: sibling),
-                now - information.statusChangeTime >= seconds
-            else { continue }
-            guard information.kind == .regular || information.kind == .folder,
-                let file = try? OpenFile.open(sibling, for: .examining),
-                (try? file.claim()) == true
-            else { continue }
-            try? removeTree(sibling)
-        }
     }
 }

@@ -348,6 +348,9 @@ extension OpenFile {
         throw FileSystem.failure("lock", path)
     }
 
+    /// Ends a claim before the file is closed.
+    package func endClaim() { flock(descriptor, LOCK_UN) }
+
     private static func lacksLocks(_ number: Int32) -> Bool {
         [EINVAL, ENOSYS, EOPNOTSUPP, ENOLCK].contains(number)
     }

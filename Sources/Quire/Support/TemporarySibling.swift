@@ -14,8 +14,9 @@ import Synchronization
 /// ```
 ///
 /// It is claimed (``OpenFile/claim(shared:)``) from the moment others can find it until it is removed or has its final
-/// name. So a sibling without a claim is left over from a process that was killed: the next to make one in the same folder
-/// removes it. A signal that ends the process removes it as well, see ``TerminationCleanup``.
+/// name. So a temporary name without a claim is left over from a process that was killed, or of what is being removed: the
+/// next to make one in the same folder removes it. A signal that ends the process removes it as well, see
+/// ``TerminationCleanup``. A single file that is soon done is made by ``OpenFile/createTemporary(beside:beneath:)``.
 package final class TemporarySibling: Sendable {
     /// Its temporary path.
     package let path: String
@@ -72,7 +73,7 @@ package final class TemporarySibling: Sendable {
         beside destination: String, _ create: (String) throws -> OpenFile
     ) throws -> TemporarySibling {
         for _ in 0..<100 {
-            let path = FileSystem.temporarySibling(of: destination, for: purpose)
+            let path = FileSystem.temporarySibling(of: destination, for: "building")
             let file: OpenFile
             do {
                 file = try create(path)
@@ -83,10 +84,7 @@ package final class TemporarySibling: Sendable {
                 throw FileSystem.failure("open", folder, errno: ENOENT)
             }
             let information = try file.information()
-            guard try file.claim(),
-                try FileSystem.informationWithoutFollowing(at: path)?.isSameFile(as: information)
-                    == true
-            else { continue }
+            guard try file.claim(), try file.isFound(at: path) else { continue }
             // Bits beyond those of user, group and others are inherited from the folder above.
             let inherited = information.permissions & 0o7000
             let own: UInt32 = information.kind == .folder ? 0o700 : 0o600
@@ -135,15 +133,14 @@ package final class TemporarySibling: Sendable {
 
     // MARK: - Abandoned siblings
 
-    private static let purpose = "building"
-
-    /// Removes the temporary siblings in a folder whose processes are gone.
+    /// Removes what has a temporary name in a folder, whatever made it, and is not claimed: its process is gone, or is removing
+    /// it.
     ///
     /// What cannot be examined or removed stays.
     package static func removeAbandoned(in folder: String) {
         guard let names = try? FileSystem.names(in: folder) else { return }
         var isFolderDurable = false
-        for name in names where FileSystem.isTemporaryName(name, for: purpose) {
+        for name in names where FileSystem.isRemovable(temporaryName: name, in: folder) {
             let path = FileSystem.path(folder, name)
             guard let found = try? FileSystem.informationWithoutFollowing(at: path),
                 found.kind == .regular || found.kind == .folder,
@@ -162,5 +159,37 @@ package final class TemporarySibling: Sendable {
             else { continue }
             try? FileSystem.removeTree(path)
         }
+    }
+}
+
+extension OpenFile {
+    /// Makes an empty file under a temporary name beside a path, for what is soon renamed or removed. It is claimed until it is
+    /// closed, or ``endClaim()`` is called, which must not be before that.
+    ///
+    /// - Returns: The file, open for writing, and its path.
+    package static func createTemporary(
+        beside path: String, beneath root: String? = nil
+    ) throws -> (file: OpenFile, path: String) {
+        for _ in 0..<100 {
+            let temporary = FileSystem.temporarySibling(of: path, for: "new")
+            let file = try open(temporary, beneath: root, for: .creating, reportedAs: path)
+            // Where there are no claims, nothing is removed for the want of one.
+            guard let isClaimed = try? file.claim() else { return (file, temporary) }
+            do {
+                // Another process may remove it before it is claimed; then it is made anew.
+                if try isClaimed && file.isFound(at: temporary, beneath: root) {
+                    return (file, temporary)
+                }
+            } catch {
+                _ = try? FileSystem.removeFileIfPresent(temporary, beneath: root)
+                throw error
+            }
+        }
+        throw FileSystem.failure("create", path, errno: EEXIST)
+    }
+
+    /// Whether a path leads to this very file.
+    fileprivate func isFound(at path: String, beneath root: String? = nil) throws -> Bool {
+        try FileLocation(path, beneath: root).information()?.isSameFile(as: information()) == true
     }
 }

@@ -36,21 +36,39 @@ package enum TerminationCleanup {
         return try body()
     }
 
-    /// Has a body run when a signal arrives that would end the process. A signal that is ignored, as under `nohup`, stays
-    /// ignored.
+    private struct Handler {
+        let queue: DispatchQueue
+        let body: @Sendable () -> Void
+    }
+
+    private static let handlers = Lock<[Int32: Handler]>([:])
+    private static let signals = DispatchQueue(label: "quire.signals")
+
+    /// Has a body run when a signal arrives that would end the process, instead of one that was given before. A signal that is
+    /// ignored, as under `nohup`, stays ignored.
     ///
-    /// It stays so as long as the process lives; call it once for a signal.
+    /// It stays so as long as the process lives.
     package static func handle(
         _ signalNumber: Int32, on queue: DispatchQueue, _ body: @escaping @Sendable () -> Void
     ) {
-        // A dispatch source does not replace the signal's default action, which is to end the process.
-        let former = signal(signalNumber, SIG_IGN)
-        // SIG_IGN is not a function but the number 1.
-        if unsafeBitCast(former, to: Int.self) == 1 { return }
-        let source = DispatchSource.makeSignalSource(signal: signalNumber, queue: queue)
-        // The handler holds the source, which nothing else does.
-        source.setEventHandler { withExtendedLifetime(source) { body() } }
-        source.resume()
+        handlers.withLock { handlers in
+            let isHandled = handlers[signalNumber] != nil
+            // A dispatch source does not replace the signal's default action, which is to end the process.
+            let former = isHandled ? nil : signal(signalNumber, SIG_IGN)
+            // SIG_IGN is not a function but the number 1.
+            if !isHandled, unsafeBitCast(former, to: Int.self) == 1 { return }
+            handlers[signalNumber] = Handler(queue: queue, body: body)
+            if isHandled { return }
+            let source = DispatchSource.makeSignalSource(signal: signalNumber, queue: signals)
+            // The handler holds the source, which nothing else does.
+            source.setEventHandler {
+                withExtendedLifetime(source) {
+                    guard let handler = Self.handlers.withLock({ $0[signalNumber] }) else { return }
+                    handler.queue.async(execute: handler.body)
+                }
+            }
+            source.resume()
+        }
     }
 
     /// Removes what is to be removed, and ends the process by the signal.

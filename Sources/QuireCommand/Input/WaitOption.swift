@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import Quire
 import QuireDocuments
 
 /// The option that says how long to wait for others who have the document open for writing.
@@ -21,10 +22,19 @@ struct WaitOption: ParsableArguments {
 
     /// How to wait for a package, saying so on standard error.
     func lockWait(for path: String) -> LockWait {
-        let seconds = String(format: "%g", seconds)
-        return LockWait(timeout: timeout) { owner in
-            Output.report(
-                "“\(path)” is open for writing\(owner.phrase); waiting up to \(seconds) s.")
+        LockWait(timeout: timeout) { owner in
+            report("“\(path)” is open for writing\(owner.phrase)")
         }
+    }
+
+    /// How to wait for a bare store, saying so on standard error.
+    func fileLockWait(for path: String) -> FileLockWait {
+        FileLockWait(timeout: timeout) { holder in
+            report("“\(path)” is locked\(holder?.phrase ?? " by another process")")
+        }
+    }
+
+    private func report(_ sentence: String) {
+        Output.report("\(sentence); waiting up to \(String(format: "%g", seconds)) s.")
     }
 }

@@ -12,9 +12,16 @@ enum LogOutput {
             return
         }
         LoggingSystem.bootstrap { label in
-            var handler = StreamLogHandler.standardError(label: label)
+            var handler = StreamLogHandler(label: label, stream: EscapedStandardError())
             handler.logLevel = level
             return handler
         }
+    }
+}
+
+/// Standard error, for texts with names in them that a terminal must not obey; see ``Output/escaped(_:)``.
+private struct EscapedStandardError: TextOutputStream, Sendable {
+    mutating func write(_ text: String) {
+        try? FileHandle.standardError.write(contentsOf: Data(Output.escaped(text).utf8))
     }
 }

@@ -136,7 +136,7 @@ final class DocumentSession {
         case .store:
             let store = try StoreFile(at: path).open(
                 model: model, isReadOnly: access == .read,
-                busyTimeout: waiting?.timeout ?? SQLiteStoreOptions().busyTimeout)
+                lockWait: waiting?.fileLockWait(for: path))
             let coordinator = PersistentStoreCoordinator(store: store)
             let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
             if access == .write { context.undoManager = UndoManager() }

@@ -105,9 +105,11 @@ struct LibraryCommand: AsyncParsableCommand {
         @Argument(help: ArgumentHelp("The new name, without .quire.", valueName: "NAME"))
         var name: String
         @OptionGroup var options: OutputOptions
+        @OptionGroup var wait: WaitOption
 
         func run() async throws {
-            let new = try await DocumentLibrary(ofDocument: path).rename(path, to: name)
+            let new = try await DocumentLibrary(ofDocument: path)
+                .rename(path, to: name, waiting: wait.lockWait(for: path))
             try options.print("Renamed \(path) to \(new).", path: new)
         }
     }
@@ -146,9 +148,11 @@ struct LibraryCommand: AsyncParsableCommand {
         @Argument(help: ArgumentHelp("The document.", valueName: "PATH"))
         var path: String
         @OptionGroup var options: OutputOptions
+        @OptionGroup var wait: WaitOption
 
         func run() async throws {
-            let item = try await DocumentLibrary(ofDocument: path).trash(path)
+            let item = try await DocumentLibrary(ofDocument: path)
+                .trash(path, waiting: wait.lockWait(for: path))
             let output = Output(json: options.json, tellsOfChange: true)
             if options.json {
                 try output.print(LibraryCommand.json(item, withDate: false), levels: 1)

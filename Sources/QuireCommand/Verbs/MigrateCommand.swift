@@ -111,7 +111,10 @@ struct MigrateCommand: AsyncParsableCommand {
             return noBackup ? nil : try package.versions().first?.id
         }
         if !noBackup { options.copyPath = StoreMigrationOptions.copyPath(beside: path) }
-        try SQLiteStore.open(at: path, model: model, migrating: options).close()
+        var storeOptions = SQLiteStoreOptions()
+        storeOptions.lockWait = wait.fileLockWait(for: path)
+        try SQLiteStore.open(at: path, model: model, options: storeOptions, migrating: options)
+            .close()
         return options.copyPath
     }
 

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import Quire
+import QuireDocuments
 
 /// `quire open PATH`
 struct OpenCommand: AsyncParsableCommand {
@@ -11,7 +12,8 @@ struct OpenCommand: AsyncParsableCommand {
             Each line is a verb without PATH: fetch, insert, set, delete, import, info, model, check, dump; \
             or undo, redo, save, revert, status, help, quit. Words are split as by a shell. Lines may come \
             from a pipe; an error in one is reported, the others are run, and the exit code is the first \
-            error's. Unsaved changes are saved at the end. With --json every answer is one line.
+            error's. Unsaved changes are saved at the end, also when it comes by Ctrl-C or SIGTERM; those of a document that \
+            cannot be saved come back when it is opened again. With --json every answer is one line.
 
             EXAMPLES:
               quire open Library.quire
@@ -38,6 +40,8 @@ struct OpenCommand: AsyncParsableCommand {
         let document = try await DocumentSession.open(
             path, modelPath: options.model, access: .write, isInteractive: true,
             waiting: wait)
+        // Instead of ending at once, as other commands do.
+        ManagedDocument.saveOnTermination()
         if let autosave { try document.autosave(after: autosave) }
         let session = InteractiveSession(
             document: document, json: options.json, isTerminal: isatty(STDIN_FILENO) == 1)

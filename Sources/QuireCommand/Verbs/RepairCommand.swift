@@ -28,6 +28,7 @@ struct RepairCommand: AsyncParsableCommand {
     var noBackup = false
 
     @OptionGroup var options: DocumentOptions
+    @OptionGroup var wait: WaitOption
 
     func run() async throws {
         let output = Output(json: options.json, tellsOfChange: !dryRun)
@@ -35,9 +36,12 @@ struct RepairCommand: AsyncParsableCommand {
         var repair = StoreRepair.Options()
         repair.isDryRun = dryRun
         repair.keepsBackup = !noBackup
+        if !dryRun { repair.lockWait = wait.fileLockWait(for: path) }
         let report: StoreRepairReport
         switch try DocumentPath.kind(of: path) {
-        case .package: report = try DocumentPackage.repair(at: path, model: model, options: repair)
+        case .package:
+            report = try DocumentPackage.repair(
+                at: path, model: model, options: repair, waiting: wait.lockWait(for: path))
         case .store: report = try StoreRepair.repair(path, model: model, options: repair)
         case .archive:
             throw QuireError(

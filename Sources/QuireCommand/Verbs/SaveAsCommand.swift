@@ -32,9 +32,12 @@ struct SaveAsCommand: AsyncParsableCommand {
     @Flag(help: "Print JSON.")
     var json = false
 
+    @OptionGroup var wait: WaitOption
+
     @MainActor
     func run() async throws {
-        try DocumentCopy(of: path, keepingDamage: keepDamage).write(to: newPath, replacing: replace)
+        try DocumentCopy(of: path, keepingDamage: keepDamage)
+            .write(to: newPath, replacing: replace, waiting: wait.lockWait(for: newPath))
         let output = Output(json: json, tellsOfChange: true)
         if json {
             try output.print(.object(["path": .string(newPath)]), levels: 0)
@@ -93,10 +96,11 @@ private struct DocumentCopy {
         }
     }
 
-    func write(to newPath: String, replacing: Bool) throws {
+    func write(to newPath: String, replacing: Bool, waiting: LockWait) throws {
         let package = try DocumentPackage.open(at: path, readOnly: true)
         defer { try? package.close() }
-        try package.writeCopy(to: newPath, replacing: replacing, keepingDamage: keepingDamage)
+        try package.writeCopy(
+            to: newPath, replacing: replacing, keepingDamage: keepingDamage, waiting: waiting)
     }
 
     func duplicate() throws -> String {

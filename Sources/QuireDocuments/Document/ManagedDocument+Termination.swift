@@ -16,34 +16,37 @@ extension ManagedDocument {
 }
 
 /// Saves documents before the process ends.
-@MainActor
 private enum TerminationSignal {
-    private static var handled: Set<Int32> = []
-    private static var isEnding = false
-    private static let patience = Duration.seconds(10)
+    private static let isEnding = Lock(false)
+    private static let patience = 10.0
+    /// Not the main queue: a second signal is heard also while that is busy.
+    private static let queue = DispatchQueue(label: "quire.termination")
 
     static func handle(_ number: Int32) {
-        guard handled.insert(number).inserted else { return }
-        TerminationCleanup.handle(number, on: .main) {
-            MainActor.assumeIsolated { received(number) }
-        }
+        TerminationCleanup.handle(number, on: queue) { received(number) }
     }
 
     private static func received(_ number: Int32) {
-        if isEnding { TerminationCleanup.end(by: number) }
-        isEnding = true
-        Task {
-            await withTaskGroup(of: Void.self) { group in
-                group.addTask { await saveAll() }
-                group.addTask { try? await Task.sleep(for: patience) }
-                await group.next()
-                TerminationCleanup.end(by: number)
-            }
+        let isFirst = isEnding.withLock { isEnding in
+            defer { isEnding = true }
+            return !isEnding
+        }
+        if !isFirst { TerminationCleanup.end(by: number) }
+        queue.asyncAfter(deadline: .now() + patience) { TerminationCleanup.end(by: number) }
+        Task { @MainActor in
+            await saveAll()
+            // As they are: neither logs nor locks are left in them.
+            for document in documents { try? document.package.close() }
+            TerminationCleanup.end(by: number)
         }
     }
 
+    @MainActor
+    private static var documents: [ManagedDocument] { OpenDocuments.all.filter { !$0.isReadOnly } }
+
+    @MainActor
     private static func saveAll() async {
-        let documents = OpenDocuments.all.filter { !$0.isReadOnly }
+        let documents = documents
         await withTaskGroup(of: Void.self) { group in
             for document in documents {
                 document.isTerminating = true

@@ -97,25 +97,30 @@ extension DocumentLibrary {
 
     /// Gives a document another name in its folder.
     ///
-    /// - Parameter name: The new name, without the extension.
+    /// - Parameters:
+    ///   - path: The document.
+    ///   - name: The new name, without the extension.
+    ///   - waiting: How to wait if another process has it open; `nil` to fail at once.
     /// - Returns: The new path.
     /// - Throws: ``QuireError`` with code `alreadyExists` if the name is taken, `locked` if another process has the
     ///   document open, `invalidValue` if the name cannot be used, or what saving throws if it is open here.
     @discardableResult
-    public func rename(_ path: String, to name: String) async throws -> String {
+    public func rename(
+        _ path: String, to name: String, waiting: LockWait? = nil
+    ) async throws -> String {
         try Self.checkName(name)
         let suffix = (path as NSString).pathExtension
         let new = FileSystem.path(
             FileSystem.folder(of: FileSystem.absolute(path)),
             suffix.isEmpty ? name : name + "." + suffix)
-        try await Self.move(path, to: new)
+        try await Self.move(path, to: new, waiting: waiting)
         return new
     }
 
     /// Moves a document to another folder of the same file system, under its name.
     ///
     /// - Returns: The new path.
-    /// - Throws: As ``rename(_:to:)``; `inputOutput` if the folder is on another file system: duplicate it there.
+    /// - Throws: As ``rename(_:to:waiting:)``; `inputOutput` if the folder is on another file system: duplicate it there.
     @discardableResult
     public func move(_ path: String, toFolder folder: String) async throws -> String {
         let new = FileSystem.path(FileSystem.absolute(folder), FileSystem.name(of: path))
@@ -123,14 +128,16 @@ extension DocumentLibrary {
         return new
     }
 
-    static func move(_ path: String, to newPath: String) async throws {
+    static func move(
+        _ path: String, to newPath: String, waiting: LockWait? = nil
+    ) async throws {
         if FileSystem.absolute(path) == newPath { return }
         let coordinator = FileCoordinator()
         try await coordinator.coordinate(
             writingItemAt: path, for: .moving, writingItemAt: newPath, for: .replacing
         ) { path, newPath in
             try await FileQueue.copies.run {
-                try withRightToMove(path, mayBeOpenHere: true) { lock in
+                try withRightToMove(path, mayBeOpenHere: true, waiting: waiting) { lock in
                     try FileSystem.renameWithoutReplacing(path, to: newPath)
                     lock?.move(to: .init(path: newPath))
                     try FileSystem.synchronizeFolder(containing: newPath)
@@ -143,9 +150,12 @@ extension DocumentLibrary {
 
     /// Runs a body while nobody else can open a package for writing.
     ///
-    /// - Parameter mayBeOpenHere: Whether it may be open for writing in this process; then the body gets no lock.
+    /// - Parameters:
+    ///   - mayBeOpenHere: Whether it may be open for writing in this process; then the body gets no lock.
+    ///   - waiting: How to wait for another process.
     static func withRightToMove(
-        _ path: String, mayBeOpenHere: Bool, _ body: (DocumentLock?) throws -> Void
+        _ path: String, mayBeOpenHere: Bool, waiting: LockWait?,
+        _ body: (DocumentLock?) throws -> Void
     ) throws {
         let layout = DocumentPackageLayout(path: path)
         guard let information = try FileSystem.information(at: layout.path) else {
@@ -156,15 +166,9 @@ extension DocumentLibrary {
                 .invalidFormat, "“\(layout.path)” is no document.",
                 subject: .init(file: layout.path))
         }
-        let lock: DocumentLock?
-        do {
-            lock = try DocumentLock.acquire(for: layout)
-        } catch let error as QuireError where error.code == .locked {
-            guard mayBeOpenHere, try DocumentLock.owner(of: layout)?.isThisProcess == true else {
-                throw error
-            }
-            lock = nil
-        }
+        // Its own lock a process would wait for in vain.
+        let isOpenHere = try mayBeOpenHere && DocumentLock.owner(of: layout)?.isThisProcess == true
+        let lock = isOpenHere ? nil : try DocumentLock.acquire(for: layout, waiting: waiting)
         defer { lock?.release() }
         try body(lock)
     }

@@ -234,14 +234,20 @@ public struct Trash: Sendable {
 extension DocumentLibrary {
     /// Puts a document into the trash.
     ///
+    /// - Parameters:
+    ///   - path: The document.
+    ///   - trash: The trash.
+    ///   - waiting: How to wait if another process has it open for writing; `nil` to fail at once.
     /// - Returns: What it is there, to take it back by ``Trash/restore(_:to:)``.
     /// - Throws: ``QuireError`` with code `locked` if anybody has it open for writing, this process included, or as
     ///   ``Trash``: `unsupported` if there is no place for a trash on its file system.
     @discardableResult
-    public func trash(_ path: String, in trash: Trash = Trash()) async throws -> Trash.Item {
+    public func trash(
+        _ path: String, in trash: Trash = Trash(), waiting: LockWait? = nil
+    ) async throws -> Trash.Item {
         try await FileQueue.copies.run {
             var item: Trash.Item?
-            try Self.withRightToMove(path, mayBeOpenHere: false) { lock in
+            try Self.withRightToMove(path, mayBeOpenHere: false, waiting: waiting) { lock in
                 let trashed = try trash.put(path)
                 lock?.move(to: .init(path: trashed.path))
                 item = trashed

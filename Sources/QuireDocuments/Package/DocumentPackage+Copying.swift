@@ -13,16 +13,19 @@ extension DocumentPackage {
     ///   - path: The package to make.
     ///   - replacing: Whether to replace a package that is there.
     ///   - keepingDamage: Whether a damaged package is copied too, with its damage.
-    /// - Throws: ``QuireError`` with code `alreadyExists`, `invalidFormat` if the package is damaged, or what reading and
-    ///   writing throw. Then there is no copy.
+    ///   - waiting: How to wait if somebody has the package to replace open for writing, which blocks the thread; `nil` to
+    ///     fail at once.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `invalidFormat` if the package is damaged, `locked`, or what
+    ///   reading and writing throw. Then there is no copy.
     public func writeCopy(
-        to path: String, replacing: Bool = false, keepingDamage: Bool = false
+        to path: String, replacing: Bool = false, keepingDamage: Bool = false,
+        waiting: LockWait? = nil
     ) throws {
         try checkOutside(path)
         if replacing { try checkReplaceable(path) }
-        try Self.build(at: path, replacing: replacing, permissionsOf: folderInformation()) {
-            try fill($0, by: .copying, keepingDamage: keepingDamage)
-        }
+        try Self.build(
+            at: path, replacing: replacing, waiting: waiting, permissionsOf: folderInformation()
+        ) { try fill($0, by: .copying, keepingDamage: keepingDamage) }
     }
 
     /// What the system says about the package folder, wherever it is.
@@ -34,7 +37,7 @@ extension DocumentPackage {
     ///
     /// - Parameter keepingDamage: Whether a damaged package is copied too, with its damage.
     /// - Returns: The path of the copy.
-    /// - Throws: As ``writeCopy(to:replacing:keepingDamage:)``.
+    /// - Throws: As ``writeCopy(to:replacing:keepingDamage:waiting:)``.
     public func duplicate(keepingDamage: Bool = false) throws -> String {
         while true {
             let path = SiblingName.unused(beside: layout.path)

@@ -6,16 +6,21 @@ extension DocumentPackage {
     ///
     /// The package as it was stays beside it, with `before-repair` in its name.
     ///
+    /// - Parameters:
+    ///   - path: The package.
+    ///   - model: The model; `nil` for the one that the store carries.
+    ///   - options: How to repair.
+    ///   - waiting: How to wait if somebody else has it open for writing, which blocks the thread; `nil` to fail at once.
     /// - Throws: ``QuireError`` with code `locked` if somebody has the package open for writing, or what
     ///   ``StoreRepair/repair(_:model:options:)`` throws. Then the package is as it was.
     public static func repair(
         at path: String, model: ManagedObjectModel? = nil,
-        options: StoreRepair.Options = StoreRepair.Options()
+        options: StoreRepair.Options = StoreRepair.Options(), waiting: LockWait? = nil
     ) throws -> StoreRepairReport {
         let layout = DocumentPackageLayout(path: path)
         try checkIsPackage(layout)
         try DocumentMetadata.checkFormat(of: layout)
-        let lock = options.isDryRun ? nil : try DocumentLock.acquire(for: layout)
+        let lock = options.isDryRun ? nil : try DocumentLock.acquire(for: layout, waiting: waiting)
         defer { lock?.release() }
         var storeOptions = options
         storeOptions.isDryRun = true

@@ -129,7 +129,6 @@ public final class DocumentPackage: Sendable {
             try? store.close()
             throw error
         }
-        FileSystem.removeStaleSiblings(of: layout.path)
         TemporarySibling.removeAbandoned(in: FileSystem.folder(of: layout.path))
         return package
     }
@@ -224,12 +223,13 @@ public final class DocumentPackage: Sendable {
     ///
     /// - Parameters:
     ///   - replacing: Whether to replace a package that is there. Nobody may have it open for writing.
+    ///   - waiting: How to wait if somebody has.
     ///   - locking: Whether it is to be locked from the first moment, for somebody who goes on with it.
     ///   - original: The folder whose permissions it gets; `nil` for those of any new folder.
     /// - Returns: The lock, if there is to be one.
     @discardableResult
     static func build(
-        at path: String, replacing: Bool = false, locking: Bool = false,
+        at path: String, replacing: Bool = false, waiting: LockWait? = nil, locking: Bool = false,
         permissionsOf original: FileInformation? = nil,
         _ body: (DocumentPackageLayout) throws -> Void
     ) throws -> DocumentLock? {
@@ -237,7 +237,6 @@ public final class DocumentPackage: Sendable {
         if !replacing, FileSystem.exists(path) {
             throw FileSystem.failure("create", path, errno: EEXIST)
         }
-        FileSystem.removeStaleSiblings(of: path)
         let sibling = try TemporarySibling.makeFolder(beside: path)
         defer { sibling.remove() }
         let temporary = sibling.path
@@ -249,7 +248,7 @@ public final class DocumentPackage: Sendable {
         try FileSystem.synchronizeTree(temporary)
         let place = DocumentPackageLayout(path: path)
         if replacing, FileSystem.exists(path) {
-            let replaced = try DocumentLock.acquire(for: place)
+            let replaced = try DocumentLock.acquire(for: place, waiting: waiting)
             // It has the temporary name for a while, where others must not take it for abandoned.
             let claim = try OpenFile.open(path, for: .folder)
             defer { claim.close() }

@@ -35,6 +35,66 @@ import Testing
         #expect(try FileSystem.names(in: folder.path) == [])
     }
 
+    /// Whatever made it, and at once: there is no age to reach.
+    @Test(arguments: ["building", "new", "removed", "aside"], [true, false])
+    func whatHasATemporaryNameAndNoMakerGoes(purpose: String, isFolder: Bool) throws {
+        let path = folder.path("Doc")
+        try FileSystem.writeNewFile(Data(), at: path)
+        func make() throws -> String {
+            let temporary = FileSystem.temporarySibling(of: path, for: purpose)
+            if isFolder {
+                try FileSystem.makeFolder(temporary)
+                try FileSystem.writeNewFile(Data(), at: temporary + "/file")
+            } else {
+                try OpenFile.open(temporary, for: .creating).close()
+            }
+            return temporary
+        }
+        let (left, claimed) = (try make(), try make())
+        let maker = try OpenFile.open(claimed, for: .examining)
+        #expect(try maker.claim())
+        TemporarySibling.removeAbandoned(in: folder.path)
+        #expect(!FileSystem.exists(left))
+        #expect(FileSystem.exists(claimed) && FileSystem.exists(path))
+        maker.close()
+        TemporarySibling.removeAbandoned(in: folder.path)
+        #expect(try FileSystem.names(in: folder.path) == ["Doc"])
+    }
+
+    /// It is the only one there is.
+    @Test func whatAnInterruptedExchangeLeftStaysWhileItsPlaceIsEmpty() throws {
+        let aside = FileSystem.temporarySibling(of: folder.path("Doc"), for: "aside")
+        try FileSystem.makeFolder(aside)
+        TemporarySibling.removeAbandoned(in: folder.path)
+        #expect(FileSystem.exists(aside))
+    }
+
+    /// Files that are soon done are claimed as well, until they have their names.
+    @Test func whatIsBeingWrittenStays() throws {
+        let (file, path) = try OpenFile.createTemporary(beside: folder.path("a"))
+        let spool = try ExternalDataSpool(in: .init(folder.path, beneath: folder.path))
+        TemporarySibling.removeAbandoned(in: folder.path)
+        #expect(FileSystem.exists(path))
+        try Data([1]).withUnsafeBytes { try spool.append($0) }
+        _ = try spool.finish()
+        file.close()
+        TemporarySibling.removeAbandoned(in: folder.path)
+        #expect(!FileSystem.exists(path))
+    }
+
+    @Test func openingAnXMLStoreForWritingRemovesThem() throws {
+        let path = folder.path("Doc.xml")
+        try XMLStore.create(at: path, model: FixtureModels.library).close()
+        let left = FileSystem.temporarySibling(of: path, for: "new")
+        try OpenFile.open(left, for: .creating).close()
+        var readOnly = AtomicStoreOptions()
+        readOnly.isReadOnly = true
+        try XMLStore.open(at: path, options: readOnly).close()
+        #expect(FileSystem.exists(left))
+        try XMLStore.open(at: path).close()
+        #expect(!FileSystem.exists(left))
+    }
+
     @Test func whatIsBeingBuiltIsPrivate() throws {
         let sibling = try TemporarySibling.makeFolder(beside: folder.path("Doc.quire"))
         let information = try #require(try FileSystem.information(at: sibling.path))

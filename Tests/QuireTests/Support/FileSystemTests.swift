@@ -263,23 +263,6 @@ import Testing
         #expect(FileSystem.exists(root, beneath: root))
     }
 
-    @Test func staleSiblingsGoUnlessClaimedOrYoung() throws {
-        let path = folder.path("Document.quire")
-        try FileSystem.makeFolder(path)
-        let stale = FileSystem.temporarySibling(of: path, for: "new")
-        let claimed = FileSystem.temporarySibling(of: path, for: "new")
-        try FileSystem.makeFolder(stale)
-        try FileSystem.writeNewFile(Data(), at: stale + "/file")
-        try FileSystem.makeFolder(claimed)
-        let builder = try OpenFile.open(claimed, for: .folder)
-        #expect(try builder.claim())
-        FileSystem.removeStaleSiblings(of: path)
-        #expect(try FileSystem.temporarySiblings(of: path).count == 2)
-        FileSystem.removeStaleSiblings(of: path, olderThan: 0)
-        #expect(try FileSystem.temporarySiblings(of: path) == [claimed])
-        #expect(FileSystem.exists(path))
-    }
-
     @Test func temporaryNamesFitAndStayInTheFolder() throws {
         let long = folder.path(String(repeating: "é", count: 127))
         let sibling = FileSystem.temporarySibling(of: long, for: "new")

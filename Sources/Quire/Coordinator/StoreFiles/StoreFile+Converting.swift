@@ -5,7 +5,7 @@ extension StoreFile {
     ///
     /// The new store has a UUID of its own and carries the model; objects get primary keys in the same order. Everything
     /// else is the same: values, relationships and their orders, records, metadata of applications, and, if the store has
-    /// them, Apple's version hashes. If anything fails there is no new store; it appears under its name when it is whole
+    /// them, Apple's version hashes. It has the permissions of the old one. If anything fails there is no new store; it appears under its name when it is whole
     /// and on disk.
     ///
     /// - Parameters:
@@ -59,6 +59,9 @@ struct NewStoreFile {
             throw error
         }
         try store.close()
+        if let original = source.path {
+            try SQLiteStore.copyPermissions(of: original, to: temporary)
+        }
         try FileSystem.synchronizeTree(work)
         try SQLiteStore.moveIntoPlace(temporary, to: path)
     }

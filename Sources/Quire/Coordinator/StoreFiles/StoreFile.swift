@@ -72,37 +72,44 @@ public struct StoreFile: Sendable {
     /// - Parameters:
     ///   - model: The model; `nil` for the one that the store carries.
     ///   - isReadOnly: Whether nothing will be saved.
-    ///   - busyTimeout: How long a SQLite store waits for another process that is writing; see
-    ///     ``SQLiteStoreOptions/busyTimeout``.
     /// - Throws: As ``SQLiteStore/open(at:model:options:)`` and ``AtomicStore/open(at:model:options:)``.
     public func open(
-        model: ManagedObjectModel? = nil, isReadOnly: Bool = true,
-        busyTimeout: Duration = SQLiteStoreOptions().busyTimeout
+        model: ManagedObjectModel? = nil, isReadOnly: Bool = true
     ) throws -> any PersistentStore {
+        try open(model: model, isReadOnly: isReadOnly, lockWait: nil)
+    }
+
+    /// Opens the store.
+    ///
+    /// - Parameter lockWait: How to wait for other processes. A store that is written as a whole is then locked as long as
+    ///   it is open for writing.
+    package func open(
+        model: ManagedObjectModel?, isReadOnly: Bool, lockWait: FileLockWait?
+    ) throws -> any PersistentStore {
+        var atomic = AtomicStoreOptions()
+        atomic.isReadOnly = isReadOnly
+        atomic.lockWait = lockWait
         switch type {
         case .xml:
-            return try open(XMLStore.self, model, isReadOnly, XMLStore.inferredModel(of:path:))
+            return try open(XMLStore.self, model, atomic, XMLStore.inferredModel(of:path:))
         case .binary:
-            return try open(
-                BinaryStore.self, model, isReadOnly, BinaryStore.inferredModel(of:path:))
+            return try open(BinaryStore.self, model, atomic, BinaryStore.inferredModel(of:path:))
         default:
             var options = SQLiteStoreOptions()
             options.isReadOnly = isReadOnly
             options.infersModel = isReadOnly
-            options.busyTimeout = busyTimeout
+            options.lockWait = lockWait
             return try SQLiteStore.open(at: path, model: model, options: options)
         }
     }
 
     private func open<Store: AtomicStore>(
-        _ type: Store.Type, _ model: ManagedObjectModel?, _ isReadOnly: Bool,
+        _ type: Store.Type, _ model: ManagedObjectModel?, _ options: AtomicStoreOptions,
         _ inferredModel: @escaping ModelOfFile
     ) throws -> Store {
-        var options = AtomicStoreOptions()
-        options.isReadOnly = isReadOnly
-        return try type.open(
+        try type.open(
             at: path, model: model, layout: nil, options: options,
-            inferringModel: isReadOnly ? inferredModel : nil)
+            inferringModel: options.isReadOnly ? inferredModel : nil)
     }
 
     // MARK: - As a whole

@@ -114,10 +114,9 @@ extension ExternalData {
     ///   - replacing: Whether a file that is there may be replaced.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `outOfSpace` or `invalidFormat`, or as ``data()``.
     public func copy(to path: String, replacing: Bool = false) throws {
-        let temporary = FileSystem.temporarySibling(of: path, for: "new")
+        let (target, temporary) = try OpenFile.createTemporary(beside: path)
         let record = file?.record
         do {
-            let target = try OpenFile.open(temporary, for: .creating, reportedAs: path)
             let digest = RunningDigest()
             try forEachBlock { block in
                 if record != nil { digest.update(block) }
@@ -125,12 +124,12 @@ extension ExternalData {
             }
             if let record { try check(digest, against: record) }
             try target.synchronize()
-            target.close()
             if replacing {
                 try FileSystem.rename(temporary, to: path)
             } else {
                 try FileSystem.renameWithoutReplacing(temporary, to: path)
             }
+            target.close()
         } catch {
             _ = try? FileSystem.removeFileIfPresent(temporary)
             throw error

@@ -27,9 +27,7 @@ final class ExternalDataSpool: Sendable {
         (folder, root) = (folders.files, folders.root)
         try FileSystem.makeFolderDurably(folder, beneath: root)
         let path = FileSystem.path(folder, UUID().uuidString)
-        temporary = FileSystem.temporarySibling(of: path, for: "new")
-        file = try OpenFile.open(
-            temporary, beneath: root, for: .creating, reportedAs: path)
+        (file, temporary) = try OpenFile.createTemporary(beside: path, beneath: root)
         ExternalDataHolds.hold(FileSystem.name(of: temporary))
     }
 
@@ -67,7 +65,6 @@ final class ExternalDataSpool: Sendable {
     /// Makes the file durable, and gives the value.
     func finish() throws -> ExternalData {
         try file.synchronize()
-        file.close()
         let name = UUID().uuidString
         // The store may have moved meanwhile, and the file with it.
         let folders = self.place.folders
@@ -80,6 +77,7 @@ final class ExternalDataSpool: Sendable {
         try FileSystem.renameWithoutReplacing(
             isHere ? temporary : present, to: FileSystem.path(place.folder, name),
             beneath: place.root)
+        file.close()
         isFinished.store(true, ordering: .relaxed)
         return ExternalData(
             .file(

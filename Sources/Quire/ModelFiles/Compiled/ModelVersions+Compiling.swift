@@ -25,18 +25,14 @@ extension ModelVersions {
             list.hashes[name] = reading.model.knownVersionHashes
         }
         files.append((CompiledVersionList.fileName, list.data))
-        let temporary = FileSystem.temporarySibling(of: path, for: "new")
-        do {
-            try FileSystem.makeFolder(temporary)
-            for file in files {
-                try FileSystem.writeNewFile(file.data, at: FileSystem.path(temporary, file.name))
-            }
-            try FileSystem.synchronizeFolder(temporary)
-            try FileSystem.renameWithoutReplacing(temporary, to: path)
-        } catch {
-            try? FileSystem.removeTree(temporary)
-            throw error
+        let sibling = try TemporarySibling.makeFolder(beside: path)
+        defer { sibling.remove() }
+        for file in files {
+            try FileSystem.writeNewFile(file.data, at: FileSystem.path(sibling.path, file.name))
         }
+        try FileSystem.synchronizeFolder(sibling.path)
+        try sibling.setFinalPermissions(of: nil)
+        try FileSystem.renameWithoutReplacing(sibling.path, to: path)
         try FileSystem.synchronizeFolder(containing: path)
         return remarks
     }

@@ -9,6 +9,9 @@ public struct AtomicStoreOptions: Sendable {
     /// Classes to bind to the entities of the model, whether it is given or the store carries it; see
     /// ``ManagedObjectModel/bind(classes:)``.
     public var objectClasses: [any EntityClass.Type] = []
+    /// How to wait for other processes that have the file locked when a store is opened for writing, which locks it itself
+    /// then, until it is closed; `nil` to lock it for each save only.
+    package var lockWait: FileLockWait?
 
     /// The usual options.
     public init() {}
@@ -97,8 +100,10 @@ extension AtomicStore {
         at path: String, model: ManagedObjectModel?, layout known: ModelLayout?,
         options: AtomicStoreOptions, inferringModel infer: ModelOfFile? = nil
     ) throws -> Self {
-        let (file, data) = try read(path)
+        let (file, data) = try read(
+            path, lockWait: options.isReadOnly ? nil : options.lockWait)
         let path = file.path
+        if !options.isReadOnly { TemporarySibling.removeAbandoned(in: FileSystem.folder(of: path)) }
         let metadata = try loadMetadata(from: data, path: path)
         let carried = try metadata.carriedModel(path: path)
         guard let model = try known?.model ?? model ?? carried ?? infer?(data, path) else {
@@ -140,7 +145,9 @@ extension AtomicStore {
         return try loadMetadata(from: data, path: file.path).carriedModel(path: file.path)
     }
 
-    static func read(_ path: String) throws -> (file: AtomicStoreFile, data: Data) {
+    static func read(
+        _ path: String, lockWait: FileLockWait? = nil
+    ) throws -> (file: AtomicStoreFile, data: Data) {
         let path = FileSystem.absolute(path)
         guard let information = try FileSystem.information(at: path) else {
             throw QuireError(.notFound, "There is no “\(path)”.", subject: .init(file: path))
@@ -150,7 +157,7 @@ extension AtomicStore {
                 .invalidFormat, "“\(path)” is no file, so it cannot be a store.",
                 subject: .init(file: path))
         }
-        let file = AtomicStoreFile(path: path)
+        let file = AtomicStoreFile(path: path, lockWait: lockWait)
         return (file, try file.read())
     }
 

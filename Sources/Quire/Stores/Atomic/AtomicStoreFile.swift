@@ -15,13 +15,19 @@ final class AtomicStoreFile: Sendable {
     /// How long a save waits for another process that is saving.
     private static let patience = Duration.seconds(5)
 
-    init(path: String) { self.path = path }
+    /// How to lock the file as long as it is open; `nil` if that is done for each save only.
+    private let lockWait: FileLockWait?
+
+    init(path: String, lockWait: FileLockWait? = nil) {
+        self.path = path
+        self.lockWait = lockWait
+    }
 
     /// Reads the file, and remembers which it was.
     func read() throws -> Data {
         // Somebody may write into it rather than replace it; then what was read may be parts of two states.
         for _ in 0..<5 {
-            let file = try OpenFile.open(path, for: .reading)
+            let file = try openToRead()
             let before = try file.information()
             let data = try file.readToEnd()
             let after = try file.information()
@@ -29,11 +35,29 @@ final class AtomicStoreFile: Sendable {
                 state.withLock { $0 = State(file: file, information: after) }
                 return data
             }
+            file.close()
         }
         throw QuireError(
             .locked,
             "“\(path)” is being written by another process; try again when it has finished.",
             subject: .init(file: path))
+    }
+
+    private func openToRead() throws -> OpenFile {
+        guard let lockWait else { return try OpenFile.open(path, for: .reading) }
+        let locked = try lockWait.polling(path) { _ -> OpenFile? in
+            let file = try OpenFile.open(path, for: .updating)
+            // It may have been replaced before it was locked.
+            guard try file.lockExclusively(),
+                try FileSystem.information(at: path)?.isSameFile(as: file.information()) == true
+            else { return nil }
+            return file
+        }
+        if let locked { return locked }
+        throw QuireError(
+            .locked,
+            "“\(path)” is open for writing\(FileLockHolder.find(path)?.phrase ?? " elsewhere"); "
+                + "close it there, or open it for reading only.", subject: .init(file: path))
     }
 
     /// Makes the file, which must not be there yet.
@@ -60,8 +84,8 @@ final class AtomicStoreFile: Sendable {
     /// - Returns: The error that leaves the new file in place, though perhaps not for good; `nil` if all went well.
     /// - Throws: ``QuireError``; then the file is as it was.
     func replace(with data: Data, beforeCommit: () throws -> Void) throws -> (any Error)? {
-        let lock = try lock()
-        defer { lock.close() }
+        let lock = lockWait == nil ? try lock() : nil
+        defer { lock?.close() }
         guard let known = state.withLock({ $0 }),
             let present = try FileSystem.information(at: path),
             present.isSameFile(as: known.information),
@@ -70,7 +94,9 @@ final class AtomicStoreFile: Sendable {
         try beforeCommit()
         var inPlace: OpenFile?
         do {
-            let file = try AtomicFileReplace.replaceKeepingOpen(path, with: data) { inPlace = $0 }
+            let file = try AtomicFileReplace.replaceKeepingOpen(
+                path, with: data, locking: lockWait != nil
+            ) { inPlace = $0 }
             try remember(file)
             return nil
         } catch {
@@ -100,7 +126,7 @@ final class AtomicStoreFile: Sendable {
             return false
         }
         let restored = try? AtomicFileReplace.replaceKeepingOpen(
-            path, with: Data(data), synchronizingFolder: false)
+            path, with: Data(data), locking: lockWait != nil, synchronizingFolder: false)
         return (try? restored.map(remember)) != nil
     }
 

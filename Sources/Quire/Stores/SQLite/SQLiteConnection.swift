@@ -37,6 +37,8 @@ final class SQLiteConnection: @unchecked Sendable {
     var files: SQLiteFileGuard?
     /// Why what was committed is not at the store's path, if the files were replaced while it was committed.
     var lostCommit: QuireError?
+    /// How it waits for locks of other processes; SQLite refers to it.
+    private var busyWait: SQLiteBusyWait?
     /// Counts the statements handed out, for tests.
     var counter: SQLiteStatementCounter?
 
@@ -97,6 +99,7 @@ final class SQLiteConnection: @unchecked Sendable {
         guard !isClosed else { return }
         isClosed = true
         statements.removeAll()
+        if busyWait != nil { sqlite3_busy_handler(handle, nil, nil) }
         // Waits for statements that somebody still holds, rather than failing.
         sqlite3_close_v2(handle)
         if let lockedFile { LockedFiles.remove(lockedFile) }
@@ -109,6 +112,12 @@ final class SQLiteConnection: @unchecked Sendable {
     /// functions of this framework do nothing but compute.
     func trustSchema() {
         _ = quire_sqlite3_db_config_int(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 1)
+    }
+
+    /// Sets how it waits for locks of other processes.
+    func setBusyWait(_ wait: SQLiteBusyWait) {
+        wait.install(on: self)
+        busyWait = wait
     }
 
     /// Leaves the write-ahead log as it is when the connection ends.

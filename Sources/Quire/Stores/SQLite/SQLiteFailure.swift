@@ -80,7 +80,9 @@ extension SQLiteFailure {
                 "“\(path)” cannot be written; check the permissions of the file and its folder.")
         case SQLITE_BUSY, SQLITE_LOCKED:
             return make(
-                .locked, "“\(path)” is in use by another process; try again when it has finished.")
+                .locked,
+                "“\(path)” is locked\(FileLockHolder.find(path)?.phrase ?? " by another process"); "
+                    + "try again when it has finished.")
         case SQLITE_CORRUPT:
             return make(.invalidFormat, "“\(path)” is damaged: \(message).")
         case SQLITE_NOTADB:

@@ -142,6 +142,36 @@ extension SQLiteStore {
         try SQLiteStore.moveIntoPlace(temporary, to: path)
     }
 
+    /// Gives a store that was made of another one the permissions of that, and its external data at most these. The user whose
+    /// store it is may always read and write it.
+    static func copyPermissions(of original: String, to path: String) throws {
+        guard let file = try FileSystem.information(at: original) else { return }
+        var readers = file.permissions & 0o777
+        if let root = SQLiteFiles.root(of: original),
+            let folder = try FileSystem.information(at: root)
+        {
+            // A file is reached by those who may search the package.
+            readers &= (folder.permissions & 0o111) * 7
+        }
+        readers |= 0o600
+        func limit(_ path: String, to permissions: UInt32) throws {
+            let file = try OpenFile.open(path, for: .examining)
+            let inherited = try file.information().permissions & 0o7000
+            try file.setPermissionsIfPossible(permissions & 0o777 | inherited)
+        }
+        try limit(path, to: readers)
+        let old = SQLiteExternalData(storePath: original)
+        let new = SQLiteExternalData(storePath: path)
+        guard FileSystem.exists(new.folder) else { return }
+        for (original, made) in [(old.supportFolder, new.supportFolder), (old.folder, new.folder)] {
+            let present = try FileSystem.information(at: original, beneath: old.root)
+            // A folder's files are read by those who may search the folder.
+            let searchers = readers | readers >> 2 & 0o111
+            try limit(made, to: (present?.permissions ?? 0o777) & searchers | 0o700)
+        }
+        for name in try new.names() { try limit(new.path(ofFileNamed: name), to: readers) }
+    }
+
     /// Gives a store that is at rest and on disk its name, durably: external data first, because the store must not be there
     /// without it.
     static func moveIntoPlace(_ temporary: String, to path: String) throws {

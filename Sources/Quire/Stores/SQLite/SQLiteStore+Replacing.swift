@@ -27,7 +27,9 @@ extension SQLiteStore {
     public static func replace(at path: String, withStoreAt source: String) throws {
         let path = FileSystem.absolute(path)
         let place = SQLiteExternalData(storePath: path)
-        let temporary = FileSystem.temporarySibling(of: path, for: "new")
+        let sibling = try TemporarySibling.makeFolder(beside: path)
+        defer { sibling.remove() }
+        let temporary = FileSystem.path(sibling.path, FileSystem.name(of: path))
         let work = SQLiteExternalData(storePath: temporary)
         var added: [String] = []
         do {
@@ -57,13 +59,10 @@ extension SQLiteStore {
             } else {
                 try FileSystem.renameWithoutReplacing(temporary, to: path)
             }
-            try? removeSupport(work)
         } catch {
             for target in added {
                 _ = try? FileSystem.removeFileIfPresent(target, beneath: place.root)
             }
-            _ = try? FileSystem.removeFileIfPresent(temporary)
-            try? removeSupport(work)
             throw error
         }
         try FileSystem.synchronizeFolder(containing: path)

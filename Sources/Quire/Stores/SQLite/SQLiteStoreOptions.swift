@@ -28,6 +28,8 @@ public struct SQLiteStoreOptions: Sendable {
     public var cacheSize = 16 << 20
     /// How long to wait for another process that is writing.
     public var busyTimeout = Duration.seconds(5)
+    /// How to wait for another process, instead of ``busyTimeout``, and to say so.
+    package var lockWait: FileLockWait?
     /// The configuration of the model whose entities' objects the store keeps; `nil` for all entities.
     public var configuration: String?
     /// Classes to bind to the entities of the model, whether it is given or the store carries it; see

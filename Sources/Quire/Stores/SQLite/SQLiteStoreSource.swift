@@ -207,8 +207,12 @@ final class SQLiteStoreSource: Sendable {
                 try files?.didOpen(connection)
                 connection.files = files
             }
-            let milliseconds = options.busyTimeout / .milliseconds(1)
-            sqlite3_busy_timeout(connection.handle, Int32(min(max(milliseconds, 0), 1e9)))
+            if let wait = options.lockWait {
+                connection.setBusyWait(SQLiteBusyWait(path: storePath, wait: wait))
+            } else {
+                let milliseconds = options.busyTimeout / .milliseconds(1)
+                sqlite3_busy_timeout(connection.handle, Int32(min(max(milliseconds, 0), 1e9)))
+            }
             try SQLiteFunctions.register(on: connection)
             let cacheSize = max(
                 options.cacheSize,

@@ -15,10 +15,8 @@ enum SQLiteExternalCopy {
     static func copy(
         _ value: ExternalData, to newPath: String, beneath root: String
     ) throws -> ExternalDataRecord {
-        let temporary = FileSystem.temporarySibling(of: newPath, for: "new")
+        let (target, temporary) = try OpenFile.createTemporary(beside: newPath, beneath: root)
         do {
-            let target = try OpenFile.open(
-                temporary, beneath: root, for: .creating, reportedAs: newPath)
             let digest = RunningDigest()
             try value.forEachBlock { block in
                 digest.update(block)
@@ -26,8 +24,8 @@ enum SQLiteExternalCopy {
             }
             if let known = value.file?.knownRecord { try value.check(digest, against: known) }
             try target.synchronize()
-            target.close()
             try FileSystem.renameWithoutReplacing(temporary, to: newPath, beneath: root)
+            target.close()
             return ExternalDataRecord(size: digest.size, sha256: digest.sha256)
         } catch {
             _ = try? FileSystem.removeFileIfPresent(temporary, beneath: root)
