@@ -69,10 +69,12 @@ extension ManagedObjectModel {
         guard let existing = try FileSystem.information(at: path) else {
             let temporary = FileSystem.temporarySibling(of: path, for: "new")
             do {
-                try FileSystem.makeFolder(temporary)
-                try FileSystem.writeNewFile(
-                    data, at: FileSystem.path(temporary, ModelFile.contentsName))
-                try FileSystem.renameWithoutReplacing(temporary, to: path)
+                try FileSystem.building(path, as: temporary) {
+                    try FileSystem.makeFolder(temporary)
+                    try FileSystem.writeNewFile(
+                        data, at: FileSystem.path(temporary, ModelFile.contentsName))
+                    try FileSystem.renameWithoutReplacing(temporary, to: path)
+                }
             } catch {
                 try? FileSystem.removeTree(temporary)
                 throw error

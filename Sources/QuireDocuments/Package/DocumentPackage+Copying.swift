@@ -113,8 +113,10 @@ extension DocumentPackage {
         let sibling = try TemporarySibling.makeFolder(beside: path)
         defer { sibling.remove() }
         let staging = DocumentPackageLayout(path: sibling.path)
-        try FileSystem.makeFolder(staging.storeFolder)
-        let digests = try fill(staging, by: .linking, keepingDamage: keepingDamage)
+        let digests = try sibling.building {
+            try FileSystem.makeFolder(staging.storeFolder)
+            return try fill(staging, by: .linking, keepingDamage: keepingDamage)
+        }
         var damaged: [String] = []
         try ArchiveExport(
             folder: staging.path, destination: path, replacesExisting: replacing,

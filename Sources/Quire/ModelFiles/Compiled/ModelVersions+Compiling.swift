@@ -27,12 +27,15 @@ extension ModelVersions {
         files.append((CompiledVersionList.fileName, list.data))
         let temporary = FileSystem.temporarySibling(of: path, for: "new")
         do {
-            try FileSystem.makeFolder(temporary)
-            for file in files {
-                try FileSystem.writeNewFile(file.data, at: FileSystem.path(temporary, file.name))
+            try FileSystem.building(path, as: temporary) {
+                try FileSystem.makeFolder(temporary)
+                for file in files {
+                    try FileSystem.writeNewFile(
+                        file.data, at: FileSystem.path(temporary, file.name))
+                }
+                try FileSystem.synchronizeFolder(temporary)
+                try FileSystem.renameWithoutReplacing(temporary, to: path)
             }
-            try FileSystem.synchronizeFolder(temporary)
-            try FileSystem.renameWithoutReplacing(temporary, to: path)
         } catch {
             try? FileSystem.removeTree(temporary)
             throw error
