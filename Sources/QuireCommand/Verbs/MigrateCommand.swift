@@ -107,11 +107,11 @@ struct MigrateCommand: AsyncParsableCommand {
         if kind == .package {
             let package = try DocumentPackage.open(
                 at: path, model: model, migrating: options, waiting: wait.lockWait(for: path))
-            defer { try? package.close() }
-            return noBackup ? nil : try package.versions().first?.id
+            defer { package.closeSaved() }
+            return noBackup ? nil : (try? package.versions())?.first?.id
         }
         if !noBackup { options.copyPath = StoreMigrationOptions.copyPath(beside: path) }
-        try SQLiteStore.open(at: path, model: model, migrating: options).close()
+        try SQLiteStore.open(at: path, model: model, migrating: options).closeSaved()
         return options.copyPath
     }
 
