@@ -1,10 +1,11 @@
 import Foundation
+import QuireTestSupport
 import Testing
 
 @testable import QuireCommand
 
 /// A command whose system calls fail: the exit code says whether the change was made.
-@Suite(.enabled(if: FailingCall.isPossible, "there is no strace"))
+@Suite(.needs(FailingCall.isPossible, or: "there is no strace"))
 struct FailingCallTests {
     /// What is changed.
     enum Subject: String, CaseIterable {
@@ -103,26 +104,5 @@ struct FailingCallTests {
         #expect(result.code == 1)
         #expect(result.output.contains("No space left on device"), "\(result.output)")
         #expect(!result.output.contains("NSCocoa"), "\(result.output)")
-    }
-}
-
-/// strace, which makes a call of a command fail.
-private enum FailingCall {
-    private static let log = "calls.log"
-
-    static let isPossible =
-        (try? CommandShell().run("strace -f -qq -o /dev/null -e trace=fsync true"))?.code == 0
-
-    /// A command one of whose calls fails: the one of that number in its thread.
-    static func command(
-        _ command: String, failing call: String, _ number: Int, _ error: String
-    ) -> String {
-        "strace -f -qq -o \(log) -e trace=\(call) -e inject=\(call):error=\(error):when=\(number) "
-            + command
-    }
-
-    /// Whether the last command made the call.
-    static func happened(in shell: CommandShell) throws -> Bool {
-        try String(contentsOfFile: shell.path(log), encoding: .utf8).contains("(INJECTED)")
     }
 }

@@ -69,11 +69,13 @@ extension ManagedObjectModel {
         guard let existing = try FileSystem.information(at: path) else {
             let sibling = try TemporarySibling.makeFolder(beside: path)
             defer { sibling.remove() }
-            try FileSystem.writeNewFile(
-                data, at: FileSystem.path(sibling.path, ModelFile.contentsName))
-            try sibling.setFinalPermissions(of: nil)
-            try FileSystem.renameWithoutReplacing(sibling.path, to: path)
-            try FileSystem.synchronizeFolder(containing: path)
+            try sibling.building {
+                try FileSystem.writeNewFile(
+                    data, at: FileSystem.path(sibling.path, ModelFile.contentsName))
+                try FileSystem.synchronizeFolder(sibling.path)
+                try sibling.setFinalPermissions(of: nil)
+                try sibling.publish()
+            }
             return
         }
         let names = existing.kind == .folder ? try FileSystem.names(in: path) : nil

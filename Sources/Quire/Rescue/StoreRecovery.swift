@@ -59,9 +59,13 @@ public enum StoreRecovery {
         defer { sibling.remove() }
         let folder = sibling.path
         do {
-            return try StoreRecoveryRun(
-                path: path, newPath: newPath, folder: folder, model: model, salvage: salvage
-            ).run()
+            let run = StoreRecoveryRun(
+                path: path, newPath: newPath, folder: folder, model: model, salvage: salvage)
+            return try sibling.building {
+                try FileSystem.building(FileSystem.folder(of: newPath), as: run.place) {
+                    try run.run()
+                }
+            }
         } catch let failure as SQLiteFailure {
             throw failure.error(path: newPath)
         }
@@ -76,6 +80,9 @@ private struct StoreRecoveryRun {
     let model: ManagedObjectModel?
     var salvage: StoreSalvage
     private var report = StoreRecoveryReport()
+
+    /// The folder of the new store: one of its own, so that files of external data get the right name beside it.
+    var place: String { FileSystem.path(folder, "new") }
 
     init(
         path: String, newPath: String, folder: String, model: ManagedObjectModel?,
@@ -97,8 +104,6 @@ private struct StoreRecoveryRun {
         let salvaged = FileSystem.path(folder, "salvaged")
         try pour(into: salvaged)
         let source = try open(salvaged)
-        // In a folder of its own, so that files of external data get the right name beside it.
-        let place = FileSystem.path(folder, "new")
         try FileSystem.makeFolder(place)
         let building = FileSystem.path(place, FileSystem.name(of: newPath))
         let schema = source.schema
@@ -116,7 +121,7 @@ private struct StoreRecoveryRun {
         try check(building)
         try SQLiteStore.copyPermissions(of: path, to: building)
         try FileSystem.synchronizeTree(place)
-        try putInPlace(place)
+        try SQLiteStore.moveIntoPlace(building, to: newPath)
         return report
     }
 
@@ -380,17 +385,5 @@ private struct StoreRecoveryRun {
             request.includesSubentities = false
             report.objects[entity.name] = try store.count(matching: request)
         }
-    }
-
-    /// Gives the store its name, its files first.
-    private func putInPlace(_ place: String) throws {
-        let name = FileSystem.name(of: newPath)
-        for other in try FileSystem.names(in: place) where other != name {
-            try FileSystem.renameWithoutReplacing(
-                FileSystem.path(place, other),
-                to: FileSystem.path(FileSystem.folder(of: newPath), other))
-        }
-        try FileSystem.renameWithoutReplacing(FileSystem.path(place, name), to: newPath)
-        try FileSystem.synchronizeFolder(containing: newPath)
     }
 }

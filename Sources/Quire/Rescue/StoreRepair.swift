@@ -68,10 +68,12 @@ public enum StoreRepair {
         try SQLiteFiles.check(path)
         let sibling = try TemporarySibling.makeFolder(beside: path)
         defer { sibling.remove() }
-        let folder = sibling.path
+        let run = StoreRepairRun(
+            path: path, folder: sibling.path, model: model, options: options)
         do {
-            return try StoreRepairRun(path: path, folder: folder, model: model, options: options)
-                .run()
+            return try sibling.building {
+                try FileSystem.building(path, as: run.copy) { try run.run() }
+            }
         } catch let failure as SQLiteFailure {
             throw failure.error(path: path)
         }
@@ -110,7 +112,7 @@ private struct StoreRepairRun {
         self.options = options
     }
 
-    private var copy: String { FileSystem.path(folder, FileSystem.name(of: path)) }
+    var copy: String { FileSystem.path(folder, FileSystem.name(of: path)) }
 
     consuming func run() throws -> StoreRepairReport {
         var run = self

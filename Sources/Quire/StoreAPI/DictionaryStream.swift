@@ -2,37 +2,46 @@
 ///
 /// While they are given their store is being read; without a write-ahead log it cannot be saved to meanwhile.
 package struct DictionaryStream {
+    /// Takes the values of a dictionary, in the order of the names.
+    typealias Body = (ArraySlice<AttributeValue>) throws -> Void
+
     /// The names of the columns.
     package let names: [String]
-    private let request: FetchRequest
-    private let store: any PersistentStore
+    private let read: (Body) throws -> Void
 
-    /// Checks a request.
+    /// A stream of the dictionaries that a closure reads.
+    init(names: [String], reading read: @escaping (Body) throws -> Void) {
+        self.names = names
+        self.read = read
+    }
+
+    /// A stream of the dictionaries of a request. A store that gives them all at once does so here.
     ///
-    /// - Throws: ``QuireError`` with code `unknownEntity`, `unknownKey`, `invalidQuery` or `unsupported`.
+    /// - Throws: ``QuireError`` with code `unknownEntity`, `unknownKey`, `invalidQuery` or `unsupported`, or as
+    ///   ``PersistentStore/dictionaries(matching:)``.
     init(_ request: FetchRequest, of store: any PersistentStore) throws {
-        names = try ResolvedDictionaryQuery(request, in: store.layout, store: store.identity)
-            .columns.map(\.name)
-        self.request = request
-        self.store = store
+        if let source = store as? any DictionarySource {
+            self = try source.dictionaryStream(matching: request)
+        } else {
+            self.init(try store.dictionaries(matching: request))
+        }
+    }
+
+    /// A stream of dictionaries that have been read.
+    init(_ fetched: FetchedDictionaries) {
+        self.init(names: fetched.names) { body in for row in fetched { try body(row.values) } }
     }
 
     /// Calls a closure with the values of each dictionary, in the order of the names.
     ///
     /// - Throws: What the closure throws, which ends the reading, or as ``PersistentStore/dictionaries(matching:)``.
     package func forEach(_ body: (ArraySlice<AttributeValue>) throws -> Void) throws {
-        guard let source = store as? any DictionarySource else {
-            for row in try store.dictionaries(matching: request) { try body(row.values) }
-            return
-        }
-        try source.forEachDictionary(matching: request, body)
+        try read(body)
     }
 }
 
 /// A store that need not have all dictionaries of a request in memory.
 protocol DictionarySource {
-    /// Calls a closure with the values of each dictionary that a request asks for, in its order, within its limit and
-    /// offset.
-    func forEachDictionary(
-        matching request: FetchRequest, _ body: (ArraySlice<AttributeValue>) throws -> Void) throws
+    /// Checks a request, and gives a stream of its dictionaries, in its order, within its limit and offset.
+    func dictionaryStream(matching request: FetchRequest) throws -> DictionaryStream
 }

@@ -84,3 +84,28 @@ extension FileSystem {
         }
     }
 }
+
+extension QuireError {
+    /// The error with another path wherever it names a path, or what is beneath that: one that means something to the reader
+    /// instead of a temporary one, which is gone by then.
+    package func naming(_ path: String, insteadOf temporary: String) -> QuireError {
+        var error = self
+        error.message.replace(temporary, with: path)
+        error.subject.file?.replace(temporary, with: path)
+        error.failures = failures.map { $0.naming(path, insteadOf: temporary) }
+        return error
+    }
+}
+
+extension FileSystem {
+    /// Runs what builds something under a temporary path. Its errors name the path that it will have instead.
+    package static func building<Result>(
+        _ path: String, as temporary: String, _ body: () throws -> Result
+    ) throws -> Result {
+        do {
+            return try body()
+        } catch let error as QuireError {
+            throw error.naming(path, insteadOf: temporary)
+        }
+    }
+}

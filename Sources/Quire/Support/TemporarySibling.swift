@@ -7,9 +7,9 @@ import Synchronization
 /// ```swift
 /// let sibling = try TemporarySibling.makeFolder(beside: path)
 /// defer { sibling.remove() }
-/// …
-/// try TerminationCleanup.uninterrupted {
-///     try FileSystem.renameWithoutReplacing(sibling.path, to: path)
+/// try sibling.building {
+///     …
+///     try sibling.publish()
 /// }
 /// ```
 ///
@@ -20,14 +20,19 @@ import Synchronization
 package final class TemporarySibling: Sendable {
     /// Its temporary path.
     package let path: String
+    /// What errors call it: the path that it is to get. One in the folder for temporary files gets none.
+    private let reportedPath: String
     /// The file, open for writing, or the folder. It has the claim.
     package let file: OpenFile
     /// The permissions that a new file or folder gets here. While it is being built, only its user may look into it.
     package let defaultPermissions: UInt32
     private let cleanup = Atomic(0)
 
-    private init(path: String, file: OpenFile, defaultPermissions: UInt32) {
+    private init(
+        path: String, reportedAs reportedPath: String, file: OpenFile, defaultPermissions: UInt32
+    ) {
         self.path = path
+        self.reportedPath = reportedPath
         self.file = file
         self.defaultPermissions = defaultPermissions
         let number = TerminationCleanup.add { Self.removeWhileWritten(path) }
@@ -40,59 +45,90 @@ package final class TemporarySibling: Sendable {
     ///
     /// - Throws: ``QuireError`` with code `notFound` if the folder that it would be in is missing.
     package static func makeFolder(beside destination: String) throws -> TemporarySibling {
-        try make(beside: destination) { temporary in
-            try FileSystem.makeFolder(temporary)
-            return try OpenFile.open(temporary, for: .folder, reportedAs: destination)
-        }
+        try make(beside: destination, as: .folder)
     }
 
     /// Makes a folder in the folder for temporary files.
     package static func makeFolderInTemporaryDirectory() throws -> TemporarySibling {
-        try makeFolder(
+        try make(
             beside: FileSystem.path(
-                FileSystem.absolute(FileManager.default.temporaryDirectory.path), "quire"))
+                FileSystem.absolute(FileManager.default.temporaryDirectory.path), "quire"),
+            as: .folder, isReportedAsDestination: false)
     }
 
     /// Makes an empty file.
     package static func makeFile(beside destination: String) throws -> TemporarySibling {
-        try make(beside: destination) {
-            try OpenFile.open($0, for: .creating, reportedAs: destination)
-        }
+        try make(beside: destination, as: .creating)
     }
 
     private static func make(
-        beside destination: String, _ create: (String) throws -> OpenFile
+        beside destination: String, as purpose: OpenFile.Purpose,
+        isReportedAsDestination: Bool = true
     ) throws -> TemporarySibling {
         let destination = FileSystem.absolute(destination)
         removeAbandoned(in: FileSystem.folder(of: destination))
-        // A signal finds it registered, or not made yet.
-        return try TerminationCleanup.uninterrupted { try makeClaimed(beside: destination, create) }
-    }
-
-    private static func makeClaimed(
-        beside destination: String, _ create: (String) throws -> OpenFile
-    ) throws -> TemporarySibling {
         for _ in 0..<100 {
             let path = FileSystem.temporarySibling(of: destination, for: "building")
-            let file: OpenFile
-            do {
-                file = try create(path)
-            } catch let error as QuireError where error.code == .notFound {
-                let folder = FileSystem.folder(of: destination)
-                // Another process may remove it before it is claimed; then it is made anew.
-                if FileSystem.exists(folder), !FileSystem.exists(path) { continue }
-                throw FileSystem.failure("open", folder, errno: ENOENT)
+            let reportedPath = isReportedAsDestination ? destination : path
+            // A signal finds it registered, or not made yet.
+            let made = try TerminationCleanup.uninterrupted {
+                try FileSystem.building(reportedPath, as: path) {
+                    try makeClaimed(at: path, as: purpose, reportedAs: reportedPath)
+                }
             }
+            if let made { return made }
+        }
+        throw FileSystem.failure("create", destination, errno: EEXIST)
+    }
+
+    /// - Returns: `nil` if another process has removed it before it was claimed; then it is made anew.
+    private static func makeClaimed(
+        at path: String, as purpose: OpenFile.Purpose, reportedAs reportedPath: String
+    ) throws -> TemporarySibling? {
+        let file: OpenFile
+        do {
+            if purpose == .folder { try FileSystem.makeFolder(path) }
+            file = try OpenFile.open(path, for: purpose, reportedAs: reportedPath)
+        } catch let error as QuireError where error.code == .notFound {
+            let folder = FileSystem.folder(of: path)
+            if FileSystem.exists(folder), !FileSystem.exists(path) { return nil }
+            throw FileSystem.failure("open", folder, errno: ENOENT)
+        }
+        do {
             let information = try file.information()
-            guard try file.claim(), try file.isFound(at: path) else { continue }
+            guard try file.claim(), try file.isFound(at: path) else { return nil }
             // Bits beyond those of user, group and others are inherited from the folder above.
             let inherited = information.permissions & 0o7000
             let own: UInt32 = information.kind == .folder ? 0o700 : 0o600
             try file.setPermissionsIfPossible(inherited | own)
             return TemporarySibling(
-                path: path, file: file, defaultPermissions: information.permissions)
+                path: path, reportedAs: reportedPath, file: file,
+                defaultPermissions: information.permissions)
+        } catch {
+            try? FileSystem.removeTree(path)
+            throw error
         }
-        throw FileSystem.failure("create", destination, errno: EEXIST)
+    }
+
+    /// Runs what fills it. Errors name its destination instead of the temporary path.
+    package func building<Result>(_ body: () throws -> Result) throws -> Result {
+        try FileSystem.building(reportedPath, as: path, body)
+    }
+
+    /// Gives it the name of its destination, durably. What is in it must be on disk.
+    ///
+    /// - Throws: ``QuireError`` with code `alreadyExists` if the name is taken, or what renaming and synchronizing throw. Then
+    ///   there is nothing of that name: it may not survive a power loss.
+    package func publish() throws {
+        try TerminationCleanup.uninterrupted {
+            try FileSystem.renameWithoutReplacing(path, to: reportedPath)
+        }
+        do {
+            try FileSystem.synchronizeFolder(containing: reportedPath)
+        } catch {
+            try? FileSystem.renameWithoutReplacing(reportedPath, to: path)
+            throw error
+        }
     }
 
     /// Gives the file or folder the permissions of an original, or those that a new one has.

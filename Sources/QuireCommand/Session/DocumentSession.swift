@@ -200,10 +200,7 @@ final class DocumentSession {
         switch backing {
         case .document(let document): try await document.close()
         case .package(let package, _): package.closeSaved()
-        case .store(let store, _):
-            do { try store.close() } catch {
-                Logger(label: "quire.command").warning("“\(path)” is closed: \(error)")
-            }
+        case .store(let store, _): store.closeSaved()
         }
     }
 
@@ -360,6 +357,15 @@ final class DocumentSession {
         case is AtomicStore where hasInferredModel:
             "“\(path)” carries no model: names and types are those of its objects, and what these do not tell is missing."
         default: nil
+        }
+    }
+}
+
+extension PersistentStore {
+    /// Closes a store after everything has been saved. What fails then takes nothing back, and is only logged.
+    func closeSaved() {
+        do { try close() } catch {
+            Logger(label: "quire.command").warning("“\(path ?? identity.uuid)” is closed: \(error)")
         }
     }
 }

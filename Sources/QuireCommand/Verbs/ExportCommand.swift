@@ -44,7 +44,7 @@ struct ExportCommand: AsyncParsableCommand {
             try? package.close()
             throw error
         }
-        try package.close()
+        package.closeSaved()
         let bytes = Int64(
             try FileManager.default.attributesOfItem(atPath: archive)[.size] as? Int ?? 0)
         let files = try DocumentPackage.manifest(ofArchive: archive).entries

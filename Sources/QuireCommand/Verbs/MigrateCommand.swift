@@ -107,14 +107,14 @@ struct MigrateCommand: AsyncParsableCommand {
         if kind == .package {
             let package = try DocumentPackage.open(
                 at: path, model: model, migrating: options, waiting: wait.lockWait(for: path))
-            defer { try? package.close() }
-            return noBackup ? nil : try package.versions().first?.id
+            defer { package.closeSaved() }
+            return noBackup ? nil : (try? package.versions())?.first?.id
         }
         if !noBackup { options.copyPath = StoreMigrationOptions.copyPath(beside: path) }
         var storeOptions = SQLiteStoreOptions()
         storeOptions.lockWait = wait.fileLockWait(for: path)
         try SQLiteStore.open(at: path, model: model, options: storeOptions, migrating: options)
-            .close()
+            .closeSaved()
         return options.copyPath
     }
 

@@ -218,7 +218,12 @@ struct VersionsShowCommand: AsyncParsableCommand {
         let version = try document.version(version)
         let checkout = try DocumentPackage.checkOut(version.id, at: document.path)
         defer { checkout.close() }
-        let package = try DocumentPackage.open(at: checkout.path, readOnly: true)
+        try checkout.reporting { try show(version, of: checkout.path, output) }
+        try output.flush()
+    }
+
+    private func show(_ version: DocumentVersion, of path: String, _ output: Output) throws {
+        let package = try DocumentPackage.open(at: path, readOnly: true)
         defer { try? package.close() }
         if let to { try package.writeCopy(to: to, keepingDamage: keepDamage) }
         var counts: [(entity: String, count: Int)] = []
@@ -258,7 +263,6 @@ struct VersionsShowCommand: AsyncParsableCommand {
             }
             if let to { try output.print("\nMade \(to) of it.") }
         }
-        try output.flush()
     }
 }
 

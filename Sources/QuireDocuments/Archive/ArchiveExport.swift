@@ -36,18 +36,20 @@ struct ArchiveExport {
         progress?.completedUnitCount = 0
         let part = try TemporarySibling.makeFile(beside: destination)
         defer { part.remove() }
-        try withUTF8Locale { try write(items, to: ArchiveWriter(format: format, file: part.file)) }
-        try finish()
-        try part.file.setPermissionsIfPossible(part.defaultPermissions & (permissions ?? 0o777))
-        try part.file.synchronize()
-        try TerminationCleanup.uninterrupted {
-            if replacesExisting {
-                try FileSystem.rename(part.path, to: destination)
-            } else {
-                try FileSystem.renameWithoutReplacing(part.path, to: destination)
+        try part.building {
+            try withUTF8Locale {
+                try write(items, to: ArchiveWriter(format: format, file: part.file))
             }
+            try finish()
+            try part.file.setPermissionsIfPossible(
+                part.defaultPermissions & (permissions ?? 0o777))
+            try part.file.synchronize()
+            guard replacesExisting else { return try part.publish() }
+            try TerminationCleanup.uninterrupted {
+                try FileSystem.rename(part.path, to: destination)
+            }
+            try FileSystem.synchronizeFolder(containing: destination)
         }
-        try FileSystem.synchronizeFolder(containing: destination)
     }
 
     private struct Item {

@@ -48,17 +48,16 @@ struct ArchiveExtraction {
         let file = try openArchive()
         let temporary = try TemporarySibling.makeFolder(beside: destination)
         defer { temporary.remove() }
-        try withUTF8Locale {
-            try extract(ArchiveReader(file: file), into: temporary.path)
+        try temporary.building {
+            try withUTF8Locale {
+                try extract(ArchiveReader(file: file), into: temporary.path)
+            }
+            try verify(temporary.path)
+            // As private as the archive: execution is for folders what reading is.
+            try temporary.setFinalPermissions(limitedBy: file.information())
+            try FileSystem.synchronizeTree(temporary.path)
+            try temporary.publish()
         }
-        try verify(temporary.path)
-        // As private as the archive: execution is for folders what reading is.
-        try temporary.setFinalPermissions(limitedBy: file.information())
-        try FileSystem.synchronizeTree(temporary.path)
-        try TerminationCleanup.uninterrupted {
-            try FileSystem.renameWithoutReplacing(temporary.path, to: destination)
-        }
-        try FileSystem.synchronizeFolder(containing: destination)
     }
 
     /// What the archive says is in it, without extracting it.

@@ -12,25 +12,34 @@ extension AdditionalContentStore {
     ) throws -> Int? {
         let temporary = FileSystem.temporarySibling(of: layout.additionalContent, for: "new")
         do {
-            try FileSystem.makeFolder(temporary, beneath: layout.path)
-            try rewriting(temporary, live.map(layout.additionalContent(generation:)))
-            for (path, change) in files.sorted(by: { $0.key < $1.key }) {
-                let target = FileSystem.path(temporary, path)
-                // Not changed in its place: it may be a link to a file of the last save.
-                _ = try FileSystem.removeFileIfPresent(target, beneath: layout.path)
-                if change.isRemoval { continue }
-                try makeFolder(of: target)
-                try change.write(to: target, beneath: layout.path, reportedAs: target)
+            return try FileSystem.building(layout.additionalContent, as: temporary) {
+                try fill(temporary, by: rewriting, files, after: live)
             }
-            guard try hasFiles(temporary) else {
-                try FileSystem.removeTree(temporary, beneath: layout.path)
-                return nil
-            }
-            return try adopt(temporary, after: live)
         } catch {
             try? FileSystem.removeTree(temporary, beneath: layout.path)
             throw error
         }
+    }
+
+    private func fill(
+        _ temporary: String, by rewriting: AdditionalContentChanges.Rewriting,
+        _ files: [String: AdditionalContentChange], after live: Int?
+    ) throws -> Int? {
+        try FileSystem.makeFolder(temporary, beneath: layout.path)
+        try rewriting(temporary, live.map(layout.additionalContent(generation:)))
+        for (path, change) in files.sorted(by: { $0.key < $1.key }) {
+            let target = FileSystem.path(temporary, path)
+            // Not changed in its place: it may be a link to a file of the last save.
+            _ = try FileSystem.removeFileIfPresent(target, beneath: layout.path)
+            if change.isRemoval { continue }
+            try makeFolder(of: target)
+            try change.write(to: target, beneath: layout.path, reportedAs: target)
+        }
+        guard try hasFiles(temporary) else {
+            try FileSystem.removeTree(temporary, beneath: layout.path)
+            return nil
+        }
+        return try adopt(temporary, after: live)
     }
 
     private func hasFiles(_ folder: String) throws -> Bool {

@@ -80,28 +80,9 @@ struct AdditionalContentStore: Sendable {
         let folder = layout.additionalContent(generation: number)
         let temporary = FileSystem.temporarySibling(of: folder, for: "new")
         do {
-            try FileSystem.makeFolder(temporary, beneath: layout.path)
-            for (path, change) in added.sorted(by: { $0.key < $1.key }) {
-                let target = FileSystem.path(temporary, path)
-                try makeFolder(of: target)
-                try change.write(
-                    to: target, beneath: layout.path, reportedAs: FileSystem.path(folder, path))
+            try FileSystem.building(folder, as: temporary) {
+                try fill(temporary, with: added, and: unchanged, of: live)
             }
-            if let live {
-                let source = layout.additionalContent(generation: live)
-                for path in unchanged {
-                    let target = FileSystem.path(temporary, path)
-                    try makeFolder(of: target)
-                    if try FileSystem.linkOrCopy(
-                        FileSystem.path(source, path), beneath: layout.path, to: target,
-                        within: layout.path)
-                    {
-                        try OpenFile.open(target, beneath: layout.path, for: .reading)
-                            .synchronize()
-                    }
-                }
-            }
-            try FileSystem.synchronizeFolders(ofTree: temporary, beneath: layout.path)
             try FileSystem.renameWithoutReplacing(temporary, to: folder, beneath: layout.path)
             try FileSystem.synchronizeFolder(layout.additionalContent, beneath: layout.path)
         } catch {
@@ -109,6 +90,35 @@ struct AdditionalContentStore: Sendable {
             throw error
         }
         return number
+    }
+
+    /// Fills a new folder with files, durably but for its own name.
+    private func fill(
+        _ folder: String, with added: [String: AdditionalContentChange],
+        and unchanged: Set<String>, of live: Int?
+    ) throws {
+        try FileSystem.makeFolder(folder, beneath: layout.path)
+        for (path, change) in added.sorted(by: { $0.key < $1.key }) {
+            let target = FileSystem.path(folder, path)
+            try makeFolder(of: target)
+            try change.write(
+                to: target, beneath: layout.path, reportedAs: target)
+        }
+        if let live {
+            let source = layout.additionalContent(generation: live)
+            for path in unchanged {
+                let target = FileSystem.path(folder, path)
+                try makeFolder(of: target)
+                if try FileSystem.linkOrCopy(
+                    FileSystem.path(source, path), beneath: layout.path, to: target,
+                    within: layout.path)
+                {
+                    try OpenFile.open(target, beneath: layout.path, for: .reading)
+                        .synchronize()
+                }
+            }
+        }
+        try FileSystem.synchronizeFolders(ofTree: folder, beneath: layout.path)
     }
 
     /// Makes a folder of the package a new generation. When it returns the generation is durable, but nobody knows it.

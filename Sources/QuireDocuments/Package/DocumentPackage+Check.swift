@@ -20,25 +20,34 @@ public struct DocumentProblem: Sendable, Hashable {
 }
 
 extension DocumentPackage {
-    /// Looks at everything in the package: the database, the files of external data, the additional content, the
-    /// versions, the metadata, and what should not be there. Changes nothing. What interrupted saves have left is no problem; see
+    /// Looks at everything in the package: the store, as ``StoreCheck`` does, the additional content, the versions, the
+    /// metadata, and what should not be there. Changes nothing. What interrupted saves have left is no problem; see
     /// ``leftovers()``.
     ///
     /// - Returns: The problems, errors first; empty if all is well.
-    /// - Throws: What reading the store throws if it cannot be read at all.
+    /// - Throws: As ``StoreCheck/run(_:)``.
     /// - Complexity: O(*n*) in the size of the package; all of it is read.
     public func check() throws -> [DocumentProblem] {
-        var problems: [DocumentProblem] = []
-        for problem in try store.integrityProblems() {
-            problems.append(
+        let report = try StoreCheck.run(store)
+        var errors = report.problems.map { problem($0, .error) }
+        if report.unlistedProblems > 0 {
+            errors.append(
                 .init(
                     severity: .error, path: layout.store,
-                    message: "The database of “\(layout.path)” is damaged: \(problem)."))
+                    message: "There are \(report.unlistedProblems) more problems of these kinds."))
         }
-        problems += try externalDataProblems()
-        problems += try packageProblems()
+        // Of files of external data only those are noted that nothing refers to: leftovers.
+        let warnings = report.notes.filter { $0.kind != .externalData }
+            .map { problem($0, .warning) }
+        let problems = try errors + warnings + packageProblems()
         return problems.filter { $0.severity == .error }
             + problems.filter { $0.severity == .warning }
+    }
+
+    private func problem(
+        _ problem: StoreProblem, _ severity: DocumentProblem.Severity
+    ) -> DocumentProblem {
+        DocumentProblem(severity: severity, path: layout.store, message: problem.message)
     }
 }
 
@@ -74,42 +83,6 @@ extension StoreCheckReport {
 // MARK: - Parts
 
 extension DocumentPackage {
-    private func externalDataProblems() throws -> [DocumentProblem] {
-        var problems: [DocumentProblem] = []
-        for file in try store.externalFiles() {
-            func add(_ message: String) {
-                problems.append(.init(severity: .error, path: file.path, message: message))
-            }
-            let information: FileInformation
-            do {
-                guard
-                    let found = try FileSystem.information(at: file.path, beneath: layout.path)
-                else {
-                    add("The external data “\(file.path)” is missing.")
-                    continue
-                }
-                try found.require(.regular, at: file.path)
-                information = found
-            } catch let error as QuireError where error.code == .invalidFormat {
-                add(error.message)
-                continue
-            }
-            if try !isAsRecorded(file, size: information.size) {
-                problems.append(
-                    .init(
-                        severity: .error, path: file.path,
-                        message: "The external data “\(file.path)” is not what was saved."))
-            }
-        }
-        return problems
-    }
-
-    private func isAsRecorded(_ file: SQLiteExternalFile, size: Int64) throws -> Bool {
-        if let recorded = file.size, recorded != size { return false }
-        guard let recorded = file.sha256 else { return true }
-        return try FileDigest.sha256(ofFileAt: file.path, beneath: layout.path) == recorded
-    }
-
     private func additionalContentProblems() throws -> [DocumentProblem] {
         let generation = try liveGeneration()
         var problems: [DocumentProblem] = []

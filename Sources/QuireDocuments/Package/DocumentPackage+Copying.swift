@@ -116,8 +116,10 @@ extension DocumentPackage {
         let sibling = try TemporarySibling.makeFolder(beside: path)
         defer { sibling.remove() }
         let staging = DocumentPackageLayout(path: sibling.path)
-        try FileSystem.makeFolder(staging.storeFolder)
-        let digests = try fill(staging, by: .linking, keepingDamage: keepingDamage)
+        let digests = try sibling.building {
+            try FileSystem.makeFolder(staging.storeFolder)
+            return try fill(staging, by: .linking, keepingDamage: keepingDamage)
+        }
         var damaged: [String] = []
         try ArchiveExport(
             folder: staging.path, destination: path, replacesExisting: replacing,
@@ -246,7 +248,10 @@ extension DocumentPackage {
         ] {
             try FileSystem.copyPermissions(of: original, beneath: layout.path, to: made)
         }
-        return keepingDamage ? [:] : try verifyExternalData(of: copy, by: method)
+        if keepingDamage { return [:] }
+        let (problems, digests) = try externalDataDamage(of: copy, by: method)
+        if !problems.isEmpty { throw damaged(problems) }
+        return digests
     }
 
     private static func verifyExtracted(
@@ -261,7 +266,12 @@ extension DocumentPackage {
             let package = try open(at: folder, readOnly: true)
             defer { try? package.close() }
             if keepingDamage { return }
-            if let problem = try package.check().first(where: { $0.severity == .error }) {
+            // What export looks at, and what it does not let into an archive: not whether values satisfy the model.
+            let damage =
+                try package.store.integrityProblems().map(package.databaseMessage)
+                + package.externalDataDamage(of: package.store, by: .copying).problems
+            if let problem = damage.first { throw QuireError(.invalidFormat, "\(problem).") }
+            if let problem = try package.packageProblems().first(where: { $0.severity == .error }) {
                 throw QuireError(.invalidFormat, problem.message)
             }
         } catch let error as QuireError {
@@ -278,10 +288,10 @@ extension DocumentPackage {
 extension DocumentPackage {
     /// Checks the files of external data of a copy against their digests; those that were linked, by their sizes.
     ///
-    /// - Returns: The digests of those that were linked, by their paths.
-    private func verifyExternalData(
+    /// - Returns: What is damaged, and the digests of those that were linked, by their paths.
+    private func externalDataDamage(
         of copy: SQLiteStore, by method: FileSystem.CopyMethod
-    ) throws -> [String: String] {
+    ) throws -> (problems: [String], digests: [String: String]) {
         let isLost = place() != .here
         var (problems, digests): ([String], [String: String]) = ([], [:])
         for file in try copy.externalFiles() {
@@ -301,8 +311,7 @@ extension DocumentPackage {
             }
             if !isSound { problems.append(externalDataMessage(file.path, "is not what was saved")) }
         }
-        if !problems.isEmpty { throw damaged(problems) }
-        return digests
+        return (problems, digests)
     }
 
     private static func hexadecimal(_ byte: UInt8) -> String {

@@ -52,16 +52,18 @@ extension DocumentPackage {
         try checkMayWrite()
         let staging = DocumentPackageLayout(
             path: FileSystem.temporarySibling(of: layout.storeFolder, for: "replacement"))
-        try FileSystem.makeFolder(staging.path, beneath: layout.path)
         defer { try? FileSystem.removeTree(staging.path, beneath: layout.path) }
-        try FileSystem.makeFolder(staging.storeFolder)
-        try fill(staging)
-        try checkCancelled(progress)
         let staged = StagedContent(staging: staging, package: self)
         do {
-            try staged.moveIn(migrating: migration)
-            try checkCancelled(progress)
-            try store.replaceContent(withDatabaseAt: staging.store, progress: progress)
+            try FileSystem.building(layout.path, as: staging.path) {
+                try FileSystem.makeFolder(staging.path, beneath: layout.path)
+                try FileSystem.makeFolder(staging.storeFolder)
+                try fill(staging)
+                try checkCancelled(progress)
+                try staged.moveIn(migrating: migration)
+                try checkCancelled(progress)
+                try store.replaceContent(withDatabaseAt: staging.store, progress: progress)
+            }
         } catch {
             // If nobody knows which content is there, the next owner of the package finds out.
             if (error as? QuireError)?.code != .storeUnavailable { staged.moveOut() }

@@ -61,14 +61,13 @@ extension DocumentPackage {
         }
         let sibling = try TemporarySibling.makeFolder(beside: backup)
         defer { sibling.remove() }
-        try FileSystem.copyContents(of: layout.path, beneath: layout.path, to: sibling.path)
-        try FileSystem.removeFileIfPresent(DocumentPackageLayout(path: sibling.path).lock)
-        try sibling.setFinalPermissions(of: FileSystem.information(at: layout.path))
-        try FileSystem.synchronizeTree(sibling.path)
-        try TerminationCleanup.uninterrupted {
-            try FileSystem.renameWithoutReplacing(sibling.path, to: backup)
+        try sibling.building {
+            try FileSystem.copyContents(of: layout.path, beneath: layout.path, to: sibling.path)
+            try FileSystem.removeFileIfPresent(DocumentPackageLayout(path: sibling.path).lock)
+            try sibling.setFinalPermissions(of: FileSystem.information(at: layout.path))
+            try FileSystem.synchronizeTree(sibling.path)
+            try sibling.publish()
         }
-        try FileSystem.synchronizeFolder(containing: backup)
         return backup
     }
 

@@ -239,6 +239,17 @@ public final class DocumentPackage: Sendable {
         }
         let sibling = try TemporarySibling.makeFolder(beside: path)
         defer { sibling.remove() }
+        return try sibling.building {
+            try build(
+                at: path, as: sibling, replacing: replacing, locking: locking,
+                permissionsOf: original, body)
+        }
+    }
+
+    private static func build(
+        at path: String, as sibling: TemporarySibling, replacing: Bool, locking: Bool,
+        permissionsOf original: FileInformation?, _ body: (DocumentPackageLayout) throws -> Void
+    ) throws -> DocumentLock? {
         let temporary = sibling.path
         let layout = DocumentPackageLayout(path: temporary)
         try FileSystem.makeFolder(layout.storeFolder)
@@ -266,15 +277,7 @@ public final class DocumentPackage: Sendable {
             lock?.move(to: place)
             sibling.remove()
         } else {
-            try TerminationCleanup.uninterrupted {
-                try FileSystem.renameWithoutReplacing(temporary, to: path)
-            }
-            do {
-                try FileSystem.synchronizeFolder(containing: path)
-            } catch {
-                try? FileSystem.renameWithoutReplacing(path, to: temporary)
-                throw error
-            }
+            try sibling.publish()
             lock?.move(to: place)
         }
         return lock

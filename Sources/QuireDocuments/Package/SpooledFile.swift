@@ -85,31 +85,43 @@ final class SpooledFile: Sendable {
         FileSystem.temporarySibling(of: package.layout.additionalContent, for: "spool")
     }
 
-    /// Copies a file, durably, sharing its blocks if the file system can. Whether it may be executed is kept.
-    ///
-    /// - Throws: ``QuireError`` with code `notFound`, `unsupported` if it is no file, `outOfSpace`, or what reading and
-    ///   writing throw. Then nothing is left.
-    convenience init(copying path: String, to package: DocumentPackage) throws {
-        let temporary = Self.temporaryName(in: package)
+    /// Makes a file of a temporary name. Nothing is left if that fails, and errors do not name it.
+    private static func make(
+        _ temporary: String, in package: DocumentPackage, _ body: (_ root: String) throws -> Void
+    ) throws {
         let root = package.layout.path
-        try FileSystem.copyFile(path, to: temporary, within: root)
         do {
-            let file = try OpenFile.open(temporary, beneath: root, for: .reading)
-            let isExecutable = try file.information().permissions & 0o100 != 0
-            try file.setPermissions(isExecutable ? 0o755 : 0o644)
-            try file.synchronize()
-            self.init(temporary, in: package)
+            try FileSystem.building(package.layout.additionalContent, as: temporary) {
+                try body(root)
+            }
         } catch {
             _ = try? FileSystem.removeFileIfPresent(temporary, beneath: root)
             throw error
         }
     }
 
+    /// Copies a file, durably, sharing its blocks if the file system can. Whether it may be executed is kept.
+    ///
+    /// - Throws: ``QuireError`` with code `notFound`, `unsupported` if it is no file, `outOfSpace`, or what reading and
+    ///   writing throw. Then nothing is left.
+    convenience init(copying path: String, to package: DocumentPackage) throws {
+        let temporary = Self.temporaryName(in: package)
+        try Self.make(temporary, in: package) { root in
+            try FileSystem.copyFile(path, to: temporary, within: root)
+            let file = try OpenFile.open(temporary, beneath: root, for: .reading)
+            let isExecutable = try file.information().permissions & 0o100 != 0
+            try file.setPermissions(isExecutable ? 0o755 : 0o644)
+            try file.synchronize()
+        }
+        self.init(temporary, in: package)
+    }
+
     /// Gives a file that is in the package already a second name.
     convenience init(linking path: String, id: String, in package: DocumentPackage) throws {
         let temporary = Self.temporaryName(in: package)
-        let root = package.layout.path
-        try FileSystem.linkOrCopy(path, beneath: root, to: temporary, within: root)
+        try Self.make(temporary, in: package) { root in
+            try FileSystem.linkOrCopy(path, beneath: root, to: temporary, within: root)
+        }
         self.init(temporary, id: id, in: package)
     }
 
@@ -120,16 +132,12 @@ final class SpooledFile: Sendable {
         in package: DocumentPackage, writing body: (OpenFile) throws -> Void
     ) throws {
         let temporary = Self.temporaryName(in: package)
-        let root = package.layout.path
-        let file = try OpenFile.open(temporary, beneath: root, for: .creating)
-        do {
+        try Self.make(temporary, in: package) { root in
+            let file = try OpenFile.open(temporary, beneath: root, for: .creating)
             try body(file)
             try file.synchronize()
-            self.init(temporary, in: package)
-        } catch {
-            _ = try? FileSystem.removeFileIfPresent(temporary, beneath: root)
-            throw error
         }
+        self.init(temporary, in: package)
     }
 }
 

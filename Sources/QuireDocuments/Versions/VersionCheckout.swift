@@ -17,16 +17,21 @@ public final class VersionCheckout: Sendable {
     /// The package. Open it for reading only: its files may be those of the document.
     public let path: String
     private let sibling: TemporarySibling
+    /// What errors call it instead of by its temporary path.
+    private let reportedPath: String
     private let isClosed = Atomic(false)
 
     init(_ id: String, of store: VersionStore, progress: Progress?) throws {
         sibling = try Self.makeFolder(for: store.layout.path)
         path = sibling.path
+        reportedPath = "\(store.layout.path) (version \(id))"
         do {
-            let layout = DocumentPackageLayout(path: path)
-            try FileSystem.makeFolder(layout.storeFolder)
-            try store.fill(layout, with: id, by: .linking, progress: progress)
-            try sibling.setFinalPermissions(of: FileSystem.information(at: store.layout.path))
+            try reporting {
+                let layout = DocumentPackageLayout(path: path)
+                try FileSystem.makeFolder(layout.storeFolder)
+                try store.fill(layout, with: id, by: .linking, progress: progress)
+                try sibling.setFinalPermissions(of: FileSystem.information(at: store.layout.path))
+            }
         } catch {
             sibling.remove()
             throw error
@@ -42,6 +47,11 @@ public final class VersionCheckout: Sendable {
     }
 
     deinit { close() }
+
+    /// Runs what works with the package. Errors name the document and the version.
+    package func reporting<Result>(_ body: () throws -> Result) throws -> Result {
+        try FileSystem.building(reportedPath, as: path, body)
+    }
 
     /// Removes the package. Closing twice does nothing.
     public func close() {

@@ -1,4 +1,5 @@
 import Foundation
+import Logging
 import Quire
 
 extension VersionStore {
@@ -23,12 +24,27 @@ extension VersionStore {
             }
             // At once, and durably, before any block goes that it needs.
             let temporary = FileSystem.temporarySibling(of: layout.version(id), for: "removed")
-            try FileSystem.rename(layout.version(id), to: temporary, beneath: root)
-            try FileSystem.synchronizeFolder(layout.versions, beneath: root)
+            try FileSystem.building(layout.version(id), as: temporary) {
+                try FileSystem.rename(layout.version(id), to: temporary, beneath: root)
+            }
+            do {
+                try FileSystem.synchronizeFolder(layout.versions, beneath: root)
+            } catch {
+                try? FileSystem.renameWithoutReplacing(
+                    temporary, to: layout.version(id), beneath: root)
+                throw error
+            }
             removed.append(id)
             try? FileSystem.removeTree(temporary, beneath: root)
         }
-        if !removed.isEmpty { try removeBlocks() }
+        if removed.isEmpty { return [] }
+        do {
+            try removeBlocks()
+        } catch {
+            // The next removal of a version collects them.
+            Logger(label: "quire.document").warning(
+                "Blocks of removed versions of “\(layout.path)” could not be removed: \(error)")
+        }
         return removed
     }
 

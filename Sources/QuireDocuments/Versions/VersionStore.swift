@@ -68,28 +68,23 @@ final class VersionStore: Sendable {
             let id = Self.id(for: date)
             let scratch = FileSystem.temporarySibling(of: layout.version(id), for: "new")
             do {
-                let root = layout.path
-                try FileSystem.makeFolder(scratch, beneath: root)
-                defer { try? FileSystem.removeTree(scratch, beneath: root) }
-                var manifest = VersionManifest(
-                    date: date, name: description.name, reason: description.reason,
-                    origin: description.origin, storeUUID: source.store.identity.uuid)
-                try fill(
-                    scratch, &manifest, from: source, by: method, keepingDamage: keepingDamage,
-                    progress: progress)
-                if onlyIfNew, let last = try lastVersion(), manifest.hasSameContent(as: last.1) {
-                    return version(last.0, last.1)
+                return try FileSystem.building(layout.version(id), as: scratch) {
+                    try FileSystem.makeFolder(scratch, beneath: layout.path)
+                    defer { try? FileSystem.removeTree(scratch, beneath: layout.path) }
+                    var manifest = VersionManifest(
+                        date: date, name: description.name, reason: description.reason,
+                        origin: description.origin, storeUUID: source.store.identity.uuid)
+                    try fill(
+                        scratch, &manifest, from: source, by: method,
+                        keepingDamage: keepingDamage, progress: progress)
+                    if onlyIfNew, let last = try lastVersion(),
+                        manifest.hasSameContent(as: last.1)
+                    {
+                        return version(last.0, last.1)
+                    }
+                    try publish(scratch, &manifest, as: id)
+                    return version(id, manifest)
                 }
-                let data = try manifest.data()
-                manifest.addedSize += Int64(data.count)
-                try FileSystem.writeNewFile(
-                    try manifest.data(), at: FileSystem.path(scratch, Self.manifestName),
-                    beneath: root)
-                try FileSystem.synchronizeFolders(ofTree: scratch, beneath: root)
-                try FileSystem.renameWithoutReplacing(
-                    scratch, to: layout.version(id), beneath: root)
-                try FileSystem.synchronizeFolder(layout.versions, beneath: root)
-                return version(id, manifest)
             } catch let error as QuireError where error.code == .notFound {
                 attempts -= 1
                 if attempts == 0 {
@@ -101,6 +96,26 @@ final class VersionStore: Sendable {
                     .cancelled, "Keeping a version of “\(layout.path)” was cancelled.",
                     subject: .init(file: layout.path))
             }
+        }
+    }
+
+    /// Completes a version, and gives it its name.
+    private func publish(
+        _ scratch: String, _ manifest: inout VersionManifest, as id: String
+    ) throws {
+        let root = layout.path
+        let data = try manifest.data()
+        manifest.addedSize += Int64(data.count)
+        try FileSystem.writeNewFile(
+            try manifest.data(), at: FileSystem.path(scratch, Self.manifestName), beneath: root)
+        try FileSystem.synchronizeFolders(ofTree: scratch, beneath: root)
+        try FileSystem.renameWithoutReplacing(scratch, to: layout.version(id), beneath: root)
+        do {
+            try FileSystem.synchronizeFolder(layout.versions, beneath: root)
+        } catch {
+            // It may not survive a power loss, so it is not there.
+            try? FileSystem.renameWithoutReplacing(layout.version(id), to: scratch, beneath: root)
+            throw error
         }
     }
 

@@ -143,6 +143,37 @@ enum DocumentCopying: String, CaseIterable, CustomTestStringConvertible {
         #expect(try !errors(of: copy).isEmpty)
     }
 
+    @Test func errorsOfWhatIsMadeNameItsDestination() async throws {
+        try await make()
+        try DocumentDamage.externalBytes.apply(to: path)
+        let package = try DocumentPackage.open(at: path)
+        let archive = folder.path("a.zip")
+        try package.export(to: archive, keepingDamage: true)
+        let version = try package.keepVersion(keepingDamage: true)
+        try package.close()
+        let copy = folder.path("Copy.quire")
+        let extraction = try #require(failure { try DocumentPackage.extract(archive, to: copy) })
+        #expect(
+            extraction.message.contains("“\(DocumentPackageLayout(path: copy).externalData)/"),
+            "\(extraction.message)")
+        let checkout = try DocumentPackage.checkOut(version.id, at: path)
+        defer { checkout.close() }
+        let showing = try #require(
+            failure {
+                try checkout.reporting {
+                    let package = try DocumentPackage.open(at: checkout.path, readOnly: true)
+                    defer { try? package.close() }
+                    try package.writeCopy(to: copy)
+                }
+            })
+        #expect(
+            showing.message.contains("“\(path) (version \(version.id))” is damaged"),
+            "\(showing.message)")
+        for error in [extraction, showing] {
+            #expect(!error.message.contains(".quire-"), "\(error.message)")
+        }
+    }
+
     @Test(arguments: DocumentCopying.allCases)
     func whatIsSoundIsCopied(_ copying: DocumentCopying) async throws {
         try await make()

@@ -1,8 +1,8 @@
 import Foundation
-import Quire
 import QuireTestSupport
 import Testing
 
+@testable import Quire
 @testable import QuireDocuments
 
 @Suite @MainActor struct DocumentPackageTests {
@@ -241,7 +241,8 @@ import Testing
         let external = FileSystem.path(layout.externalData, name)
         let data = try FileSystem.contents(of: external)
         try AtomicFileReplace.replace(external, with: Data(repeating: 8, count: data.count))
-        #expect(try problems().map(\.path) == [external])
+        #expect(try problems().map(\.path) == [layout.store])
+        #expect(try problems().first?.message.contains(external) == true)
         #expect(try problems().first?.message.contains("not what was saved") == true)
         try FileSystem.removeFile(external)
         #expect(try problems().first?.message.contains("missing") == true)
@@ -252,6 +253,36 @@ import Testing
         try FileSystem.removeTree(layout.additionalContent)
         #expect(try problems().first?.severity == .error)
         #expect(try problems().first?.message.contains("additional content") == true)
+    }
+
+    @Test(
+        arguments: [
+            "UPDATE ZNOTE SET Z_OPT = NULL", "UPDATE Z_PRIMARYKEY SET Z_MAX = 0",
+            "UPDATE ZNOTE SET ZTITLE = NULL", "DROP TABLE ZNOTE", "DELETE FROM Z_METADATA",
+        ])
+    func checkFindsWhatACheckOfTheStoreFinds(damage: String) async throws {
+        try await makeFull()
+        let connection = try SQLiteConnection(
+            path: DocumentPackageLayout(path: path).store, mode: .writing)
+        try connection.execute(damage)
+        connection.close()
+        let package: DocumentPackage
+        do {
+            package = try DocumentPackage.open(at: path, readOnly: true)
+        } catch {
+            // Whoever cannot open it knows that something is wrong.
+            return
+        }
+        defer { try? package.close() }
+        let report = try StoreCheck.run(package.store)
+        #expect(!report.problems.isEmpty || !report.notes.isEmpty)
+        let found = try package.check()
+        #expect(
+            found.filter { $0.severity == .error }.map(\.message)
+                == report.problems.map(\.message))
+        #expect(
+            found.filter { $0.severity == .warning }.map(\.message)
+                == report.notes.map(\.message))
     }
 
     // MARK: Copies and archives

@@ -132,14 +132,12 @@ final class StoreCombination: PersistentStore, DictionarySource {
         return try DictionaryEvaluation(query: query, subjects: subjects).dictionaries()
     }
 
-    func forEachDictionary(
-        matching request: FetchRequest, _ body: (ArraySlice<AttributeValue>) throws -> Void
-    ) throws {
+    func dictionaryStream(matching request: FetchRequest) throws -> DictionaryStream {
         let members = try members(for: request)
-        if members.count == 1, let source = members[0].store as? any DictionarySource {
-            return try source.forEachDictionary(matching: request, body)
+        if members.count == 1 {
+            return try DictionaryStream(request, of: members[0].store)
         }
-        for row in try dictionaries(matching: request) { try body(row.values) }
+        return DictionaryStream(try dictionaries(matching: request))
     }
 
     func explain(_ request: FetchRequest) throws -> FetchExplanation {

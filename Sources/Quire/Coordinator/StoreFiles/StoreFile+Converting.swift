@@ -47,8 +47,19 @@ struct NewStoreFile {
         if FileSystem.exists(path) { throw FileSystem.failure("create", path, errno: EEXIST) }
         let sibling = try TemporarySibling.makeFolder(beside: path)
         defer { sibling.remove() }
-        let work = sibling.path
-        let temporary = FileSystem.path(work, FileSystem.name(of: path))
+        let temporary = FileSystem.path(sibling.path, FileSystem.name(of: path))
+        try sibling.building {
+            try FileSystem.building(path, as: temporary) {
+                try fill(temporary, from: source, progress: progress)
+                try FileSystem.synchronizeTree(sibling.path)
+                try SQLiteStore.moveIntoPlace(temporary, to: path)
+            }
+        }
+    }
+
+    private func fill(
+        _ temporary: String, from source: any PersistentStore, progress: ((Progress) -> Void)?
+    ) throws {
         let store = try create(at: temporary, source.layout, source.configurationName)
         do {
             let manager = MigrationManager(mappingModel: try .identity(of: source.layout.model))
@@ -62,8 +73,6 @@ struct NewStoreFile {
         if let original = source.path {
             try SQLiteStore.copyPermissions(of: original, to: temporary)
         }
-        try FileSystem.synchronizeTree(work)
-        try SQLiteStore.moveIntoPlace(temporary, to: path)
     }
 
     private func create(

@@ -113,15 +113,24 @@ extension SQLiteStore {
         at path: String, model: ManagedObjectModel, options: SQLiteStoreOptions = .init(),
         migrating migration: StoreMigrationOptions
     ) throws -> SQLiteStore {
-        try migrate(at: path, to: model, migration, options)
-        return try open(at: path, model: model, options: options)
+        let isMigrated = try migrate(at: path, to: model, migration, options)
+        do {
+            return try open(at: path, model: model, options: options)
+        } catch var error as QuireError where isMigrated {
+            error.message =
+                "“\(path)” has been migrated, but it cannot be opened: \(error.message)"
+            throw error
+        }
     }
 
     /// Migrates a store that was made with another model.
+    ///
+    /// - Returns: Whether there was something to do.
+    @discardableResult
     static func migrate(
         at path: String, to model: ManagedObjectModel, _ migration: StoreMigrationOptions,
         _ options: SQLiteStoreOptions
-    ) throws {
+    ) throws -> Bool {
         let steps = try steps(at: path, to: model, migration)
         if !steps.isEmpty && options.isReadOnly {
             throw StoreMigrationOptions.readOnlyError(path)
@@ -133,8 +142,15 @@ extension SQLiteStore {
                 path: path, sourceModel: step.source, model: step.destination,
                 manager: migration.manager(for: step), options: options)
             if index == 0 { run.copyPath = migration.copyPath }
-            try run.run()
+            do {
+                try run.run()
+            } catch var error as QuireError where index > 0 {
+                error.message =
+                    "“\(path)” has been migrated to \(steps[index - 1].name), and no further: \(error.message)"
+                throw error
+            }
         }
+        return !steps.isEmpty
     }
 
     /// Refuses a migration that would remove data and may not.

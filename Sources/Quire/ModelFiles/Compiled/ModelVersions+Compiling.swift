@@ -27,13 +27,15 @@ extension ModelVersions {
         files.append((CompiledVersionList.fileName, list.data))
         let sibling = try TemporarySibling.makeFolder(beside: path)
         defer { sibling.remove() }
-        for file in files {
-            try FileSystem.writeNewFile(file.data, at: FileSystem.path(sibling.path, file.name))
+        try sibling.building {
+            for file in files {
+                try FileSystem.writeNewFile(
+                    file.data, at: FileSystem.path(sibling.path, file.name))
+            }
+            try FileSystem.synchronizeFolder(sibling.path)
+            try sibling.setFinalPermissions(of: nil)
+            try sibling.publish()
         }
-        try FileSystem.synchronizeFolder(sibling.path)
-        try sibling.setFinalPermissions(of: nil)
-        try FileSystem.renameWithoutReplacing(sibling.path, to: path)
-        try FileSystem.synchronizeFolder(containing: path)
         return remarks
     }
 }

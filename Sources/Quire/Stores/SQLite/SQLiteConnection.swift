@@ -198,29 +198,7 @@ final class SQLiteConnection: @unchecked Sendable {
     var isInTransaction: Bool { sqlite3_get_autocommit(handle) == 0 }
 
     /// What went wrong last.
-    func failure() -> SQLiteFailure {
-        SQLiteFailure(
-            code: sqlite3_extended_errcode(handle),
-            message: String(cString: sqlite3_errmsg(handle)),
-            systemError: systemError)
-    }
-
-    /// `errno` of the system call that failed last. When a synchronization fails, what SQLite does next has overwritten it;
-    /// then the file remembers it.
-    private var systemError: Int32 {
-        let last = sqlite3_system_errno(handle)
-        guard sqlite3_extended_errcode(handle) == SQLiteFailure.synchronization else { return last }
-        for whose in [SQLITE_FCNTL_JOURNAL_POINTER, SQLITE_FCNTL_FILE_POINTER] {
-            var file: UnsafeMutablePointer<sqlite3_file>?
-            var number: Int32 = 0
-            guard sqlite3_file_control(handle, "main", whose, &file) == SQLITE_OK, let file,
-                let control = file.pointee.pMethods?.pointee.xFileControl,
-                control(file, SQLITE_FCNTL_LAST_ERRNO, &number) == SQLITE_OK, number != 0
-            else { continue }
-            return number
-        }
-        return last
-    }
+    func failure() -> SQLiteFailure { SQLiteFailure(of: handle) }
 
     /// Runs a closure whose statements fail soon after a monitor is cancelled.
     func watched<Result>(by monitor: FetchMonitor, _ body: () throws -> Result) rethrows -> Result {

@@ -33,6 +33,11 @@ struct SQLiteFailure: Error, CustomStringConvertible {
         }
     }
 
+    /// What the system says about the call that failed.
+    private var systemText: String? {
+        systemError == 0 ? nil : String(cString: strerror(systemError))
+    }
+
     /// Whether somebody else has locked what was to be used.
     var isBusy: Bool { primaryCode == SQLITE_BUSY || primaryCode == SQLITE_LOCKED }
 
@@ -42,7 +47,7 @@ struct SQLiteFailure: Error, CustomStringConvertible {
     // The extended codes are macros that compute, which Swift does not import.
     private static let sharedMemorySize = SQLITE_IOERR | (19 << 8)
     private static let sharedMemoryMap = SQLITE_IOERR | (21 << 8)
-    static let synchronization = SQLITE_IOERR | (4 << 8)
+    private static let synchronization = SQLITE_IOERR | (4 << 8)
     /// The file is not at its path any more.
     private static let databaseMoved = SQLITE_READONLY | (4 << 8)
     /// A primary key is taken.
@@ -54,6 +59,29 @@ struct SQLiteFailure: Error, CustomStringConvertible {
 }
 
 extension SQLiteFailure {
+    /// What went wrong last with a connection.
+    init(of connection: OpaquePointer?) {
+        let code = sqlite3_extended_errcode(connection)
+        self.init(
+            code: code, message: String(cString: sqlite3_errmsg(connection)),
+            systemError: code == Self.synchronization
+                ? Self.synchronizationError(of: connection) : sqlite3_system_errno(connection))
+    }
+
+    /// `errno` of a synchronization that failed. What SQLite did next has overwritten it, but the file remembers it.
+    private static func synchronizationError(of connection: OpaquePointer?) -> Int32 {
+        for whose in [SQLITE_FCNTL_JOURNAL_POINTER, SQLITE_FCNTL_FILE_POINTER] {
+            var file: UnsafeMutablePointer<sqlite3_file>?
+            var number: Int32 = 0
+            guard sqlite3_file_control(connection, "main", whose, &file) == SQLITE_OK, let file,
+                let control = file.pointee.pMethods?.pointee.xFileControl,
+                control(file, SQLITE_FCNTL_LAST_ERRNO, &number) == SQLITE_OK, number != 0
+            else { continue }
+            return number
+        }
+        return sqlite3_system_errno(connection)
+    }
+
     /// The error to throw to callers of the store.
     ///
     /// The one place that chooses codes and sentences for what SQLite reports.
@@ -105,7 +133,7 @@ extension SQLiteFailure {
         case SQLITE_IOERR:
             return make(
                 .storeUnavailable,
-                "Reading or writing “\(path)” failed (\(message), code \(code)); check the disk, and try again."
+                "Reading or writing “\(path)” failed: \(systemText ?? message). Check the disk, and try again."
             )
         default:
             if message.hasPrefix(Self.queryPrefix) {
@@ -122,7 +150,7 @@ extension SQLiteFailure {
         QuireError(
             error(path: path).code,
             "All that was saved to “\(path)” is there, but its log “\(path)-wal”, which holds a part of it, could not be "
-                + "merged into it (\(message)); keep the log beside it: opening the store again merges it.",
+                + "merged into it (\(systemText ?? message)); keep the log beside it: opening the store again merges it.",
             subject: .init(file: path), underlying: self)
     }
 

@@ -45,13 +45,7 @@ final class SQLiteStatement {
         sqlite3_clear_bindings(handle)
     }
 
-    private func failure() -> SQLiteFailure {
-        let connection = sqlite3_db_handle(handle)
-        return SQLiteFailure(
-            code: sqlite3_extended_errcode(connection),
-            message: String(cString: sqlite3_errmsg(connection)),
-            systemError: sqlite3_system_errno(connection))
-    }
+    private func failure() -> SQLiteFailure { SQLiteFailure(of: sqlite3_db_handle(handle)) }
 
     // MARK: - Binding
 

@@ -135,11 +135,14 @@ extension SQLiteStore {
         if FileSystem.exists(path) { throw FileSystem.failure("create", path, errno: EEXIST) }
         let sibling = try TemporarySibling.makeFolder(beside: path)
         defer { sibling.remove() }
-        let work = sibling.path
-        let temporary = FileSystem.path(work, FileSystem.name(of: path))
-        try writeCopy(to: temporary, linking: true)
-        try FileSystem.synchronizeTree(work)
-        try SQLiteStore.moveIntoPlace(temporary, to: path)
+        let temporary = FileSystem.path(sibling.path, FileSystem.name(of: path))
+        try sibling.building {
+            try FileSystem.building(path, as: temporary) {
+                try writeCopy(to: temporary, linking: true)
+                try FileSystem.synchronizeTree(sibling.path)
+                try SQLiteStore.moveIntoPlace(temporary, to: path)
+            }
+        }
     }
 
     /// Gives a store that was made of another one the permissions of that, and its external data at most these. The user whose
@@ -177,6 +180,7 @@ extension SQLiteStore {
     static func moveIntoPlace(_ temporary: String, to path: String) throws {
         let support = SQLiteExternalData(storePath: temporary).supportFolder
         var moved: String?
+        var isNamed = false
         do {
             if FileSystem.exists(support) {
                 let place = SQLiteExternalData(storePath: path).supportFolder
@@ -185,11 +189,14 @@ extension SQLiteStore {
                 try FileSystem.synchronizeFolder(containing: path)
             }
             try FileSystem.renameWithoutReplacing(temporary, to: path)
+            isNamed = true
+            try FileSystem.synchronizeFolder(containing: path)
         } catch {
+            // It may not survive a power loss, so it is not there.
+            if isNamed { try? FileSystem.renameWithoutReplacing(path, to: temporary) }
             if let moved { try? FileSystem.removeTree(moved) }
             throw error
         }
-        try FileSystem.synchronizeFolder(containing: path)
     }
 
     /// Writes a copy of the database as of the last save, page by page: what has not changed between two copies is at the

@@ -11,11 +11,11 @@ extension SQLiteStore: DictionarySource {
         return FetchedDictionaries(names: query.columns.map(\.name), values: values)
     }
 
-    func forEachDictionary(
-        matching request: FetchRequest, _ body: (ArraySlice<AttributeValue>) throws -> Void
-    ) throws {
+    func dictionaryStream(matching request: FetchRequest) throws -> DictionaryStream {
         let query = try ResolvedDictionaryQuery(request, in: layout, store: identity)
-        try forEachDictionary(of: query, request, body)
+        return DictionaryStream(names: query.columns.map(\.name)) {
+            try self.forEachDictionary(of: query, request, $0)
+        }
     }
 
     private func forEachDictionary(

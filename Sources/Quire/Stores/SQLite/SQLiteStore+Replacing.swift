@@ -33,7 +33,9 @@ extension SQLiteStore {
         let work = SQLiteExternalData(storePath: temporary)
         var added: [String] = []
         do {
-            try copyDatabase(at: source, to: temporary)
+            try FileSystem.building(path, as: temporary) {
+                try copyDatabase(at: source, to: temporary)
+            }
             // Names of external data are unique, so the new files can lie beside the old ones.
             let names = try work.names()
             if !names.isEmpty {
