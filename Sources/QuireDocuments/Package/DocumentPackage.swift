@@ -241,14 +241,15 @@ public final class DocumentPackage: Sendable {
         defer { sibling.remove() }
         return try sibling.building {
             try build(
-                at: path, as: sibling, replacing: replacing, locking: locking,
+                at: path, as: sibling, replacing: replacing, waiting: waiting, locking: locking,
                 permissionsOf: original, body)
         }
     }
 
     private static func build(
-        at path: String, as sibling: TemporarySibling, replacing: Bool, locking: Bool,
-        permissionsOf original: FileInformation?, _ body: (DocumentPackageLayout) throws -> Void
+        at path: String, as sibling: TemporarySibling, replacing: Bool, waiting: LockWait?,
+        locking: Bool, permissionsOf original: FileInformation?,
+        _ body: (DocumentPackageLayout) throws -> Void
     ) throws -> DocumentLock? {
         let temporary = sibling.path
         let layout = DocumentPackageLayout(path: temporary)

@@ -1,0 +1,43 @@
+#!/bin/bash
+# Runs the tests that `make test` has built, in several processes beside each other, because those of one process share one
+# main queue and wait for it. Each process prints what it has to say when it is done.
+#
+# Usage: run.sh PROGRAM [PATTERN]     with a pattern, only the tests whose name it matches, in one process
+set -uo pipefail
+
+program=$1
+pattern=${2:-}
+
+# Each target is in one of them: the last takes what the others do not name, so that none is forgotten.
+shards=('^QuireTests\.' '^(QuireDocumentsTests|QuireMigrationTests|QuireMacrosTests)\.')
+rest=$(IFS='|'; echo "${shards[*]}")
+
+run() { "$program" --testing-library swift-testing --experimental-maximum-parallelization-width 10 "$@"; }
+
+echo "Random tests start from QUIRE_SEED=${QUIRE_SEED:-1}."
+if [ -n "$pattern" ]; then
+    run --filter "$pattern"
+    exit
+fi
+
+folder=$(mktemp -d "${TMPDIR:-/tmp}/quire-tests.XXXXXX")
+trap 'rm -rf "$folder"' EXIT
+shards+=("$rest")
+processes=()
+for number in "${!shards[@]}"; do
+    choice=--filter
+    [ "${shards[number]}" = "$rest" ] && choice=--skip
+    run "$choice" "${shards[number]}" >"$folder/$number" 2>&1 &
+    processes+=($!)
+done
+failures=0
+for number in "${!shards[@]}"; do
+    wait "${processes[number]}" || failures=$((failures + 1))
+    cat "$folder/$number"
+done
+if [ "$failures" != 0 ]; then
+    echo "Tests failed, with QUIRE_SEED=${QUIRE_SEED:-1}:"
+    cat "$folder"/* | grep -aE '✘|recorded an issue|error:|Fatal' | head -100
+    exit 1
+fi
+cat "$folder"/* | grep -a 'Test run with'
