@@ -4,6 +4,12 @@ BUILD_PACKAGES := libsqlite3-dev libxml2-dev libarchive-dev zlib1g-dev pkg-confi
 TEST_PACKAGES := sqlite3 strace unzip zstd
 SOURCES := Sources Tests Benchmarks Package.swift
 
+# Nobody debugs what is built here.
+FLAGS := -debug-info-format none
+
+# Random tests start from another number with each commit, and print it; QUIRE_SEED=… repeats them.
+SEED = $(or $(QUIRE_SEED),$(shell printf '%d' "0x$$(git rev-parse --short=6 HEAD 2>/dev/null || echo 1)"))
+
 # Macros are made with the toolchain's own swift-syntax, instead of one that takes minutes to build; see Package.swift.
 export QUIRE_TOOLCHAIN_SYNTAX := 1
 
@@ -13,6 +19,7 @@ help:
 	@echo "make demo     build, then make, fill, edit, check and pack a document"
 	@echo "make demo STORE=path MODEL=path    and look into a Core Data store of yours"
 	@echo "make test     run all tests"
+	@echo "make test FILTER=pattern    run those whose name it matches"
 	@echo "make torture  interrupt and hinder documents in every way there is; takes hours"
 	@echo "make test-threads  run the tests of contexts under the thread sanitizer"
 	@echo "make bench    measure Quire beside SQLite's C API and GRDB"
@@ -22,29 +29,33 @@ help:
 
 demo:
 	@.ci/install-packages $(BUILD_PACKAGES)
-	swift build -c release --product quire
+	swift build -c release $(FLAGS) --product quire
 	@STORE="$(STORE)" MODEL="$(MODEL)" SampleDocs/demo.sh "$$(swift build -c release --show-bin-path)/quire"
 
-# A few at a time: hundreds of tests at once share one main queue, and those that wait for it a bounded time do not get it.
+# In a folder of their own, as with the sanitizer, so that these flags do not have everything
+# compiled anew that is built without them.
 test:
 	@.ci/install-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
-	swift build --build-tests
-	swift test --skip-build --experimental-maximum-parallelization-width 10
+	swift build --build-tests --scratch-path .build/tests $(FLAGS)
+	@QUIRE_SEED=$(SEED) Tests/run.sh \
+		"$$(swift build --scratch-path .build/tests --show-bin-path)/quirePackageTests.xctest" '$(FILTER)'
 
 # What is tried, and how often, is in Tests/README.md.
 torture:
 	@.ci/install-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
 	QUIRE_TORTURE=1 swift test --filter QuireDurabilityTests
 
-# Apart from the other builds, because the sanitizer has everything compiled anew.
+# Only the tests of what several threads do at once; see Package.swift.
 test-threads:
 	@.ci/install-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
-	QUIRE_THREAD_SANITIZER=1 swift test --sanitize=thread --scratch-path .build/threads \
+	QUIRE_THREAD_SANITIZER=1 swift build --sanitize=thread --scratch-path .build/threads $(FLAGS) \
+		--product quirePackageTests
+	QUIRE_THREAD_SANITIZER=1 swift test --skip-build --sanitize=thread --scratch-path .build/threads \
 		--experimental-maximum-parallelization-width 10
 
 bench:
 	@.ci/install-packages $(BUILD_PACKAGES)
-	QUIRE_BENCHMARKS=1 swift run -c release Benchmarks $(ARGUMENTS)
+	QUIRE_BENCHMARKS=1 swift run -c release $(FLAGS) Benchmarks $(ARGUMENTS)
 
 samples:
 	@.ci/install-packages $(BUILD_PACKAGES)
