@@ -35,6 +35,13 @@ import Testing
         }
     }
 
+    /// The thread sanitizer does not see what `Mutex` orders.
+    @Test func locksAreThoseOfSupport() throws {
+        for (path, text) in try Self.swiftFiles() where path != "Quire/Support/Lock.swift" {
+            #expect(!text.contains(/\bMutex[<(]/), "\(path) uses Mutex; take Lock.")
+        }
+    }
+
     /// Folders in dependency order, with types that only they and those below may name.
     private static let order: [(folder: String, types: [String])] = [
         ("Support/", []),
