@@ -32,12 +32,13 @@ import Testing
     {
         try shell.run(
             """
-            # Jobs of their own: others ignore SIGINT. What the shell says of them is not looked at.
+            # Jobs of their own: others ignore SIGINT, as may whoever runs the tests in the background. What the shell says
+            # of them is not looked at.
             set -m; shopt -s nullglob dotglob; exec 2> /dev/null
             export TMPDIR=$PWD/tmp
             cp -r L.quire Old.quire
             for attempt in $(seq 50); do
-                quire \(command) > /dev/null 2> errors & pid=$!
+                env --default-signal quire \(command) > /dev/null 2> errors & pid=$!
                 found=
                 while kill -0 $pid 2> /dev/null; do
                     for name in .*quire-building-* tmp/.*quire-building-*; do found=$name; done
@@ -87,7 +88,7 @@ import Testing
             """
             set -m; exec 2> /dev/null
             mkdir -m 700 run; export XDG_RUNTIME_DIR=$PWD/run
-            mkfifo pipe; quire open L.quire < pipe > out & pid=$!
+            mkfifo pipe; env --default-signal quire open \(document) < pipe > out & pid=$!
             exec 3> pipe
             echo status >&3; until [ -s out ]; do :; done
             ls run/quire | wc -l
@@ -102,18 +103,18 @@ import Testing
     }
 
     /// Starts a session, has it run a line, and signals it.
-    private func interruptSession(_ line: String, _ signal: String, in shell: CommandShell) throws
-        -> String
-    {
+    private func interruptSession(
+        _ line: String, _ signal: String, in shell: CommandShell, document: String = "L.quire"
+    ) throws -> String {
         try shell.output(
             """
             set -m; exec 2> /dev/null
-            mkfifo pipe; quire open L.quire < pipe > out & pid=$!
+            mkfifo pipe; env --default-signal quire open \(document) < pipe > out & pid=$!
             exec 3> pipe
             echo '\(line)' >&3; until [ -s out ]; do :; done
             kill -\(signal) $pid; wait $pid; echo "code $?"
             exec 3>&-; rm pipe out
-            find L.quire -name .lock -o -name '*-wal' -o -name '*-shm'
+            find . -name .lock -o -name '*-wal' -o -name '*-shm' -o -name '.*quire-*'
             """)
     }
 
@@ -128,6 +129,20 @@ import Testing
         #expect(
             try shell.output("quire fetch L.quire Author --where 'name = \"New\"' --count") == "1\n"
         )
+    }
+
+    @Test(arguments: ["sqlite", "xml", "binary"])
+    func aSignalSavesWhatASessionHasEditedInABareStore(_ type: String) throws {
+        let shell = try CommandShell()
+        let name = "B.\(type)"
+        _ = try shell.output(
+            "quire new L.quire --template Library; quire convert L.quire \(name) --to \(type)")
+        #expect(
+            try interruptSession("insert Author name=New", "TERM", in: shell, document: name)
+                == "code 143\n")
+        #expect(
+            try shell.output("quire fetch \(name) Author --where 'name = \"New\"' --count")
+                == "1\n")
     }
 
     @Test func aSignalKeepsWhatCannotBeSavedAsADraft() throws {

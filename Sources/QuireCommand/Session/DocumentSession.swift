@@ -251,6 +251,15 @@ final class DocumentSession {
         }
     }
 
+    /// Has what is unsaved saved when a signal ends the process, instead of ending at once as other commands do.
+    func saveOnTermination() {
+        ManagedDocument.saveOnTermination {
+            guard case .store(let store, let context) = self.backing else { return }
+            do { try context.save() } catch { Output.report("\(error)") }
+            store.closeSaved()
+        }
+    }
+
     /// A store that takes what is to be saved in portions of one transaction; `nil` if changes are to stay unsaved, or
     /// the store is in memory as a whole.
     var storeToImportInto: SQLiteStore? {

@@ -1,7 +1,6 @@
 import ArgumentParser
 import Foundation
 import Quire
-import QuireDocuments
 
 /// `quire open PATH`
 struct OpenCommand: AsyncParsableCommand {
@@ -40,8 +39,7 @@ struct OpenCommand: AsyncParsableCommand {
         let document = try await DocumentSession.open(
             path, modelPath: options.model, access: .write, isInteractive: true,
             waiting: wait)
-        // Instead of ending at once, as other commands do.
-        ManagedDocument.saveOnTermination()
+        document.saveOnTermination()
         if let autosave { try document.autosave(after: autosave) }
         let session = InteractiveSession(
             document: document, json: options.json, isTerminal: isatty(STDIN_FILENO) == 1)

@@ -11,7 +11,15 @@ extension ManagedDocument {
     public static func saveOnTermination(
         signals: [Int32] = [SIGTERM, SIGINT, SIGHUP]
     ) {
-        for number in signals { TerminationSignal.handle(number) }
+        saveOnTermination(signals: signals) {}
+    }
+
+    /// As ``saveOnTermination(signals:)``, and runs a body after the documents have been saved.
+    package static func saveOnTermination(
+        signals: [Int32] = [SIGTERM, SIGINT, SIGHUP],
+        _ body: @escaping @MainActor @Sendable () -> Void
+    ) {
+        for number in signals { TerminationSignal.handle(number, body) }
     }
 }
 
@@ -22,11 +30,13 @@ private enum TerminationSignal {
     /// Not the main queue: a second signal is heard also while that is busy.
     private static let queue = DispatchQueue(label: "quire.termination")
 
-    static func handle(_ number: Int32) {
-        TerminationCleanup.handle(number, on: queue) { received(number) }
+    static func handle(_ number: Int32, _ body: @escaping @MainActor @Sendable () -> Void) {
+        TerminationCleanup.handle(number, on: queue) { received(number, body) }
     }
 
-    private static func received(_ number: Int32) {
+    private static func received(
+        _ number: Int32, _ body: @escaping @MainActor @Sendable () -> Void
+    ) {
         let isFirst = isEnding.withLock { isEnding in
             defer { isEnding = true }
             return !isEnding
@@ -37,6 +47,7 @@ private enum TerminationSignal {
             await saveAll()
             // As they are: neither logs nor locks are left in them.
             for document in documents { try? document.package.close() }
+            body()
             TerminationCleanup.end(by: number)
         }
     }
