@@ -88,7 +88,7 @@ import Testing
             """
             set -m; exec 2> /dev/null
             mkdir -m 700 run; export XDG_RUNTIME_DIR=$PWD/run
-            mkfifo pipe; env --default-signal quire open \(document) < pipe > out & pid=$!
+            mkfifo pipe; env --default-signal quire open L.quire < pipe > out & pid=$!
             exec 3> pipe
             echo status >&3; until [ -s out ]; do :; done
             ls run/quire | wc -l
