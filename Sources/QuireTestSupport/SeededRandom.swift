@@ -20,4 +20,11 @@ public struct SeededRandom: RandomNumberGenerator, Sendable {
     /// print the seed of a failure.
     public static let baseSeed: UInt64 =
         ProcessInfo.processInfo.environment["QUIRE_SEED"].flatMap { UInt64($0) } ?? 1
+
+    /// The seeds of a random test, from ``baseSeed`` on: as many as given with `QUIRE_TORTURE=1`, and else a third, because
+    /// those of each commit are others.
+    public static func seeds(_ count: UInt64) -> [UInt64] {
+        let isTorture = ProcessInfo.processInfo.environment["QUIRE_TORTURE"] == "1"
+        return (0..<(isTorture ? count : count / 3)).map { baseSeed &+ $0 }
+    }
 }

@@ -17,6 +17,8 @@ extension DocumentPackage {
     /// Call after a save has succeeded, not on the main queue: keeps a version if it is time for one.
     func keepVersionAfterSave(_ policy: VersionPolicy) {
         guard case .every(let interval) = policy.occasion, !isReadOnly else { return }
+        versionStore.decidingAfterSave.lock()
+        defer { versionStore.decidingAfterSave.unlock() }
         if let last = (try? versionStore.ids())?.last.flatMap(VersionStore.date),
             Date().timeIntervalSince(last) < interval / .seconds(1)
         {

@@ -27,6 +27,8 @@ final class VersionStore: Sendable {
     let layout: DocumentPackageLayout
     /// Held by whoever writes.
     let writing = NSLock()
+    /// Held by whoever finds out whether it is time for a version, until that is kept: the next must see it.
+    let decidingAfterSave = NSLock()
     private let hasSaved = Atomic(false)
 
     init(layout: DocumentPackageLayout) { self.layout = layout }

@@ -52,7 +52,7 @@ struct PowerLossTests {
         var states = CrashStates(recording: recorded.recording, progress: recorded.progress)
         states.ignored = thing
         var tried = 0
-        for state in states.states(limit: Torture.isOn ? 3000 : 100, random: &random) {
+        for state in states.states(limit: 3000, random: &random) {
             tried += 1
             if let problem = try await check(state).first {
                 print("Without synchronizing \(thing), after \(tried) states: \(problem)")

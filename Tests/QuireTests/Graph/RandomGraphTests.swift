@@ -203,7 +203,7 @@ import Testing
 
     /// Seeds are arguments, so that a failure names its own: `QUIRE_SEED` set to it repeats the run first.
     @Test(
-        arguments: ContextArrangement.allCases, (0..<40).map { SeededRandom.baseSeed &+ UInt64($0) }
+        arguments: ContextArrangement.allCases, SeededRandom.seeds(40)
     )
     func graphEqualsReference(arrangement: ContextArrangement, seed: UInt64) throws {
         let run = try Run(seed: seed, arrangement: arrangement)

@@ -289,7 +289,7 @@ import Testing
     }
 
     /// Seeds are arguments, so that a failure names its own: `QUIRE_SEED` set to it repeats the run first.
-    @Test(arguments: (0..<44).map { SeededRandom.baseSeed &+ UInt64($0) })
+    @Test(arguments: SeededRandom.seeds(44))
     func listsFollow(seed: UInt64) throws {
         let question = Self.questions[Int(seed % UInt64(Self.questions.count))]
         let run = try Run(question, seed: seed)

@@ -146,7 +146,7 @@ import Testing
 
     @Test(
         arguments: [MergePolicy.error] + MergePolicy.resolving,
-        (0..<24).map { SeededRandom.baseSeed &+ UInt64($0) }
+        SeededRandom.seeds(24)
     )
     func twoContextsKeepTheGraphWhole(policy: MergePolicy, seed: UInt64) throws {
         let kind = RivalKind.allCases[Int(seed % 3)]
@@ -156,7 +156,7 @@ import Testing
 
     /// Contexts that have read everything before others save, and resolve, see what is stored.
     @Test(
-        arguments: MergePolicy.resolving, (0..<24).map { SeededRandom.baseSeed &+ UInt64($0) }
+        arguments: MergePolicy.resolving, SeededRandom.seeds(24)
     )
     func resolvedMemoryEqualsTheStore(policy: MergePolicy, seed: UInt64) throws {
         let run = try Run(seed % 2 == 0 ? .context : .store, policy, seed: seed)

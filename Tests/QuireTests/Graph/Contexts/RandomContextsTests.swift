@@ -246,7 +246,7 @@ import Testing
     }
 
     /// Seeds are arguments, so that a failure names its own: `QUIRE_SEED` set to it repeats the run first.
-    @Test(arguments: (0..<60).map { SeededRandom.baseSeed &+ UInt64($0) })
+    @Test(arguments: SeededRandom.seeds(60))
     func threeLevelsEqualTheReference(seed: UInt64) throws {
         let run = try Run(seed: seed)
         for _ in 0..<40 {
