@@ -4,9 +4,6 @@ BUILD_PACKAGES := libsqlite3-dev libxml2-dev libarchive-dev zlib1g-dev pkg-confi
 TEST_PACKAGES := sqlite3 strace unzip zstd
 SOURCES := Sources Tests Benchmarks Package.swift
 
-# Nobody debugs what is built here.
-FLAGS := -debug-info-format none
-
 # Random tests start from another number with each commit, and print it; QUIRE_SEED=… repeats them.
 SEED = $(or $(QUIRE_SEED),$(shell printf '%d' "0x$$(git rev-parse --short=6 HEAD 2>/dev/null || echo 1)"))
 
@@ -27,40 +24,46 @@ help:
 	@echo "make format   format the sources"
 	@echo "make lint     check their format"
 
+# Built the fastest where everything is built once: whole modules, without optimisation, and without debug information, which
+# nobody looks at. A debug build has ArgumentParser examine its definitions whenever a command starts, for 0.2 s, and tests
+# start thousands. In folders of their own, so that nothing else is compiled anew for that.
+FLAGS := -c release -debug-info-format none -Xswiftc -Onone -Xswiftc -enable-testing -Xcc -O0
+PLAIN := swift build --scratch-path .build/plain $(FLAGS)
+
+# What this builds the tests need not build again.
 demo:
 	@.ci/install-packages $(BUILD_PACKAGES)
-	swift build -c release $(FLAGS) --product quire
-	@STORE="$(STORE)" MODEL="$(MODEL)" SampleDocs/demo.sh "$$(swift build -c release --show-bin-path)/quire"
+	$(PLAIN) --product quire
+	@STORE="$(STORE)" MODEL="$(MODEL)" SampleDocs/demo.sh "$$($(PLAIN) --show-bin-path)/quire"
 
-# In a folder of their own, as with the sanitizer, so that these flags do not have everything
-# compiled anew that is built without them.
 test:
 	@.ci/install-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
-	swift build --build-tests --scratch-path .build/tests $(FLAGS)
-	@QUIRE_SEED=$(SEED) Tests/run.sh \
-		"$$(swift build --scratch-path .build/tests --show-bin-path)/quirePackageTests.xctest" '$(FILTER)'
+	$(PLAIN) --build-tests
+	@QUIRE_SEED=$(SEED) Tests/run.sh "$$($(PLAIN) --show-bin-path)/quirePackageTests.xctest" '$(FILTER)'
 
 # What is tried, and how often, is in Tests/README.md.
 torture:
 	@.ci/install-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
-	QUIRE_TORTURE=1 swift test --filter QuireDurabilityTests
+	$(PLAIN) --build-tests
+	@QUIRE_TORTURE=1 QUIRE_SEED=$(SEED) Tests/run.sh "$$($(PLAIN) --show-bin-path)/quirePackageTests.xctest" \
+		QuireDurabilityTests
 
 # Only the tests of what several threads do at once; see Package.swift.
 test-threads:
 	@.ci/install-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
 	QUIRE_THREAD_SANITIZER=1 swift build --sanitize=thread --scratch-path .build/threads $(FLAGS) \
 		--product quirePackageTests
-	QUIRE_THREAD_SANITIZER=1 swift test --skip-build --sanitize=thread --scratch-path .build/threads \
-		--experimental-maximum-parallelization-width 10
+	QUIRE_CONCURRENCY_DEBUG=1 QUIRE_THREAD_SANITIZER=1 swift test --skip-build --sanitize=thread \
+		--scratch-path .build/threads $(FLAGS) --experimental-maximum-parallelization-width 10
 
 bench:
 	@.ci/install-packages $(BUILD_PACKAGES)
-	QUIRE_BENCHMARKS=1 swift run -c release $(FLAGS) Benchmarks $(ARGUMENTS)
+	QUIRE_BENCHMARKS=1 swift run -c release Benchmarks $(ARGUMENTS)
 
 samples:
 	@.ci/install-packages $(BUILD_PACKAGES)
-	swift build -c release --product quire
-	@SampleDocs/make.sh "$$(swift build -c release --show-bin-path)/quire"
+	$(PLAIN) --product quire
+	@SampleDocs/make.sh "$$($(PLAIN) --show-bin-path)/quire"
 
 format:
 	swift format -i -r $(SOURCES)

@@ -24,7 +24,17 @@ public struct SeededRandom: RandomNumberGenerator, Sendable {
     /// The seeds of a random test, from ``baseSeed`` on: as many as given with `QUIRE_TORTURE=1`, and else a third, because
     /// those of each commit are others.
     public static func seeds(_ count: UInt64) -> [UInt64] {
-        let isTorture = ProcessInfo.processInfo.environment["QUIRE_TORTURE"] == "1"
-        return (0..<(isTorture ? count : count / 3)).map { baseSeed &+ $0 }
+        (0..<(isTorture ? count : count / 3)).map { baseSeed &+ $0 }
     }
+
+    /// Some of the cases of a test that is not random but dear, drawn by ``baseSeed`` and the test's name: others with each
+    /// commit. All of them with `QUIRE_TORTURE=1`.
+    public static func sample<Case>(of cases: [Case], _ count: Int, for name: String) -> [Case] {
+        if isTorture { return cases }
+        var random = SeededRandom(
+            seed: name.utf8.reduce(baseSeed) { $0 &* 31 &+ UInt64($1) })
+        return Array(cases.shuffled(using: &random).prefix(count))
+    }
+
+    private static let isTorture = ProcessInfo.processInfo.environment["QUIRE_TORTURE"] == "1"
 }

@@ -1,22 +1,30 @@
 import Foundation
 import Quire
+import QuireTestSupport
 import Testing
 
 @testable import QuireCommand
 
 /// Commands that are killed while they write.
 @Suite struct InterruptionTests {
-    /// A shell with a document of 60 MB.
-    private func makeShell() throws -> CommandShell {
+    /// A folder with a document of 60 MB, and its archive.
+    private static let folder = Result {
         let shell = try CommandShell()
         _ = try shell.output(
             """
-            mkdir tmp && quire new L.quire --template Notes
+            quire new L.quire --template Notes
             quire insert L.quire Attachment name=a post=Post/p1
             head -c 60000000 /dev/urandom > picture
             quire data put L.quire Attachment/p1 data picture && rm picture
             quire export L.quire L.zip
             """)
+        return shell.folder
+    }
+
+    private func makeShell() throws -> CommandShell {
+        let shell = try CommandShell()
+        let made = try Self.folder.get().path
+        _ = try shell.output("mkdir tmp && cp -r '\(made)/L.quire' . && ln '\(made)/L.zip' .")
         return shell
     }
 

@@ -29,11 +29,13 @@ import Testing
     private func savedVersions(
         of context: ConfinedContext
     ) -> (count: Int, capacity: Int) {
-        context.performAndWait { ($0.savedVersions.count, $0.savedVersions.capacity) }
+        context.performAndWait {
+            $0.pendingChanges.withState { ($0.savedVersions.count, $0.savedVersions.capacity) }
+        }
     }
 
     private func isKnown(_ id: ManagedObjectID, in context: ConfinedContext) -> Bool {
-        context.performAndWait { $0.savedVersions[id.bits] != nil }
+        context.performAndWait { $0.savedVersion(of: id.bits) != nil }
     }
 
     @Test func savedVersionsThatNoChildNeedsAreForgotten() throws {

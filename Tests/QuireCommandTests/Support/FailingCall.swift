@@ -12,13 +12,21 @@ enum FailingCall {
     static func command(
         _ command: String, failing call: String, _ number: Int, _ error: String
     ) -> String {
-        "strace -f -qq -o \(log) -e trace=\(call) -e inject=\(call):error=\(error):when=\(number) "
+        "strace -f -qq -y -o \(log) -e trace=\(call) -e inject=\(call):error=\(error):when=\(number) "
             + command
     }
 
     /// Whether the last command made the call.
     static func happened(in shell: CommandShell) throws -> Bool {
         try String(contentsOfFile: shell.path(log), encoding: .utf8).contains("(INJECTED)")
+    }
+
+    /// Whether the call that failed was about a rollback journal.
+    static func hitJournal(in shell: CommandShell, folder: String) throws -> Bool {
+        try String(contentsOfFile: shell.path(folder + "/" + log), encoding: .utf8)
+            .split(separator: "\n").contains {
+                $0.contains("(INJECTED)") && $0.contains("-journal")
+            }
     }
 
     /// A call of a command that changes files: the one of that number of its name in its thread.

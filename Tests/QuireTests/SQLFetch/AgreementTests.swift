@@ -6,9 +6,8 @@ import Testing
 
 /// SQL and memory give the same objects in the same order, and so does testing objects one by one.
 @Suite struct AgreementTests {
-    @Test(arguments: 0..<20)
-    func randomRequestsFindTheSameInSQLAndInMemory(_ round: Int) throws {
-        let seed = SeededRandom.baseSeed &+ UInt64(round)
+    @Test(arguments: SeededRandom.seeds(20))
+    func randomRequestsFindTheSameInSQLAndInMemory(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let world = try QueryWorld(&random)
         defer { try? world.store.close() }
@@ -43,9 +42,8 @@ import Testing
 
     /// Conditions whose constants are of any type, on key paths of any kind: each store answers them or refuses them
     /// as ``QueryPredicate/evaluate(with:)`` does.
-    @Test(arguments: 0..<10)
-    func looseConditionsAreAnsweredOrRefusedAlike(_ round: Int) throws {
-        let seed = SeededRandom.baseSeed &+ UInt64(round)
+    @Test(arguments: SeededRandom.seeds(10))
+    func looseConditionsAreAnsweredOrRefusedAlike(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let world = try QueryWorld(&random)
         defer { try? world.store.close() }
