@@ -27,6 +27,8 @@ struct DiskRecording {
     }
 
     private var open: [Int: OpenFile] = [:]
+    /// The numbers of descriptors that are no longer open.
+    private var closed: Set<Int> = []
     private var output = ""
 
     /// Begins with what is in a folder.
@@ -39,13 +41,22 @@ struct DiskRecording {
     /// Adds what a process did, after those before it.
     mutating func add(_ trace: SystemCallTrace) throws {
         open = [:]
+        closed = []
         output = ""
         for call in trace.calls { try add(call) }
     }
 
-    private struct Unknown: Error, CustomStringConvertible {
-        var call: SystemCallTrace.Call
-        var description: String { "The recording does not know what \(call.name) does." }
+    private enum Failure: Error, CustomStringConvertible {
+        case unknown(SystemCallTrace.Call)
+        case closed(SystemCallTrace.Call, Int)
+
+        var description: String {
+            switch self {
+            case .unknown(let call): "The recording does not know what \(call.name) does."
+            case .closed(let call, let number):
+                "\(call.name) uses descriptor \(number), which is closed in the recording: it would be missing there."
+            }
+        }
     }
 
     // MARK: - Paths
@@ -75,15 +86,34 @@ struct DiskRecording {
 
     // MARK: - Calls
 
+    /// Where a call's arguments are descriptors of files or folders. Pipes and the like may have the number of a closed file
+    /// without the trace saying so; nothing is done with them but what is left out here.
+    private static func descriptors(of call: String) -> [Int] {
+        switch call {
+        case "renameat", "renameat2", "linkat", "copy_file_range": [0, 2]
+        case "openat", "openat2", "unlinkat", "mkdirat", "pwrite64", "ftruncate", "fsync",
+            "fdatasync":
+            [0]
+        default: []
+        }
+    }
+
     private mutating func add(_ call: SystemCallTrace.Call) throws {
         let arguments = call.arguments
         func number(_ index: Int) -> Int {
             index < arguments.count ? arguments[index].number ?? -1 : -1
         }
+        for number in Self.descriptors(of: call.name).map(number) where closed.contains(number) {
+            throw Failure.closed(call, number)
+        }
         switch call.name {
         case "open", "creat", "openat", "openat2": opened(call)
-        case "close": open[number(0)] = nil
-        case "dup", "dup2", "dup3": open[call.result] = open[number(0)]
+        case "close":
+            open[number(0)] = nil
+            closed.insert(number(0))
+        case "dup", "dup2", "dup3":
+            open[call.result] = open[number(0)]
+            closed.remove(call.result)
         case "lseek": open[number(0)]?.position = call.result
         case "write": wrote(call, at: nil)
         case "pwrite64": wrote(call, at: number(3))
@@ -124,7 +154,7 @@ struct DiskRecording {
         default:
             // Elsewhere they may do what they like.
             if SystemCallTrace.calls.contains(call.name), open[number(0)] != nil {
-                throw Unknown(call: call)
+                throw Failure.unknown(call)
             }
         }
     }
@@ -146,6 +176,7 @@ struct DiskRecording {
             isAt ? relative(call.arguments, at: 0) : relative(call.arguments[0].text, in: nil)
         let flags = call.arguments.map(\.text).filter { $0.contains("O_") }.joined()
         open[call.result] = nil
+        closed.remove(call.result)
         guard let path, !Self.isIgnored(path) else { return }
         if disk.node(at: path) == nil, flags.contains("O_CREAT") || call.name == "creat",
             let (folder, name) = place(path)

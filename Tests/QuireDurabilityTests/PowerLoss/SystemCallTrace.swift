@@ -68,7 +68,13 @@ struct SystemCallTrace {
             head += scanner.rest
             head.withUnsafeBytes { add($0) }
         } else if line.suffix(16).elementsEqual(" <unfinished ...>".utf8.suffix(16)) {
-            unfinished[thread] = Array(scanner.rest.dropLast(" <unfinished ...>".utf8.count))
+            let head = Array(scanner.rest.dropLast(" <unfinished ...>".utf8.count))
+            // Its descriptor is free as soon as it begins: before it returns, another thread may have been given the number.
+            if head.starts(with: "close(".utf8) {
+                (head + ") = 0".utf8).withUnsafeBytes { add($0) }
+            } else {
+                unfinished[thread] = head
+            }
         } else {
             add(UnsafeRawBufferPointer(rebasing: line[scanner.position...]))
         }
