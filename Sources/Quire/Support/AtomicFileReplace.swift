@@ -53,7 +53,7 @@ package enum AtomicFileReplace {
             try file.write(data)
             try file.synchronize()
             try FileSystem.rename(temporary, to: path, beneath: root)
-            // Where a lock is a claim it stays.
+            // On a network file system ending the claim would end the lock.
             if !locking { file.endClaim() }
         } catch {
             _ = try? FileSystem.removeFileIfPresent(temporary, beneath: root)

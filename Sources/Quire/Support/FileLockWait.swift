@@ -12,7 +12,7 @@ package struct FileLockWait: Sendable {
         self.willWait = willWait
     }
 
-    /// Runs a body until it succeeds or the time is over.
+    /// Runs a body until it succeeds or the time is over, which runs from when the file was first found locked.
     ///
     /// - Parameters:
     ///   - path: The file, to say for whom it waits.
@@ -21,20 +21,21 @@ package struct FileLockWait: Sendable {
     func polling<Result>(
         _ path: String, _ body: (FileLockWait) throws -> Result?
     ) throws -> Result? {
-        let deadline = ContinuousClock.now + timeout
-        let hasReported = Lock(false)
-        @Sendable func report(_ holder: @autoclosure () -> FileLockHolder?) {
-            let isFirst = hasReported.withLock { reported in
-                defer { reported = true }
-                return !reported
+        let deadline = Lock<ContinuousClock.Instant?>(nil)
+        @Sendable func beginWaiting(for holder: @autoclosure () -> FileLockHolder?) {
+            let isFirst = deadline.withLock { deadline in
+                if deadline != nil { return false }
+                deadline = .now + timeout
+                return true
             }
             if isFirst { willWait(holder()) }
         }
         while true {
-            let rest = FileLockWait(timeout: max(deadline - .now, .zero)) { report($0) }
-            if let result = try body(rest) { return result }
-            if ContinuousClock.now >= deadline { return nil }
-            report(.find(path))
+            let rest = deadline.withLock { $0.map { max($0 - .now, .zero) } } ?? timeout
+            let result = try body(FileLockWait(timeout: rest) { beginWaiting(for: $0) })
+            if let result { return result }
+            if rest <= .zero { return nil }
+            beginWaiting(for: .find(path))
             // The kernel does not tell when a lock of a file goes.
             Thread.sleep(forTimeInterval: Self.interval)
         }
