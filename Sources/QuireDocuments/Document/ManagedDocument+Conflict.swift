@@ -66,6 +66,10 @@ extension ManagedDocument {
     /// Why a document in conflict is not saved.
     var conflictError: QuireError {
         let isLost = openDocument?.hasLostStore ?? false
+        // Whoever deletes a package removes its store first, and that may be noticed before the rest is gone.
+        if isLost, let package = openDocument?.package, package.place() == .removed {
+            return package.deleted
+        }
         return QuireError(
             .mergeConflict,
             isLost

@@ -26,14 +26,11 @@ enum AdditionalContentChange: Sendable {
 
     /// Makes the file, which must not be there yet, durably but for its name.
     ///
-    /// - Parameters:
-    ///   - root: The package.
-    ///   - reported: What errors call it.
-    func write(to target: String, beneath root: String, reportedAs reported: String) throws {
+    /// - Parameter root: The package.
+    func write(to target: String, beneath root: String) throws {
         switch self {
         case .data(let data):
-            let file = try OpenFile.open(
-                target, beneath: root, for: .creating, reportedAs: reported)
+            let file = try OpenFile.open(target, beneath: root, for: .creating)
             try file.write(data)
             try file.synchronize()
         case .file(let file):

@@ -101,8 +101,7 @@ struct AdditionalContentStore: Sendable {
         for (path, change) in added.sorted(by: { $0.key < $1.key }) {
             let target = FileSystem.path(folder, path)
             try makeFolder(of: target)
-            try change.write(
-                to: target, beneath: layout.path, reportedAs: target)
+            try change.write(to: target, beneath: layout.path)
         }
         if let live {
             let source = layout.additionalContent(generation: live)

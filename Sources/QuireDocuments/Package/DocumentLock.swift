@@ -41,7 +41,7 @@ final class DocumentLock: Sendable {
             subject: .init(file: layout.path))
     }
 
-    /// Takes the lock, and waits if another owner has it.
+    /// Takes the lock, and waits if another owner has it. The time runs from when that was found out.
     ///
     /// The kernel tells when the file is closed, as it is also when its owner is killed. Whether it is locked is asked by an
     /// opening for reading: to try to take the lock, which closes the file again if it fails, would wake all who wait.
@@ -51,8 +51,7 @@ final class DocumentLock: Sendable {
         for layout: DocumentPackageLayout, waiting: LockWait?
     ) throws -> DocumentLock {
         guard let waiting, waiting.timeout > .zero else { return try acquire(for: layout) }
-        let deadline = ContinuousClock.now + waiting.timeout
-        var willWait = waiting.willWait
+        var deadline: ContinuousClock.Instant?
         while true {
             let failure: QuireError
             do {
@@ -68,14 +67,15 @@ final class DocumentLock: Sendable {
                 }
                 defer { subscription?.cancel() }
                 guard try file.isLockedByAnother() else { break }
-                let rest = deadline - .now
+                if deadline == nil { waiting.willWait?(owner(in: file)) }
+                let end = deadline ?? .now + waiting.timeout
+                deadline = end
+                let rest = end - .now
                 if rest <= .zero { throw failure }
-                willWait?(owner(in: file))
-                willWait = nil
                 // The kernel does not tell what happens on another machine.
                 _ = changed.wait(timeout: .now() + min(rest, .seconds(1)).dispatchInterval)
             }
-            if ContinuousClock.now >= deadline { throw failure }
+            if let deadline, ContinuousClock.now >= deadline { throw failure }
         }
     }
 

@@ -61,6 +61,14 @@ extension DocumentPackage {
             subject: .init(file: layout.path))
     }
 
+    /// The package is nowhere any more.
+    var deleted: QuireError {
+        QuireError(
+            .notFound,
+            "“\(layout.path)” was deleted by somebody else while it was open; save it as another document.",
+            subject: .init(file: layout.path))
+    }
+
     /// Puts a copy of the open store, whose files others have removed or replaced, back to its path. This object is not to be
     /// used any more.
     ///

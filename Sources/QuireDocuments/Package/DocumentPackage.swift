@@ -39,14 +39,14 @@ public final class DocumentPackage: Sendable {
 
     init(
         layout: DocumentPackageLayout, store: SQLiteStore, lock: DocumentLock?,
-        versionStore: VersionStore? = nil
+        versionStore: VersionStore? = nil, folder: OpenFile? = nil
     ) {
         self.layout = layout
         self.store = store
         self.lock = lock
         self.versionStore = versionStore ?? VersionStore(layout: layout)
         content = AdditionalContentStore(layout: layout)
-        folder = try? OpenFile.open(layout.path, for: .folder)
+        self.folder = folder ?? (try? OpenFile.open(layout.path, for: .folder))
         storeFile = (try? FileSystem.information(at: layout.store)) ?? nil
     }
 
@@ -178,7 +178,8 @@ public final class DocumentPackage: Sendable {
     /// Hands the lock over to a package with the same content and a store that was opened since.
     func succeeding(by store: SQLiteStore, generation: Int?) -> DocumentPackage {
         let successor = DocumentPackage(
-            layout: layout, store: store, lock: lock, versionStore: versionStore)
+            layout: layout, store: store, lock: lock, versionStore: versionStore,
+            folder: isInPlace ? folder : nil)
         hasSuccessor.store(true, ordering: .releasing)
         successor.bringMetadataUpToDate(generation: generation)
         return successor
@@ -191,11 +192,12 @@ public final class DocumentPackage: Sendable {
         try? successor.close()
     }
 
-    /// Hands the lock over to a package at another path, where this one has been moved to.
+    /// Hands the lock over to a package at another path, where this one has been moved to. Its folder is this one's: there
+    /// may be another, or none, at the path by now.
     func succeeding(at layout: DocumentPackageLayout, by store: SQLiteStore) -> DocumentPackage {
         lock?.move(to: layout)
         hasSuccessor.store(true, ordering: .releasing)
-        return DocumentPackage(layout: layout, store: store, lock: lock)
+        return DocumentPackage(layout: layout, store: store, lock: lock, folder: folder)
     }
 
     static func checkIsPackage(_ layout: DocumentPackageLayout) throws {

@@ -380,4 +380,19 @@ import Testing
         let missing = failure { try DocumentPackage.extract(folder.path("missing.zip"), to: path) }
         #expect(missing?.code == .notFound)
     }
+
+    // MARK: Where it is
+
+    @Test func aPackageThatIsDeletedWhileItIsFollowedIsKnownToBeGone() throws {
+        let package = try DocumentPackage.create(at: path, model: notesModel)
+        let place = folder.path("Moved.quire")
+        try FileSystem.renameWithoutReplacing(path, to: place)
+        try FileSystem.removeTree(place)
+        let moved = package.succeeding(
+            at: DocumentPackageLayout(path: place), by: package.store)
+        #expect(moved.place() == .removed)
+        try FileSystem.makeFolder(place)
+        #expect(moved.place() == .replaced)
+        try moved.close()
+    }
 }
