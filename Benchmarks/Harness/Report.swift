@@ -84,9 +84,10 @@ struct Report {
         ]
             + documentSaves.map {
                 [
-                    "main queue", Self.grouped($0.changes), Self.grouped($0.megabytes),
+                    $0.reads ? "main queue that reads" : "main queue", Self.grouped($0.changes),
+                    Self.grouped($0.megabytes),
                     Self.number($0.longestTurnMilliseconds), Self.number($0.totalMilliseconds),
-                    "≤ \(Self.number(DocumentSaveResult.greatestTurnMilliseconds)) ms",
+                    "≤ \(Self.number($0.greatestTurnMilliseconds)) ms",
                     $0.isMet ? "met" : "MISSED",
                 ]
             }

@@ -27,6 +27,13 @@ public final class TestStack: Sendable {
         .mainQueue(parent: PrivateQueueContext(coordinator: coordinator))
     }
 
+    /// A private-queue context like the parent of a document's context.
+    public func documentParent() -> PrivateQueueContext {
+        let parent = PrivateQueueContext(coordinator: coordinator)
+        parent.performAndWait { $0.isRelay = true }
+        return parent
+    }
+
     deinit { try? coordinator.close() }
 }
 
@@ -36,6 +43,8 @@ public enum ContextArrangement: CaseIterable, Sendable {
     case direct
     /// Over a private-queue parent, saved to the store by ``TestStack/save(_:)``.
     case nested
+    /// Over such a parent that is a document's, which keeps what is saved to it as values.
+    case inDocument
 }
 
 extension TestStack {
@@ -44,13 +53,14 @@ extension TestStack {
         switch arrangement {
         case .direct: mainContext()
         case .nested: nestedContext()
+        case .inDocument: .mainQueue(parent: documentParent())
         }
     }
 
     /// Saves a context and its parent, if it has one.
     @MainActor public func save(_ context: ManagedObjectContext) throws {
         try context.save()
-        try context.parent?.performAndWait { try $0.save() }
+        try context.parent?.performWithoutObjectsAndWait { try $0.save() }
     }
 
     /// What a fresh context reads under a key of all objects of an entity, sorted by the text it makes.

@@ -40,6 +40,8 @@ public struct ObjectChange: Sendable {
     public var toManyChanges: [ToManyChange]
     /// What the object was before, as far as it is known without asking the store.
     public var base: ObjectSnapshot?
+    /// The same, where it is no row.
+    var savedValues: SavedValues?
 
     /// Describes a change.
     public init(
@@ -58,6 +60,9 @@ public struct ObjectChange: Sendable {
 }
 
 extension ObjectChange {
+    /// The version of what is known of the object before; 0 if that is not the store's, `nil` if nothing is known.
+    var baseVersion: UInt32? { base?.version ?? savedValues.map { _ in 0 } }
+
     /// Whether the object's own row is written and its version goes up: if a value changed, or the order of
     /// a to-many relationship. An object that merely came into or went out of an unordered to-many
     /// relationship of this one is recorded elsewhere, so that two contexts may add to it without a conflict.

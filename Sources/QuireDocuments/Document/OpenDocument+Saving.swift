@@ -31,7 +31,7 @@ extension OpenDocument {
         context.processPendingChanges()
         let pushes = context.hasChanges
         try context.save(evenIfUnchanged: false) { [parent, parentChanges] changes in
-            try parent.performAndWait { parent in
+            try parent.save(changes, isNoted: false) { parent in
                 try parentChanges.ignoring(parent) { try parent.apply(changes) }
             }
             return []
@@ -52,7 +52,8 @@ extension OpenDocument {
             changesContent || mustRecordGeneration ? .some(new.map(String.init)) : nil
         let removesDraft = draftInStore != nil
         do {
-            try await parent.perform { [parentChanges] context in
+            try await parent.performWithoutObjects { [parentChanges] context in
+                parentChanges.beginSave()
                 parentChanges.ignoring(context) {
                     if let record = records {
                         context.setRecord(record, forKey: AdditionalContentStore.recordKey)
@@ -178,7 +179,7 @@ extension OpenDocument {
 
     /// What the parent has not saved yet.
     private func unsavedObjects() async throws -> ChangeSet {
-        try await parent.perform { context in try context.withUnsavedChanges { $0 } }
+        try await parent.performWithoutObjects { context in try context.withUnsavedChanges { $0 } }
     }
 
     /// Has the parent know that its changes are saved, to a package that takes the old one's place.
@@ -187,7 +188,8 @@ extension OpenDocument {
         _ derived: [ManagedObjectID]
     ) async throws {
         do {
-            try await parent.perform { [parentChanges] context in
+            try await parent.performWithoutObjects { [parentChanges] context in
+                parentChanges.beginSave()
                 try context.save(replacing: old.store) { changes in
                     guard changes.hasSameObjects(as: saved) else {
                         throw QuireError(
@@ -223,9 +225,7 @@ extension OpenDocument {
 
     /// Goes on with a package that has other content.
     func goOn(with new: DocumentPackage, insteadOf old: DocumentPackage) async {
-        await parent.perform { context in
-            context.persistentStoreCoordinator.replace(old.store, with: new.store)
-        }
+        await parent.performWithoutObjects { $0.replaceStore(old.store, with: new.store) }
         package = new
         // What cannot be tidied up now is when the package is opened.
         try? await FileQueue.shared.run {
@@ -270,11 +270,7 @@ extension OpenDocument {
             switch old.place() {
             case .here: return nil
             case .moved(let path): return path
-            case .removed:
-                throw QuireError(
-                    .notFound,
-                    "“\(old.layout.path)” was deleted by somebody else while it was open; save it as another document.",
-                    subject: .init(file: old.layout.path))
+            case .removed: throw old.deleted
             case .replaced, .storeReplaced, .storeLost:
                 throw QuireError(
                     .storeReplaced,
@@ -283,10 +279,10 @@ extension OpenDocument {
             }
         }
         guard let place else { return nil }
-        // On the queue on which faults are read, which wait meanwhile.
+        // With objects, so that whoever reads waits meanwhile: the old store is closed before there is the new one.
         package = try await parent.perform { context in
             let moved = try old.moved(to: place)
-            context.persistentStoreCoordinator.replace(old.store, with: moved.store)
+            context.replaceStore(old.store, with: moved.store)
             return moved
         }
         try? await FileQueue.shared.run { try old.close() }

@@ -206,7 +206,7 @@ final class OpenDocument {
         await removeDraft()
         await parent.perform { [parentChanges] parent in
             parent.reset()
-            parentChanges.didSave()
+            parentChanges.didReset()
         }
         context.reset()
         generation = loaded.generation

@@ -4,12 +4,14 @@ import Quire
 /// Counts what is changed in a document's parent context other than by the document's own context: by background
 /// contexts that save to it, and by changing its objects directly.
 ///
-/// The count is kept on the parent's queue and can be read anywhere. A save of the parent covers what was counted until
-/// then, because both are on that queue.
+/// It can be read anywhere. What a background context has saved is counted on its own thread, other changes on the parent's
+/// queue. A save of the parent covers what was counted before it began.
 final class ParentChanges: Sendable {
     private struct State {
         var count = 0
         var savedCount = 0
+        /// The count that the save covers which runs, or ran last.
+        var countBeingSaved = 0
         var isIgnoring = false
         /// Whether a call of ``changed`` is on its way to the main queue.
         var isAnnounced = false
@@ -30,11 +32,11 @@ final class ParentChanges: Sendable {
 
     /// Begins to count the changes of a context.
     func observe(_ parent: ManagedObjectContext) {
-        parent.changeHandler = { [unowned parent, self] in parentDidChange(parent) }
+        parent.changeHandler = { [unowned parent, self] in parentDidChange(parent.hasChanges) }
+        parent.followTakenChanges { [self] in parentDidChange(true) }
     }
 
-    private func parentDidChange(_ parent: ManagedObjectContext) {
-        let hasChanges = parent.hasChanges
+    private func parentDidChange(_ hasChanges: Bool) {
         let isNews = state.withLock { state in
             if state.isIgnoring { return false }
             state.count += 1
@@ -68,6 +70,12 @@ final class ParentChanges: Sendable {
         try body()
     }
 
-    /// The parent was saved, or reset.
-    func didSave() { state.withLock { $0.savedCount = $0.count } }
+    /// The parent is about to be saved.
+    func beginSave() { state.withLock { $0.countBeingSaved = $0.count } }
+
+    /// The parent was saved.
+    func didSave() { state.withLock { $0.savedCount = $0.countBeingSaved } }
+
+    /// The parent was reset.
+    func didReset() { state.withLock { $0.savedCount = $0.count } }
 }

@@ -5,8 +5,8 @@ extension StoreFile {
     ///
     /// The new store has a UUID of its own and carries the model; objects get primary keys in the same order. Everything
     /// else is the same: values, relationships and their orders, records, metadata of applications, and, if the store has
-    /// them, Apple's version hashes. It has the permissions of the old one. If anything fails there is no new store; it appears under its name when it is whole
-    /// and on disk.
+    /// them, Apple's version hashes. It has the permissions of the old one. If anything fails there is no new store; it
+    /// appears under its name when it is whole and on disk.
     ///
     /// - Parameters:
     ///   - newPath: Where; there must be nothing yet.

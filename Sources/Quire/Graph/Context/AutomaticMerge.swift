@@ -19,8 +19,14 @@ final class AutomaticMerge: SaveListener, @unchecked Sendable {
     func sourceDidSave(_ changes: ObjectIDChanges, isByRows: Bool, areKnown: Bool) {
         if areKnown { return }
         pending.withLock { $0.append((changes, isByRows)) }
-        queue.async { [weak self] in self?.mergePending() }
+        queue.async { [weak self] in
+            self?.mergePending()
+            self?.context?.endUseOfObjects()
+        }
     }
+
+    /// Whether nothing waits.
+    var isEmpty: Bool { pending.withLock(\.isEmpty) }
 
     /// Merges what waits, in the order in which it was saved. Call it on the context's queue.
     func mergePending() {
@@ -45,9 +51,11 @@ extension ManagedObjectContext {
             if let automaticMerge {
                 source.saveListeners.remove(automaticMerge)
                 self.automaticMerge = nil
+                pendingChanges.withState { $0.automaticMerge = nil }
             } else {
                 let merge = AutomaticMerge(self)
                 automaticMerge = merge
+                pendingChanges.withState { $0.automaticMerge = merge }
                 source.saveListeners.add(merge)
             }
         }
@@ -58,7 +66,7 @@ extension ManagedObjectContext {
     package func mergePendingSaves() {
         checkQueue()
         guard let automaticMerge else { return }
-        parent?.performAndWait { $0.mergePendingSaves() }
+        parent?.mergePendingSaves()
         automaticMerge.mergePending()
     }
 }

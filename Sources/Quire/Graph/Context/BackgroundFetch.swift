@@ -8,7 +8,7 @@ final class BackgroundFetch: RowHolder {
     private let context: ManagedObjectContext
     private let request: FetchRequest
     private let keyPaths: [QueryKeyPath]
-    private let plan: PendingChangeOverlay.Plan?
+    private let plan: ManagedObjectContext.ChangeOverlay.Plan?
     /// When the reading began, as ``OutdatedRows`` counts.
     private let serial: UInt64
     let monitor: FetchMonitor
@@ -52,11 +52,11 @@ final class BackgroundFetch: RowHolder {
 
     private static func plan(
         for request: FetchRequest, in context: ManagedObjectContext
-    ) throws -> PendingChangeOverlay.Plan? {
+    ) throws -> ManagedObjectContext.ChangeOverlay.Plan? {
         guard request.resultType != .dictionaries, context.overlayIsNeeded(for: request) else {
             return nil
         }
-        let plan = try PendingChangeOverlay(context: context, request: request).plan()
+        let plan = try context.overlay(for: request).plan()
         return plan.isComplete ? nil : plan
     }
 
@@ -88,7 +88,7 @@ final class BackgroundFetch: RowHolder {
         context.checkQueue()
         try monitor.check()
         if case .dictionaries(let dictionaries) = payload { return .dictionaries(dictionaries) }
-        let overlay = try PendingChangeOverlay(context: context, request: request)
+        let overlay = try context.overlay(for: request)
         let present = try Self.plan(for: request, in: context)
         guard serial == context.outdatedRows.serial, present?.source == plan?.source,
             !request.shouldRefreshRefetchedObjects

@@ -42,6 +42,8 @@ public class ConfinedContext: @unchecked Sendable {
     let saveBroadcast: Broadcast<ObjectIDChanges>
     /// What is unsaved in the context that others are derived from.
     let unsavedSources: UnsavedSources?
+    /// What the children of a document's context have saved to it.
+    let pendingChanges: PendingChanges
     fileprivate nonisolated(unsafe) let context: ManagedObjectContext
     private let confinement: Confinement
 
@@ -54,6 +56,7 @@ public class ConfinedContext: @unchecked Sendable {
         saveListeners = context.saveListeners
         children = context.children
         changeBroadcast = context.changeBroadcast
+        pendingChanges = context.pendingChanges
         saveBroadcast = context.saveBroadcast
         unsavedSources = context.derived?.unsaved
         confinement = Confinement(executor: QueueExecutor(marker: context.queueMarker))
@@ -67,7 +70,7 @@ public class ConfinedContext: @unchecked Sendable {
         _ body: sending @escaping (ManagedObjectContext) throws(Failure) -> sending Result
     ) async throws(Failure) -> sending Result {
         if schedule == .immediate && marker.isCurrent { return try performHere(body) }
-        return try await confinement.run(context, body)
+        return try await confinement.run(context, usesObjects: true, body)
     }
 
     /// Runs a closure on the context's queue while the caller waits, and gives what it returns or throws.
@@ -78,6 +81,32 @@ public class ConfinedContext: @unchecked Sendable {
         _ body: (ManagedObjectContext) throws(Failure) -> sending Result
     ) throws(Failure) -> sending Result {
         if marker.isCurrent { return try performHere(body) }
+        return try onQueue { context throws(Failure) in
+            context.takePendingChanges()
+            return try body(context)
+        }
+    }
+
+    /// As ``performAndWait(_:)``, for what does not use the context's objects: its children go on reading and saving
+    /// meanwhile.
+    package final func performWithoutObjectsAndWait<Result, Failure>(
+        _ body: (ManagedObjectContext) throws(Failure) -> sending Result
+    ) throws(Failure) -> sending Result {
+        if marker.isCurrent { return try body(context) }
+        return try onQueue(body)
+    }
+
+    /// As ``perform(schedule:_:)``, for what does not use the context's objects: its children go on reading and saving
+    /// meanwhile.
+    package final func performWithoutObjects<Result, Failure>(
+        _ body: sending @escaping (ManagedObjectContext) throws(Failure) -> sending Result
+    ) async throws(Failure) -> sending Result {
+        try await confinement.run(context, usesObjects: false, body)
+    }
+
+    private final func onQueue<Result, Failure>(
+        _ body: (ManagedObjectContext) throws(Failure) -> sending Result
+    ) throws(Failure) -> sending Result {
         let box = ResultBox<Result, Failure>()
         marker.sync {
             do throws(Failure) {
@@ -86,6 +115,7 @@ public class ConfinedContext: @unchecked Sendable {
                 box.value = .failure(error)
             }
             context.processPendingChanges()
+            context.endUseOfObjects()
         }
         return try box.take()
     }
@@ -93,7 +123,8 @@ public class ConfinedContext: @unchecked Sendable {
     private final func performHere<Result, Failure>(
         _ body: (ManagedObjectContext) throws(Failure) -> sending Result
     ) throws(Failure) -> sending Result {
-        try body(context)
+        context.takePendingChanges()
+        return try body(context)
     }
 
     /// Hands a result out of `queue.sync`, which cannot prove that it may leave.
@@ -120,12 +151,14 @@ public class ConfinedContext: @unchecked Sendable {
         init(executor: QueueExecutor) { self.executor = executor }
 
         func run<Result, Failure>(
-            _ context: sending ManagedObjectContext,
+            _ context: sending ManagedObjectContext, usesObjects: Bool,
             _ body: sending (ManagedObjectContext) throws(Failure) -> sending Result
         ) throws(Failure) -> sending Result {
             let outer = context.queueMarker.begin()
+            if usesObjects { context.takePendingChanges() }
             defer {
                 context.processPendingChanges()
+                context.endUseOfObjects()
                 context.queueMarker.end(outer)
             }
             return try body(context)
@@ -219,58 +252,4 @@ private final class QueueExecutor: SerialExecutor {
     }
 
     func checkIsolated() { marker.check() }
-}
-
-// MARK: - As a source for children
-
-extension ConfinedContext: ObjectSource {
-    var layout: ModelLayout { coordinator.layout }
-    var storeIdentity: StoreIdentity { coordinator.storeIdentity }
-    var temporaryIdentity: StoreIdentity { coordinator.temporaryIdentity }
-
-    func rows(matching request: FetchRequest) throws -> RowSet {
-        try performForChild { try $0.rowsForChild(matching: request) }
-    }
-
-    func count(matching request: FetchRequest) throws -> Int {
-        try performForChild { try $0.countForChild(matching: request) }
-    }
-
-    func relatedRows(
-        of objectID: ManagedObjectID, through relationship: EntityLayout.Relationship
-    ) throws -> RowSet {
-        try performForChild { try $0.relatedRows(of: objectID, through: relationship) }
-    }
-
-    func outdated(_ rows: [SeenRow], by child: UInt32) -> Set<UInt64> {
-        performAndWait { $0.outdated(rows, by: child) }
-    }
-
-    func reserveObjectIDs(
-        for entity: EntityLayout, count: Int, durably: Bool, in store: StoreIdentity?
-    ) throws -> [ManagedObjectID] {
-        try coordinator.reserveObjectIDs(
-            for: entity, count: count, durably: durably, in: store)
-    }
-
-    func permanentID(for temporary: ManagedObjectID) -> ManagedObjectID? {
-        performAndWait { context in
-            try? context.prepareForChild()
-            return context.permanentID(for: temporary)
-        }
-    }
-
-    func save(_ changes: ChangeSet) throws -> [ManagedObjectID] {
-        try performForChild { try $0.apply(changes) }
-        return []
-    }
-
-    func performForChild<Result>(
-        _ body: (ManagedObjectContext) throws -> sending Result
-    ) throws -> sending Result {
-        try performAndWait { context in
-            try context.prepareForChild()
-            return try body(context)
-        }
-    }
 }

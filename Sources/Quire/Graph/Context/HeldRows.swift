@@ -111,10 +111,12 @@ extension ManagedObjectContext {
 
     /// Removes what is known of objects that were saved, if no child holds their rows as they were before.
     func removeUnneededSavedVersions() {
-        if children.isEmpty {
-            savedVersions.removeAll()
-        } else if let question = savedVersions.ask() {
-            children.ask(question)
+        let hasChildren = !children.isEmpty
+        let question = pendingChanges.withState { state -> HeldRows? in
+            if hasChildren { return state.savedVersions.ask() }
+            state.savedVersions.removeAll()
+            return nil
         }
+        if let question { children.ask(question) }
     }
 }

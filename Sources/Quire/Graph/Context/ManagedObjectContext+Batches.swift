@@ -53,7 +53,7 @@ extension ManagedObjectContext {
     /// it, or what its fetched properties have found.
     func forgetRows(of object: ManagedObject) {
         outdatedRows.note(object.objectID.bits)
-        savedVersions.forget(object.objectID.bits)
+        forgetSavedVersion(of: object.objectID.bits)
         fetchedPropertyValues[object.objectID.bits] = nil
         source.forgetRows(of: [object.objectID])
     }
@@ -89,7 +89,7 @@ extension ManagedObjectContext {
         guard overlayIsNeeded(for: request) else {
             return try source.objectIDs(matching: request)
         }
-        let overlay = try PendingChangeOverlay(context: self, request: request)
+        let overlay = try overlay(for: request)
         return ObjectIDList(bits: try overlay.identifiers(), store: storeIdentity)
     }
 
@@ -128,26 +128,4 @@ extension ManagedObjectContext {
         related.removeMembers { identityMap.find($0).map(isGone) == true }
         return related
     }
-}
-
-extension ConfinedContext {
-    func objectIDs(matching request: FetchRequest) throws -> ObjectIDList {
-        try performForChild { try $0.objectIDsForChild(matching: request) }
-    }
-
-    func row(for objectID: ManagedObjectID, maximumAge: Double) throws -> ObjectSnapshot? {
-        try performForChild { try $0.row(for: objectID, maximumAge: maximumAge) }
-    }
-
-    func rows(for objectIDs: [ManagedObjectID], maximumAge: Double) throws -> RowSet {
-        try performForChild { try $0.rows(for: objectIDs, maximumAge: maximumAge) }
-    }
-
-    func relatedObjects(
-        of objectIDs: [ManagedObjectID], through relationship: EntityLayout.Relationship
-    ) throws -> RelatedObjects {
-        try performForChild { try $0.relatedObjects(of: objectIDs, through: relationship) }
-    }
-
-    func forgetRows(of objectIDs: [ManagedObjectID]?) { coordinator.forgetRows(of: objectIDs) }
 }

@@ -30,7 +30,7 @@ extension ManagedObjectContext {
     /// The rows that a request finds, with this context's changes laid over them.
     func rows(matching request: FetchRequest) throws -> RowSet {
         guard overlayIsNeeded(for: request) else { return try source.rows(matching: request) }
-        return try PendingChangeOverlay(context: self, request: request).rows()
+        return try overlay(for: request).rows()
     }
 
     /// The row of an object as this context sees it. One that the coordinator has kept will do if it is not older.

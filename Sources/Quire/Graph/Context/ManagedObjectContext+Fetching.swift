@@ -86,7 +86,7 @@ extension ManagedObjectContext {
         guard overlayIsNeeded(for: request) else { return try source.count(matching: request) }
         var request = request
         request.resultType = .count
-        return try PendingChangeOverlay(context: self, request: request).count()
+        return try overlay(for: request).count()
     }
 
     /// The object of an identifier, without asking whether it exists: a fault, unless the context has it

@@ -43,6 +43,19 @@ extension ManagedObjectContext {
 
     /// Makes changes that were made to other objects of the same identifiers, in another context or at another time.
     func takeOver(_ changes: ChangeSet) {
+        takeOver(changes, outdated: outdatedRows(of: changes))
+    }
+
+    /// `outdated` are those of the objects that others have saved or changed since they were read.
+    func takeOver(_ changes: ChangeSet, outdated: Set<UInt64>) {
+        var changes = changes
+        for index in changes.updated.indices {
+            let change = changes.updated[index]
+            if let values = change.savedValues {
+                changes.updated[index].base = values.packed(
+                    as: change, layout: layout, store: storeIdentity)
+            }
+        }
         // All new objects are there before anything leads to them.
         let inserted = changes.inserted.map(insert)
         for (change, object) in zip(changes.inserted, inserted) {
@@ -53,7 +66,6 @@ extension ManagedObjectContext {
             }
             applyToMany(change, to: object)
         }
-        let outdated = outdatedRows(of: changes)
         let readAtOnce = realizeFaults(for: changes.updated, outdated)
         defer { withExtendedLifetime(readAtOnce) {} }
         var updated: [(ObjectChange, ManagedObject)] = []
@@ -121,7 +133,7 @@ extension ManagedObjectContext {
             rows.append(SeenRow(bits: id.bits, version: version))
         }
         for change in changes.updated {
-            if let base = change.base { add(change.objectID, base.version) }
+            if let version = change.baseVersion { add(change.objectID, version) }
         }
         for deletion in changes.deleted {
             if let version = deletion.version { add(deletion.objectID, version) }
@@ -140,11 +152,8 @@ extension ManagedObjectContext {
                 hasOwnValues(object)
             {
                 isOutdated = row.version > 0 || child == 0 || object.edits?.child != child
-            } else if let saved = savedVersions[row.bits] {
-                isOutdated =
-                    row.version > 0 ? saved.version > row.version : !saved.isSeen(by: child)
             } else {
-                isOutdated = row.version == 0
+                isOutdated = row.isOutdated(savedVersion(of: row.bits), for: child)
             }
             if isOutdated {
                 outdated.insert(row.bits)
@@ -194,7 +203,7 @@ extension ManagedObjectContext {
     /// Takes over what the child has seen, so that it need not be read.
     private func adopt(_ base: ObjectSnapshot, _ object: ManagedObject, child: UInt32) {
         object.adopt(base)
-        if base.version == 0, let known = savedVersions[object.objectID.bits]?.known {
+        if base.version == 0, let known = savedVersion(of: object.objectID.bits)?.known {
             object.version = known
         }
         object.editsForWriting().child = child
@@ -203,7 +212,7 @@ extension ManagedObjectContext {
     /// Takes over what the child has seen although it is older, if others have saved since what was saved here: that is
     /// a conflict, which the save to the store must find.
     private func adoptIfInConflict(_ base: ObjectSnapshot, _ object: ManagedObject) {
-        guard let known = savedVersions[object.objectID.bits]?.known,
+        guard let known = savedVersion(of: object.objectID.bits)?.known,
             object.state.isSuperset(of: [.live, .realized]), !object.isInaccessible,
             !hasOwnValues(object), known < object.version
         else { return }
@@ -291,7 +300,7 @@ extension ManagedObjectContext {
     /// Takes over the saved order of relationships that the child has changed, as it has seen them. What has come in or
     /// gone out since is another matter: it changes no version.
     private func adoptOrders(_ change: ObjectChange, _ object: ManagedObject, child: UInt32) {
-        let saved = savedVersions[object.objectID.bits]
+        let saved = savedVersion(of: object.objectID.bits)
         let isKnown = parent == nil && saved?.isSeen(by: child) != false
         for toMany in change.toManyChanges {
             let relationship = change.entity.relationships[toMany.relationshipIndex]
@@ -328,13 +337,13 @@ extension ManagedObjectContext {
         if wasFault {
             var version = deletion.version
             if version == nil || outdated.contains(deletion.objectID.bits) {
-                version = savedVersions[deletion.objectID.bits]?.known
+                version = savedVersion(of: deletion.objectID.bits)?.known
             }
             if let version {
                 object.version = version
                 object.state.insert(.realized)
             } else if deletion.version != nil
-                || savedVersions[deletion.objectID.bits]?.isDeleted == true
+                || savedVersion(of: deletion.objectID.bits)?.isDeleted == true
             {
                 object.realize()
             }

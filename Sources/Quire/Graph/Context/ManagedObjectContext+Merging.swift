@@ -24,6 +24,7 @@ extension ManagedObjectContext {
     /// known that were written.
     func merge(_ changes: ObjectIDChanges, isByRows: Bool) {
         let changes = changes.map { storeIdentity.adopting($0) ?? $0 }
+        takePendingChanges(concernedBy: changes)
         processPendingChanges()
         forgetRows(concernedBy: changes)
         undoNeedsRepair = undoManager != nil
@@ -84,7 +85,7 @@ extension ManagedObjectContext {
         let ids = changes.updated + changes.deleted + changes.refreshed + changes.invalidated
         for id in ids {
             outdatedRows.note(id.bits)
-            savedVersions.forget(id.bits)
+            forgetSavedVersion(of: id.bits)
         }
         source.forgetRows(of: ids)
     }

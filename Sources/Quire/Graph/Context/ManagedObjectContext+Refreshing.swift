@@ -43,7 +43,7 @@ extension ManagedObjectContext {
     public func refreshAllObjects() {
         processPendingChanges()
         outdatedRows.noteAll()
-        savedVersions.forgetAll()
+        pendingChanges.withState { $0.savedVersions.forgetAll() }
         source.forgetRows(of: nil)
         undoNeedsRepair = undoManager != nil
         var event = EventChanges()

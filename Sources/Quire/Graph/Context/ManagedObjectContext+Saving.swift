@@ -32,6 +32,7 @@ extension ManagedObjectContext {
         mergePendingSaves()
         answerQuestions()
         processPendingChanges()
+        if try savePendingChanges(evenIfUnchanged: evenIfUnchanged, by: write) { return }
         guard isUnsaved else {
             if evenIfUnchanged { _ = try write(ChangeSet()) }
             didSave()
@@ -169,11 +170,15 @@ extension ManagedObjectContext {
         let changed = edits.changed.subtracting(object.entity.transientSlots)
         let toManyChanges = toManyChanges(of: object, edits)
         if changed.isEmpty && toManyChanges.isEmpty { return nil }
-        return ObjectChange(
+        var change = ObjectChange(
             objectID: object.objectID, entity: object.entity,
             version: includesBase || knowsVersion(of: object) ? object.version : 0,
             values: edits.values, changedSlots: changed, toManyChanges: toManyChanges,
-            base: includesBase ? base(of: object) : nil)
+            base: includesBase && !object.state.contains(.savedHere) ? object.snapshot : nil)
+        if includesBase && parent != nil && object.state.contains(.savedHere) {
+            change.savedValues = savedValues(of: object, edits)
+        }
+        return change
     }
 
     /// Whether an object's version is the store's. Of what was saved to a parent, only the context at the top knows it;
@@ -182,20 +187,14 @@ extension ManagedObjectContext {
         parent == nil || (!object.state.contains(.savedHere) && object.version > 0)
     }
 
-    /// What a parent compares with what it has by now. Its version is 0 if it is not known.
-    private func base(of object: ManagedObject) -> ObjectSnapshot? {
-        guard object.state.contains(.savedHere) else { return object.snapshot }
-        if parent == nil { return nil }
-        var builder = RowSetBuilder(
-            layout: layout, store: storeIdentity, externalData: HeldExternalData(),
-            expectedRows: 1)
-        builder.beginRow(object.objectID.bits, entity: object.entity, version: 0)
-        for slot in object.entity.slots where slot.isStored {
-            // A value that a row cannot hold is none that was saved.
-            try? builder.set(object.savedValue(at: slot.index), at: slot)
+    /// What a parent compares with what it has by now.
+    private func savedValues(of object: ManagedObject, _ edits: ObjectEdits) -> SavedValues {
+        let saved = edits.committed ?? (edits.values, edits.own)
+        var (values, own) = (saved.values, saved.own)
+        for (slot, value) in edits.savedDerived where own.contains(slot) {
+            if let value { values[slot] = value } else { own.remove(slot) }
         }
-        builder.endRow()
-        return builder.finish().first
+        return SavedValues(row: object.snapshot, values: values, own: own)
     }
 
     private func toManyChanges(of object: ManagedObject, _ edits: ObjectEdits) -> [ToManyChange] {
@@ -232,7 +231,10 @@ extension ManagedObjectContext {
                 object.edits?.commit()
                 if hasChildren { noteForChildren(object) }
             } else {
-                if hasChildren { savedVersions.setDeleted(object.objectID.bits) }
+                if hasChildren {
+                    let bits = object.objectID.bits
+                    pendingChanges.withState { $0.savedVersions.setDeleted(bits) }
+                }
                 discard(object)
             }
         }
@@ -254,9 +256,12 @@ extension ManagedObjectContext {
             // A fault that merely came into a relationship of another was never read, and its row not written.
             version =
                 object.version > 0
-                ? object.version : savedVersions[object.objectID.bits]?.version ?? 0
+                ? object.version : savedVersion(of: object.objectID.bits)?.version ?? 0
         }
-        savedVersions.set(version, seenBy: object.edits?.child ?? 0, for: object.objectID.bits)
+        let (bits, child) = (object.objectID.bits, object.edits?.child ?? 0)
+        pendingChanges.withState { [version] in
+            $0.savedVersions.set(version, seenBy: child, for: bits)
+        }
     }
 
     /// As ``ObjectChange/writesRow`` of the change that was saved.

@@ -7,6 +7,11 @@ extension ManagedObjectContext {
     ) throws -> Result {
         processPendingChanges()
         guard isUnsaved else { return try body(ChangeSet()) }
+        if let pending = pendingChanges.unsaved {
+            var changes = pending.changeSet()
+            changes.records.merge(pendingRecords) { _, new in new }
+            return try body(changes)
+        }
         try validatePendingChanges()
         let inserted = newObjects
         // Such a context's are its for good; see ``obtainPermanentIDs(for:)``.

@@ -35,6 +35,8 @@ public final class ManagedObjectContext {
     /// It posts no notifications: an edit, and its save, are announced where the edit was made. Its children learn what it
     /// changes itself when the event ends, not when it saves, so that a save has nothing new for them.
     package var isRelay = false
+    /// What the children of a relay have saved to it, and what is known of what was saved here.
+    let pendingChanges: PendingChanges
     /// What a relay's child has saved by the present event, which that announces to its siblings itself.
     var savedByChild: Set<UInt64> = []
     /// Why the context takes no new objects, and no changes from its children, any more; `nil` while it does.
@@ -171,8 +173,6 @@ public final class ManagedObjectContext {
     var preparedForDeletion: Set<ObjectIdentifier> = []
     /// The permanent identifiers of objects that a log may know by temporary ones.
     var undoIdentifiers = UndoIdentifiers()
-    /// What was saved here, which children may have seen as it was before.
-    var savedVersions = SavedVersions()
     /// Tells this context from others that save to the same parent.
     let number = ManagedObjectContext.lastNumber.wrappingAdd(1, ordering: .relaxed).newValue
     /// Whether the present user event is logged for undo.
@@ -191,6 +191,7 @@ public final class ManagedObjectContext {
         coordinator: PersistentStoreCoordinator, queueMarker: QueueMarker
     ) {
         persistentStoreCoordinator = coordinator
+        pendingChanges = PendingChanges(coordinator: coordinator)
         self.concurrencyType = concurrencyType
         self.source = source
         layout = source.layout
@@ -449,7 +450,9 @@ public final class ManagedObjectContext {
         return isUnsaved
     }
     /// As ``hasChanges``, without being noted for Observation; for what the context does itself.
-    var isUnsaved: Bool { !pendingRecords.isEmpty || tracked.contains(where: \.isUnsaved) }
+    var isUnsaved: Bool {
+        !pendingRecords.isEmpty || tracked.contains(where: \.isUnsaved) || !pendingChanges.isEmpty
+    }
 
     /// Makes a new object.
     ///
@@ -530,7 +533,7 @@ public final class ManagedObjectContext {
         let objects = tracked
         for object in objects {
             outdatedRows.note(object.objectID.bits)
-            savedVersions.forget(object.objectID.bits)
+            forgetSavedVersion(of: object.objectID.bits)
             object.announceRollback()
             switch (object.state.contains(.live), object.state.contains(.persisted)) {
             case (true, false): changes.deleted.append(object)
@@ -579,7 +582,7 @@ public final class ManagedObjectContext {
         tracked.removeAll()
         derived?.unsaved.clear()
         undoIdentifiers.removeAll()
-        savedVersions.forgetAll()
+        pendingChanges.withState { $0.savedVersions.forgetAll() }
         hasTemporaryIDs = false
         pendingRecords = [:]
         undoManager?.removeAllActions()

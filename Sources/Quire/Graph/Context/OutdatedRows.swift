@@ -19,6 +19,9 @@ struct OutdatedRows: ~Copyable {
     /// The number of objects noted, for tests.
     var count: Int { serials.count }
 
+    /// Whether any rows are held.
+    var areHeld: Bool { !holders.isEmpty }
+
     /// Notes that rows of an object are out of date.
     @inline(__always)
     mutating func note(_ bits: UInt64) {

@@ -4,13 +4,13 @@ internal import Foundation
 /// changed one has to be put in its place among them.
 extension PendingChangeOverlay {
     func identifiers() throws -> ContiguousArray<UInt64> {
-        let resolved = try ResolvedQuery(request, in: context.layout, store: context.storeIdentity)
+        let resolved = try ResolvedQuery(request, in: layer.layout, store: layer.storeIdentity)
         if looksAtOtherChangedObjects(resolved) {
             let rows = try rows()
             return ContiguousArray(rows.indices.map(rows.identifierBits))
         }
         if !changed.contains(where: isOfEntity) {
-            return try context.source.objectIDs(matching: request).bits
+            return try layer.source.objectIDs(matching: request).bits
         }
         var wide = request
         wide.fetchOffset = 0
@@ -18,14 +18,11 @@ extension PendingChangeOverlay {
         wide.fetchLimit =
             request.fetchLimit > 0
             ? request.fetchLimit + request.fetchOffset + changed.count : 0
-        var changedBits = IdentifierTable(minimumCapacity: changed.count)
-        for object in changed { changedBits.set(0, for: object.objectID.bits) }
         var kept: ContiguousArray<UInt64> = []
-        for bits in try context.source.objectIDs(matching: wide).bits
-        where changedBits[bits] == nil {
+        for bits in try layer.source.objectIDs(matching: wide).bits where !layer.hasChanges(bits) {
             kept.append(bits)
         }
-        let added = try changed.filter { try isCandidate($0) && matches($0, resolved) }
+        let added = try changed.filter { try isCandidate($0) && layer.matches($0, resolved) }
             .sorted { try precedes($0, $1, resolved) }
         return slice(try merge(kept, added, resolved))
     }
@@ -38,7 +35,7 @@ extension PendingChangeOverlay {
 
     /// Puts objects, which are in order, in their places among identifiers, which are too.
     private func merge(
-        _ kept: ContiguousArray<UInt64>, _ added: [ManagedObject], _ resolved: ResolvedQuery
+        _ kept: ContiguousArray<UInt64>, _ added: [Object], _ resolved: ResolvedQuery
     ) throws -> ContiguousArray<UInt64> {
         if added.isEmpty { return kept }
         var result: ContiguousArray<UInt64> = []
@@ -62,24 +59,11 @@ extension PendingChangeOverlay {
     }
 
     private func precedes(
-        _ object: ManagedObject, _ bits: UInt64, _ resolved: ResolvedQuery
+        _ object: Object, _ bits: UInt64, _ resolved: ResolvedQuery
     ) throws -> Bool {
         if resolved.request.sortOrderings.isEmpty {
             return object.objectID.bits & Self.orderMask < bits & Self.orderMask
         }
-        return try precedes(object, context.object(bits: bits), resolved)
-    }
-
-    private func precedes(
-        _ left: ManagedObject, _ right: ManagedObject, _ resolved: ResolvedQuery
-    ) throws -> Bool {
-        for ordering in resolved.request.sortOrderings {
-            switch try context.withoutNoting({ try ordering.resolvedCompare(left, right) }) {
-            case .orderedAscending: return true
-            case .orderedDescending: return false
-            case .orderedSame: continue
-            }
-        }
-        return left.objectID.bits & Self.orderMask < right.objectID.bits & Self.orderMask
+        return try precedes(object, layer.object(bits: bits), resolved)
     }
 }

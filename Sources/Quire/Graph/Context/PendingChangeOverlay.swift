@@ -1,33 +1,83 @@
 internal import Foundation
 
-/// Lays a context's unsaved changes over what its source finds for a request.
+/// What is laid over a source: the unsaved changes of a context's objects, or values that wait to be saved.
+protocol PendingChangeLayer {
+    /// A changed object, or one that a condition looks at.
+    associatedtype Object: QuerySubject
+
+    var layout: ModelLayout { get }
+    var storeIdentity: StoreIdentity { get }
+    /// What the changes are laid over.
+    var source: any ObjectSource { get }
+
+    /// Whether the object of an identifier has changed.
+    func hasChanges(_ bits: UInt64) -> Bool
+    /// Whether a changed object may be found by the source, too.
+    func isPersisted(_ object: Object) -> Bool
+    /// Whether an object is neither deleted nor known to be nowhere.
+    func isThere(_ object: Object) -> Bool
+    func object(for rows: RowSet, at position: Int) -> Object
+    func object(bits: UInt64) throws -> Object
+    func matches(_ object: Object, _ query: ResolvedQuery) throws -> Bool
+    func compare(
+        _ left: Object, _ right: Object, by ordering: SortOrdering
+    ) throws -> ComparisonResult
+    /// Rows of objects with the values they have in the layer.
+    func rowSet(of objects: [Object]) throws -> RowSet
+}
+
+extension ManagedObjectContext: PendingChangeLayer {
+    typealias ChangeOverlay = PendingChangeOverlay<ManagedObjectContext>
+
+    func hasChanges(_ bits: UInt64) -> Bool {
+        identityMap.find(bits).map { $0.state.contains(.tracked) && $0.isUnsaved } ?? false
+    }
+
+    func isPersisted(_ object: ManagedObject) -> Bool { object.state.contains(.persisted) }
+
+    func isThere(_ object: ManagedObject) -> Bool {
+        guard object.state.contains(.live) else { return false }
+        object.realize()
+        return !object.isInaccessible
+    }
+
+    func matches(_ object: ManagedObject, _ query: ResolvedQuery) throws -> Bool {
+        try withoutNoting { try query.matches(object) }
+    }
+
+    func compare(
+        _ left: ManagedObject, _ right: ManagedObject, by ordering: SortOrdering
+    ) throws -> ComparisonResult {
+        try withoutNoting { try ordering.resolvedCompare(left, right) }
+    }
+}
+
+/// Lays pending changes over what a source finds for a request.
 ///
 /// Rows of changed objects are dropped from what the source found; changed objects are tested in memory, and
 /// those that satisfy the predicate are sorted in. If the predicate or the order looks at other objects through
 /// relationships and any of those has changed, every candidate is tested in memory instead.
-struct PendingChangeOverlay {
-    let context: ManagedObjectContext
+struct PendingChangeOverlay<Layer: PendingChangeLayer> {
+    typealias Object = Layer.Object
+
+    let layer: Layer
     let request: FetchRequest
     let entity: EntityLayout
-    let changed: [ManagedObject]
+    let changed: [Object]
 
-    init(context: ManagedObjectContext, request: FetchRequest) throws {
-        self.context = context
+    init(of changed: [Object], in layer: Layer, request: FetchRequest) throws {
+        self.layer = layer
         self.request = request
-        entity = try context.layout.requireEntity(named: request.entityName)
-        changed = context.tracked.filter(\.isUnsaved)
+        entity = try layer.layout.requireEntity(named: request.entityName)
+        self.changed = changed
     }
 
-    func isOfEntity(_ object: ManagedObject) -> Bool {
+    func isOfEntity(_ object: Object) -> Bool {
         request.includesSubentities
             ? entity.subtree.contains(object.entity.number) : object.entity === entity
     }
 
-    func isCandidate(_ object: ManagedObject) -> Bool {
-        guard object.state.contains(.live), isOfEntity(object) else { return false }
-        object.realize()
-        return !object.isInaccessible
-    }
+    func isCandidate(_ object: Object) -> Bool { isOfEntity(object) && layer.isThere(object) }
 
     /// What to ask the source, and what to do with it.
     struct Plan {
@@ -46,12 +96,12 @@ struct PendingChangeOverlay {
 
     func plan() throws -> Plan {
         var resolved = try ResolvedQuery(
-            request, in: context.layout, store: context.storeIdentity)
+            request, in: layer.layout, store: layer.storeIdentity)
         var wide = request
         if request.resultType == .count && !request.sortOrderings.isEmpty {
             // What the order looks at decides nothing about a number.
             wide.sortOrderings = []
-            resolved = try ResolvedQuery(wide, in: context.layout, store: context.storeIdentity)
+            resolved = try ResolvedQuery(wide, in: layer.layout, store: layer.storeIdentity)
         }
         wide.fetchLimit = 0
         wide.fetchOffset = 0
@@ -75,8 +125,8 @@ struct PendingChangeOverlay {
     func count() throws -> Int {
         let plan = try plan()
         return try plan.testsAll(request)
-            ? rows(plan, found: context.source.rows(matching: plan.source)).count
-            : count(plan, stored: context.source.count(matching: plan.source))
+            ? rows(plan, found: layer.source.rows(matching: plan.source)).count
+            : count(plan, stored: layer.source.count(matching: plan.source))
     }
 
     /// Corrects the number of objects that the source has found: changed ones count as they are now.
@@ -84,9 +134,10 @@ struct PendingChangeOverlay {
     /// - Complexity: O(*n*) in the changed objects, and a query for those among them that were saved before.
     func count(_ plan: Plan, stored: Int) throws -> Int {
         if plan.isComplete { return stored }
-        let saved = changed.filter { isOfEntity($0) && $0.state.contains(.persisted) }
+        let saved = changed.filter { isOfEntity($0) && layer.isPersisted($0) }
         var count = try stored - storedCount(of: saved, plan)
-        for object in changed where try isCandidate(object) && matches(object, plan.resolved) {
+        for object in changed where try isCandidate(object) && layer.matches(object, plan.resolved)
+        {
             count += 1
         }
         count = max(count - max(request.fetchOffset, 0), 0)
@@ -94,7 +145,7 @@ struct PendingChangeOverlay {
     }
 
     /// How many of some objects are among those that the source has found.
-    private func storedCount(of objects: [ManagedObject], _ plan: Plan) throws -> Int {
+    private func storedCount(of objects: [Object], _ plan: Plan) throws -> Int {
         if objects.isEmpty { return 0 }
         if objects.count <= Self.greatestNamedCount {
             let isOneOfThese = QueryPredicate.comparison(
@@ -103,26 +154,20 @@ struct PendingChangeOverlay {
                     .collection(objects.map { .constant(.objectID($0.objectID)) })))
             var narrow = plan.source
             narrow.predicate = request.predicate.map { .and([isOneOfThese, $0]) } ?? isOneOfThese
-            return try context.source.count(matching: narrow)
+            return try layer.source.count(matching: narrow)
         }
-        var wanted = IdentifierTable(minimumCapacity: objects.count)
-        for object in objects { wanted.set(0, for: object.objectID.bits) }
-        var count = 0
-        for bits in try context.source.objectIDs(matching: plan.source).bits
-        where wanted[bits] != nil {
-            count += 1
-        }
-        return count
+        let found = try layer.source.objectIDs(matching: plan.source)
+        return found.bits.reduce(0) { layer.hasChanges($1) ? $0 + 1 : $0 }
     }
 
     /// How many objects a condition names; stores without a language of their own compare each with every object.
-    private static let greatestNamedCount = 64
+    private static var greatestNamedCount: Int { 64 }
 
     // MARK: Rows
 
     func rows() throws -> RowSet {
         let plan = try plan()
-        return try rows(plan, found: context.source.rows(matching: plan.source))
+        return try rows(plan, found: layer.source.rows(matching: plan.source))
     }
 
     /// Lays the changes over what the source has found.
@@ -130,29 +175,22 @@ struct PendingChangeOverlay {
         if plan.isComplete { return found }
         let (resolved, wide) = (plan.resolved, plan.source)
         let testsAll = plan.testsAll(request)
-        var changedBits = Set<UInt64>(minimumCapacity: changed.count)
-        for object in changed { changedBits.insert(object.objectID.bits) }
         var kept: [Candidate] = []
-        for position in found.indices
-        where !changedBits.contains(found.identifierBits(at: position)) {
+        for position in found.indices where !layer.hasChanges(found.identifierBits(at: position)) {
             if testsAll {
-                let object = context.object(for: found, at: position)
-                guard try matches(object, resolved) else { continue }
+                let object = layer.object(for: found, at: position)
+                guard try layer.matches(object, resolved) else { continue }
             }
             kept.append(.row(position))
         }
-        let added = try changed.filter { try isCandidate($0) && matches($0, resolved) }
+        let added = try changed.filter { try isCandidate($0) && layer.matches($0, resolved) }
         let sortsAll = wide.sortOrderings.isEmpty && !request.sortOrderings.isEmpty
         return try assemble(found, kept, added, resolved, sortsAll: sortsAll)
     }
 
     private enum Candidate {
         case row(Int)
-        case object(ManagedObject)
-    }
-
-    func matches(_ object: ManagedObject, _ resolved: ResolvedQuery) throws -> Bool {
-        try context.withoutNoting { try resolved.matches(object) }
+        case object(Object)
     }
 
     func looksAtOtherChangedObjects(_ resolved: ResolvedQuery) -> Bool {
@@ -164,26 +202,17 @@ struct PendingChangeOverlay {
     }
 
     private func assemble(
-        _ found: RowSet, _ kept: [Candidate], _ added: [ManagedObject], _ resolved: ResolvedQuery,
+        _ found: RowSet, _ kept: [Candidate], _ added: [Object], _ resolved: ResolvedQuery,
         sortsAll: Bool
     ) throws -> RowSet {
-        func object(_ candidate: Candidate) -> ManagedObject {
+        func object(_ candidate: Candidate) -> Object {
             switch candidate {
-            case .row(let position): context.object(for: found, at: position)
+            case .row(let position): layer.object(for: found, at: position)
             case .object(let object): object
             }
         }
         func precedes(_ left: Candidate, _ right: Candidate) throws -> Bool {
-            let (left, right) = (object(left), object(right))
-            for ordering in resolved.request.sortOrderings {
-                switch try context.withoutNoting({ try ordering.resolvedCompare(left, right) }) {
-                case .orderedAscending: return true
-                case .orderedDescending: return false
-                case .orderedSame: continue
-                }
-            }
-            // New objects last, as their primary keys will have them.
-            return (left.objectID.bits & Self.orderMask) < (right.objectID.bits & Self.orderMask)
+            try self.precedes(object(left), object(right), resolved)
         }
         var result = added.map { Candidate.object($0) }
         if sortsAll || !added.isEmpty {
@@ -201,7 +230,19 @@ struct PendingChangeOverlay {
     }
 
     /// Leaves the temporary mark and the primary key: rows of different entities are ordered by key alone.
-    static let orderMask: UInt64 = 1 << 63 | 0xFFFF_FFFF_FFFF
+    static var orderMask: UInt64 { 1 << 63 | 0xFFFF_FFFF_FFFF }
+
+    func precedes(_ left: Object, _ right: Object, _ resolved: ResolvedQuery) throws -> Bool {
+        for ordering in resolved.request.sortOrderings {
+            switch try layer.compare(left, right, by: ordering) {
+            case .orderedAscending: return true
+            case .orderedDescending: return false
+            case .orderedSame: continue
+            }
+        }
+        // New objects last, as their primary keys will have them.
+        return left.objectID.bits & Self.orderMask < right.objectID.bits & Self.orderMask
+    }
 
     private func merge(
         _ left: [Candidate], _ right: [Candidate], _ precedes: (Candidate, Candidate) throws -> Bool
@@ -226,7 +267,7 @@ struct PendingChangeOverlay {
         let objects = candidates.compactMap {
             if case .object(let object) = $0 { object } else { nil }
         }
-        let packed = try context.rowSet(of: objects)
+        let packed = try layer.rowSet(of: objects)
         var next = 0
         let picks = candidates.map { candidate -> RowSet.Pick in
             switch candidate {
@@ -244,5 +285,10 @@ extension ManagedObjectContext {
     /// Whether unsaved changes can matter to a request.
     func overlayIsNeeded(for request: FetchRequest) -> Bool {
         request.includesPendingChanges && tracked.contains(where: \.isUnsaved)
+    }
+
+    /// Lays the context's unsaved changes over a request.
+    func overlay(for request: FetchRequest) throws -> ChangeOverlay {
+        try ChangeOverlay(of: tracked.filter(\.isUnsaved), in: self, request: request)
     }
 }

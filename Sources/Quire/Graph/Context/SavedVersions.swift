@@ -122,3 +122,11 @@ struct SavedVersions: ~Copyable {
         table = needed
     }
 }
+
+extension SeenRow {
+    /// Whether the row is older than what was saved of its object, or not known to be as new.
+    func isOutdated(_ saved: SavedVersions.Entry?, for child: UInt32) -> Bool {
+        guard let saved else { return version == 0 }
+        return version > 0 ? saved.version > version : !saved.isSeen(by: child)
+    }
+}

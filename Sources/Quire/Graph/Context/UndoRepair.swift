@@ -18,8 +18,10 @@ extension ManagedObjectContext {
     ) {
         for (object, slot, old) in previous where object.reference(at: slot) != old {
             guard let inverse = inverse(of: object, slot) else { continue }
-            let wasSaved = object.edits?.committed.map { !$0.own.contains(slot) } ?? false
-            leave(object, old, inverse, wasSaved: wasSaved)
+            // Nobody need hold it, and then only its row leads back.
+            let held = self.object(with: old)
+            leave(object, old, inverse, wasSaved: object.savedReference(at: slot) == old)
+            withExtendedLifetime(held) {}
         }
         for operation in operations {
             switch operation {

@@ -3,7 +3,8 @@
 ///
 /// What the model has and the store lacks is made, and filled from the objects that are there; what the store has under
 /// names that Core Data, or this framework, gives to indexes of the model's entities, and the model lacks, is dropped.
-/// Everything else in the store is left alone, what the reader of the model left out included, and where nothing differs nothing is written.
+/// Everything else in the store is left alone, what the reader of the model left out included, and where nothing differs
+/// nothing is written.
 ///
 /// Concerned are fetch indexes and uniqueness constraints (`Z_Entity_…`), R-trees (`Z_RT_Entity_…`), full-text indexes
 /// (`QUIRE_FT_Entity_…`), and triggers of derived attributes (`Z_DA_…`). An index that is named after an attribute is a

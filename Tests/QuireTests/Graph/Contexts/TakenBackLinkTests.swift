@@ -101,6 +101,55 @@ import Testing
         try context.save()
     }
 
+    /// Whom others have put in the place of which end of a link that was made here.
+    enum Replacement: CaseIterable, Sendable {
+        case destination, source
+    }
+
+    @Test(arguments: [Shape.partner, .owner, .inList, .spouse, .parent], Replacement.allCases)
+    func undoOfALinkEndsTheOneInItsPlaceThoughNobodyHoldsThat(
+        shape: Shape, replacement: Replacement
+    ) throws {
+        context.undoManager = UndoManager()
+        let (a, b) = try pair(shape, linked: false)
+        set(true, a, b, shape)
+        context.processPendingChanges()
+        try context.save()
+
+        let entity = replacement == .destination ? shape.destination : "A"
+        let third = try other.insertObject(entityName: entity)
+        let ends = [a, b].map { other.object(with: $0.objectID) }
+        if replacement == .destination {
+            set(true, ends[0], third, shape)
+        } else {
+            set(true, third, ends[1], shape)
+        }
+        let updated = other.updatedObjects.map(\.objectID)
+        try other.save()
+        context.mergeChanges(
+            from: ObjectIDChanges(inserted: [third.objectID], updated: updated))
+        #expect(context.registeredObject(for: third.objectID) == nil)
+        context.undo()
+
+        func check(_ context: ManagedObjectContext) {
+            let (a, b, third) = (
+                context.object(with: a.objectID), context.object(with: b.objectID),
+                context.object(with: third.objectID)
+            )
+            #expect(!leads(a, shape.rawValue, to: b) && !leads(b, shape.inverse, to: a))
+            if replacement == .destination {
+                #expect(!leads(a, shape.rawValue, to: third))
+                #expect(!leads(third, shape.inverse, to: a))
+            } else {
+                #expect(
+                    leads(third, shape.rawValue, to: b) == leads(b, shape.inverse, to: third))
+            }
+        }
+        check(context)
+        try context.save()
+        check(stack.mainContext())
+    }
+
     @Test(arguments: Shape.allCases, Reading.allCases)
     func anOwnLinkStaysOnBothSides(shape: Shape, reading: Reading) throws {
         let (a, b) = try pair(shape, linked: false)

@@ -12,6 +12,8 @@ import Testing
             case direct
             /// Over another context, saved to the store by it.
             case nested
+            /// Over the parent of a document's context, which keeps what is saved to it as values.
+            case inDocument
         }
 
         let stack: TestStack
@@ -36,7 +38,9 @@ import Testing
 
         /// Runs one sequence in a new context.
         func sequence(_ arrangement: Arrangement) throws {
-            let base = PrivateQueueContext(coordinator: stack.coordinator)
+            let base =
+                arrangement == .inDocument
+                ? stack.documentParent() : PrivateQueueContext(coordinator: stack.coordinator)
             let owner = arrangement == .direct ? base : PrivateQueueContext(parent: base)
             owner.performAndWait { context in
                 let session = session(owner, context)
@@ -105,7 +109,14 @@ import Testing
         }
 
         private func check(_ session: GraphSession) throws {
-            try session.context.parent?.performAndWait { try $0.save() }
+            if let parent = session.context.parent {
+                // With objects or without.
+                if Bool.random(using: &random) {
+                    try parent.performAndWait { try $0.save() }
+                } else {
+                    try parent.performWithoutObjectsAndWait { try $0.save() }
+                }
+            }
             stored = session.graph.stored(session.model)
             try PrivateQueueContext(coordinator: stack.coordinator).performAndWait { fresh in
                 let seen = try session.seen(in: fresh, stored.numbers)
@@ -168,7 +179,7 @@ import Testing
     func contextsEqualReference(seed: UInt64) throws {
         let world = try World(seed: seed)
         for index in 0..<25 where !world.hasFailed {
-            try world.sequence(index % 2 == 0 ? .direct : .nested)
+            try world.sequence(World.Arrangement.allCases[index % 3])
         }
     }
 }

@@ -1,0 +1,153 @@
+/// A change that a child has saved to its parent, with what the parent's save needs to know of it.
+struct PendingChange: Sendable {
+    enum Kind: Sendable {
+        case inserted, updated, deleted
+        /// It was inserted and deleted.
+        case none
+    }
+
+    var kind: Kind
+    /// The change; of a deletion only what it is about. Its version is the one that the store has; 0 if that is not known,
+    /// which it need not be unless the row is written.
+    var change: ObjectChange
+    /// The number of the child, which has seen all of what the object is.
+    var author: UInt32
+    /// The row that the object would have, if it has values that are not saved.
+    var row: (rows: PendingRows, position: Int)?
+
+    var bits: UInt64 { change.objectID.bits }
+    var entity: EntityLayout { change.entity }
+
+    /// The version that the store has after the change is saved.
+    var nextVersion: UInt32 {
+        switch kind {
+        case .inserted: 1
+        case .updated where change.writesRow: change.version &+ 1
+        default: change.version
+        }
+    }
+
+    /// Adds a later change of the same author.
+    mutating func add(_ next: PendingChange) {
+        if let row = next.row { self.row = row }
+        guard next.kind == .updated else {
+            kind = kind == .inserted ? .none : .deleted
+            row = nil
+            return
+        }
+        if change.version == 0 && kind == .updated { change.version = next.change.version }
+        if change.baseVersion == nil {
+            (change.base, change.savedValues) = (next.change.base, next.change.savedValues)
+        }
+        for slot in change.values.indices where next.change.changedSlots.contains(slot) {
+            change.values[slot] = next.change.values[slot]
+        }
+        change.changedSlots.formUnion(next.change.changedSlots)
+        for toMany in next.change.toManyChanges {
+            let index = change.toManyChanges.firstIndex {
+                $0.relationshipIndex == toMany.relationshipIndex
+            }
+            if let index {
+                change.toManyChanges[index].add(toMany)
+            } else {
+                change.toManyChanges.append(toMany)
+            }
+        }
+    }
+}
+
+extension ToManyChange {
+    /// Adds what happened afterwards.
+    fileprivate mutating func add(_ next: ToManyChange) {
+        if let order = next.order {
+            if self.order == nil {
+                let added = Set(added)
+                // Where those were that went out before nobody knows.
+                previousOrder =
+                    removed.isEmpty ? next.previousOrder?.filter { !added.contains($0) } : nil
+            }
+            self.order = order
+        } else if let order {
+            let gone = Set(next.removed)
+            self.order = order.filter { !gone.contains($0) } + next.added
+        }
+        for id in next.removed {
+            if let index = added.firstIndex(of: id) {
+                added.remove(at: index)
+            } else {
+                removed.append(id)
+            }
+        }
+        for id in next.added {
+            if let index = removed.firstIndex(of: id) {
+                removed.remove(at: index)
+            } else {
+                added.append(id)
+            }
+        }
+    }
+}
+
+/// What several children, or one several times, have saved to their parent: a change for each object.
+struct PendingChangeSet: Sendable {
+    private(set) var changes: ContiguousArray<PendingChange> = []
+    private var positions: [UInt64: Int] = [:]
+    /// The numbers of the children.
+    private(set) var authors: Set<UInt32> = []
+    private(set) var hasDeletions = false
+    /// Texts to record with the objects.
+    private(set) var records: [String: String?] = [:]
+
+    var isEmpty: Bool { positions.isEmpty && records.isEmpty }
+
+    subscript(bits: UInt64) -> PendingChange? { positions[bits].map { changes[$0] } }
+
+    mutating func add(_ added: [PendingChange], records: [String: String?]) {
+        changes.reserveCapacity(changes.count + added.count)
+        positions.reserveCapacity(positions.count + added.count)
+        for change in added { add(change) }
+        self.records.merge(records) { _, new in new }
+    }
+
+    private mutating func add(_ change: PendingChange) {
+        authors.insert(change.author)
+        if change.kind == .deleted { hasDeletions = true }
+        guard let position = positions[change.bits] else {
+            positions[change.bits] = changes.count
+            changes.append(change)
+            return
+        }
+        changes[position].add(change)
+        if changes[position].kind == .none { positions[change.bits] = nil }
+    }
+
+    /// Adds what was saved to the parent after this.
+    mutating func add(_ later: PendingChangeSet) {
+        add(later.changes.filter { $0.kind != .none }, records: later.records)
+    }
+
+    /// What a save hands to the store.
+    ///
+    /// - Parameter includesBases: Whether it has what the children have seen, even where that is no row of the store.
+    func changeSet(includesBases: Bool = false) -> ChangeSet {
+        var set = ChangeSet()
+        set.records = records
+        for pending in changes {
+            var change = pending.change
+            if !includesBases, change.baseVersion == 0 {
+                (change.base, change.savedValues) = (nil, nil)
+            }
+            switch pending.kind {
+            case .inserted: set.inserted.append(change)
+            case .updated: set.updated.append(change)
+            case .deleted:
+                set.deleted.append(
+                    ObjectDeletion(
+                        objectID: change.objectID,
+                        version: change.version == 0 ? nil : change.version))
+            case .none: break
+            }
+        }
+        return set
+    }
+}

@@ -1,0 +1,297 @@
+/// What the children of a document's parent context have saved to it and the store does not have: as the values that they came
+/// as, which any thread may read, until somebody uses the parent's own objects.
+///
+/// Either the values are here, and the parent has no objects; then children read and save without waiting for its queue. Or
+/// its objects have the changes, ``ManagedObjectContext/takeOver(_:)`` has made them, and children ask them on its queue. It
+/// goes from the first to the second when a block begins to use the context, when a child saves what contradicts what another
+/// one has saved, and when the store finds a conflict; and back when the context has neither changes nor objects.
+final class PendingChanges: Sendable {
+    struct State: ~Copyable {
+        /// Whether the values are here.
+        var areValues = false
+        /// What no save has begun to write.
+        var current = PendingChangeSet()
+        /// What is being saved, while a save runs.
+        var saving: PendingChangeSet?
+        /// Both, while a save runs.
+        var both = PendingChangeSet()
+        var savedVersions = SavedVersions()
+        /// Rises whenever rows of the store may be newer than a view which was made before.
+        var generation = 0
+        /// What children read, if any has since the last change.
+        var view: PendingChangeView?
+        /// What waits to be merged into the context, if it merges automatically.
+        var automaticMerge: AutomaticMerge?
+        /// Told on the thread of a child that has saved.
+        var didTakeChanges: (@Sendable () -> Void)?
+
+        /// All that the store does not have.
+        var visible: PendingChangeSet { saving == nil ? current : both }
+    }
+
+    private let state = Lock(State())
+    private let coordinator: PersistentStoreCoordinator
+
+    init(coordinator: PersistentStoreCoordinator) { self.coordinator = coordinator }
+
+    func withState<Result>(_ body: (inout sending State) throws -> sending Result) rethrows
+        -> Result
+    {
+        try state.withLock(body)
+    }
+
+    var areValues: Bool { state.withLock { $0.areValues } }
+
+    /// Whether there are values that the store does not have.
+    var isEmpty: Bool { state.withLock { $0.visible.isEmpty } }
+
+    /// The values that the store does not have; `nil` if the context's objects have the changes.
+    var unsaved: PendingChangeSet? {
+        state.withLock { $0.areValues && !$0.visible.isEmpty ? $0.visible : nil }
+    }
+
+    // MARK: Reading
+
+    /// What a child reads; `nil` if it is to ask the context's objects.
+    var view: PendingChangeView? {
+        state.withLock { state in
+            guard state.areValues else { return nil }
+            if let view = state.view { return view }
+            let view = PendingChangeView(
+                changes: state.visible, generation: state.generation,
+                isBeingSaved: state.saving != nil, coordinator: coordinator)
+            state.view = view
+            return view
+        }
+    }
+
+    /// Whether the store can have nothing newer than what a view has.
+    func isCurrent(_ view: PendingChangeView) -> Bool {
+        state.withLock { $0.areValues && $0.generation == view.generation }
+    }
+
+    /// Has those read again who are reading: the store was exchanged for another.
+    func invalidateViews() {
+        state.withLock { state in
+            state.generation += 1
+            state.view = nil
+        }
+    }
+
+    /// As ``ObjectSource/outdated(_:by:)``; `nil` if the context's objects know.
+    func outdated(_ rows: [SeenRow], by child: UInt32) -> Set<UInt64>? {
+        state.withLock { state in
+            guard state.areValues else { return nil }
+            var outdated: Set<UInt64> = []
+            for row in rows {
+                let isOutdated: Bool
+                if let pending = state.current[row.bits] ?? state.saving?[row.bits],
+                    pending.row != nil
+                {
+                    isOutdated = row.version > 0 || child == 0 || pending.author != child
+                } else {
+                    isOutdated = row.isOutdated(state.savedVersions[row.bits], for: child)
+                }
+                if isOutdated { outdated.insert(row.bits) }
+            }
+            return outdated
+        }
+    }
+
+    // MARK: Taking
+
+    /// Takes what a child saves, if it goes with what is here already.
+    ///
+    /// - Parameter isNoted: Whether whoever follows the changes of the context is told.
+    /// - Complexity: O(*n*) in the changes.
+    func take(_ changes: ChangeSet, isNoted: Bool) -> Bool {
+        if !areValues { return false }
+        var rowChanges: [ObjectChange] = []
+        rowChanges.reserveCapacity(changes.inserted.count + changes.updated.count)
+        rowChanges += changes.inserted
+        for change in changes.updated where !change.changedSlots.isEmpty {
+            rowChanges.append(change)
+        }
+        let rows = PendingRows(
+            rowChanges, layout: coordinator.layout, store: coordinator.storeIdentity)
+        let taken = state.withLock { state -> (Bool, (@Sendable () -> Void)?) in
+            guard state.areValues, let added = state.accept(changes, rows) else {
+                return (false, nil)
+            }
+            state.current.add(added, records: changes.records)
+            if state.saving != nil { state.both.add(added, records: changes.records) }
+            state.view = nil
+            return (true, state.didTakeChanges)
+        }
+        guard taken.0 else { return false }
+        if isNoted { taken.1?() }
+        return true
+    }
+
+    // MARK: Saving
+
+    /// Begins a save, of all that is here. Gives `nil` if the context's objects have the changes.
+    func beginSave() -> PendingChangeSet? {
+        state.withLock { state in
+            guard state.areValues, state.saving == nil else { return nil }
+            let saving = state.current
+            state.both = saving
+            state.saving = saving
+            state.current = PendingChangeSet()
+            state.generation += 1
+            state.view = nil
+            return saving
+        }
+    }
+
+    /// The save has succeeded.
+    ///
+    /// - Parameter notesVersions: Whether there are children, who may show rows that are older.
+    func didSave(notesVersions: Bool) {
+        state.withLock { state in
+            guard let saved = state.saving else { return }
+            if notesVersions { state.noteVersions(of: saved) }
+            state.saving = nil
+            state.both = PendingChangeSet()
+            state.view = nil
+        }
+    }
+
+    /// The save has failed: what it was to write is pending still.
+    func didFailToSave() {
+        state.withLock { state in
+            if state.saving == nil { return }
+            state.current = state.both
+            state.saving = nil
+            state.both = PendingChangeSet()
+            state.view = nil
+        }
+    }
+
+    // MARK: Objects
+
+    /// Gives what the context's objects are to take over, if it is here; children ask for those from then on.
+    func takeForObjects() -> PendingChangeSet? {
+        state.withLock { state in
+            guard state.areValues else { return nil }
+            state.areValues = false
+            state.generation += 1
+            state.view = nil
+            defer { state.current = PendingChangeSet() }
+            return state.current
+        }
+    }
+
+    /// The context has neither changes nor objects.
+    func beginValues() { state.withLock { $0.areValues = true } }
+}
+
+extension PendingChanges.State {
+    /// The changes as they are kept, with the versions that the store has; `nil` if they do not go with what is here.
+    ///
+    /// Changes of several children go together if they are about different objects and delete none: both sides of a relationship
+    /// are among the changes, so that what contradicts is about the same object.
+    fileprivate borrowing func accept(
+        _ changes: ChangeSet, _ rows: PendingRows
+    ) -> [PendingChange]? {
+        let author = changes.child
+        let visible = visible
+        let hasOthers = visible.authors.contains { $0 != author }
+        if hasOthers && (visible.hasDeletions || !changes.deleted.isEmpty) { return nil }
+        var accepted: [PendingChange] = []
+        accepted.reserveCapacity(
+            changes.inserted.count + changes.updated.count + changes.deleted.count)
+        var position = 0
+        for change in changes.inserted {
+            if visible[change.objectID.bits] != nil { return nil }
+            accepted.append(
+                PendingChange(
+                    kind: .inserted, change: change, author: author, row: (rows, position)))
+            position += 1
+        }
+        for change in changes.updated {
+            guard let version = version(of: change, by: author) else { return nil }
+            var pending = PendingChange(kind: .updated, change: change, author: author)
+            pending.change.version = version
+            if !change.changedSlots.isEmpty {
+                if change.baseVersion == nil { return nil }
+                pending.row = (rows, position)
+                position += 1
+            }
+            accepted.append(pending)
+        }
+        for deletion in changes.deleted {
+            guard let version = version(of: deletion, by: author) else { return nil }
+            let id = deletion.objectID
+            let change = ObjectChange(
+                objectID: id, entity: rows.entity(of: id), version: version, values: [],
+                changedSlots: SlotMask())
+            accepted.append(PendingChange(kind: .deleted, change: change, author: author))
+        }
+        return accepted
+    }
+
+    /// The version that the store has, or will have, of an object which is changed; `nil` if the child has not seen it as it
+    /// is, so that the context's objects must find out.
+    private borrowing func version(of change: ObjectChange, by author: UInt32) -> UInt32? {
+        let bits = change.objectID.bits
+        if let pending = current[bits] ?? saving?[bits] {
+            guard let known = pendingVersion(of: bits, by: author) else { return nil }
+            if known > 0 || pending.kind == .inserted || !change.writesRow { return known }
+            // Until now it merely came into a relationship of another.
+            return change.baseVersion.flatMap { $0 > 0 ? $0 : nil }
+        }
+        let saved = savedVersions[bits]
+        if let saved, !saved.isSeen(by: author),
+            change.toManyChanges.contains(where: { $0.order != nil })
+        {
+            return nil
+        }
+        guard let base = change.baseVersion else { return change.writesRow ? nil : 0 }
+        if base > 0 {
+            return saved.map { $0.version > base } == true ? nil : base
+        }
+        guard let saved, saved.isSeen(by: author) else { return nil }
+        return saved.known
+    }
+
+    /// The version of an object that has changed already; `nil` if another child has changed it, or it is deleted.
+    private borrowing func pendingVersion(of bits: UInt64, by author: UInt32) -> UInt32? {
+        if let pending = current[bits] {
+            return pending.author == author && pending.kind != .deleted
+                ? pending.change.version : nil
+        }
+        guard let pending = saving?[bits], pending.author == author, pending.kind != .deleted else {
+            return nil
+        }
+        return pending.nextVersion
+    }
+
+    /// The same of an object that is deleted; 0 if nobody has read it.
+    private borrowing func version(of deletion: ObjectDeletion, by author: UInt32) -> UInt32? {
+        let bits = deletion.objectID.bits
+        if current[bits] != nil || saving?[bits] != nil {
+            return pendingVersion(of: bits, by: author)
+        }
+        let saved = savedVersions[bits]
+        if let version = deletion.version, saved.map({ $0.version > version }) != true {
+            return version
+        }
+        if let known = saved?.known { return known }
+        return deletion.version != nil || saved?.isDeleted == true ? nil : 0
+    }
+
+    fileprivate mutating func noteVersions(of saved: PendingChangeSet) {
+        for pending in saved.changes {
+            switch pending.kind {
+            case .inserted, .updated:
+                var version = pending.nextVersion
+                // A fault that merely came into a relationship of another was never read, and its row not written.
+                if version == 0 { version = savedVersions[pending.bits]?.version ?? 0 }
+                savedVersions.set(version, seenBy: pending.author, for: pending.bits)
+            case .deleted: savedVersions.setDeleted(pending.bits)
+            case .none: break
+            }
+        }
+    }
+}
