@@ -248,7 +248,8 @@ extension ManagedObjectContext {
         return object.reference(at: slot)
     }
 
-    private func isGone(_ id: ManagedObjectID) -> Bool {
+    /// Whether an object was deleted, and that is saved, or its row turned out to be gone.
+    func isGone(_ id: ManagedObjectID) -> Bool {
         guard let object = identityMap.find(id.bits) else { return false }
         return object.isInaccessible || object.state.isDisjoint(with: [.live, .persisted])
     }

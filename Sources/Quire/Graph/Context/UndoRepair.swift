@@ -29,10 +29,11 @@ extension ManagedObjectContext {
                 guard object.state.contains(.live), object.entity.storages[slot] == .reference,
                     let id = object.reference(at: slot)
                 else { continue }
-                if isGoneForGood(id) {
+                guard let other = present(id) else {
                     object.write(.null, at: slot)
-                } else if let inverse = inverse(of: object, slot) {
-                    let other = self.object(with: id)
+                    continue
+                }
+                if let inverse = inverse(of: object, slot) {
                     if let back = inverse.slot {
                         pair(other, back, with: object, slot)
                     } else {
@@ -45,10 +46,15 @@ extension ManagedObjectContext {
             case .life(let object, _):
                 if object.state.contains(.live) {
                     repair(object)
-                } else if object.state.contains(.persisted) {
-                    // Others may have related something to it.
+                    continue
+                }
+                // Others may have related something to it, and that may have been deleted and brought back here.
+                if object.state.contains(.persisted) {
                     object.realize()
                     leaveSavedReferences(of: object)
+                }
+                for (_, inverse, other) in unsavedReferences(to: object) {
+                    detach(object, from: other, inverse)
                 }
             case .order: break
             }
@@ -79,10 +85,11 @@ extension ManagedObjectContext {
                 continue
             }
             guard let id = object.reference(at: slot) else { continue }
-            let other = self.object(with: id)
-            if isGoneForGood(id) || !other.state.contains(.live) {
+            guard let other = present(id), other.state.contains(.live) else {
                 object.write(.null, at: slot)
-            } else if let back = inverse.slot {
+                continue
+            }
+            if let back = inverse.slot {
                 if let present = other.reference(at: back) {
                     if present != object.objectID { object.write(.null, at: slot) }
                 } else {
@@ -101,15 +108,15 @@ extension ManagedObjectContext {
         let relationship = object.entity.relationships[object.entity.toManyRelationships[toMany]]
         let isThere = object.members(of: relationship).contains(id)
         let inverse = layout.inverse(of: relationship)
+        guard let other = present(id) else {
+            if isThere { removeMember(id, from: object, relationship) }
+            return
+        }
         var belongs = isThere
-        if isGoneForGood(id) {
-            belongs = false
-        } else if let slot = inverse?.slot {
-            let other = self.object(with: id)
+        if let slot = inverse?.slot {
             belongs =
                 other.reference(at: slot) == object.objectID && other.state.contains(.live)
         } else if let inverse {
-            let other = self.object(with: id)
             guard other.state.contains(.live) else { return }
             let leadsBack = other.members(of: inverse).contains(object.objectID)
             if isThere && !leadsBack {
@@ -132,8 +139,11 @@ extension ManagedObjectContext {
         }
     }
 
-    /// Whether an object was deleted, and that is saved.
-    private func isGoneForGood(_ id: ManagedObjectID) -> Bool {
-        identityMap.find(id.bits).map { $0.state.isDisjoint(with: [.live, .persisted]) } ?? false
+    /// The object of an identifier, if it has not gone. Nobody need have held it when others deleted it, so its row is
+    /// asked for.
+    private func present(_ id: ManagedObjectID) -> ManagedObject? {
+        let object = self.object(with: id)
+        if object.state.contains(.persisted) { object.realize() }
+        return isGone(id) ? nil : object
     }
 }
