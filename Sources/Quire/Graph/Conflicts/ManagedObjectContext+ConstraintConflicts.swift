@@ -15,7 +15,7 @@ extension ManagedObjectContext {
         let slots = Set(
             layout.entity(named: violation.entityName)?.slots(ofConstraint: violation.properties)
                 ?? [])
-        guard let survivor = stored ?? objects.first(where: \.isModified) ?? objects.first else {
+        guard var survivor = stored ?? objects.first(where: \.isModified) ?? objects.first else {
             return
         }
         for object in objects where object !== survivor && object.state.contains(.live) {
@@ -29,8 +29,11 @@ extension ManagedObjectContext {
                 merge(object, into: survivor, slots, .set)
             case .overwrite where isNew || stored == nil:
                 merge(object, into: survivor, slots, .all)
-            case .mergePreferringObjects: merge(survivor, into: object, slots, .missing)
-            case .overwrite: merge(survivor, into: object, slots, .none)
+            case .mergePreferringObjects, .overwrite:
+                // The stored one goes, and others are merged into the one that takes its place.
+                merge(survivor, into: object, slots, resolution == .overwrite ? .none : .missing)
+                survivor = object
+                stored = nil
             }
         }
     }

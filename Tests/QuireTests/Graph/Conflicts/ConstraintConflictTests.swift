@@ -136,6 +136,40 @@ import Testing
         if !rivals.isNested { try rivals.expectWhole(rivals.here) }
     }
 
+    /// A saved object and a new one get values that others have saved meanwhile.
+    @Test(arguments: RivalKind.allCases, MergePolicy.resolving)
+    func aChangedAndANewObjectMeetAStoredOne(kind: RivalKind, policy: MergePolicy) throws {
+        let rivals = try rivals(kind, policy)
+        let saved = try rivals.new("Person", ["email": "s@s"])
+        let club = try rivals.new("Club", ["name": "C"])
+        try rivals.save()
+        let stored = try rivals.there.insertObject(entityName: "Person")
+        stored["email"] = "a@b"
+        stored.add(rivals.theirs(club), to: "clubs")
+        try rivals.there.save()
+        saved["email"] = "a@b"
+        let new = try rivals.new("Person", ["email": "a@b"])
+        let newClub = try rivals.new("Club", ["name": "N"])
+        newClub.add(new, to: "members")
+        try rivals.save()
+
+        #expect(!rivals.here.hasChanges)
+        try rivals.expectWhole(rivals.stack.mainContext())
+        let fresh = rivals.stack.mainContext()
+        let people = try fresh.fetch(FetchRequest("Person"))
+        let found = try #require(people.first { $0.string("email") == "a@b" })
+        if policy.prefersStore {
+            #expect(people.count == 2 && found.objectID == stored.objectID)
+        } else {
+            #expect(people.count == 1 && found.objectID == saved.objectID)
+        }
+        #expect(found.objectIDs("clubs").contains(club.objectID))
+        // Only rolling back loses what was related to the new one.
+        #expect(
+            found.objectIDs("clubs").contains(newClub.objectID)
+                == (policy !== MergePolicy.rollback))
+    }
+
     @Test func uniqueValuesMayBeExchanged() throws {
         let rivals = try rivals(.context)
         let people = try ["a", "b", "c"].map { try rivals.new("Person", ["email": .string($0)]) }
