@@ -1,4 +1,3 @@
-import Dispatch
 import QuireTestSupport
 import Testing
 
@@ -35,48 +34,23 @@ import Testing
     /// - Returns: What the save threw.
     private func whileSaving(
         failingWith failure: QuireError? = nil, hasWritten: Bool = false, _ body: () throws -> Void
-    ) rethrows -> QuireError? {
-        let writing = DispatchSemaphore(value: 0)
-        let permission = DispatchSemaphore(value: 0)
-        let end = DispatchSemaphore(value: 0)
-        let result = SaveResult()
-        DispatchQueue.global().async { [parent] in
-            result.note {
-                try parent.performWithoutObjectsAndWait { context in
-                    try context.save(evenIfUnchanged: true) { changes in
-                        let derived = hasWritten ? try context.source.save(changes) : []
-                        writing.signal()
-                        permission.wait()
-                        if let failure { throw failure }
-                        return hasWritten ? derived : try context.source.save(changes)
-                    }
-                }
+    ) rethrows -> (any Error)? {
+        let save = HeldSave(parent) { context, stop in
+            try context.save(evenIfUnchanged: true) { changes in
+                let derived = hasWritten ? try context.source.save(changes) : []
+                stop()
+                if let failure { throw failure }
+                return hasWritten ? derived : try context.source.save(changes)
             }
-            end.signal()
         }
-        writing.wait()
+        save.waitUntilStopped()
         do {
-            defer {
-                permission.signal()
-                end.wait()
-            }
             try body()
+        } catch {
+            _ = save.end()
+            throw error
         }
-        return result.error
-    }
-
-    private final class SaveResult: Sendable {
-        private let state = Lock<QuireError?>(nil)
-
-        var error: QuireError? { state.withLock { $0 } }
-
-        func note(_ body: () throws -> Void) {
-            do {
-                try body()
-            } catch {
-                state.withLock { [error] in $0 = QuireError(.storeUnavailable, "\(error)") }
-            }
-        }
+        return save.end()
     }
 
     @Test func childrenReadAndSaveWhileTheParentWrites() throws {

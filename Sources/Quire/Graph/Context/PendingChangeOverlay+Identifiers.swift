@@ -22,7 +22,7 @@ extension PendingChangeOverlay {
         for bits in try layer.source.objectIDs(matching: wide).bits where !layer.hasChanges(bits) {
             kept.append(bits)
         }
-        let added = try changed.filter { try isCandidate($0) && layer.matches($0, resolved) }
+        let added = try layer.candidates(in: self, matching: resolved)
             .sorted { try precedes($0, $1, resolved) }
         return slice(try merge(kept, added, resolved))
     }

@@ -19,6 +19,10 @@ protocol PendingChangeLayer {
     func object(for rows: RowSet, at position: Int) -> Object
     func object(bits: UInt64) throws -> Object
     func matches(_ object: Object, _ query: ResolvedQuery) throws -> Bool
+    /// The changed objects that a request is to find.
+    func candidates(
+        in overlay: PendingChangeOverlay<Self>, matching query: ResolvedQuery
+    ) throws -> [Object]
     func compare(
         _ left: Object, _ right: Object, by ordering: SortOrdering
     ) throws -> ComparisonResult
@@ -40,6 +44,10 @@ extension ManagedObjectContext: PendingChangeLayer {
         object.realize()
         return !object.isInaccessible
     }
+
+    func candidates(
+        in overlay: ChangeOverlay, matching query: ResolvedQuery
+    ) throws -> [ManagedObject] { try overlay.testedCandidates(matching: query) }
 
     func matches(_ object: ManagedObject, _ query: ResolvedQuery) throws -> Bool {
         try withoutNoting { try query.matches(object) }
@@ -77,7 +85,12 @@ struct PendingChangeOverlay<Layer: PendingChangeLayer> {
             ? entity.subtree.contains(object.entity.number) : object.entity === entity
     }
 
-    func isCandidate(_ object: Object) -> Bool { isOfEntity(object) && layer.isThere(object) }
+    /// Tests the changed objects one by one.
+    func testedCandidates(matching query: ResolvedQuery) throws -> [Object] {
+        try changed.filter {
+            try isOfEntity($0) && layer.isThere($0) && layer.matches($0, query)
+        }
+    }
 
     /// What to ask the source, and what to do with it.
     struct Plan {
@@ -136,10 +149,7 @@ struct PendingChangeOverlay<Layer: PendingChangeLayer> {
         if plan.isComplete { return stored }
         let saved = changed.filter { isOfEntity($0) && layer.isPersisted($0) }
         var count = try stored - storedCount(of: saved, plan)
-        for object in changed where try isCandidate(object) && layer.matches(object, plan.resolved)
-        {
-            count += 1
-        }
+        count += try layer.candidates(in: self, matching: plan.resolved).count
         count = max(count - max(request.fetchOffset, 0), 0)
         return request.fetchLimit > 0 ? min(count, request.fetchLimit) : count
     }
@@ -183,7 +193,7 @@ struct PendingChangeOverlay<Layer: PendingChangeLayer> {
             }
             kept.append(.row(position))
         }
-        let added = try changed.filter { try isCandidate($0) && layer.matches($0, resolved) }
+        let added = try layer.candidates(in: self, matching: resolved)
         let sortsAll = wide.sortOrderings.isEmpty && !request.sortOrderings.isEmpty
         return try assemble(found, kept, added, resolved, sortsAll: sortsAll)
     }

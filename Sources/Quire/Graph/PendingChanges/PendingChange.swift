@@ -12,11 +12,25 @@ struct PendingChange: Sendable {
     var change: ObjectChange
     /// The number of the child, which has seen all of what the object is.
     var author: UInt32
-    /// The row that the object would have, if it has values that are not saved.
-    var row: (rows: PendingRows, position: Int)?
 
     var bits: UInt64 { change.objectID.bits }
     var entity: EntityLayout { change.entity }
+
+    /// Whether there are values that are not saved. Then all values of the object are known.
+    var hasValues: Bool {
+        switch kind {
+        case .inserted: true
+        case .updated: !change.changedSlots.isEmpty
+        case .deleted, .none: false
+        }
+    }
+
+    /// The value that the object has in a slot, if there are such; one that is in a file is not read.
+    func value(at slot: Int) throws -> AttributeValue {
+        if change.changedSlots.contains(slot) { return change.values[slot] }
+        return try change.base?.heldValue(at: slot)
+            ?? change.savedValues?.value(at: slot) ?? .null
+    }
 
     /// The version that the store has after the change is saved.
     var nextVersion: UInt32 {
@@ -29,10 +43,8 @@ struct PendingChange: Sendable {
 
     /// Adds a later change of the same author.
     mutating func add(_ next: PendingChange) {
-        if let row = next.row { self.row = row }
         guard next.kind == .updated else {
             kind = kind == .inserted ? .none : .deleted
-            row = nil
             return
         }
         if change.version == 0 && kind == .updated { change.version = next.change.version }

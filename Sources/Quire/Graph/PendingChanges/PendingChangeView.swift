@@ -11,22 +11,14 @@ final class PendingChangeView: Sendable {
     /// Whether a save of some of the changes runs, so that the store may have them at any moment.
     let isBeingSaved: Bool
     let coordinator: PersistentStoreCoordinator
-    /// The changed objects, from when a request first needs them all.
-    private let objects = Lock<[ChangedObject]?>(nil)
-
-    /// A changed object with the row of its values that are not saved, if it has any.
-    struct ChangedObject: Sendable {
-        let objectID: ManagedObjectID
-        let entity: EntityLayout
-        let kind: PendingChange.Kind
-        let row: ObjectSnapshot?
-    }
+    let matches: PendingMatches
 
     init(
-        changes: PendingChangeSet, generation: Int, isBeingSaved: Bool,
+        changes: PendingChangeSet, matches: PendingMatches, generation: Int, isBeingSaved: Bool,
         coordinator: PersistentStoreCoordinator
     ) {
         self.changes = changes
+        self.matches = matches
         self.generation = generation
         self.isBeingSaved = isBeingSaved
         self.coordinator = coordinator
@@ -68,27 +60,7 @@ final class PendingChangeView: Sendable {
 
     private func overlay(for request: FetchRequest) throws -> PendingChangeOverlay<PendingObjects> {
         let layer = PendingObjects(view: self)
-        return try PendingChangeOverlay(
-            of: changedObjects().map(layer.object), in: layer, request: request)
-    }
-
-    /// The changed objects.
-    ///
-    /// - Complexity: O(*n*) when it is called first.
-    func changedObjects() throws -> [ChangedObject] {
-        try objects.withLock { objects in
-            if let objects { return objects }
-            var changed: [ChangedObject] = []
-            changed.reserveCapacity(changes.changes.count)
-            for change in changes.changes where change.kind != .none {
-                changed.append(
-                    ChangedObject(
-                        objectID: change.change.objectID, entity: change.entity, kind: change.kind,
-                        row: try row(of: change)))
-            }
-            objects = changed
-            return changed
-        }
+        return try PendingChangeOverlay(of: layer.changedObjects(), in: layer, request: request)
     }
 
     // MARK: Rows
@@ -98,12 +70,12 @@ final class PendingChangeView: Sendable {
             return try coordinator.row(for: objectID, maximumAge: maximumAge)
         }
         if change.kind == .deleted { return nil }
-        return try row(of: change)
-            ?? coordinator.row(for: objectID, maximumAge: maximumAge)
+        if change.hasValues { return try rowSet(of: [change]).first }
+        return try coordinator.row(for: objectID, maximumAge: maximumAge)
     }
 
     func rows(for objectIDs: [ManagedObjectID], maximumAge: Double) throws -> RowSet {
-        var own: [ObjectSnapshot] = []
+        var own: [PendingChange] = []
         var others: [ManagedObjectID] = []
         for id in objectIDs {
             guard let change = changes[id.bits] else {
@@ -111,29 +83,38 @@ final class PendingChangeView: Sendable {
                 continue
             }
             if change.kind == .deleted { continue }
-            if let row = try row(of: change) { own.append(row) } else { others.append(id) }
+            if change.hasValues { own.append(change) } else { others.append(id) }
         }
         if own.isEmpty { return try coordinator.rows(for: others, maximumAge: maximumAge) }
-        let packed = rowSet(of: own)
+        let packed = try rowSet(of: own)
         if others.isEmpty { return packed }
         return try coordinator.rows(for: others, maximumAge: maximumAge).appending(packed)
     }
 
-    /// The row with the values that are not saved, if the object has any.
-    func row(of change: PendingChange) throws -> ObjectSnapshot? {
-        guard let (rows, position) = change.row else { return nil }
-        return try rows.rows()[position]
-    }
-
-    private func rowSet(of rows: [ObjectSnapshot]) -> RowSet {
-        RowSet(rows, layout: coordinator.layout, store: coordinator.storeIdentity)
+    /// The rows that changed objects with values would have.
+    ///
+    /// - Throws: ``QuireError`` with code `unsupported` if a row would be larger than rows can be.
+    func rowSet(of changes: some Collection<PendingChange>) throws -> RowSet {
+        var builder = RowSetBuilder(
+            layout: coordinator.layout, store: coordinator.storeIdentity,
+            externalData: HeldExternalData(), expectedRows: changes.count)
+        builder.reserveCapacity(changes.count)
+        for change in changes {
+            // With the parent's save the object will be of another version.
+            builder.beginRow(change.bits, entity: change.entity, version: 0)
+            for slot in change.entity.slots where slot.isStored {
+                try builder.setHeld(change.value(at: slot.index), at: slot)
+            }
+            builder.endRow()
+        }
+        return builder.finish()
     }
 
     private func isDeleted(_ bits: UInt64) -> Bool { changes[bits]?.kind == .deleted }
 
     /// Puts the rows with values that are not saved in the place of those found, without deleted ones.
     private func replacingRows(in found: RowSet) throws -> RowSet {
-        var own: [ObjectSnapshot] = []
+        var own: [PendingChange] = []
         var picks: [RowSet.Pick] = []
         picks.reserveCapacity(found.count)
         for position in found.indices {
@@ -142,15 +123,15 @@ final class PendingChangeView: Sendable {
                 continue
             }
             if change.kind == .deleted { continue }
-            if let row = try row(of: change) {
+            if change.hasValues {
                 picks.append(.other(own.count))
-                own.append(row)
+                own.append(change)
             } else {
                 picks.append(.own(position))
             }
         }
         if own.isEmpty && picks.count == found.count { return found }
-        return found.arranged(picks, with: rowSet(of: own))
+        return try found.arranged(picks, with: rowSet(of: own))
     }
 
     // MARK: Relationships
@@ -164,7 +145,7 @@ final class PendingChangeView: Sendable {
             return try coordinator.relatedRows(of: objectID, through: relationship)
         }
         switch change?.kind {
-        case .deleted: return rowSet(of: [])
+        case .deleted: return try rowSet(of: [])
         case .inserted:
             return try rows(of: members([], change, relationship), among: rowSet(of: []))
         default: break
@@ -199,24 +180,18 @@ final class PendingChangeView: Sendable {
     }
 
     private func rows(of members: [ManagedObjectID], among saved: RowSet) throws -> RowSet {
-        var positions: [UInt64: Int] = [:]
-        for position in saved.indices { positions[saved.identifierBits(at: position)] = position }
-        var own: [ObjectSnapshot] = []
-        var picks: [RowSet.Pick] = []
-        picks.reserveCapacity(members.count)
-        for id in members {
-            if let change = changes[id.bits], let row = try row(of: change) {
-                picks.append(.other(own.count))
-                own.append(row)
-            } else if let position = positions[id.bits] {
-                picks.append(.own(position))
-            } else if let row = try coordinator.row(for: id, maximumAge: -1) {
-                picks.append(.other(own.count))
-                own.append(row)
-            }
+        var positions: [UInt64: RowSet.Pick] = [:]
+        for position in saved.indices {
+            let bits = saved.identifierBits(at: position)
+            if changes[bits]?.hasValues != true { positions[bits] = .own(position) }
         }
-        if own.isEmpty, members.elementsEqual(saved.indices.map(saved.objectID)) { return saved }
-        return saved.arranged(picks, with: rowSet(of: own))
+        let others = try rows(
+            for: members.filter { positions[$0.bits] == nil }, maximumAge: -1)
+        if others.isEmpty, members.elementsEqual(saved.indices.map(saved.objectID)) { return saved }
+        for position in others.indices {
+            positions[others.identifierBits(at: position)] = .other(position)
+        }
+        return saved.arranged(members.compactMap { positions[$0.bits] }, with: others)
     }
 
     func relatedObjects(
@@ -246,7 +221,7 @@ final class PendingChangeView: Sendable {
         var related = try coordinator.relatedObjects(of: others, through: relationship)
         // Those are not as the children see them.
         related.rows = related.rows.map { rows in
-            rows.filtered { changes[$0].map { $0.kind != .deleted && $0.row == nil } ?? true }
+            rows.filtered { changes[$0].map { $0.kind != .deleted && !$0.hasValues } ?? true }
         }
         for id in changed {
             let rows = try relatedRows(of: id, through: relationship)
@@ -254,95 +229,5 @@ final class PendingChangeView: Sendable {
         }
         related.removeMembers(where: isDeleted)
         return related
-    }
-}
-
-/// The objects of a view, for what is tested in memory.
-struct PendingObjects: PendingChangeLayer {
-    /// An object, with what has changed or the row that was found.
-    struct Object: QuerySubject {
-        let objectID: ManagedObjectID
-        let entity: EntityLayout
-        /// `nil` if it has not changed.
-        let kind: PendingChange.Kind?
-        let layer: PendingObjects
-        /// Its row, if it is at hand.
-        let row: ObjectSnapshot?
-
-        var queryLayout: ModelLayout { layer.layout }
-
-        func queryValue(forKey key: String) throws -> QueryValue {
-            // Most conditions are about values.
-            if let row, case .attribute(let slot) = entity.properties[key] {
-                return .value(try row.heldValue(at: slot))
-            }
-            guard let stored = try layer.stored(self) else { return .value(.null) }
-            return try stored.queryValue(forKey: key)
-        }
-    }
-
-    let view: PendingChangeView
-    private let objects: StoredObjects
-
-    init(view: PendingChangeView) {
-        self.view = view
-        objects = StoredObjects(
-            layout: view.coordinator.layout,
-            row: { try view.row(for: $0, maximumAge: -1) },
-            related: { Array(try view.relatedRows(of: $0, through: $1)) })
-    }
-
-    var layout: ModelLayout { view.coordinator.layout }
-    var storeIdentity: StoreIdentity { view.coordinator.storeIdentity }
-    var source: any ObjectSource { view.coordinator }
-
-    func object(_ changed: PendingChangeView.ChangedObject) -> Object {
-        Object(
-            objectID: changed.objectID, entity: changed.entity, kind: changed.kind, layer: self,
-            row: changed.row)
-    }
-
-    private func stored(_ object: Object) throws -> StoredObject? {
-        if let row = object.row { return StoredObject(snapshot: row, objects: objects) }
-        return try objects.object(for: object.objectID)
-    }
-
-    func hasChanges(_ bits: UInt64) -> Bool { view.changes[bits] != nil }
-
-    func isPersisted(_ object: Object) -> Bool { object.kind != .inserted }
-
-    func isThere(_ object: Object) -> Bool {
-        switch object.kind {
-        case .deleted: false
-        // Somebody else may have deleted what merely came into a relationship here.
-        default: object.row != nil || (try? stored(object)) != nil
-        }
-    }
-
-    func object(for rows: RowSet, at position: Int) -> Object {
-        let row = rows[position]
-        return Object(objectID: row.objectID, entity: row.entity, kind: nil, layer: self, row: row)
-    }
-
-    func object(bits: UInt64) throws -> Object {
-        let id = ManagedObjectID(bits: bits, store: storeIdentity)
-        return Object(
-            objectID: id, entity: layout.entity(number: id.entityNumber), kind: nil, layer: self,
-            row: nil)
-    }
-
-    func matches(_ object: Object, _ query: ResolvedQuery) throws -> Bool {
-        try query.matches(object)
-    }
-
-    func compare(
-        _ left: Object, _ right: Object, by ordering: SortOrdering
-    ) throws -> ComparisonResult {
-        try ordering.resolvedCompare(left, right)
-    }
-
-    func rowSet(of objects: [Object]) throws -> RowSet {
-        let rows = try objects.compactMap { try stored($0)?.snapshot }
-        return RowSet(rows, layout: layout, store: storeIdentity)
     }
 }

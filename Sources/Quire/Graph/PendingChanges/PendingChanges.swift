@@ -15,6 +15,8 @@ final class PendingChanges: Sendable {
         var saving: PendingChangeSet?
         /// Both, while a save runs.
         var both = PendingChangeSet()
+        /// What readers have found out about the visible changes.
+        var matches = PendingMatches()
         var savedVersions = SavedVersions()
         /// Rises whenever rows of the store may be newer than a view which was made before.
         var generation = 0
@@ -58,7 +60,7 @@ final class PendingChanges: Sendable {
             guard state.areValues else { return nil }
             if let view = state.view { return view }
             let view = PendingChangeView(
-                changes: state.visible, generation: state.generation,
+                changes: state.visible, matches: state.matches, generation: state.generation,
                 isBeingSaved: state.saving != nil, coordinator: coordinator)
             state.view = view
             return view
@@ -86,7 +88,7 @@ final class PendingChanges: Sendable {
             for row in rows {
                 let isOutdated: Bool
                 if let pending = state.current[row.bits] ?? state.saving?[row.bits],
-                    pending.row != nil
+                    pending.hasValues
                 {
                     isOutdated = row.version > 0 || child == 0 || pending.author != child
                 } else {
@@ -105,22 +107,14 @@ final class PendingChanges: Sendable {
     /// - Parameter isNoted: Whether whoever follows the changes of the context is told.
     /// - Complexity: O(*n*) in the changes.
     func take(_ changes: ChangeSet, isNoted: Bool) -> Bool {
-        if !areValues { return false }
-        var rowChanges: [ObjectChange] = []
-        rowChanges.reserveCapacity(changes.inserted.count + changes.updated.count)
-        rowChanges += changes.inserted
-        for change in changes.updated where !change.changedSlots.isEmpty {
-            rowChanges.append(change)
-        }
-        let rows = PendingRows(
-            rowChanges, layout: coordinator.layout, store: coordinator.storeIdentity)
         let taken = state.withLock { state -> (Bool, (@Sendable () -> Void)?) in
-            guard state.areValues, let added = state.accept(changes, rows) else {
+            guard state.areValues, let added = state.accept(changes, in: coordinator.layout) else {
                 return (false, nil)
             }
             state.current.add(added, records: changes.records)
             if state.saving != nil { state.both.add(added, records: changes.records) }
             state.view = nil
+            state.matches = PendingMatches()
             return (true, state.didTakeChanges)
         }
         guard taken.0 else { return false }
@@ -154,6 +148,7 @@ final class PendingChanges: Sendable {
             state.saving = nil
             state.both = PendingChangeSet()
             state.view = nil
+            state.matches = PendingMatches()
         }
     }
 
@@ -192,7 +187,7 @@ extension PendingChanges.State {
     /// Changes of several children go together if they are about different objects and delete none: both sides of a relationship
     /// are among the changes, so that what contradicts is about the same object.
     fileprivate borrowing func accept(
-        _ changes: ChangeSet, _ rows: PendingRows
+        _ changes: ChangeSet, in layout: ModelLayout
     ) -> [PendingChange]? {
         let author = changes.child
         let visible = visible
@@ -201,31 +196,23 @@ extension PendingChanges.State {
         var accepted: [PendingChange] = []
         accepted.reserveCapacity(
             changes.inserted.count + changes.updated.count + changes.deleted.count)
-        var position = 0
         for change in changes.inserted {
             if visible[change.objectID.bits] != nil { return nil }
-            accepted.append(
-                PendingChange(
-                    kind: .inserted, change: change, author: author, row: (rows, position)))
-            position += 1
+            accepted.append(PendingChange(kind: .inserted, change: change, author: author))
         }
         for change in changes.updated {
             guard let version = version(of: change, by: author) else { return nil }
             var pending = PendingChange(kind: .updated, change: change, author: author)
             pending.change.version = version
-            if !change.changedSlots.isEmpty {
-                if change.baseVersion == nil { return nil }
-                pending.row = (rows, position)
-                position += 1
-            }
+            if !change.changedSlots.isEmpty && change.baseVersion == nil { return nil }
             accepted.append(pending)
         }
         for deletion in changes.deleted {
             guard let version = version(of: deletion, by: author) else { return nil }
             let id = deletion.objectID
             let change = ObjectChange(
-                objectID: id, entity: rows.entity(of: id), version: version, values: [],
-                changedSlots: SlotMask())
+                objectID: id, entity: layout.entity(number: id.entityNumber), version: version,
+                values: [], changedSlots: SlotMask())
             accepted.append(PendingChange(kind: .deleted, change: change, author: author))
         }
         return accepted

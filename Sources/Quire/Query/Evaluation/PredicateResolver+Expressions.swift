@@ -134,8 +134,9 @@ extension PredicateResolver {
             type.isGrouped = sides.contains { $0.type?.isGrouped ?? false }
             if function == .noIndex { type.origin = sides[0].type?.origin }
         }
-        let isRandom = function == .random || function == .randomBelow
-        guard !isRandom, sides.allSatisfy(\.expression.isConstant) else {
+        let isRandomNumber = function == .random || function == .randomBelow
+        if isRandomNumber { isRandom = true }
+        guard !isRandomNumber, sides.allSatisfy(\.expression.isConstant) else {
             return .value(resolved, type)
         }
         return .constant(try PredicateEvaluator(subject: nil).value(of: resolved))

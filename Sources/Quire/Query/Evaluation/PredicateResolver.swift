@@ -12,6 +12,8 @@ struct PredicateResolver {
     let now = Date()
     /// Whether ``now`` was asked for, so that what is resolved holds for this moment only.
     var dependsOnTime = false
+    /// Whether what is resolved may be another each time it is asked.
+    var isRandom = false
     /// The key paths met so far, all from the object tested.
     private(set) var keyPaths: [QueryKeyPath] = []
     /// The functions met so far that are computed of the objects of a group.

@@ -68,7 +68,7 @@ enum ResolutionCache {
 // Texts that Swift has for equal may be of different bytes, by which predicates compare them. Those of ASCII are not.
 
 extension QueryPredicate {
-    fileprivate func appendTexts(to bytes: inout [UInt8]) {
+    func appendTexts(to bytes: inout [UInt8]) {
         switch self {
         case .constant: break
         case .comparison(let comparison):

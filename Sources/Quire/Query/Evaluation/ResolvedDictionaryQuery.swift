@@ -64,7 +64,8 @@ struct ResolvedDictionaryQuery: Sendable {
         }
         aggregates = resolver.groupAggregates
         query = ResolvedQuery(
-            resolved: checked, of: entity, in: layout, keyPaths: resolver.keyPaths)
+            resolved: checked, of: entity, in: layout, keyPaths: resolver.keyPaths,
+            isRandom: resolver.isRandom)
         try checkGroups()
         try checkDistinctOrder()
     }
@@ -75,7 +76,8 @@ struct ResolvedDictionaryQuery: Sendable {
         var request = query.request
         request.predicate = predicate
         result.query = ResolvedQuery(
-            resolved: request, of: query.entity, in: query.layout, keyPaths: query.keyPaths)
+            resolved: request, of: query.entity, in: query.layout, keyPaths: query.keyPaths,
+            isRandom: query.isRandom)
         return result
     }
 

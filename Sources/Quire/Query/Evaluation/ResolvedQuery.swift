@@ -12,6 +12,8 @@ struct ResolvedQuery: Sendable {
     var predicate: QueryPredicate { request.predicate ?? .constant(true) }
     /// The key paths of condition and order.
     let keyPaths: [QueryKeyPath]
+    /// Whether the answer may be another each time.
+    let isRandom: Bool
 
     /// Checks a request.
     ///
@@ -33,17 +35,19 @@ struct ResolvedQuery: Sendable {
         request.sortOrderings = try request.sortOrderings.map { try resolver.resolve($0) }
         self.request = request
         keyPaths = resolver.keyPaths
+        isRandom = resolver.isRandom
     }
 
     /// A request that has been checked.
     init(
         resolved request: FetchRequest, of entity: EntityLayout, in layout: ModelLayout,
-        keyPaths: [QueryKeyPath]
+        keyPaths: [QueryKeyPath], isRandom: Bool
     ) {
         self.layout = layout
         self.entity = entity
         self.request = request
         self.keyPaths = keyPaths
+        self.isRandom = isRandom
     }
 
     /// Whether an object of the entity satisfies the condition.
