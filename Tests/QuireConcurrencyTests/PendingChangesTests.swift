@@ -109,6 +109,31 @@ import Testing
         #expect(error == nil)
     }
 
+    @Test(arguments: [true, false])
+    func whatIsBeingSavedIsTakenBackWhetherItIsWrittenOrNot(hasWritten: Bool) throws {
+        let emma = try insert("Emma")
+        let tag = try child.insertObject(entityName: "Tag")
+        try stack.save(child)
+        let sanditon = try insert("Sanditon")
+        emma.add(tag, to: "tags")
+        try child.save()
+        let error = try whileSaving(hasWritten: hasWritten) {
+            child.delete(sanditon)
+            emma.remove(tag, from: "tags")
+            try child.save()
+            let other = ManagedObjectContext.mainQueue(parent: parent)
+            #expect(try titles(other) == ["Emma"])
+            #expect(try other.count(for: FetchRequest("Book")) == 1)
+            #expect(other.object(with: emma.objectID).objects("tags").isEmpty)
+            #expect(other.object(with: tag.objectID).objects("books").isEmpty)
+        }
+        #expect(error == nil)
+        try stack.save(child)
+        #expect(try storedTitles() == ["Emma"])
+        let fresh = stack.mainContext()
+        #expect(fresh.object(with: tag.objectID).objects("books").isEmpty)
+    }
+
     @Test func whatCouldNotBeWrittenStaysWithWhatCameAfterIt() throws {
         let emma = try insert("Emma")
         let sanditon = try insert("Sanditon")

@@ -42,9 +42,11 @@ struct PendingChange: Sendable {
     }
 
     /// Adds a later change of the same author.
-    mutating func add(_ next: PendingChange) {
+    ///
+    /// - Parameter isMaybeStored: Whether the store may have this one already, so that the later one does not cancel it.
+    mutating func add(_ next: PendingChange, isMaybeStored: Bool) {
         guard next.kind == .updated else {
-            kind = kind == .inserted ? .none : .deleted
+            kind = kind == .inserted && !isMaybeStored ? .none : .deleted
             return
         }
         if change.version == 0 && kind == .updated { change.version = next.change.version }
@@ -60,7 +62,7 @@ struct PendingChange: Sendable {
                 $0.relationshipIndex == toMany.relationshipIndex
             }
             if let index {
-                change.toManyChanges[index].add(toMany)
+                change.toManyChanges[index].add(toMany, isMaybeStored: isMaybeStored)
             } else {
                 change.toManyChanges.append(toMany)
             }
@@ -70,7 +72,7 @@ struct PendingChange: Sendable {
 
 extension ToManyChange {
     /// Adds what happened afterwards.
-    fileprivate mutating func add(_ next: ToManyChange) {
+    fileprivate mutating func add(_ next: ToManyChange, isMaybeStored: Bool) {
         if let order = next.order {
             if self.order == nil {
                 let added = Set(added)
@@ -84,18 +86,14 @@ extension ToManyChange {
             self.order = order.filter { !gone.contains($0) } + next.added
         }
         for id in next.removed {
-            if let index = added.firstIndex(of: id) {
-                added.remove(at: index)
-            } else {
-                removed.append(id)
-            }
+            let index = added.firstIndex(of: id)
+            if let index { added.remove(at: index) }
+            if index == nil || isMaybeStored { removed.append(id) }
         }
         for id in next.added {
-            if let index = removed.firstIndex(of: id) {
-                removed.remove(at: index)
-            } else {
-                added.append(id)
-            }
+            let index = removed.firstIndex(of: id)
+            if let index { removed.remove(at: index) }
+            if index == nil || isMaybeStored { added.append(id) }
         }
     }
 }
@@ -109,6 +107,9 @@ struct PendingChangeSet: Sendable {
     private(set) var hasDeletions = false
     /// Texts to record with the objects.
     private(set) var records: [String: String?] = [:]
+    /// Whether the store may have the changes already, or some of them: then those are kept which cancel each other, so that
+    /// all is right in either case.
+    var isMaybeStored = false
 
     var isEmpty: Bool { positions.isEmpty && records.isEmpty }
 
@@ -129,7 +130,7 @@ struct PendingChangeSet: Sendable {
             changes.append(change)
             return
         }
-        changes[position].add(change)
+        changes[position].add(change, isMaybeStored: isMaybeStored)
         if changes[position].kind == .none { positions[change.bits] = nil }
     }
 

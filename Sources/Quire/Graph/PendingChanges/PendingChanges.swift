@@ -13,7 +13,7 @@ final class PendingChanges: Sendable {
         var current = PendingChangeSet()
         /// What is being saved, while a save runs.
         var saving: PendingChangeSet?
-        /// Both, while a save runs.
+        /// Both, while a save runs, for those who read.
         var both = PendingChangeSet()
         /// What readers have found out about the visible changes.
         var matches = PendingMatches()
@@ -130,6 +130,7 @@ final class PendingChanges: Sendable {
             guard state.areValues, state.saving == nil else { return nil }
             let saving = state.current
             state.both = saving
+            state.both.isMaybeStored = true
             state.saving = saving
             state.current = PendingChangeSet()
             state.generation += 1
@@ -155,11 +156,13 @@ final class PendingChanges: Sendable {
     /// The save has failed: what it was to write is pending still.
     func didFailToSave() {
         state.withLock { state in
-            if state.saving == nil { return }
-            state.current = state.both
+            guard var all = state.saving else { return }
+            all.add(state.current)
+            state.current = all
             state.saving = nil
             state.both = PendingChangeSet()
             state.view = nil
+            state.matches = PendingMatches()
         }
     }
 
