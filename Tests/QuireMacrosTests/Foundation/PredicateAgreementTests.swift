@@ -261,7 +261,7 @@ import Testing
     }
 
     @Test func conditionsOnElementsAgree() throws {
-        let tag = try #require(books.lazy.flatMap(\.tags).first)
+        let tag = try #require(books.flatMap(\.tags).first)
         let id = tag.objectID
         try expect(books, #Predicate { $0.tags.contains { $0.objectID == id } })
         try expect(

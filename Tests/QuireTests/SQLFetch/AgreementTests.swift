@@ -12,7 +12,7 @@ import Testing
         let world = try QueryWorld(&random)
         defer { try? world.store.close() }
         var queries = RandomQueries(random: random, world: world)
-        var found = 0
+        var (found, tested) = (0, 0)
         for number in 0..<1000 {
             let request = queries.request()
             let place: Comment = "seed \(seed), request \(number): \(describe(request))"
@@ -25,7 +25,7 @@ import Testing
                 continue
             }
             let expected = try inMemory(query, world)
-            try checkEvaluation(of: query, request, world, place)
+            try checkEvaluation(of: query, request, world, place, bySlots: &tested)
             let rows = try world.store.rows(matching: request)
             let actual = rows.map(\.objectID)
             try #require(actual == expected, place)
@@ -38,6 +38,7 @@ import Testing
         }
         // Most requests would find nothing, or everything, if the generator were poor.
         #expect(found > 1000)
+        #expect(tested > 1000)
     }
 
     /// Conditions whose constants are of any type, on key paths of any kind: each store answers them or refuses them
@@ -78,12 +79,21 @@ import Testing
 
     /// Objects tested one by one satisfy the condition that they satisfy as candidates of the request.
     private func checkEvaluation(
-        of query: ResolvedQuery, _ request: FetchRequest, _ world: QueryWorld, _ place: Comment
+        of query: ResolvedQuery, _ request: FetchRequest, _ world: QueryWorld, _ place: Comment,
+        bySlots tested: inout Int
     ) throws {
         guard let predicate = request.predicate else { return }
+        let condition = SlotCondition(query.predicate, of: query.entity)
         for work in world.subjects["Work"] ?? []
         where query.entity.subtree.contains(work.entity.number) {
             try #require(try predicate.evaluate(with: work) == query.matches(work), place)
+            let holds = try condition?.holds { slot in
+                try work.queryValue(forKey: work.entity.slots[slot].name).attributeValue
+            }
+            if let holds, query.request.affectedStores == nil {
+                try #require(try holds == query.matches(work), place)
+                tested += 1
+            }
         }
     }
 

@@ -25,13 +25,6 @@ struct PendingChange: Sendable {
         }
     }
 
-    /// The value that the object has in a slot, if there are such; one that is in a file is not read.
-    func value(at slot: Int) throws -> AttributeValue {
-        if change.changedSlots.contains(slot) { return change.values[slot] }
-        return try change.base?.heldValue(at: slot)
-            ?? change.savedValues?.value(at: slot) ?? .null
-    }
-
     /// The version that the store has after the change is saved.
     var nextVersion: UInt32 {
         switch kind {
@@ -115,16 +108,39 @@ struct PendingChangeSet: Sendable {
 
     subscript(bits: UInt64) -> PendingChange? { positions[bits].map { changes[$0] } }
 
-    mutating func add(_ added: [PendingChange], records: [String: String?]) {
-        changes.reserveCapacity(changes.count + added.count)
-        positions.reserveCapacity(positions.count + added.count)
-        for change in added { add(change) }
+    func contains(_ bits: UInt64) -> Bool { positions[bits] != nil }
+
+    /// The position of an object's change.
+    func position(of bits: UInt64) -> Int? { positions[bits] }
+
+    /// The value that a changed object with values has in a slot; one that is in a file is not read.
+    func value(ofChangeAt position: Int, slot: Int) throws -> AttributeValue {
+        // A copy of the whole change would cost more than anything else here.
+        if changes[position].change.changedSlots.contains(slot) {
+            return changes[position].change.values[slot]
+        }
+        return try changes[position].change.base?.heldValue(at: slot)
+            ?? changes[position].change.savedValues?.value(at: slot) ?? .null
+    }
+
+    /// Adds changes of different objects.
+    mutating func add(_ added: ContiguousArray<PendingChange>, records: [String: String?]) {
         self.records.merge(records) { _, new in new }
+        for change in added {
+            authors.insert(change.author)
+            if change.kind == .deleted { hasDeletions = true }
+        }
+        positions.reserveCapacity(positions.count + added.count)
+        if changes.isEmpty {
+            changes = added
+            for (position, change) in added.enumerated() { positions[change.bits] = position }
+        } else {
+            changes.reserveCapacity(changes.count + added.count)
+            for change in added { add(change) }
+        }
     }
 
     private mutating func add(_ change: PendingChange) {
-        authors.insert(change.author)
-        if change.kind == .deleted { hasDeletions = true }
         guard let position = positions[change.bits] else {
             positions[change.bits] = changes.count
             changes.append(change)
@@ -136,7 +152,7 @@ struct PendingChangeSet: Sendable {
 
     /// Adds what was saved to the parent after this.
     mutating func add(_ later: PendingChangeSet) {
-        add(later.changes.filter { $0.kind != .none }, records: later.records)
+        add(ContiguousArray(later.changes.lazy.filter { $0.kind != .none }), records: later.records)
     }
 
     /// What a save hands to the store.

@@ -66,27 +66,32 @@ final class PendingChangeView: Sendable {
     // MARK: Rows
 
     func row(for objectID: ManagedObjectID, maximumAge: Double) throws -> ObjectSnapshot? {
-        guard let change = changes[objectID.bits] else {
-            return try coordinator.row(for: objectID, maximumAge: maximumAge)
+        if let position = changes.position(of: objectID.bits) {
+            if changes.changes[position].kind == .deleted { return nil }
+            if changes.changes[position].hasValues {
+                return try rowSet(ofChangesAt: [position]).first
+            }
         }
-        if change.kind == .deleted { return nil }
-        if change.hasValues { return try rowSet(of: [change]).first }
         return try coordinator.row(for: objectID, maximumAge: maximumAge)
     }
 
     func rows(for objectIDs: [ManagedObjectID], maximumAge: Double) throws -> RowSet {
-        var own: [PendingChange] = []
+        var own: [Int] = []
         var others: [ManagedObjectID] = []
         for id in objectIDs {
-            guard let change = changes[id.bits] else {
+            guard let position = changes.position(of: id.bits) else {
                 others.append(id)
                 continue
             }
-            if change.kind == .deleted { continue }
-            if change.hasValues { own.append(change) } else { others.append(id) }
+            if changes.changes[position].kind == .deleted { continue }
+            if changes.changes[position].hasValues {
+                own.append(position)
+            } else {
+                others.append(id)
+            }
         }
         if own.isEmpty { return try coordinator.rows(for: others, maximumAge: maximumAge) }
-        let packed = try rowSet(of: own)
+        let packed = try rowSet(ofChangesAt: own)
         if others.isEmpty { return packed }
         return try coordinator.rows(for: others, maximumAge: maximumAge).appending(packed)
     }
@@ -94,16 +99,19 @@ final class PendingChangeView: Sendable {
     /// The rows that changed objects with values would have.
     ///
     /// - Throws: ``QuireError`` with code `unsupported` if a row would be larger than rows can be.
-    func rowSet(of changes: some Collection<PendingChange>) throws -> RowSet {
+    func rowSet(ofChangesAt positions: some Collection<Int>) throws -> RowSet {
         var builder = RowSetBuilder(
             layout: coordinator.layout, store: coordinator.storeIdentity,
-            externalData: HeldExternalData(), expectedRows: changes.count)
-        builder.reserveCapacity(changes.count)
-        for change in changes {
+            externalData: HeldExternalData(), expectedRows: positions.count)
+        builder.reserveCapacity(positions.count)
+        for position in positions {
+            let entity = changes.changes[position].change.entity
             // With the parent's save the object will be of another version.
-            builder.beginRow(change.bits, entity: change.entity, version: 0)
-            for slot in change.entity.slots where slot.isStored {
-                try builder.setHeld(change.value(at: slot.index), at: slot)
+            builder.beginRow(
+                changes.changes[position].change.objectID.bits, entity: entity, version: 0)
+            for slot in entity.slots where slot.isStored {
+                let value = try changes.value(ofChangeAt: position, slot: slot.index)
+                try builder.setHeld(value, at: slot)
             }
             builder.endRow()
         }
@@ -114,16 +122,16 @@ final class PendingChangeView: Sendable {
 
     /// Puts the rows with values that are not saved in the place of those found, without deleted ones.
     private func replacingRows(in found: RowSet) throws -> RowSet {
-        var own: [PendingChange] = []
+        var own: [Int] = []
         var picks: [RowSet.Pick] = []
         picks.reserveCapacity(found.count)
         for position in found.indices {
-            guard let change = changes[found.identifierBits(at: position)] else {
+            guard let change = changes.position(of: found.identifierBits(at: position)) else {
                 picks.append(.own(position))
                 continue
             }
-            if change.kind == .deleted { continue }
-            if change.hasValues {
+            if changes.changes[change].kind == .deleted { continue }
+            if changes.changes[change].hasValues {
                 picks.append(.other(own.count))
                 own.append(change)
             } else {
@@ -131,7 +139,7 @@ final class PendingChangeView: Sendable {
             }
         }
         if own.isEmpty && picks.count == found.count { return found }
-        return try found.arranged(picks, with: rowSet(of: own))
+        return try found.arranged(picks, with: rowSet(ofChangesAt: own))
     }
 
     // MARK: Relationships
@@ -145,9 +153,9 @@ final class PendingChangeView: Sendable {
             return try coordinator.relatedRows(of: objectID, through: relationship)
         }
         switch change?.kind {
-        case .deleted: return try rowSet(of: [])
+        case .deleted: return try rowSet(ofChangesAt: [])
         case .inserted:
-            return try rows(of: members([], change, relationship), among: rowSet(of: []))
+            return try rows(of: members([], change, relationship), among: rowSet(ofChangesAt: []))
         default: break
         }
         let saved = try coordinator.relatedRows(of: objectID, through: relationship)

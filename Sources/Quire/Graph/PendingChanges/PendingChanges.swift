@@ -191,16 +191,16 @@ extension PendingChanges.State {
     /// are among the changes, so that what contradicts is about the same object.
     fileprivate borrowing func accept(
         _ changes: ChangeSet, in layout: ModelLayout
-    ) -> [PendingChange]? {
+    ) -> ContiguousArray<PendingChange>? {
         let author = changes.child
         let visible = visible
         let hasOthers = visible.authors.contains { $0 != author }
         if hasOthers && (visible.hasDeletions || !changes.deleted.isEmpty) { return nil }
-        var accepted: [PendingChange] = []
+        var accepted: ContiguousArray<PendingChange> = []
         accepted.reserveCapacity(
             changes.inserted.count + changes.updated.count + changes.deleted.count)
         for change in changes.inserted {
-            if visible[change.objectID.bits] != nil { return nil }
+            if visible.contains(change.objectID.bits) { return nil }
             accepted.append(PendingChange(kind: .inserted, change: change, author: author))
         }
         for change in changes.updated {

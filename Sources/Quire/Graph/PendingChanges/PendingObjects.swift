@@ -44,7 +44,7 @@ final class PendingObjects: PendingChangeLayer {
             .map { Object(layer: self, position: $0, found: nil) }
     }
 
-    func hasChanges(_ bits: UInt64) -> Bool { view.changes[bits] != nil }
+    func hasChanges(_ bits: UInt64) -> Bool { view.changes.contains(bits) }
 
     func isPersisted(_ object: Object) -> Bool {
         object.position < 0 || view.changes.changes[object.position].kind != .inserted
@@ -86,8 +86,27 @@ final class PendingObjects: PendingChangeLayer {
             return try overlay.testedCandidates(matching: query)
         }
         return try view.matches.positions(for: query) {
-            try overlay.testedCandidates(matching: query).map(\.position)
+            try positions(in: overlay, matching: query)
         }.map { Object(layer: self, position: $0, found: nil) }
+    }
+
+    /// The positions of the changed objects, with values or deleted, that a request is to find.
+    private func positions(
+        in overlay: PendingChangeOverlay<PendingObjects>, matching query: ResolvedQuery
+    ) throws -> [Int] {
+        guard query.request.affectedStores == nil,
+            let condition = SlotCondition(query.predicate, of: query.entity)
+        else { return try overlay.testedCandidates(matching: query).map(\.position) }
+        let changes = view.changes
+        return try overlay.changed.lazy.map(\.position).filter { position in
+            let entity = changes.changes[position].change.entity
+            guard changes.changes[position].hasValues,
+                entity === query.entity
+                    || query.request.includesSubentities
+                        && query.entity.subtree.contains(entity.number)
+            else { return false }
+            return try condition.holds { try changes.value(ofChangeAt: position, slot: $0) }
+        }
     }
 
     func compare(
@@ -99,7 +118,7 @@ final class PendingObjects: PendingChangeLayer {
     func rowSet(of objects: [Object]) throws -> RowSet {
         let changes = view.changes.changes
         if objects.allSatisfy({ $0.position >= 0 && changes[$0.position].hasValues }) {
-            return try view.rowSet(of: objects.lazy.map { changes[$0.position] })
+            return try view.rowSet(ofChangesAt: objects.lazy.map(\.position))
         }
         let rows = try objects.compactMap { try $0.stored()?.snapshot }
         return RowSet(rows, layout: layout, store: storeIdentity)
@@ -123,7 +142,7 @@ extension PendingObjects.Object {
         if position >= 0, case .attribute(let slot) = entity.properties[key],
             layer.view.changes.changes[position].hasValues
         {
-            return .value(try layer.view.changes.changes[position].value(at: slot))
+            return .value(try layer.view.changes.value(ofChangeAt: position, slot: slot))
         }
         guard let stored = try stored() else { return .value(.null) }
         return try stored.queryValue(forKey: key)

@@ -22,7 +22,17 @@ extension PredicateEvaluator {
         case .evaluatedObject: return .one(subject.map { .object($0) } ?? .value(.null))
         case .keyPath(let keys):
             guard let subject else { return .one(.value(.null)) }
-            return try values(at: keys, of: [.object(subject)], isMany: false)
+            if keys.count > 1 {
+                return try values(at: keys, of: [.object(subject)], isMany: false)
+            }
+            // Most are this, and need no list.
+            let found = try keys.first.map {
+                try value(at: $0, of: .object(subject), isLast: true)
+            }
+            guard case .objects(let objects)? = found else {
+                return .one(found ?? .object(subject))
+            }
+            return .many(objects.map { .object($0) })
         case .variable(let name): return try variable(name)
         case .collection(let elements):
             return .list(try elements.map { try value(of: $0) })

@@ -104,7 +104,8 @@ struct PredicateEvaluator {
         }
     }
 
-    private func test(
+    /// Compares one value with another.
+    func test(
         _ left: AttributeValue, _ comparisonOperator: QueryComparison.Operator,
         _ right: AttributeValue, _ options: QueryComparison.Options
     ) throws -> Bool {
