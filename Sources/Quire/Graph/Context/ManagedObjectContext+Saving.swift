@@ -130,6 +130,7 @@ extension ManagedObjectContext {
     func collectChanges(insertedCount: Int, includesBases: Bool = true) -> ChangeSet {
         var changes = ChangeSet()
         changes.inserted.reserveCapacity(insertedCount)
+        changes.updated.reserveCapacity(max(tracked.count - insertedCount, 0))
         changes.records = pendingRecords
         if parent != nil { changes.child = number }
         for object in tracked {

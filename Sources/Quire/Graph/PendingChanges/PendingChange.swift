@@ -126,14 +126,16 @@ struct PendingChangeSet: Sendable {
     /// Adds changes of different objects.
     mutating func add(_ added: ContiguousArray<PendingChange>, records: [String: String?]) {
         self.records.merge(records) { _, new in new }
-        for change in added {
-            authors.insert(change.author)
-            if change.kind == .deleted { hasDeletions = true }
+        for position in added.indices {
+            if position == 0 || added[position].author != added[position - 1].author {
+                authors.insert(added[position].author)
+            }
+            if added[position].kind == .deleted { hasDeletions = true }
         }
         positions.reserveCapacity(positions.count + added.count)
         if changes.isEmpty {
             changes = added
-            for (position, change) in added.enumerated() { positions[change.bits] = position }
+            for position in added.indices { positions[added[position].bits] = position }
         } else {
             changes.reserveCapacity(changes.count + added.count)
             for change in added { add(change) }

@@ -1,6 +1,6 @@
 /// Which of the changes of one state satisfy conditions, as far as that was asked for.
 final class PendingMatches: Sendable {
-    private struct Question: Hashable {
+    fileprivate struct Question: Hashable {
         let entity: Int
         let includesSubentities: Bool
         let predicate: QueryPredicate
@@ -13,19 +13,30 @@ final class PendingMatches: Sendable {
     /// How many questions are remembered.
     private static var greatestCount: Int { 64 }
 
-    /// The positions of the changes that a request is to find, found out by a closure if that was not asked before.
-    func positions(for query: ResolvedQuery, _ find: () throws -> [Int]) rethrows -> [Int] {
-        var texts: [UInt8] = []
-        query.predicate.appendTexts(to: &texts)
-        let question = Question(
-            entity: query.entity.number, includesSubentities: query.request.includesSubentities,
-            predicate: query.predicate, texts: texts, stores: query.request.affectedStores)
-        if let known = answers.withLock({ $0[question] }) { return known }
-        let found = try find()
-        answers.withLock { answers in
-            if answers.count >= Self.greatestCount { answers = [:] }
-            answers[question] = found
+    /// The positions of the changes that a request is to find, if that was asked before.
+    subscript(query: ResolvedQuery) -> [Int]? {
+        get {
+            let question = Question(query)
+            return answers.withLock { $0[question] }
         }
-        return found
+        set {
+            let question = Question(query)
+            answers.withLock { answers in
+                if answers.count >= Self.greatestCount { answers = [:] }
+                answers[question] = newValue
+            }
+        }
+    }
+}
+
+extension PendingMatches.Question {
+    init(_ query: ResolvedQuery) {
+        entity = query.entity.number
+        includesSubentities = query.request.includesSubentities
+        predicate = query.predicate
+        var texts: [UInt8] = []
+        predicate.appendTexts(to: &texts)
+        self.texts = texts
+        stores = query.request.affectedStores
     }
 }

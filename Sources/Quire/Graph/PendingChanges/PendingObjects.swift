@@ -77,17 +77,21 @@ final class PendingObjects: PendingChangeLayer {
     func candidates(
         in overlay: PendingChangeOverlay<PendingObjects>, matching query: ResolvedQuery
     ) throws -> [Object] {
-        let changes = view.changes.changes
-        let isKnown = overlay.changed.allSatisfy {
-            !overlay.isOfEntity($0) || changes[$0.position].hasValues
-                || changes[$0.position].kind == .deleted
+        let positions: [Int]
+        if let known = view.matches[query] {
+            positions = known
+        } else {
+            let areKnown = overlay.changed.allSatisfy {
+                !overlay.isOfEntity($0) || view.changes.changes[$0.position].hasValues
+                    || view.changes.changes[$0.position].kind == .deleted
+            }
+            guard areKnown, !query.isRandom, query.entitiesBeyond.isEmpty else {
+                return try overlay.testedCandidates(matching: query)
+            }
+            positions = try self.positions(in: overlay, matching: query)
+            view.matches[query] = positions
         }
-        guard isKnown, !query.isRandom, query.entitiesBeyond.isEmpty else {
-            return try overlay.testedCandidates(matching: query)
-        }
-        return try view.matches.positions(for: query) {
-            try positions(in: overlay, matching: query)
-        }.map { Object(layer: self, position: $0, found: nil) }
+        return positions.map { Object(layer: self, position: $0, found: nil) }
     }
 
     /// The positions of the changed objects, with values or deleted, that a request is to find.
@@ -97,15 +101,16 @@ final class PendingObjects: PendingChangeLayer {
         guard query.request.affectedStores == nil,
             let condition = SlotCondition(query.predicate, of: query.entity)
         else { return try overlay.testedCandidates(matching: query).map(\.position) }
-        let changes = view.changes
         return try overlay.changed.lazy.map(\.position).filter { position in
-            let entity = changes.changes[position].change.entity
-            guard changes.changes[position].hasValues,
+            let entity = view.changes.changes[position].change.entity
+            guard view.changes.changes[position].hasValues,
                 entity === query.entity
                     || query.request.includesSubentities
                         && query.entity.subtree.contains(entity.number)
             else { return false }
-            return try condition.holds { try changes.value(ofChangeAt: position, slot: $0) }
+            return try condition.holds {
+                try view.changes.value(ofChangeAt: position, slot: $0)
+            }
         }
     }
 
