@@ -239,7 +239,27 @@ extension ManagedObjectContext {
             let id = permanentIDIfAny(for: id)
             guard isGone(id) else { return }
             removeMember(id, from: object, relationship(object, toMany))
+        case .life(let object, isLive: true):
+            if !object.state.contains(.persisted) { dropOneSidedReferences(of: object) }
         default: break
+        }
+    }
+
+    /// Has an object that is made again lead nowhere by relationships without inverse that led to what is gone. It could be
+    /// saved leading there, but what is new is not saved so.
+    private func dropOneSidedReferences(of object: ManagedObject) {
+        guard layout.hasRelationshipsWithoutInverse else { return }
+        for relationship in object.entity.relationships
+        where layout.inverse(of: relationship) == nil {
+            if let slot = relationship.slot {
+                if let id = object.reference(at: slot), present(id) == nil {
+                    object.write(.null, at: slot)
+                }
+            } else {
+                for id in object.members(of: relationship) where present(id) == nil {
+                    removeMember(id, from: object, relationship)
+                }
+            }
         }
     }
 

@@ -141,7 +141,7 @@ extension ManagedObjectContext {
 
     /// The object of an identifier, if it has not gone. Nobody need have held it when others deleted it, so its row is
     /// asked for.
-    private func present(_ id: ManagedObjectID) -> ManagedObject? {
+    func present(_ id: ManagedObjectID) -> ManagedObject? {
         let object = self.object(with: id)
         if object.state.contains(.persisted) { object.realize() }
         return isGone(id) ? nil : object

@@ -90,4 +90,28 @@ import Testing
         #expect(b.isDeleted && !leads(a, key))
         try context.save()
     }
+
+    /// A reference without inverse stays when what it leads to is deleted.
+    @Test(arguments: ["bookmark", "pins"], [false, true])
+    func whatIsMadeAgainDoesNotLeadToWhatIsGone(key: String, isDeletedByOthers: Bool) throws {
+        let isToMany = key == "pins"
+        let a = try insert(isToMany ? "B" : "A", in: context)
+        let b = try insert(isToMany ? "A" : "B", in: context)
+        if isToMany { a.add(b, to: key) } else { a.setObject(b, forKey: key) }
+        try context.save()
+        context.delete(b)
+        try context.save()
+        context.undoManager?.removeAllActions()
+        context.delete(a)
+        context.processPendingChanges()
+        if isDeletedByOthers {
+            other.delete(other.object(with: a.objectID))
+            try saveOther()
+        } else {
+            try context.save()
+        }
+        context.undo()
+        #expect(a.isInserted && a["text"] == "x" && !leads(a, key))
+        try context.save()
+    }
 }
