@@ -81,7 +81,8 @@ struct FailingCallTests {
         for command in [
             "new M.quire --template Notes", "content add L.quire note.txt",
             "save-as L.quire N.quire",
-            "duplicate L.quire", "versions keep L.quire", "export L.quire L.zip",
+            "duplicate L.quire", "versions keep L.quire",
+            "versions show L.quire latest --to V.quire", "export L.quire L.zip",
             "extract L.zip X.quire", "convert L.quire L.xml --to xml", "repair L.quire",
             "recover L.quire R.quire",
         ] {

@@ -214,7 +214,7 @@ struct VersionsShowCommand: AsyncParsableCommand {
     var keepDamage = false
 
     func run() async throws {
-        let output = Output(json: document.json)
+        let output = Output(json: document.json, tellsOfChange: to != nil)
         let version = try document.version(version)
         let checkout = try DocumentPackage.checkOut(version.id, at: document.path)
         defer { checkout.close() }
