@@ -91,7 +91,8 @@ enum LockedFiles {
 
     private static let sharedMemory = "-shm"
 
-    private static func identity(of path: String) -> Identity? {
+    /// Which file is at a path; `nil` if there is none, or it may not be examined.
+    static func identity(of path: String) -> Identity? {
         var status = stat()
         if stat(path, &status) != 0 { return nil }
         return Identity(status)

@@ -315,7 +315,10 @@ private final class SequenceRun {
         note("moved outside to \(FileSystem.name(of: new))")
         try FileSystem.rename(path, to: new)
         path = new
-        await document.wait { $0.path == new }
+        // What it has not noticed of a replacement before, it meets with editing disabled.
+        await document.wait {
+            $0.path == new && !$0.documentState.contains(.editingDisabled)
+        }
     }
 
     private func moveHere() async throws {
@@ -352,6 +355,8 @@ private final class SequenceRun {
         hasSavingError = false
         guard isUnsaved else { return }
         try require(document.documentState.contains(.inConflict), "it is not in conflict")
+        let kept = try await document.unresolvedConflictVersions()
+        try require(kept.count == 1, "what was saved is not kept as a version")
         try require(try document.titles() == memory.sorted(), "unsaved changes are lost")
         if keepsOwn {
             try await document.resolveConflict(keeping: .own)
@@ -442,7 +447,8 @@ private final class SequenceRun {
             let left = try FileSystem.contentsOfTree(package).map(\.path).filter {
                 $0.hasSuffix("-wal") || $0.hasSuffix("-shm") || $0 == ".lock"
             }
-            try require(name.hasSuffix(".quire") && left.isEmpty, "\(name) has \(left)")
+            let sizes = try left.map { try FileSystem.information(at: package + "/" + $0)?.size ?? -1 }
+            try require(name.hasSuffix(".quire") && left.isEmpty, "\(name) has \(left), of \(sizes) bytes")
         }
     }
 }

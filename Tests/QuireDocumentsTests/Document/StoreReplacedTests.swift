@@ -107,12 +107,45 @@ import Testing
                 == (choice == .own ? ["mine", "saved", "theirs"] : ["saved", "theirs"]))
     }
 
-    @Test(arguments: Replacement.allCases)
-    func whatWasSavedBeforeTheReplacementIsKeptAsAVersion(_ way: Replacement) async throws {
+    /// What a document has done last that has not saved anything to its store since it opened that.
+    enum Reopening: String, CaseIterable {
+        case none, open, saveAs, moveHere, moveOutside, revert
+    }
+
+    private func reopen(_ document: ManagedDocument, _ way: Reopening) async throws {
+        let elsewhere = folder.path("Elsewhere.quire")
+        switch way {
+        case .none: break
+        case .open:
+            try await document.close()
+            try await document.open()
+        case .saveAs:
+            try await document.saveAs(elsewhere)
+            try FileSystem.removeTree(path)
+            try await document.move(to: path)
+        case .moveHere:
+            try await document.move(to: elsewhere)
+            try await document.move(to: path)
+        case .moveOutside:
+            for (old, new) in [(path, elsewhere), (elsewhere, path)] {
+                try FileSystem.rename(old, to: new)
+                await document.waitUntil { $0.path == new }
+            }
+        case .revert:
+            try await document.saveTo(elsewhere)
+            try await document.revert(to: elsewhere)
+        }
+    }
+
+    @Test(arguments: Replacement.allCases, Reopening.allCases)
+    func whatWasSavedBeforeTheReplacementIsKeptAsAVersion(
+        _ way: Replacement, after reopening: Reopening
+    ) async throws {
         let document = try await make()
         let other = try await makeCopy()
         try document.addNote("saved later")
         try await document.save()
+        try await reopen(document, reopening)
         try document.addNote("unsaved")
         try replace(way, by: other)
         #expect(await failure { try await document.save() }?.code == .mergeConflict)

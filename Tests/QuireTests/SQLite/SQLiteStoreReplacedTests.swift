@@ -196,4 +196,27 @@ import Testing
         #expect(detector.check())
         try reader.close()
     }
+
+    /// The store that has the old file open is none whose log is to be read.
+    @Test(arguments: [Way.renameOver, .exchangeFolder])
+    func whatReadsTheNewFileLeavesNothingBesideIt(_ way: Way) throws {
+        try apply(way)
+        store.takeLogAway()
+        var options = SQLiteStoreOptions()
+        options.isReadOnly = true
+        let reader = try SQLiteStore.open(at: path, options: options)
+        #expect(try count(reader) == 1)
+        try reader.close()
+        let names = try FileSystem.names(in: FileSystem.folder(of: path))
+        #expect(names == ["test.sqlite"])
+        // What is open is found wherever it is.
+        #expect(!SQLiteOpenFiles.contains(path))
+        let link = folder.path("link")
+        try FileSystem.rename(path, to: folder.path("theirs"))
+        let new = try SQLiteStore.open(at: folder.path("theirs"))
+        try FileSystem.link(folder.path("theirs"), to: link)
+        #expect(SQLiteOpenFiles.contains(link))
+        try new.close()
+        #expect(!SQLiteOpenFiles.contains(link))
+    }
 }

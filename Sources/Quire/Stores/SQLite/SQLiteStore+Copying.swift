@@ -227,7 +227,7 @@ extension SQLiteStore {
         if FileSystem.exists(path) { throw FileSystem.failure("create", path, errno: EEXIST) }
         do {
             try makeEmptyFile(at: path)
-            if byWriter { try withWriter { try copy($0.connection) } } else { try read(copy) }
+            if byWriter { try readByWriter(copy) } else { try read(copy) }
         } catch {
             _ = try? FileSystem.removeFileIfPresent(path)
             throw error

@@ -170,6 +170,16 @@ public final class SQLiteStore: PersistentStore {
         }
     }
 
+    /// Reads by the connection that saves, which has the store's file open whatever has become of its path. Saves wait
+    /// meanwhile. Nothing is written, not even what the first save is prepared by.
+    func readByWriter<Result>(_ body: (SQLiteConnection) throws -> Result) throws -> Result {
+        do {
+            return try readByWriter(body, insteadOfThrowing: closedError())
+        } catch let failure as SQLiteFailure {
+            throw failure.error(path: storePath, schema: schema)
+        }
+    }
+
     /// What another program has done to the store's files; `nil` if it is nothing, or cannot be found out.
     package var fileChange: FileChange? { (try? source.files?.change()) ?? nil }
 

@@ -33,6 +33,8 @@ final class SQLiteStoreSource: Sendable {
     let access: Access
     /// Which files the connections have open; `nil` in memory.
     let files: SQLiteFileGuard?
+    /// That the process has the file open for writing, or as others have; `nil` if not.
+    private let use: SQLiteOpenFiles.Use?
     private let isOnNetwork: Bool
     private let isReleased = Atomic(false)
 
@@ -47,7 +49,7 @@ final class SQLiteStoreSource: Sendable {
             files = nil
             databasePath = "/quire/\(name)"
             access = .memory
-            SQLiteOpenFiles.add(storePath)
+            use = SQLiteOpenFiles.add(storePath)
             return
         }
         files = SQLiteFileGuard(path: storePath)
@@ -61,24 +63,27 @@ final class SQLiteStoreSource: Sendable {
                     "“\(storePath)” is on a network file system, or one that cannot share memory: only one process can have it open, and saving takes longer."
                 )
             }
-            SQLiteOpenFiles.add(storePath)
+            use = SQLiteOpenFiles.add(storePath)
             return
         }
         if SQLiteOpenFiles.contains(storePath) {
             databasePath = storePath
             access = .besideWriter
+            use = nil
         } else if Self.isInUse(storePath) {
             databasePath = storePath
             access = .besideOthers
-            SQLiteOpenFiles.add(storePath)
+            use = SQLiteOpenFiles.add(storePath)
         } else if Self.hasUnmergedLog(storePath) {
             files?.noteDatabase()
             let folder = try Self.copy(storePath)
             databasePath = FileSystem.path(folder.path, Self.copyName)
             access = .copy(folder: folder)
+            use = nil
         } else {
             databasePath = storePath
             access = .immutable
+            use = nil
         }
     }
 
@@ -87,11 +92,8 @@ final class SQLiteStoreSource: Sendable {
     /// Removes what was made for reading. Called when all connections are closed.
     func release() {
         guard !isReleased.exchange(true, ordering: .acquiringAndReleasing) else { return }
-        switch access {
-        case .writing, .besideOthers, .memory: SQLiteOpenFiles.remove(storePath)
-        case .copy(let folder): folder.remove()
-        case .immutable, .besideWriter: break
-        }
+        if let use { SQLiteOpenFiles.remove(use) }
+        if case .copy(let folder) = access { folder.remove() }
     }
 
     // MARK: - Files that others use
@@ -206,6 +208,7 @@ final class SQLiteStoreSource: Sendable {
             if databasePath == storePath {
                 try files?.didOpen(connection)
                 connection.files = files
+                if let use, files != nil { SQLiteOpenFiles.didOpen(storePath, use) }
             }
             if let wait = options.lockWait {
                 connection.setBusyWait(SQLiteBusyWait(path: storePath, wait: wait))
@@ -306,21 +309,53 @@ final class SQLiteStoreSource: Sendable {
 /// What they hold is to be read through SQLite, which knows the log. (That nothing else drops their locks is what
 /// ``LockedFiles`` sees to.)
 enum SQLiteOpenFiles {
-    private static let counts = Lock<[String: Int]>([:])
+    /// One use of a file, until ``remove(_:)``.
+    struct Use: Sendable { fileprivate var number: Int }
 
-    static func add(_ path: String) {
-        counts.withLock { $0[resolved(path), default: 0] += 1 }
+    private struct File {
+        var path: String
+        /// Which file it is, as soon as there is one: others may put another one at the path.
+        var identity: LockedFiles.Identity?
     }
 
-    static func remove(_ path: String) {
-        counts.withLock { counts in
-            let key = resolved(path)
-            counts[key] = counts[key].flatMap { $0 > 1 ? $0 - 1 : nil }
+    private struct Files {
+        var files: [Int: File] = [:]
+        var lastNumber = 0
+    }
+
+    private static let files = Lock(Files())
+
+    static func add(_ path: String) -> Use {
+        let path = resolved(path)
+        return files.withLock { files in
+            files.lastNumber += 1
+            files.files[files.lastNumber] = File(path: path)
+            return Use(number: files.lastNumber)
         }
     }
 
+    /// Takes notice of the file at the path as the one that is open.
+    static func didOpen(_ path: String, _ use: Use) {
+        let identity = LockedFiles.identity(of: path)
+        files.withLock { files in
+            if files.files[use.number]?.identity == nil {
+                files.files[use.number]?.identity = identity
+            }
+        }
+    }
+
+    static func remove(_ use: Use) { files.withLock { $0.files[use.number] = nil } }
+
+    /// Whether the file at a path is open; if there is none, whether one is that had this path.
     static func contains(_ path: String) -> Bool {
-        counts.withLock { $0[resolved(path)] != nil }
+        if files.withLock(\.files.isEmpty) { return false }
+        let (path, identity) = (resolved(path), LockedFiles.identity(of: path))
+        return files.withLock { files in
+            files.files.values.contains { file in
+                if let identity, let open = file.identity { return identity == open }
+                return file.path == path
+            }
+        }
     }
 
     /// One name for a file however it is reached, also while it does not exist yet.
