@@ -447,8 +447,11 @@ private final class SequenceRun {
             let left = try FileSystem.contentsOfTree(package).map(\.path).filter {
                 $0.hasSuffix("-wal") || $0.hasSuffix("-shm") || $0 == ".lock"
             }
-            let sizes = try left.map { try FileSystem.information(at: package + "/" + $0)?.size ?? -1 }
-            try require(name.hasSuffix(".quire") && left.isEmpty, "\(name) has \(left), of \(sizes) bytes")
+            let sizes = try left.map {
+                try FileSystem.information(at: package + "/" + $0)?.size ?? -1
+            }
+            try require(
+                name.hasSuffix(".quire") && left.isEmpty, "\(name) has \(left) of \(sizes) bytes")
         }
     }
 }
