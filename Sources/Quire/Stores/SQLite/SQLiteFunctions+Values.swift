@@ -5,17 +5,16 @@ import Foundation
 /// ``AggregateFunctions``.
 extension SQLiteFunctions {
     static func registerValueFunctions(on connection: SQLiteConnection) throws {
-        for (number, function) in QueryFunction.allCases.enumerated() where function.hasSQLFunction
-        {
+        for (number, function, name) in registered {
             let isRandom = function == .random || function == .randomBelow
             let code =
                 function.isAggregate
                 ? sqlite3_create_function_v2(
-                    connection.handle, function.sqlName, 1, SQLITE_UTF8,
+                    connection.handle, name, 1, SQLITE_UTF8,
                     UnsafeMutableRawPointer(bitPattern: number + 1), nil,
                     { SQLiteFunctions.collect($0, $2) }, { SQLiteFunctions.finish($0) }, nil)
                 : sqlite3_create_function_v2(
-                    connection.handle, function.sqlName, Int32(function.argumentCount),
+                    connection.handle, name, Int32(function.argumentCount),
                     SQLITE_UTF8 | (isRandom ? 0 : SQLITE_DETERMINISTIC),
                     UnsafeMutableRawPointer(bitPattern: number + 1),
                     { SQLiteFunctions.compute($0, $1, $2) }, nil, nil, nil)
@@ -26,6 +25,12 @@ extension SQLiteFunctions {
             { SQLiteFunctions.cast($0, $2) }, nil, nil, nil)
         if code != SQLITE_OK { throw connection.failure() }
     }
+
+    /// The functions that each connection is told of, by the numbers that stand for them.
+    private static let registered: [(number: Int, function: QueryFunction, name: String)] =
+        QueryFunction.allCases.enumerated().filter { $0.element.hasSQLFunction }.map {
+            ($0.offset, $0.element, $0.element.sqlName)
+        }
 
     private typealias Values = UnsafeMutablePointer<OpaquePointer?>?
 

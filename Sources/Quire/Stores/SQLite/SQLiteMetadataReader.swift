@@ -1,3 +1,5 @@
+import Foundation
+
 /// Reads the row of `Z_METADATA`.
 struct SQLiteMetadataReader {
     let connection: SQLiteConnection
@@ -6,6 +8,12 @@ struct SQLiteMetadataReader {
     var database = "main"
 
     func metadata() throws -> StoreMetadata {
+        let (uuid, propertyList) = try row()
+        return try StoreMetadata(storeUUID: uuid, propertyList: propertyList, path: path)
+    }
+
+    /// The store's UUID, and the other metadata as they are in it.
+    func row() throws -> (uuid: String, propertyList: Data) {
         try connection.withStatement(
             "SELECT Z_UUID, Z_PLIST FROM \(database).Z_METADATA ORDER BY Z_VERSION LIMIT 1"
         ) { statement in
@@ -21,8 +29,7 @@ struct SQLiteMetadataReader {
                     .invalidFormat, "“\(path)” has no UUID; the store is damaged.",
                     subject: .init(file: path))
             }
-            return try StoreMetadata(
-                storeUUID: uuid, propertyList: statement.data(1), path: path)
+            return (uuid, statement.data(1))
         }
     }
 }

@@ -143,4 +143,15 @@ final class SQLiteStatement {
         guard let start = sqlite3_column_blob(handle, column) else { return Data() }
         return Data(bytes: start, count: Int(sqlite3_column_bytes(handle, column)))
     }
+
+    /// Appends a column's type, size and bytes, a number's as text.
+    func append(_ column: Int32, to bytes: inout [UInt8]) {
+        let type = sqlite3_column_type(handle, column)
+        let start = sqlite3_column_blob(handle, column)
+        let size = Int(sqlite3_column_bytes(handle, column))
+        bytes.append(UInt8(truncatingIfNeeded: type))
+        withUnsafeBytes(of: size) { bytes.append(contentsOf: $0) }
+        bytes.append(
+            contentsOf: UnsafeRawBufferPointer(start: start, count: start == nil ? 0 : size))
+    }
 }

@@ -109,6 +109,49 @@ private struct SQLiteStoreOpening {
     private var path: String { source.storePath }
 
     func open(model given: ManagedObjectModel?, layout known: ModelLayout?) throws -> SQLiteStore {
+        let usesOwnModel = known == nil && given == nil
+        let key =
+            usesOwnModel ? try SQLiteSchemaCache.Key(of: connection, options: options) : nil
+        var (opened, uuid, propertyList) = try remembered(by: key) ?? read(given, known)
+        noteMissing(in: opened.schema)
+        var options = options
+        if opened.inferenceReason == nil { options.configuration = opened.configuration }
+        var hasLog = try prepareForWriting()
+        if !opened.isSynchronized {
+            let isSame = try synchronize(&opened, hasLog: &hasLog)
+            // Otherwise it is not what the key was made of any more.
+            if isSame, opened.inferenceReason == nil, let key {
+                SQLiteSchemaCache.insert(opened, for: key, metadata: propertyList)
+            }
+        }
+        if !options.isReadOnly {
+            if options.analyzesWhenOpened { try connection.execute("ANALYZE") }
+            if options.vacuumsWhenOpened { try connection.execute("VACUUM") }
+        }
+        return SQLiteStore(
+            source: source, identity: try identity(uuid, opened.schema.layout),
+            schema: opened.schema, carriesModel: opened.carriesModel,
+            inferenceReason: opened.inferenceReason, usesOwnModel: usesOwnModel, options: options,
+            connection: connection, hasLog: hasLog, hashes: opened.hashes,
+            keys: hasItsKeys ? predecessor?.primaryKeys : nil)
+    }
+
+    private typealias Found = (SQLiteOpenedSchema, uuid: String, propertyList: Data)
+
+    /// What was found out of a store like this one.
+    private func remembered(by key: SQLiteSchemaCache.Key?) throws -> Found? {
+        guard let key else { return nil }
+        let (uuid, propertyList) = try SQLiteMetadataReader(connection: connection, path: path)
+            .row()
+        let opened = try SQLiteSchemaCache.find(key, metadata: propertyList) {
+            try StoreMetadata(storeUUID: uuid, propertyList: propertyList, path: path)
+                .entityVersionHashes
+        }
+        return opened.map { ($0, uuid, propertyList) }
+    }
+
+    /// Reads the model, unless it is given, and finds out where its objects lie.
+    private func read(_ given: ManagedObjectModel?, _ known: ModelLayout?) throws -> Found {
         let reader = SQLiteCatalogReader(connection: connection)
         let tables = Set(try reader.tableNames())
         for table in ["Z_METADATA", "Z_PRIMARYKEY"] where !tables.contains(table) {
@@ -117,33 +160,23 @@ private struct SQLiteStoreOpening {
                 "“\(path)” is a SQLite database but no store: it has no table \(table).",
                 subject: .init(file: path))
         }
-        let metadata = try SQLiteMetadataReader(connection: connection, path: path).metadata()
+        let (uuid, propertyList) = try SQLiteMetadataReader(connection: connection, path: path)
+            .row()
+        let metadata = try StoreMetadata(storeUUID: uuid, propertyList: propertyList, path: path)
         let carriesModel = tables.contains(SQLiteTables.model)
         let catalog = try reader.catalog()
-        let usesOwnModel = known == nil && given == nil
-        var (schema, reason) = try schemaOrInferred(
-            catalog, mayInfer: usesOwnModel, hasStrays: !carriesModel
+        let (schema, reason) = try schemaOrInferred(
+            catalog, mayInfer: known == nil && given == nil, hasStrays: !carriesModel
         ) { try known ?? layout(given, isCarried: carriesModel, tables: tables, metadata) }
         // After the tables, which say more if they do not fit.
         if carriesModel, given != nil || known != nil {
             try checkHashes(of: schema.layout.model, metadata)
         }
-        noteMissing(in: schema)
-        var options = options
-        if reason == nil { options.configuration = configuration(of: schema.layout, catalog) }
-        let hasLog = try synchronize(
-            schema, carriesModel: carriesModel, hasLog: prepareForWriting())
-        if !options.isReadOnly {
-            if options.analyzesWhenOpened { try connection.execute("ANALYZE") }
-            if options.vacuumsWhenOpened { try connection.execute("VACUUM") }
-        }
-        let present = Set(try reader.tableNames())
-        schema.computedIndexes = schema.allComputedIndexes.filter { present.contains($0.name) }
-        return SQLiteStore(
-            source: source, identity: try identity(metadata.storeUUID, schema.layout),
+        let opened = SQLiteOpenedSchema(
             schema: schema, carriesModel: carriesModel, inferenceReason: reason,
-            usesOwnModel: usesOwnModel, options: options, connection: connection, hasLog: hasLog,
-            hashes: metadata.entityVersionHashes, keys: hasItsKeys ? predecessor?.primaryKeys : nil)
+            hashes: metadata.entityVersionHashes,
+            configuration: reason == nil ? configuration(of: schema.layout, catalog) : nil)
+        return (opened, uuid, propertyList)
     }
 
     private func identity(_ uuid: String, _ layout: ModelLayout) throws -> StoreIdentity {
@@ -293,19 +326,28 @@ private struct SQLiteStoreOpening {
 
     /// Gives the store the model's indexes, unless it is only read.
     ///
-    /// - Returns: Whether it has a write-ahead log then.
-    private func synchronize(
-        _ schema: SQLSchema, carriesModel: Bool, hasLog: Bool
-    ) throws -> Bool {
-        if options.isReadOnly { return hasLog }
-        let synchronization = SQLiteSchemaSynchronization(
-            connection: connection, schema: schema, carriesModel: carriesModel)
-        let plan = try synchronization.plan()
-        if plan.isEmpty { return hasLog }
-        let hasLog = try hasLog || source.chooseJournal(connection, options: options)
-        if !schema.allComputedIndexes.isEmpty { connection.trustSchema() }
-        try synchronization.run(plan)
-        return hasLog
+    /// - Parameter hasLog: Whether it has a write-ahead log, before and then.
+    /// - Returns: Whether it had them, as far as is known.
+    private func synchronize(_ opened: inout SQLiteOpenedSchema, hasLog: inout Bool) throws -> Bool
+    {
+        var isSame = true
+        if !options.isReadOnly {
+            let synchronization = SQLiteSchemaSynchronization(
+                connection: connection, schema: opened.schema, carriesModel: opened.carriesModel)
+            let plan = try synchronization.plan()
+            isSame = plan.isEmpty
+            if !isSame {
+                hasLog = try hasLog || source.chooseJournal(connection, options: options)
+                if !opened.schema.allComputedIndexes.isEmpty { connection.trustSchema() }
+                try synchronization.run(plan)
+            }
+            opened.isSynchronized = true
+        }
+        let present = Set(try SQLiteCatalogReader(connection: connection).tableNames())
+        opened.schema.computedIndexes = opened.schema.allComputedIndexes.filter {
+            present.contains($0.name)
+        }
+        return isSame
     }
 
     /// Checks that the file can be written, and whether it has a write-ahead log.

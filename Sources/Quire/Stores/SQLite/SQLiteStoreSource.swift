@@ -326,8 +326,7 @@ enum SQLiteOpenFiles {
     private static let files = Lock(Files())
 
     static func add(_ path: String) -> Use {
-        let path = resolved(path)
-        return files.withLock { files in
+        files.withLock { files in
             files.lastNumber += 1
             files.files[files.lastNumber] = File(path: path)
             return Use(number: files.lastNumber)
@@ -348,14 +347,13 @@ enum SQLiteOpenFiles {
 
     /// Whether the file at a path is open; if there is none, whether one is that had this path.
     static func contains(_ path: String) -> Bool {
-        if files.withLock(\.files.isEmpty) { return false }
-        let (path, identity) = (resolved(path), LockedFiles.identity(of: path))
-        return files.withLock { files in
-            files.files.values.contains { file in
-                if let identity, let open = file.identity { return identity == open }
-                return file.path == path
-            }
-        }
+        let files = files.withLock { Array($0.files.values) }
+        if files.isEmpty { return false }
+        let identity = LockedFiles.identity(of: path)
+        if let identity, files.contains(where: { $0.identity == identity }) { return true }
+        // A path says nothing of two files that are there.
+        let others = identity == nil ? files : files.filter { $0.identity == nil }
+        return others.contains { resolved($0.path) == resolved(path) }
     }
 
     /// One name for a file however it is reached, also while it does not exist yet.
