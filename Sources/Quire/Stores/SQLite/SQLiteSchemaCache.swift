@@ -43,6 +43,8 @@ enum SQLiteSchemaCache {
     /// The one that was used last is the last.
     private static let entries = Lock<[Entry]>([])
 
+    /// What was found out of a store like one, if any is remembered.
+    ///
     /// - Parameters:
     ///   - metadata: The store's metadata, as they are in it.
     ///   - hashes: Reads the version hashes in them.

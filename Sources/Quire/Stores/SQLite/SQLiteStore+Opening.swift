@@ -119,8 +119,10 @@ private struct SQLiteStoreOpening {
         var hasLog = try prepareForWriting()
         if !opened.isSynchronized {
             let isSame = try synchronize(&opened, hasLog: &hasLog)
-            // Otherwise it is not what the key was made of any more.
-            if isSame, opened.inferenceReason == nil, let key {
+            // Unless it is not what the key was made of any more, because somebody else has changed it meanwhile.
+            if isSame, opened.inferenceReason == nil, let key,
+                try SQLiteSchemaCache.Key(of: connection, options: options) == key
+            {
                 SQLiteSchemaCache.insert(opened, for: key, metadata: propertyList)
             }
         }
