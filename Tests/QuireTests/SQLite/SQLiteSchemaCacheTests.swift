@@ -5,11 +5,18 @@ import Testing
 @testable import Quire
 
 /// A store like one that was opened before is opened without reading its model again, and one that differs in anything is
-/// read. What is remembered is forgotten when other tests open stores, so nothing here says that it must be found.
+/// read: their layouts are one object, or are not.
 @Suite struct SQLiteSchemaCacheTests {
     let folder: TemporaryFolder
+    /// With a memory of this test's own, so that no other one's stores push out what is to be found.
+    let options: SQLiteStoreOptions
 
-    init() throws { folder = try TemporaryFolder() }
+    init() throws {
+        folder = try TemporaryFolder()
+        var options = SQLiteStoreOptions()
+        options.schemaCache = SQLiteSchemaCache()
+        self.options = options
+    }
 
     private func make(_ name: String, _ model: ManagedObjectModel = Self.model) throws -> String {
         let path = folder.path(name)
@@ -48,7 +55,8 @@ import Testing
     @Test func twoStoresOfAModelAreAlike() throws {
         let paths = try ["a", "b"].map { try make($0) }
         #expect(try key(paths[0]) == key(paths[1]))
-        let stores = try paths.map { try SQLiteStore.open(at: $0) }
+        let stores = try paths.map { try SQLiteStore.open(at: $0, options: options) }
+        #expect(stores[0].layout === stores[1].layout)
         #expect(stores[0].identity.uuid != stores[1].identity.uuid)
         for (store, name) in zip(stores, ["a", "b"]) {
             var request = FetchRequest("Place")
@@ -60,7 +68,7 @@ import Testing
 
     @Test func aStoreWithOtherHashesIsReadAgain() throws {
         let path = try make("a")
-        let store = try SQLiteStore.open(at: path)
+        let store = try SQLiteStore.open(at: path, options: options)
         let hashes = try #require(try store.metadata().entityVersionHashes["Place"])
         try store.close()
         let connection = try SQLiteConnection(path: path, mode: .writing)
@@ -72,7 +80,8 @@ import Testing
             try $0.run()
         }
         connection.close()
-        let again = try SQLiteStore.open(at: path)
+        let again = try SQLiteStore.open(at: path, options: options)
+        #expect(again.layout !== store.layout)
         #expect(again.layout.model.knownVersionHashes?["Place"] == list[place])
         try again.close()
     }
@@ -99,7 +108,7 @@ import Testing
     @Test(arguments: Change.allCases, [false, true])
     func aStoreThatWasChangedIsReadAgain(_ change: Change, isReadBefore: Bool) throws {
         let path = try make("a")
-        var options = SQLiteStoreOptions()
+        var options = options
         options.isReadOnly = isReadBefore
         try SQLiteStore.open(at: path, options: options).close()
         let before = try key(path)
@@ -107,7 +116,8 @@ import Testing
         try connection.execute(change.sql)
         connection.close()
         #expect(try key(path) != before)
-        let result = Result { try SQLiteStore.open(at: path) }
+        options.isReadOnly = false
+        let result = Result { try SQLiteStore.open(at: path, options: options) }
         switch change {
         case .dropIndex:
             try result.get().close()
@@ -149,17 +159,38 @@ import Testing
         #expect(try SQLiteSchemaCache.Key(of: connection, options: options) == nil)
     }
 
-    /// However many there are, few are remembered, the last ones.
+    @Test func aStoreThatWasReadIsWrittenLikeItAndTheOtherWayRound() throws {
+        let paths = try ["a", "b", "c"].map { try make($0) }
+        var layouts: [ModelLayout] = []
+        for (path, isReadOnly) in zip(paths, [true, false, true]) {
+            var options = options
+            options.isReadOnly = isReadOnly
+            let store = try SQLiteStore.open(at: path, options: options)
+            layouts.append(store.layout)
+            try store.close()
+        }
+        #expect(layouts.allSatisfy { $0 === layouts[0] })
+    }
+
+    /// However many models there are, few are remembered: those that were used last.
     @Test func fewAreRemembered() throws {
-        var keys: [SQLiteSchemaCache.Key] = []
-        for number in 0..<20 {
+        let paths = try (0...SQLiteSchemaCache.greatestCount).map { number in
             var model = Self.model
             model.entities[0].properties.append(
                 .attribute(AttributeDescription(name: "extra\(number)", type: .string)))
-            let path = try make("\(number)", model)
-            keys.append(try key(path))
-            try SQLiteStore.open(at: path).close()
+            return try make("\(number)", model)
         }
-        #expect(SQLiteSchemaCache.find(keys[0], metadata: Data()) { [:] } == nil)
+        func layout(_ path: String) throws -> ModelLayout {
+            let store = try SQLiteStore.open(at: path, options: options)
+            try store.close()
+            return store.layout
+        }
+        let layouts = try paths.dropLast().map(layout)
+        #expect(try layout(paths[0]) === layouts[0])
+        // One too many, and it is the second that has not been used for the longest time.
+        _ = try layout(try #require(paths.last))
+        #expect(try layout(paths[0]) === layouts[0])
+        #expect(try layout(paths[2]) === layouts[2])
+        #expect(try layout(paths[1]) !== layouts[1])
     }
 }

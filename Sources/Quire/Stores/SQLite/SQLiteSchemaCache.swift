@@ -1,27 +1,11 @@
 import Foundation
 
-/// What opening a store finds out by reading the model that it carries and comparing that with its tables.
-struct SQLiteOpenedSchema: Sendable {
-    /// Where the objects of the model lie.
-    var schema: SQLSchema
-    /// Whether the store carries its model the way this framework writes it.
-    var carriesModel: Bool
-    /// Why the model was made of the tables alone; `nil` if it was not.
-    var inferenceReason: SQLiteInferenceReason?
-    /// The version hashes of the model, by the metadata.
-    var hashes: [String: Data]
-    /// The configuration whose entities' objects the store keeps; `nil` for all.
-    var configuration: String?
-    /// Whether the indexes and triggers are known to be those of the model.
-    var isSynchronized = false
-}
-
 /// What was found out of the stores that were opened last, so that the next one like them is opened without reading its model
 /// again: programs mostly open stores of one model.
 ///
 /// A store is like another one if all that it is found out from is the same, byte by byte: the statements of its tables,
 /// indexes and triggers, the numbers of its entities, and the model in it; and the version hashes in its metadata.
-enum SQLiteSchemaCache {
+final class SQLiteSchemaCache: Sendable {
     /// All that a schema is found out from but for the metadata.
     struct Key: Sendable, Equatable {
         fileprivate let bytes: [UInt8]
@@ -36,35 +20,41 @@ enum SQLiteSchemaCache {
         var metadata: Data
     }
 
+    /// The one of this process.
+    static let shared = SQLiteSchemaCache()
+
     /// At most this many stores, and of each at most this many bytes, are remembered.
-    private static let greatestCount = 8
+    static let greatestCount = 8
     fileprivate static let greatestSize = 1 << 20
 
     /// The one that was used last is the last.
-    private static let entries = Lock<[Entry]>([])
+    private let entries = Lock<[Entry]>([])
 
     /// What was found out of a store like one, if any is remembered.
     ///
     /// - Parameters:
     ///   - metadata: The store's metadata, as they are in it.
     ///   - hashes: Reads the version hashes in them.
-    static func find(
+    func find(
         _ key: Key, metadata: Data, hashes: () throws -> [String: Data]
     ) rethrows -> SQLiteOpenedSchema? {
-        guard
-            let found = entries.withLock({ $0.last { $0.key == key && $0.metadata == metadata } })
-                ?? entries.withLock({ $0.last { $0.key == key } })
-        else { return nil }
-        if try found.metadata != metadata && found.opened.hashes != hashes() { return nil }
+        let alike = entries.withLock { $0.filter { $0.key == key } }
+        if alike.isEmpty { return nil }
+        var found = alike.last { $0.metadata == metadata }
+        if found == nil {
+            let hashes = try hashes()
+            found = alike.last { $0.opened.hashes == hashes }
+        }
+        guard let found else { return nil }
         insert(found.opened, for: key, metadata: metadata)
         return found.opened
     }
 
-    static func insert(_ opened: SQLiteOpenedSchema, for key: Key, metadata: Data) {
-        if metadata.count > greatestSize { return }
+    func insert(_ opened: SQLiteOpenedSchema, for key: Key, metadata: Data) {
+        if metadata.count > Self.greatestSize { return }
         entries.withLock { entries in
             entries.removeAll { $0.key == key && $0.opened.hashes == opened.hashes }
-            if entries.count >= greatestCount { entries.removeFirst() }
+            if entries.count >= Self.greatestCount { entries.removeFirst() }
             entries.append(Entry(key: key, opened: opened, metadata: metadata))
         }
     }

@@ -123,7 +123,7 @@ private struct SQLiteStoreOpening {
             if isSame, opened.inferenceReason == nil, let key,
                 try SQLiteSchemaCache.Key(of: connection, options: options) == key
             {
-                SQLiteSchemaCache.insert(opened, for: key, metadata: propertyList)
+                options.schemaCache.insert(opened, for: key, metadata: propertyList)
             }
         }
         if !options.isReadOnly {
@@ -145,7 +145,7 @@ private struct SQLiteStoreOpening {
         guard let key else { return nil }
         let (uuid, propertyList) = try SQLiteMetadataReader(connection: connection, path: path)
             .row()
-        let opened = try SQLiteSchemaCache.find(key, metadata: propertyList) {
+        let opened = try options.schemaCache.find(key, metadata: propertyList) {
             try StoreMetadata(storeUUID: uuid, propertyList: propertyList, path: path)
                 .entityVersionHashes
         }

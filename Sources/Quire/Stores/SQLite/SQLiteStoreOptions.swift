@@ -72,6 +72,8 @@ public struct SQLiteStoreOptions: Sendable {
     package var isOnlyWriter = false
     /// The path of the store whose external data the rows refer to, if it is another one: of a copy that is looked at or mended.
     var externalDataOwner: String?
+    /// Where to look for what was found out of a store like it.
+    var schemaCache = SQLiteSchemaCache.shared
 
     /// The usual options.
     public init() {}
