@@ -209,14 +209,38 @@ import Testing
         try reader.close()
         let names = try FileSystem.names(in: FileSystem.folder(of: path))
         #expect(names == ["test.sqlite"])
-        // What is open is found wherever it is.
         #expect(!SQLiteOpenFiles.contains(path))
-        let link = folder.path("link")
-        try FileSystem.rename(path, to: folder.path("theirs"))
-        let new = try SQLiteStore.open(at: folder.path("theirs"))
-        try FileSystem.link(folder.path("theirs"), to: link)
-        #expect(SQLiteOpenFiles.contains(link))
-        try new.close()
+    }
+
+    /// Nor has a new file that has been given the number of one that was just removed.
+    @Test func whatReadsAnotherLinkLeavesNothingBesideIt() throws {
+        try store.writeCopy(to: folder.path("open"))
+        let open = try SQLiteStore.open(at: folder.path("open"))
+        let other = folder.path("other")
+        try FileSystem.makeFolder(other)
+        let link = other + "/link"
+        try FileSystem.link(folder.path("open"), to: link)
+        #expect(SQLiteOpenFiles.contains(folder.path("open")))
         #expect(!SQLiteOpenFiles.contains(link))
+        var options = SQLiteStoreOptions()
+        options.isReadOnly = true
+        let reader = try SQLiteStore.open(at: link, options: options)
+        #expect(try count(reader) == 1)
+        try reader.close()
+        #expect(try FileSystem.names(in: other) == ["link"])
+        try open.close()
+    }
+
+    @Test func whatWasMovedWithItsLogIsReadWithIt() throws {
+        let moved = folder.path("there/test.sqlite")
+        try FileSystem.rename(folder.path("place"), to: folder.path("there"))
+        #expect(SQLiteOpenFiles.contains(moved))
+        var options = SQLiteStoreOptions()
+        options.isReadOnly = true
+        let reader = try SQLiteStore.open(at: moved, options: options)
+        #expect(try count(reader) == 1)
+        try reader.close()
+        try store.close()
+        #expect(!SQLiteOpenFiles.contains(moved))
     }
 }

@@ -41,15 +41,20 @@ enum SQLiteOpenFiles {
 
     static func remove(_ use: Use) { files.withLock { $0.files[use.number] = nil } }
 
-    /// Whether the file at a path is open; if there is none, whether one is that had this path.
+    /// Whether the file at a path is open, with the log beside it; if there is no file, whether one is that had this path.
     static func contains(_ path: String) -> Bool {
         let files = files.withLock { Array($0.files.values) }
         if files.isEmpty { return false }
         let identity = LockedFiles.identity(of: path)
-        if let identity, files.contains(where: { $0.identity == identity }) { return true }
         // A path says nothing of two files that are there.
-        let others = identity == nil ? files : files.filter { $0.identity == nil }
-        return others.contains { resolved($0.path) == resolved(path) }
+        let same = files.filter {
+            $0.identity == identity || $0.identity == nil || identity == nil
+        }
+        if same.contains(where: { resolved($0.path) == resolved(path) }) { return true }
+        // A file that has been moved has taken its log along. One that has not is another link to it, whose log would be
+        // another one; or a new file that has been given the number of one that was removed.
+        return identity != nil && same.contains { $0.identity == identity }
+            && FileSystem.exists(path + "-wal")
     }
 
     /// One name for a file however it is reached, also while it does not exist yet.
