@@ -130,6 +130,47 @@ import Testing
         #expect(stored(id, order) == expected)
     }
 
+    /// What changes the order of an owner whose own values nobody has read.
+    enum Rearrangement: CaseIterable, Sendable {
+        case leaveAndEnter, removeAndAdd, insertFirst, insertLast, move
+    }
+
+    /// The order is part of the owner's row, so a save must know what it is to follow on.
+    @Test(arguments: Order.allCases, Rearrangement.allCases)
+    func theOrderOfAnOwnerThatWasNotReadIsSaved(
+        order: Order, rearrangement: Rearrangement
+    ) throws {
+        let (id, ids) = try saved(order)
+        let other = stack.mainContext()
+        let new = try other.insertObject(entityName: order.member)
+        try other.save()
+        for kind in Context.allCases {
+            let context = kind.make(stack)
+            let (owner, first) = (context.object(with: id), context.object(with: ids[0]))
+            let old = owner.objectIDs(order.rawValue)
+            #expect(owner.isFault)
+            switch rearrangement {
+            case .leaveAndEnter:
+                leave(first, owner, order)
+                enter(first, owner, order)
+            case .removeAndAdd:
+                owner.remove(first, from: order.rawValue)
+                owner.add(first, to: order.rawValue)
+            case .insertFirst:
+                owner.insert(context.object(with: new.objectID), into: order.rawValue, at: 0)
+            case .insertLast:
+                owner.insert(context.object(with: new.objectID), into: order.rawValue, at: 3)
+            case .move: owner.moveObject(in: order.rawValue, from: 0, to: 2)
+            }
+            let expected = owner.objectIDs(order.rawValue)
+            #expect(expected != old)
+            try stack.save(context)
+            #expect(stored(id, order) == expected)
+            owner.setObjects(ids.map { context.object(with: $0) }, forKey: order.rawValue)
+            try stack.save(context)
+        }
+    }
+
     @Test(arguments: Order.allCases, ContextArrangement.allCases)
     func theContentsBeforeTheEventHaveTheirOrder(
         order: Order, arrangement: ContextArrangement

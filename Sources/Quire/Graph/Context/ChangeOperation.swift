@@ -59,6 +59,10 @@ extension ManagedObjectContext {
             _ = object.members(of: relationship)
         }
         let edits = object.editsForRelationships()
+        // What comes back or comes between others changes the order.
+        if index != nil || edits.toMany[toMany].removed.contains(id) {
+            object.realizeForOrder(of: relationship)
+        }
         object.announceChange(toMany: toMany)
         let recordsStep = object.beginsStep(edits)
         let position = index.map { min($0, edits.toMany[toMany].members?.count ?? $0) }
@@ -77,6 +81,7 @@ extension ManagedObjectContext {
         guard let toMany = relationship.toManyIndex else { return }
         let edits = object.editsForRelationships()
         if edits.toMany[toMany].isUnsavedMember(id) { return }
+        object.realizeForOrder(of: relationship)
         if !object.isUnsaved { object.announceStateChange() }
         _ = object.beginsStep(edits)
         edits.toMany[toMany].keep(id, ordered: relationship.isOrdered)
@@ -141,7 +146,7 @@ extension ManagedObjectContext {
         guard let toMany = relationship.toManyIndex else { return }
         let present = object.members(of: relationship)
         guard present != order, present.count == order.count else { return }
-        object.realize()  // The order is part of the row's version.
+        object.realizeForOrder(of: relationship)
         let edits = object.editsForRelationships()
         if object.beginsStep(edits), !edits.eventSteps.endsWithReordering(of: toMany) {
             edits.eventSteps.append(.reordered(toMany: toMany, from: present))

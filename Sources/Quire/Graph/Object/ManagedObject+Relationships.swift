@@ -220,6 +220,13 @@ extension ManagedObject {
         let edits = editsForRelationships()
         let shared = sharedDifferences(with: saved, relationship, edits.toMany[index])
         edits.toMany[index].load(saved, isOrdered: relationship.isOrdered, shared: shared)
+        if !shared.isEmpty { realizeForOrder(of: relationship) }
+    }
+
+    /// Reads the object's row before the order of a relationship may differ from what is saved: the order is part of the
+    /// row's version, which a save must know.
+    final func realizeForOrder(of relationship: EntityLayout.Relationship) {
+        if relationship.isOrdered && state.contains(.persisted) { realize() }
     }
 
     /// Which differences in a to-many relationship others have saved too, while they are unsaved here: on the other side
