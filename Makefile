@@ -10,7 +10,7 @@ SEED = $(or $(QUIRE_SEED),$(shell printf '%d' "0x$$(git rev-parse --short=6 HEAD
 # Macros are made with the toolchain's own swift-syntax, instead of one that takes minutes to build; see Package.swift.
 export QUIRE_TOOLCHAIN_SYNTAX := 1
 
-.PHONY: help demo test torture test-threads bench samples format lint
+.PHONY: help demo test torture test-threads bench guard samples format lint
 
 help:
 	@echo "make demo     build, then make, fill, edit, check and pack a document"
@@ -20,6 +20,7 @@ help:
 	@echo "make torture  interrupt and hinder documents in every way there is; takes hours"
 	@echo "make test-threads  run the tests of contexts under the thread sanitizer"
 	@echo "make bench    measure Quire beside SQLite's C API and GRDB"
+	@echo "make guard    compare how many instructions some tasks take with what is on record"
 	@echo "make samples  make the documents in SampleDocs anew"
 	@echo "make format   format the sources"
 	@echo "make lint     check their format"
@@ -56,9 +57,18 @@ test-threads:
 	QUIRE_CONCURRENCY_DEBUG=1 QUIRE_THREAD_SANITIZER=1 swift test --skip-build --sanitize=thread \
 		--scratch-path .build/threads $(FLAGS) --experimental-maximum-parallelization-width 10
 
+# The quick form measures no commands.
 bench:
 	@.ci/install-packages $(BUILD_PACKAGES)
+ifeq ($(findstring --quick,$(ARGUMENTS)),)
+	@.ci/install-packages sqlite3 zip unzip libarchive-tools
+	QUIRE_BENCHMARKS=1 swift build -c release --product quire
+endif
 	QUIRE_BENCHMARKS=1 swift run -c release Benchmarks $(ARGUMENTS)
+
+guard:
+	@.ci/install-packages $(BUILD_PACKAGES) valgrind binutils
+	QUIRE_BENCHMARKS=1 swift run -c release Benchmarks --guard Benchmarks/instructions.json $(ARGUMENTS)
 
 samples:
 	@.ci/install-packages $(BUILD_PACKAGES)

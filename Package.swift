@@ -82,7 +82,7 @@ let benchmarks: [Target] =
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             path: "Benchmarks",
-            exclude: ["README.md"],
+            exclude: ["README.md", "instructions.json"],
             swiftSettings: settings)
     ] : []
 

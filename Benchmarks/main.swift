@@ -13,9 +13,17 @@ func runBenchmarks() async throws {
     }
     let options = try Options(arguments)
     if let task = options.memoryTask { return try task.run() }
+    if let tiers = options.threeTiers { return try tiers.run() }
+    if let command = options.command { return try command.run() }
 
     let run = try Run(options: options)
     defer { run.removeFolder() }
+    if let task = options.instructionTask { return try await task.run(in: run.folder) }
+    if let instructions = options.instructionGuard {
+        return options.renews
+            ? try instructions.renew(in: run.folder, progress: report)
+            : try instructions.check(in: run.folder, progress: report)
+    }
     var results = Report(options: options)
     for count in options.counts {
         results.workloads += try run.measure(count: count, progress: report)
@@ -35,6 +43,9 @@ func runBenchmarks() async throws {
     }
     if options.measuresDocumentSaves, options.engines.contains(.quire) {
         results.documentSaves = try await run.measureDocumentSaves(progress: report)
+    }
+    if options.measuresComparisons, options.engines.contains(.quire) {
+        results.comparisons = try await run.measureComparisons(progress: report)
     }
     let order = Dictionary(
         uniqueKeysWithValues: options.workloads.enumerated().map { ($1.id, $0) })
@@ -56,9 +67,17 @@ func runBenchmarks() async throws {
     }
 }
 
-do {
-    try await runBenchmarks()
-} catch {
-    report("Benchmarks: \(error)")
-    exit(1)
+Task {
+    do {
+        try await runBenchmarks()
+    } catch {
+        report("Benchmarks: \(error)")
+        exit(1)
+    }
+    exit(0)
 }
+// valgrind does not survive that the main thread ends, which is how the main queue gets one otherwise.
+while CommandLine.arguments.contains(InstructionTask.argument) {
+    _ = RunLoop.main.run(mode: .default, before: .distantFuture)
+}
+dispatchMain()

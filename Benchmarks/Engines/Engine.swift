@@ -51,6 +51,15 @@ protocol Engine: AnyObject {
     /// Deletes every `step`th note that has been read before, and saves once.
     func delete(every step: Int, _ stopwatch: Stopwatch) throws
 
+    /// Puts the notes into an empty document, none of them an object, in one durable save.
+    func insertAsBatch(_ dataset: Dataset, _ stopwatch: Stopwatch) throws
+
+    /// Sets flag and price of all notes from before a date, of which none has been read, in one durable save.
+    func changeAsBatch(before: Double, price: Double, _ stopwatch: Stopwatch) throws
+
+    /// Deletes all notes from before a date, of which none has been read, in one durable save.
+    func deleteAsBatch(before: Double, _ stopwatch: Stopwatch) throws
+
     /// Changes the rating of one note after another, which have been read before, and saves each.
     func changeOneByOne(titles: [String], _ stopwatch: Stopwatch) throws
 }

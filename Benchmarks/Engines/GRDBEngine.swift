@@ -5,29 +5,45 @@ import GRDB
 final class GRDBEngine: Engine {
     static let kind = EngineKind.grdb
 
-    private let queue: DatabaseQueue
+    /// A queue, or a pool where many read at once.
+    let writer: any DatabaseWriter
 
-    private init(path: String) throws {
+    private init(_ writer: any DatabaseWriter) throws {
+        self.writer = writer
+        // GRDB turns `synchronous` down to NORMAL, with which the last saves before a power failure are lost.
+        try writer.writeWithoutTransaction { try $0.execute(sql: "PRAGMA synchronous = FULL") }
+    }
+
+    private convenience init(path: String) throws {
         var configuration = Configuration()
         configuration.journalMode = .wal
-        queue = try DatabaseQueue(path: path, configuration: configuration)
-        // GRDB turns `synchronous` down to NORMAL, with which the last saves before a power failure are lost.
-        try queue.writeWithoutTransaction { try $0.execute(sql: "PRAGMA synchronous = FULL") }
+        try self.init(DatabaseQueue(path: path, configuration: configuration))
+    }
+
+    /// Opens a document in which so many may read at once.
+    static func openPool(at path: String, readers: Int) throws -> GRDBEngine {
+        var configuration = Configuration()
+        configuration.maximumReaderCount = readers
+        return try GRDBEngine(DatabasePool(path: path, configuration: configuration))
     }
 
     static func create(at path: String) throws -> GRDBEngine {
+        try create(at: path, schema: NoteSchema.sql)
+    }
+
+    static func create(at path: String, schema: String) throws -> GRDBEngine {
         let engine = try GRDBEngine(path: path)
-        try engine.queue.write { try $0.execute(sql: NoteSchema.sql) }
+        try engine.writer.write { try $0.execute(sql: schema) }
         return engine
     }
 
     static func open(at path: String) throws -> GRDBEngine { try GRDBEngine(path: path) }
 
-    func close() throws { try queue.close() }
+    func close() throws { try writer.close() }
 
     func insert(_ dataset: Dataset, withTags: Bool, _ stopwatch: Stopwatch) throws {
         stopwatch.start()
-        try queue.write { database in
+        try writer.write { database in
             for number in 0..<dataset.folderCount {
                 try FolderRecord(id: Int64(number) + 1, name: Dataset.folderName(number))
                     .insert(database)
@@ -52,9 +68,40 @@ final class GRDBEngine: Engine {
         stopwatch.stop()
     }
 
+    func insertAsBatch(_ dataset: Dataset, _ stopwatch: Stopwatch) throws {
+        stopwatch.start()
+        try writer.write { database in
+            for number in 0..<dataset.count {
+                var note = NoteRecord(dataset[number])
+                try note.insert(database)
+            }
+        }
+        stopwatch.stop()
+    }
+
+    func changeAsBatch(before: Double, price: Double, _ stopwatch: Stopwatch) throws {
+        stopwatch.start()
+        _ = try writer.write {
+            try NoteRecord.filter(Column("created") < before)
+                .updateAll($0, Column("flag").set(to: true), Column("price").set(to: price))
+        }
+        stopwatch.stop()
+    }
+
+    func deleteAsBatch(before: Double, _ stopwatch: Stopwatch) throws {
+        stopwatch.start()
+        _ = try writer.write { database in
+            let notes = NoteRecord.filter(Column("created") < before)
+            try NoteTagRecord.filter(notes.select(Column("id")).contains(Column("note_id")))
+                .deleteAll(database)
+            return try notes.deleteAll(database)
+        }
+        stopwatch.stop()
+    }
+
     func insertInParts(_ dataset: Dataset, of size: Int) throws {
         for start in stride(from: 0, to: dataset.count, by: size) {
-            try queue.write { database in
+            try writer.write { database in
                 for number in start..<min(start + size, dataset.count) {
                     var note = NoteRecord(dataset[number])
                     try note.insert(database)
@@ -66,7 +113,7 @@ final class GRDBEngine: Engine {
     func readEverything(_ stopwatch: Stopwatch) throws -> Checksum {
         stopwatch.start()
         defer { stopwatch.stop() }
-        let notes = try queue.read { try NoteRecord.fetchAll($0) }
+        let notes = try writer.read { try NoteRecord.fetchAll($0) }
         var sum = Checksum()
         for note in notes { note.add(to: &sum) }
         return sum
@@ -75,7 +122,7 @@ final class GRDBEngine: Engine {
     func readRatings(_ stopwatch: Stopwatch) throws -> Checksum {
         stopwatch.start()
         defer { stopwatch.stop() }
-        let notes = try queue.read { try NoteRecord.fetchAll($0) }
+        let notes = try writer.read { try NoteRecord.fetchAll($0) }
         var sum = Checksum()
         for note in notes {
             sum.count += 1
@@ -87,7 +134,7 @@ final class GRDBEngine: Engine {
     func summarizeFolders(_ stopwatch: Stopwatch) throws -> Checksum {
         stopwatch.start()
         defer { stopwatch.stop() }
-        let rows = try queue.read {
+        let rows = try writer.read {
             try Row.fetchAll(
                 $0,
                 sql: """
@@ -110,7 +157,7 @@ final class GRDBEngine: Engine {
         defer { stopwatch.stop() }
         var sum = Checksum()
         for title in titles {
-            let notes = try queue.read {
+            let notes = try writer.read {
                 try NoteRecord.filter(Column("title") == title).fetchAll($0)
             }
             for note in notes { note.add(to: &sum) }
@@ -121,7 +168,7 @@ final class GRDBEngine: Engine {
     func readFirst(_ count: Int, _ stopwatch: Stopwatch) throws -> Checksum {
         stopwatch.start()
         defer { stopwatch.stop() }
-        let notes = try queue.read {
+        let notes = try writer.read {
             try NoteRecord.order(Column("created")).limit(count).fetchAll($0)
         }
         var sum = Checksum()
@@ -130,10 +177,10 @@ final class GRDBEngine: Engine {
     }
 
     func change(every step: Int, _ stopwatch: Stopwatch) throws {
-        let all = try queue.read { try NoteRecord.fetchAll($0) }
+        let all = try writer.read { try NoteRecord.fetchAll($0) }
         var notes = stride(from: 0, to: all.count, by: step).map { all[$0] }
         stopwatch.start()
-        try queue.write { database in
+        try writer.write { database in
             for index in notes.indices {
                 notes[index].rating += 1
                 notes[index].flag.toggle()
@@ -146,7 +193,7 @@ final class GRDBEngine: Engine {
     func readWithFolders(_ stopwatch: Stopwatch) throws -> Checksum {
         stopwatch.start()
         defer { stopwatch.stop() }
-        let (folders, notes) = try queue.read {
+        let (folders, notes) = try writer.read {
             (try FolderRecord.fetchAll($0), try NoteRecord.fetchAll($0))
         }
         let names = Dictionary(uniqueKeysWithValues: folders.map { ($0.id, $0.name) })
@@ -162,7 +209,7 @@ final class GRDBEngine: Engine {
         stopwatch.start()
         defer { stopwatch.stop() }
         var sum = Checksum()
-        try queue.read { database in
+        try writer.read { database in
             for folder in try FolderRecord.fetchAll(database) {
                 let notes = try NoteRecord.filter(Column("folder_id") == folder.id)
                     .fetchAll(database)
@@ -175,7 +222,7 @@ final class GRDBEngine: Engine {
     func readTags(_ stopwatch: Stopwatch) throws -> Checksum {
         stopwatch.start()
         defer { stopwatch.stop() }
-        let notes = try queue.read {
+        let notes = try writer.read {
             try NoteRecord.including(all: NoteRecord.tags).asRequest(of: TaggedNote.self)
                 .fetchAll($0)
         }
@@ -188,10 +235,10 @@ final class GRDBEngine: Engine {
     }
 
     func delete(every step: Int, _ stopwatch: Stopwatch) throws {
-        let all = try queue.read { try NoteRecord.fetchAll($0) }
+        let all = try writer.read { try NoteRecord.fetchAll($0) }
         let notes = stride(from: 0, to: all.count, by: step).map { all[$0] }
         stopwatch.start()
-        try queue.write { database in
+        try writer.write { database in
             for note in notes {
                 try NoteTagRecord.filter(Column("note_id") == note.id).deleteAll(database)
                 try note.delete(database)
@@ -202,13 +249,13 @@ final class GRDBEngine: Engine {
 
     func changeOneByOne(titles: [String], _ stopwatch: Stopwatch) throws {
         for title in titles {
-            let found = try queue.read {
+            let found = try writer.read {
                 try NoteRecord.filter(Column("title") == title).fetchOne($0)
             }
             guard var note = found else { throw BenchmarkFailure("There is no note “\(title)”.") }
             stopwatch.start()
             note.rating += 1
-            try queue.write { try note.update($0, columns: ["rating"]) }
+            try writer.write { try note.update($0, columns: ["rating"]) }
             stopwatch.stop()
         }
     }

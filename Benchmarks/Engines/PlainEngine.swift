@@ -20,8 +20,12 @@ final class PlainEngine: Engine {
     }
 
     static func create(at path: String) throws -> PlainEngine {
+        try create(at: path, schema: NoteSchema.sql)
+    }
+
+    static func create(at path: String, schema: String) throws -> PlainEngine {
         let engine = try PlainEngine(path: path, flags: SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE)
-        try engine.execute(NoteSchema.sql)
+        try engine.execute(schema)
         return engine
     }
 
@@ -58,13 +62,46 @@ final class PlainEngine: Engine {
             let values = dataset[number]
             try insert(values, with: note)
             if withTags {
-                let id = sqlite3_last_insert_rowid(connection)
+                let id = lastInsertedID
                 for tag in [values.tags.0, values.tags.1] {
                     sqlite3_bind_int64(noteTag, 1, id)
                     sqlite3_bind_int64(noteTag, 2, Int64(tag) + 1)
                     try run(noteTag)
                 }
             }
+        }
+        try execute("COMMIT")
+        stopwatch.stop()
+    }
+
+    func insertAsBatch(_ dataset: Dataset, _ stopwatch: Stopwatch) throws {
+        stopwatch.start()
+        let note = try statement(Self.insertNote)
+        try execute("BEGIN IMMEDIATE")
+        for number in 0..<dataset.count { try insert(dataset[number], with: note) }
+        try execute("COMMIT")
+        stopwatch.stop()
+    }
+
+    func changeAsBatch(before: Double, price: Double, _ stopwatch: Stopwatch) throws {
+        stopwatch.start()
+        let update = try statement("UPDATE note SET flag = 1, price = ? WHERE created < ?")
+        sqlite3_bind_double(update, 1, price)
+        sqlite3_bind_double(update, 2, before)
+        try run(update)
+        stopwatch.stop()
+    }
+
+    func deleteAsBatch(before: Double, _ stopwatch: Stopwatch) throws {
+        stopwatch.start()
+        try execute("BEGIN IMMEDIATE")
+        for sql in [
+            "DELETE FROM note_tag WHERE note_id IN (SELECT id FROM note WHERE created < ?)",
+            "DELETE FROM note WHERE created < ?",
+        ] {
+            let delete = try statement(sql)
+            sqlite3_bind_double(delete, 1, before)
+            try run(delete)
         }
         try execute("COMMIT")
         stopwatch.stop()
@@ -302,7 +339,7 @@ final class PlainEngine: Engine {
     }
 
     @inline(__always)
-    private func text(_ row: OpaquePointer, _ column: Int32) -> Int {
+    func text(_ row: OpaquePointer, _ column: Int32) -> Int {
         guard let bytes = sqlite3_column_text(row, column) else { return 0 }
         let count = Int(sqlite3_column_bytes(row, column))
         return String(decoding: UnsafeBufferPointer(start: bytes, count: count), as: UTF8.self).utf8
@@ -330,7 +367,8 @@ final class PlainEngine: Engine {
         }
     }
 
-    private func insert(name: String, with statement: OpaquePointer) throws {
+    /// Binds a name as the second value.
+    func insert(name: String, with statement: OpaquePointer) throws {
         var name = name
         try name.withUTF8 {
             bind($0, to: 2, of: statement)
@@ -342,7 +380,9 @@ final class PlainEngine: Engine {
 
     private var message: String { String(cString: sqlite3_errmsg(connection)) }
 
-    private func statement(_ sql: String) throws -> OpaquePointer {
+    var lastInsertedID: Int64 { sqlite3_last_insert_rowid(connection) }
+
+    func statement(_ sql: String) throws -> OpaquePointer {
         if let statement = statements[sql] { return statement }
         var statement: OpaquePointer?
         guard sqlite3_prepare_v2(connection, sql, -1, &statement, nil) == SQLITE_OK, let statement
@@ -353,7 +393,7 @@ final class PlainEngine: Engine {
 
     /// The bytes must stay alive until the statement has run.
     @inline(__always)
-    private func bind(
+    func bind(
         _ text: UnsafeBufferPointer<UInt8>, to index: Int32, of statement: OpaquePointer
     ) {
         text.withMemoryRebound(to: CChar.self) {
@@ -363,7 +403,7 @@ final class PlainEngine: Engine {
 
     /// Whether there is another row. The statement is ready for its next use once there is none.
     @inline(__always)
-    private func step(_ statement: OpaquePointer) throws -> Bool {
+    func step(_ statement: OpaquePointer) throws -> Bool {
         let code = sqlite3_step(statement)
         if code == SQLITE_ROW { return true }
         sqlite3_reset(statement)
@@ -372,11 +412,11 @@ final class PlainEngine: Engine {
     }
 
     @inline(__always)
-    private func run(_ statement: OpaquePointer) throws {
+    func run(_ statement: OpaquePointer) throws {
         while try step(statement) {}
     }
 
-    private func execute(_ sql: String) throws {
+    func execute(_ sql: String) throws {
         guard sqlite3_exec(connection, sql, nil, nil, nil) == SQLITE_OK else {
             throw BenchmarkFailure("SQLite: \(message) in “\(sql)”.")
         }

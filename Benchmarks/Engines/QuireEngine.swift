@@ -55,6 +55,56 @@ final class QuireEngine: Engine {
         stopwatch.stop()
     }
 
+    func insertAsBatch(_ dataset: Dataset, _ stopwatch: Stopwatch) throws {
+        stopwatch.start()
+        var number = 0
+        let request = BatchInsertRequest(entityName: "Note") { row in
+            if number == dataset.count { return true }
+            let values = dataset[number]
+            number += 1
+            row["title"] = .string(values.title)
+            row["body"] = .string(values.body)
+            row["created"] = .date(Date(timeIntervalSinceReferenceDate: values.created))
+            row["rating"] = .integer(values.rating)
+            row["flag"] = .boolean(values.flag)
+            row["price"] = .double(values.price)
+            row["uuid"] = .uuid(values.uuid)
+            return false
+        }
+        try execute { try $0.execute(request) }
+        stopwatch.stop()
+    }
+
+    func changeAsBatch(before: Double, price: Double, _ stopwatch: Stopwatch) throws {
+        stopwatch.start()
+        let request = BatchUpdateRequest(
+            entityName: "Note", predicate: Self.predicate(before: before),
+            propertiesToUpdate: [
+                "flag": .constant(.boolean(true)), "price": .constant(.double(price)),
+            ])
+        try execute { try $0.execute(request) }
+        stopwatch.stop()
+    }
+
+    func deleteAsBatch(before: Double, _ stopwatch: Stopwatch) throws {
+        stopwatch.start()
+        let request = BatchDeleteRequest(
+            fetchRequest: FetchRequest("Note", predicate: Self.predicate(before: before)))
+        try execute { try $0.execute(request) }
+        stopwatch.stop()
+    }
+
+    private static func predicate(before: Double) -> QueryPredicate {
+        .comparison(
+            QueryComparison(
+                .key("created"), .less,
+                .constant(.date(Date(timeIntervalSinceReferenceDate: before)))))
+    }
+
+    private func execute(_ body: (ManagedObjectContext) throws -> BatchResult) throws {
+        _ = try PrivateQueueContext(coordinator: coordinator).performAndWait { try body($0) }
+    }
+
     func insertInParts(_ dataset: Dataset, of size: Int) throws {
         let slots = slots
         try PrivateQueueContext(coordinator: coordinator).performAndWait { context in

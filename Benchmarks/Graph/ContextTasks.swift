@@ -19,6 +19,37 @@ extension GraphTask {
         },
     ]
 
+    /// Saving to the store through two levels.
+    static let savingThroughParents = GraphTask(
+        id: "C4", title: "save 10,000 changes up two levels and to the store",
+        otherTitle: "straight to the store", must: 1.5
+    ) { site, measured, other in
+        try saveToStore(site, levels: 0, other)
+        try saveToStore(site, levels: 2, measured)
+    }
+
+    private static func saveToStore(
+        _ site: GraphSite, levels: Int, _ stopwatch: Stopwatch
+    ) throws {
+        var contexts = [PrivateQueueContext(coordinator: site.coordinator)]
+        for level in 0..<levels { contexts.append(PrivateQueueContext(parent: contexts[level])) }
+        let bottom = contexts.removeLast()
+        try bottom.performAndWait { context in
+            let found = try context.fetch(FetchRequest("Note"))
+            let notes = site.numbers(10_000).map { found[$0] }
+            let expected = site.ratings(of: notes) + Int64(notes.count)
+            for note in notes { try site.raiseRating(of: note) }
+            stopwatch.start()
+            try context.save()
+            for parent in contexts.reversed() { try parent.performAndWait { try $0.save() } }
+            stopwatch.stop()
+            context.refreshAllObjects()
+            if site.ratings(of: notes) != expected {
+                throw BenchmarkFailure("The changes have not reached the store.")
+            }
+        }
+    }
+
     private static func saveToParent(
         _ site: GraphSite, levels: Int, holdsAll: Bool, _ stopwatch: Stopwatch
     ) throws {

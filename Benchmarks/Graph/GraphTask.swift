@@ -15,7 +15,8 @@ struct GraphTask: Sendable {
     var run: @Sendable (GraphSite, _ measured: Stopwatch, _ other: Stopwatch) throws -> Void
 
     static let all =
-        savingToParents + merging + undoing + fetching + typedAccess + followingResults
+        savingToParents + [savingThroughParents] + merging + undoing + fetching + typedAccess
+        + followingResults
 }
 
 /// The document that graph tasks work on.

@@ -21,6 +21,9 @@ struct Dataset: Sendable {
 
     var folderCount: Int { (count + Self.notesPerFolder - 1) / Self.notesPerFolder }
 
+    /// Before this date are the notes of a tenth of the document, from all over it.
+    var endOfFirstTenth: Double { NoteValues.created(count / 10) }
+
     static func folderName(_ number: Int) -> String { "Folder \(number)" }
     static func tagName(_ number: Int) -> String { "tag\(number)" }
 
@@ -48,9 +51,9 @@ struct NoteValues: Sendable {
     init(number: Int, of count: Int) {
         title = Self.title(number)
         body = Self.body(number)
-        // 611,953 is prime and greater than any count, so this is a permutation: dates are distinct, and not
-        // in the order of insertion.
-        created = 700_000_000 + Double((number &* 611_953) % count) * 60.25
+        // 611,953 is prime and divides no count, so this is a permutation: dates are distinct, and not in the order of
+        // insertion.
+        created = Self.created((number &* 611_953) % count)
         rating = Int64(number % 6)
         flag = number % 3 == 0
         price = Double(number % 1_000) * 0.25
@@ -59,6 +62,9 @@ struct NoteValues: Sendable {
         let first = number % Dataset.tagCount
         tags = (first, (first + 1 + number / Dataset.tagCount % 49) % Dataset.tagCount)
     }
+
+    /// The dates in their order.
+    static func created(_ place: Int) -> Double { 700_000_000 + Double(place) * 60.25 }
 
     static func title(_ number: Int) -> String {
         let digits = String(number)

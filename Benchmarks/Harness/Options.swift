@@ -18,6 +18,18 @@ struct Options {
     var measuresGrowth = true
     /// Set in the processes that measure their own memory.
     var memoryTask: MemoryTask?
+    /// Whether to measure what is compared one by one.
+    var measuresComparisons = true
+    /// Set in the processes that make three tiers of objects.
+    var threeTiers: ThreeTiers?
+    /// Set in the processes that measure a command.
+    var command: Command?
+    /// Compares instruction counts with a file instead of measuring.
+    var instructionGuard: InstructionGuard?
+    /// Whether to write that file anew.
+    var renews = false
+    /// Set in the processes whose instructions are counted.
+    var instructionTask: InstructionTask?
 
     static let help = """
         Compares Quire with SQLite's C API and with GRDB, interleaved in one run.
@@ -35,7 +47,10 @@ struct Options {
           --no-documents         do not measure the main queue while documents are saved
           --graph C1,U2          which tasks of contexts (\(GraphTask.all.map(\.id).joined(separator: ","))), or none
           --no-growth            do not measure that memory stays the same however many objects are inserted
+          --no-comparisons       no readers beside saves, large documents, orders, imports, archives
           --json                 print JSON instead of tables
+          --guard FILE           only compare counts of instructions with those in a file; needs valgrind
+          --renew                write that file anew
         """
 
     init(_ arguments: [String]) throws {
@@ -56,6 +71,7 @@ struct Options {
                 effort = 0.5
                 measuresGrowth = false
                 measuresDocumentSaves = false
+                measuresComparisons = false
             case "--counts":
                 counts = try list().map {
                     guard let count = Int($0), count >= 100 else {
@@ -94,7 +110,16 @@ struct Options {
                     return task
                 }
             case "--no-growth": measuresGrowth = false
+            case "--no-comparisons": measuresComparisons = false
             case "--json": json = true
+            case "--guard": instructionGuard = InstructionGuard(path: try value())
+            case "--renew": renews = true
+            case InstructionTask.argument:
+                instructionTask = try InstructionTask(arguments: list())
+            case Command.argument:
+                command = Command(try value(), Array(rest))
+                rest = []
+            case ThreeTiers.argument: threeTiers = try ThreeTiers(arguments: list())
             case MemoryTask.argument: memoryTask = try MemoryTask(arguments: list())
             default: throw BenchmarkFailure("“\(argument)” is not an option. Try --help.")
             }

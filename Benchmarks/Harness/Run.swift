@@ -79,6 +79,15 @@ struct Run {
             targets: workload.targets, milliseconds: medians)
     }
 
+    /// Measures what is compared one by one, each with others of its kind.
+    func measureComparisons(progress: (String) -> Void) async throws -> [Comparison] {
+        try measureReadersBesideSaves(progress: progress)
+            + measureOrders(progress: progress)
+            + measureThreeTiers(progress: progress)
+            + measureGrowthOfTime(progress: progress)
+            + (await measureCommand(progress: progress))
+    }
+
     static func removeDocument(at path: String) {
         for suffix in ["", "-wal", "-shm"] {
             try? FileManager.default.removeItem(atPath: path + suffix)

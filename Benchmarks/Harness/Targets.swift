@@ -8,8 +8,10 @@ struct Targets: Codable, Sendable {
     var mustOfGRDB: Double?
     /// The most it should take, as a multiple of GRDB's time.
     var aimOfGRDB: Double?
-    /// The most it may take, in milliseconds.
-    var mustMilliseconds: Double?
+    /// The most it may take, in milliseconds or megabytes.
+    var must: Double?
+    /// The most it should take, in milliseconds or megabytes.
+    var aim: Double?
 
     /// Whether measured figures reach the targets; `nil` without a figure to compare.
     func verdict(quire: Double?, plain: Double?, grdb: Double?) -> Verdict? {
@@ -24,7 +26,7 @@ struct Targets: Codable, Sendable {
         }
         compare(plain.map { quire / $0 }, must: mustOfPlain, aim: aimOfPlain)
         compare(grdb.map { quire / $0 }, must: mustOfGRDB, aim: aimOfGRDB)
-        compare(quire, must: mustMilliseconds, aim: nil)
+        compare(quire, must: must, aim: aim)
         return verdict
     }
 }

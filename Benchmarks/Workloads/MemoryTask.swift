@@ -19,8 +19,9 @@ struct MemoryTask {
 
         var targets: Targets {
             switch self {
-            case .insert, .insertInParts: Targets()
-            case .read: Targets(mustOfPlain: 2, aimOfPlain: 1.3, mustOfGRDB: 1)
+            case .insert: Targets(must: 80, aim: 50)
+            case .read: Targets(must: 44, aim: 36)
+            case .insertInParts: Targets()
             }
         }
     }
@@ -63,39 +64,19 @@ struct MemoryTask {
             _ = try document.readEverything(Stopwatch())
             try document.close()
         }
-        print(try Self.peakKilobytes())
+        print(try OwnProcess.peakKilobytes())
     }
 
     /// Does the work in a process of its own and returns the peak in megabytes.
     func measure() throws -> Double {
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
-        process.arguments = [
+        let output = try OwnProcess.run([
             Self.argument, "\(work.rawValue),\(engine.rawValue),\(count),\(path)",
-        ]
-        let output = Pipe()
-        process.standardOutput = output
-        try process.run()
-        let text = String(
-            decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-        process.waitUntilExit()
-        guard process.terminationStatus == 0,
-            let kilobytes = Double(text.trimmingCharacters(in: .whitespacesAndNewlines))
-        else {
+        ])
+        guard let kilobytes = Double(output.trimmingCharacters(in: .whitespacesAndNewlines)) else {
             throw BenchmarkFailure(
-                "The process that measures the memory of \(work.rawValue) with \(engine.title) failed."
-            )
+                "The process that measures the memory of \(work.rawValue) said “\(output)”.")
         }
         return kilobytes / 1_024
-    }
-
-    private static func peakKilobytes() throws -> Int {
-        let status = try String(contentsOfFile: "/proc/self/status", encoding: .utf8)
-        for line in status.split(separator: "\n") where line.hasPrefix("VmHWM:") {
-            let fields = line.split(whereSeparator: \.isWhitespace)
-            if fields.count > 1, let kilobytes = Int(fields[1]) { return kilobytes }
-        }
-        throw BenchmarkFailure("/proc/self/status does not tell the peak of memory.")
     }
 }
 

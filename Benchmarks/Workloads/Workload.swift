@@ -11,7 +11,7 @@ struct Workload: Sendable {
     /// Runs one round and returns what shows that the work was done.
     var run: @Sendable (Site, Stopwatch) throws -> Checksum
 
-    static let all = insertion + reading + relating + opening + changing
+    static let all = insertion + reading + relating + opening + changing + batches
 }
 
 /// One engine's place of work: its document, the data, and how often it has been here.
