@@ -21,14 +21,6 @@ enum FailingCall {
         try String(contentsOfFile: shell.path(log), encoding: .utf8).contains("(INJECTED)")
     }
 
-    /// Whether the call that failed was about a rollback journal.
-    static func hitJournal(in shell: CommandShell, folder: String) throws -> Bool {
-        try String(contentsOfFile: shell.path(folder + "/" + log), encoding: .utf8)
-            .split(separator: "\n").contains {
-                $0.contains("(INJECTED)") && $0.contains("-journal")
-            }
-    }
-
     /// A call of a command that changes files: the one of that number of its name in its thread.
     struct Call: Hashable {
         var name: String

@@ -143,6 +143,17 @@ enum DocumentCopying: String, CaseIterable, CustomTestStringConvertible {
         #expect(try !errors(of: copy).isEmpty)
     }
 
+    @Test(arguments: [DocumentCopying.writeCopy, .zip, .version])
+    func ofManyFindingsTheFirstIsToldAndHowManyThereAre(_ copying: DocumentCopying) async throws {
+        try await make()
+        for damage in [DocumentDamage.indexPage, .tablePage] { try damage.apply(to: path) }
+        let error = try #require(
+            await failure { _ = try await copying.copy(path, in: folder, keepingDamage: false) })
+        #expect(
+            error.message.contains(#/the database: .* \(and [1-9] more\)\./#), "\(error.message)")
+        #expect(!error.message.contains("***"), "\(error.message)")
+    }
+
     @Test func errorsOfWhatIsMadeNameItsDestination() async throws {
         try await make()
         try DocumentDamage.externalBytes.apply(to: path)

@@ -28,8 +28,7 @@ final class SQLiteBackup {
         switch code {
         case SQLITE_OK: return true
         case SQLITE_DONE: return false
-        default:
-            throw SQLiteFailure(code: code, message: String(cString: sqlite3_errstr(code)))
+        default: throw SQLiteFailure(code, of: destination.handle)
         }
     }
 

@@ -47,7 +47,9 @@ struct SQLiteFailure: Error, CustomStringConvertible {
     // The extended codes are macros that compute, which Swift does not import.
     private static let sharedMemorySize = SQLITE_IOERR | (19 << 8)
     private static let sharedMemoryMap = SQLITE_IOERR | (21 << 8)
-    private static let synchronization = SQLITE_IOERR | (4 << 8)
+    /// A file or folder could not be synchronized, a file not be truncated or removed: calls of which SQLite forgets what the
+    /// system said if it has to roll back.
+    private static let unrecordedCodes = [4, 5, 6, 10].map { SQLITE_IOERR | ($0 << 8) }
     /// The file is not at its path any more.
     private static let databaseMoved = SQLITE_READONLY | (4 << 8)
     /// A primary key is taken.
@@ -61,15 +63,33 @@ struct SQLiteFailure: Error, CustomStringConvertible {
 extension SQLiteFailure {
     /// What went wrong last with a connection.
     init(of connection: OpaquePointer?) {
+        let lastError = errno
         let code = sqlite3_extended_errcode(connection)
         self.init(
             code: code, message: String(cString: sqlite3_errmsg(connection)),
-            systemError: code == Self.synchronization
-                ? Self.synchronizationError(of: connection) : sqlite3_system_errno(connection))
+            systemError: Self.systemError(code, of: connection, lastError))
     }
 
-    /// `errno` of a synchronization that failed. What SQLite did next has overwritten it, but the file remembers it.
-    private static func synchronizationError(of connection: OpaquePointer?) -> Int32 {
+    /// A failure of a call that does not note it in its connection, made right after it.
+    init(_ code: Int32, of connection: OpaquePointer?) {
+        let lastError = errno
+        self.init(
+            code: code, message: String(cString: sqlite3_errstr(code)),
+            systemError: Self.systemError(code, of: connection, lastError))
+    }
+
+    /// `errno` of the system call that failed, or 0.
+    private static func systemError(
+        _ code: Int32, of connection: OpaquePointer?, _ lastError: Int32
+    ) -> Int32 {
+        let known = sqlite3_system_errno(connection)
+        guard unrecordedCodes.contains(code) else { return known }
+        return fileError(of: connection) ?? (known == 0 ? lastError : known)
+    }
+
+    /// `errno` of the last call that failed with a file that is open still. SQLite's own record is overwritten by what
+    /// it does next.
+    private static func fileError(of connection: OpaquePointer?) -> Int32? {
         for whose in [SQLITE_FCNTL_JOURNAL_POINTER, SQLITE_FCNTL_FILE_POINTER] {
             var file: UnsafeMutablePointer<sqlite3_file>?
             var number: Int32 = 0
@@ -79,7 +99,7 @@ extension SQLiteFailure {
             else { continue }
             return number
         }
-        return sqlite3_system_errno(connection)
+        return nil
     }
 
     /// The error to throw to callers of the store.

@@ -18,8 +18,10 @@ extension SQLiteStore {
                 var problems: [String] = []
                 do {
                     while try statement.step() {
-                        problems.append(
-                            statement.text(0).split(separator: "\n").joined(separator: " "))
+                        // A row can hold a hundred of them, under a heading.
+                        let lines = statement.text(0).split(separator: "\n")
+                        let findings = lines.filter { !$0.hasPrefix("***") }
+                        problems += (findings.isEmpty ? lines : findings).map(String.init)
                     }
                 } catch let failure as SQLiteFailure where !problems.isEmpty {
                     // It stops where a page makes no sense. What has been found before says which.
