@@ -12,13 +12,9 @@ func runBenchmarks() async throws {
         return
     }
     let options = try Options(arguments)
-    if let task = options.memoryTask { return try task.run() }
-    if let tiers = options.threeTiers { return try tiers.run() }
-    if let command = options.command { return try command.run() }
-
     let run = try Run(options: options)
     defer { run.removeFolder() }
-    if let task = options.instructionTask { return try await task.run(in: run.folder) }
+    if let task = options.ownTask { return try await task.run(in: run.folder) }
     if let instructions = options.instructionGuard {
         return options.renews
             ? try instructions.renew(in: run.folder, progress: report)
@@ -77,7 +73,7 @@ Task {
     exit(0)
 }
 // valgrind does not survive that the main thread ends, which is how the main queue gets one otherwise.
-while CommandLine.arguments.contains(InstructionTask.argument) {
+while CommandLine.arguments.dropFirst().prefix(2) == [OwnTask.argument, InstructionTask.name] {
     _ = RunLoop.main.run(mode: .default, before: .distantFuture)
 }
 dispatchMain()

@@ -9,6 +9,10 @@ struct GraphTask: Sendable {
     var otherTitle: String
     /// The most it may take, as a multiple of the other's time.
     var must: Double
+    /// The most it may take, in milliseconds.
+    var greatestMilliseconds = Double.infinity
+    /// How many notes there must be for it.
+    var leastCount = 0
     /// How many rounds to run on a document of `count` notes, before options change it.
     var rounds: @Sendable (_ count: Int) -> Int = { $0 >= 100_000 ? 5 : 11 }
     /// Runs one round of both.
@@ -60,12 +64,13 @@ struct GraphResult: Sendable {
     var otherTitle: String
     var count: Int
     var must: Double
+    var greatestMilliseconds: Double
     /// Medians in milliseconds.
     var measured: Double
     var other: Double
 
     var ratio: Double { measured / other }
-    var isMet: Bool { ratio <= must }
+    var isMet: Bool { ratio <= must && measured <= greatestMilliseconds }
 }
 
 extension Run {
@@ -74,14 +79,15 @@ extension Run {
         let path = "\(folder)/graph-\(count).sqlite"
         let document = try QuireEngine.create(at: path)
         try document.insert(Dataset(count: count), withTags: true, Stopwatch())
-        var options = SQLiteStoreOptions()
-        options.objectClasses = [TypedNote.self]
+        var storeOptions = SQLiteStoreOptions()
+        storeOptions.objectClasses = [TypedNote.self]
         let typed = PersistentStoreCoordinator(
-            store: try SQLiteStore.open(at: path, options: options))
+            store: try SQLiteStore.open(at: path, options: storeOptions))
         let site = GraphSite(
             coordinator: document.coordinator, typedCoordinator: typed,
             slots: try NoteSlots(document.coordinator.layout), count: count)
-        let results = try self.options.graphTasks.map { task in
+        let tasks = options.graphTasks.filter { count >= $0.leastCount }
+        let results = try tasks.map { task in
             progress("\(task.id), \(count) notes")
             return try measure(task, at: site)
         }
@@ -106,6 +112,7 @@ extension Run {
         }
         return GraphResult(
             id: task.id, title: task.title, otherTitle: task.otherTitle, count: site.count,
-            must: task.must, measured: one, other: two)
+            must: task.must, greatestMilliseconds: task.greatestMilliseconds, measured: one,
+            other: two)
     }
 }

@@ -47,7 +47,7 @@ struct InstructionGuard {
     private func measure(in folder: String, progress: (String) -> Void) throws -> [String: Int] {
         // valgrind gives up on debug information that is newer than itself.
         let program = "\(folder)/Benchmarks"
-        _ = try OwnProcess.run("strip", ["--strip-debug", "-o", program, OwnProcess.path])
+        _ = try OwnProcess.output(of: "strip", ["--strip-debug", "-o", program, OwnProcess.path])
         var counts: [String: Int] = [:]
         for work in InstructionTask.Work.allCases {
             progress("instructions of \(work.rawValue)")

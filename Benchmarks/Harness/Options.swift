@@ -16,20 +16,14 @@ struct Options {
     var graphTasks = GraphTask.all
     /// Whether to measure that memory does not grow with the number of inserts.
     var measuresGrowth = true
-    /// Set in the processes that measure their own memory.
-    var memoryTask: MemoryTask?
     /// Whether to measure what is compared one by one.
     var measuresComparisons = true
-    /// Set in the processes that make three tiers of objects.
-    var threeTiers: ThreeTiers?
-    /// Set in the processes that measure a command.
-    var command: Command?
     /// Compares instruction counts with a file instead of measuring.
     var instructionGuard: InstructionGuard?
     /// Whether to write that file anew.
     var renews = false
-    /// Set in the processes whose instructions are counted.
-    var instructionTask: InstructionTask?
+    /// Set in the processes that do one thing.
+    var ownTask: OwnTask?
 
     static let help = """
         Compares Quire with SQLite's C API and with GRDB, interleaved in one run.
@@ -114,13 +108,9 @@ struct Options {
             case "--json": json = true
             case "--guard": instructionGuard = InstructionGuard(path: try value())
             case "--renew": renews = true
-            case InstructionTask.argument:
-                instructionTask = try InstructionTask(arguments: list())
-            case Command.argument:
-                command = Command(try value(), Array(rest))
+            case OwnTask.argument:
+                ownTask = try OwnTask(Array(rest))
                 rest = []
-            case ThreeTiers.argument: threeTiers = try ThreeTiers(arguments: list())
-            case MemoryTask.argument: memoryTask = try MemoryTask(arguments: list())
             default: throw BenchmarkFailure("“\(argument)” is not an option. Try --help.")
             }
         }

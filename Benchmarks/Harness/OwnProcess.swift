@@ -4,11 +4,13 @@ import Foundation
 enum OwnProcess {
     static let path = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath().path
 
-    /// Runs it and returns what it prints.
-    static func run(_ arguments: [String]) throws -> String { try run(path, arguments) }
+    /// Has it do a task, and returns what it prints; see ``OwnTask``.
+    static func run(_ task: String, _ arguments: [String]) throws -> String {
+        try output(of: path, [OwnTask.argument, task] + arguments)
+    }
 
-    /// Runs another program and returns what it prints. Sets and dictionaries of Swift have the same order in each run.
-    static func run(_ program: String, _ arguments: [String]) throws -> String {
+    /// Runs a program and returns what it prints. Sets and dictionaries of Swift have the same order in each run.
+    static func output(of program: String, _ arguments: [String]) throws -> String {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
         process.arguments = ["SWIFT_DETERMINISTIC_HASHING=1", program] + arguments

@@ -115,7 +115,10 @@ struct Report {
                 [
                     "\($0.id) \($0.title)", Self.grouped($0.count), Self.number($0.measured),
                     $0.otherTitle, Self.number($0.other), Self.number($0.ratio) + " ×",
-                    "≤ " + Self.number($0.must), $0.isMet ? "met" : "MISSED",
+                    "≤ \(Self.number($0.must)) ×"
+                        + ($0.greatestMilliseconds.isFinite
+                            ? ", ≤ \(Self.number($0.greatestMilliseconds)) ms" : ""),
+                    $0.isMet ? "met" : "MISSED",
                 ]
             }
     }

@@ -5,7 +5,7 @@ import QuireDocuments
 
 /// A command that is run to its end.
 struct Command {
-    static let argument = "--measure-command"
+    static let taskName = "command"
 
     var name: String
     var arguments: [String]
@@ -27,7 +27,7 @@ struct Command {
     /// Has a process of this program's run it. A process counts as its own the memory of the one that began it, and this one
     /// may have used much.
     func measure() throws -> Usage {
-        let output = try OwnProcess.run([Self.argument, name] + arguments)
+        let output = try OwnProcess.run(Self.taskName, [name] + arguments)
         let figures = output.split(whereSeparator: \.isWhitespace).compactMap { Double($0) }
         guard figures.count == 3 else {
             throw BenchmarkFailure("The process that measures “\(name)” said “\(output)”.")

@@ -3,7 +3,7 @@ import QuireDocuments
 
 /// One of the tasks whose instructions are counted, done some times in a process that does nothing else.
 struct InstructionTask {
-    static let argument = "--count-instructions-of"
+    static let name = "instructions"
 
     enum Work: String, CaseIterable {
         case insert = "W1"
@@ -23,10 +23,10 @@ struct InstructionTask {
         self.rounds = rounds
     }
 
-    init(arguments: [String]) throws {
+    init?(arguments: [String]) {
         guard arguments.count == 2, let work = Work(rawValue: arguments[0]),
             let rounds = Int(arguments[1])
-        else { throw BenchmarkFailure("\(Self.argument) is for the benchmark's own use.") }
+        else { return nil }
         self.init(work: work, rounds: rounds)
     }
 
@@ -82,11 +82,11 @@ struct InstructionTask {
 
     /// Does the work in a process of its own, and counts its instructions.
     func count(of program: String) throws -> Int {
-        let text = try OwnProcess.run(
-            "valgrind",
+        let text = try OwnProcess.output(
+            of: "valgrind",
             [
                 "--tool=callgrind", "--callgrind-out-file=/dev/null", "--log-fd=1", program,
-                Self.argument, "\(work.rawValue),\(rounds)",
+                OwnTask.argument, Self.name, work.rawValue, "\(rounds)",
             ])
         guard let line = text.split(separator: "\n").last(where: { $0.contains("Collected :") }),
             let count = line.split(separator: " ").last.flatMap({ Int($0) })

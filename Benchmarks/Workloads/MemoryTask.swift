@@ -2,7 +2,7 @@ import Foundation
 
 /// The greatest amount of memory that a process uses for one workload, in a process that does nothing else.
 struct MemoryTask {
-    static let argument = "--measure-memory-of"
+    static let name = "memory"
 
     enum Work: String, CaseIterable {
         case insert = "W1"
@@ -38,10 +38,10 @@ struct MemoryTask {
         self.path = path
     }
 
-    init(arguments: [String]) throws {
+    init?(arguments: [String]) {
         guard arguments.count == 4, let work = Work(rawValue: arguments[0]),
             let engine = EngineKind(rawValue: arguments[1]), let count = Int(arguments[2])
-        else { throw BenchmarkFailure("\(Self.argument) is for the benchmark's own use.") }
+        else { return nil }
         self.init(work: work, engine: engine, count: count, path: arguments[3])
     }
 
@@ -69,9 +69,8 @@ struct MemoryTask {
 
     /// Does the work in a process of its own and returns the peak in megabytes.
     func measure() throws -> Double {
-        let output = try OwnProcess.run([
-            Self.argument, "\(work.rawValue),\(engine.rawValue),\(count),\(path)",
-        ])
+        let output = try OwnProcess.run(
+            Self.name, [work.rawValue, engine.rawValue, "\(count)", path])
         guard let kilobytes = Double(output.trimmingCharacters(in: .whitespacesAndNewlines)) else {
             throw BenchmarkFailure(
                 "The process that measures the memory of \(work.rawValue) said “\(output)”.")

@@ -6,7 +6,7 @@ import Quire
 /// One object at the top, a thousand below it, and a thousand below each of these, saved and forgotten by the thousand. Matt
 /// Gallagher published this test of Core Data in 2008; it took 259 s and 20 MB.
 struct ThreeTiers {
-    static let argument = "--measure-three-tiers"
+    static let name = "three-tiers"
     private static let width = 1_000
 
     var engine: EngineKind
@@ -17,9 +17,9 @@ struct ThreeTiers {
         self.path = path
     }
 
-    init(arguments: [String]) throws {
+    init?(arguments: [String]) {
         guard arguments.count == 2, let engine = EngineKind(rawValue: arguments[0]) else {
-            throw BenchmarkFailure("\(Self.argument) is for the benchmark's own use.")
+            return nil
         }
         self.init(engine: engine, path: arguments[1])
     }
@@ -154,9 +154,7 @@ extension Run {
             progress("three tiers, \(kind.title)")
             let path = "\(folder)/tiers-\(kind.rawValue).sqlite"
             defer { Self.removeDocument(at: path) }
-            let output = try OwnProcess.run([
-                ThreeTiers.argument, "\(kind.rawValue),\(path)",
-            ])
+            let output = try OwnProcess.run(ThreeTiers.name, [kind.rawValue, path])
             let figures = output.split(whereSeparator: \.isWhitespace).compactMap { Double($0) }
             guard figures.count == 2 else {
                 throw BenchmarkFailure("The process that makes three tiers said “\(output)”.")
