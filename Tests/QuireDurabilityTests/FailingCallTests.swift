@@ -72,6 +72,26 @@ struct FailingCallTests {
         print("Failing from one on while \(scenario.name): \(tried) calls.")
     }
 
+    /// When the log can be synchronized no more nobody knows whether what it holds has been saved, also if the disk is full:
+    /// until the next to open the document has found out, nothing is removed that it may need.
+    @Test(arguments: ["keeping versions", "reverting to another"])
+    func synchronizationsThatFailFromOneOnLeaveTheOldOrTheNewContent(name: String) async throws {
+        let scenario = PowerLossScenario.named(name)
+        let seed = SeededRandom.baseSeed
+        for number in 1... {
+            let call = CrashWriterProcess.Call(
+                name: "fdatasync", number: number, andAllThatFollow: true)
+            let (progress, writer, folder) = try await run(
+                scenario, seed: seed, retrying: false, .init(what: "error=ENOSPC", call: call))
+            defer { withExtendedLifetime(folder) {} }
+            try await expectIntact(writer, progress, "\(call) while \(name), seed \(seed)")
+            if !progress.wasHindered {
+                #expect(number > 10)
+                break
+            }
+        }
+    }
+
     /// Each call in turn, as often as there are seeds, each time with another error; without torture some of them.
     private func forEachCall(
         of scenario: PowerLossScenario,

@@ -59,9 +59,7 @@ extension DocumentPackage {
             try store.save(save)
         } catch {
             // If nobody knows whether it was saved, the next owner of the package finds out.
-            if let generation, (error as? QuireError)?.code != .storeUnavailable {
-                content.discard(generation)
-            }
+            if let generation, !error.leavesCommitOpen { content.discard(generation) }
             throw error
         }
         tidy(generation: generation)

@@ -31,8 +31,8 @@ extension DocumentPackage {
     /// - Complexity: O(*n*) in the size of the content.
     /// - Throws: ``QuireError`` with code `readOnly`, `incompatibleModel`, `outOfSpace`, `locked`, `cancelled`, `notFound`,
     ///   or what reading and writing throw; then the content is as it was. With code `storeUnavailable`, if the disk failed,
-    ///   or the store could not be opened after its content had been replaced: close the package; whoever opens it finds the
-    ///   old or the new content.
+    ///   or the store could not be opened after its content had been replaced, or with `outOfSpace`, if the last pages could
+    ///   not be synchronized: close the package; whoever opens it finds the old or the new content.
     public func replaceContent(
         with other: DocumentPackage, migrating migration: StoreMigrationOptions? = nil,
         progress: Progress? = nil
@@ -66,7 +66,7 @@ extension DocumentPackage {
             }
         } catch {
             // If nobody knows which content is there, the next owner of the package finds out.
-            if (error as? QuireError)?.code != .storeUnavailable { staged.moveOut() }
+            if !error.leavesCommitOpen { staged.moveOut() }
             throw error
         }
         do {

@@ -196,9 +196,11 @@ extension SQLiteFailure {
 }
 
 extension Error {
-    /// Whether it leaves open if a transaction has been committed: the store finds out when it is opened again.
+    /// Whether it leaves open if a transaction has been committed: the store finds out when it is opened again. A full disk
+    /// does if it was found when the log was synchronized.
     package var leavesCommitOpen: Bool {
-        isFailedSynchronization
-            || ((self as? QuireError)?.underlying as? SQLiteFailure)?.leavesFileUnknown == true
+        let error = self as? QuireError
+        return error?.code == .storeUnavailable || isFailedSynchronization
+            || (error?.underlying as? SQLiteFailure)?.leavesFileUnknown == true
     }
 }

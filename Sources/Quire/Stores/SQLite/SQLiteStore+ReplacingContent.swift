@@ -155,8 +155,8 @@ extension SQLiteStore {
     /// - Parameters:
     ///   - path: What ``prepareReplacement(at:records:migrating:)`` has made fit.
     ///   - progress: Gets the number of pages as its total; cancelling it leaves the old content.
-    /// - Throws: ``QuireError`` with code `outOfSpace`, `locked`, `cancelled`, `readOnly` or `storeUnavailable`. Unless it is the
-    ///   last, the old content is still there.
+    /// - Throws: ``QuireError`` with code `outOfSpace`, `locked`, `cancelled`, `readOnly` or `storeUnavailable`. The old content
+    ///   is still there unless the error leaves that open (`leavesCommitOpen`).
     package func replaceContent(withDatabaseAt path: String, progress: Progress? = nil) throws {
         try withWriter { writer in
             let source = try SQLiteConnection(path: path, mode: .immutable)
