@@ -108,11 +108,15 @@ extension ManagedObjectContext {
         discard(object)
     }
 
-    /// Makes contents of to-many relationships faults which may lead to objects of the entities of some identifiers.
+    /// Makes contents of to-many relationships faults, and forgets those that were read ahead, which may lead to objects of
+    /// the entities of some identifiers.
     private func forgetContents(concernedBy changes: ObjectIDChanges) {
         let numbers = Set(
             (changes.inserted + changes.updated + changes.deleted + changes.refreshed
                 + changes.invalidated).map(\.entityNumber))
+        for reference in prefetches {
+            reference.takeUnretainedValue().forgetContents(leadingTo: numbers)
+        }
         for object in registeredObjects {
             guard let edits = object.edits, !edits.toMany.isEmpty, isSaved(object) else { continue }
             for (toMany, index) in object.entity.toManyRelationships.enumerated() {

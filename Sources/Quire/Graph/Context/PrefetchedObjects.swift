@@ -9,12 +9,18 @@ final class PrefetchedObjects: RowHolder {
     private final class Contents {
         /// The relationship's position; the owner's identifier says in which entity.
         let relationshipIndex: Int
+        /// The numbers of the entities that it may lead to.
+        let destinations: ClosedRange<Int>
         let related: RelatedObjects
         /// Positions in `related` by owner.
         private(set) var places: IdentifierTable
 
-        init(_ related: RelatedObjects, asked: [ManagedObjectID], relationshipIndex: Int) {
+        init(
+            _ related: RelatedObjects, asked: [ManagedObjectID], relationshipIndex: Int,
+            destinations: ClosedRange<Int>
+        ) {
             self.relationshipIndex = relationshipIndex
+            self.destinations = destinations
             self.related = related
             places = IdentifierTable(minimumCapacity: asked.count)
             // Those that are not found again lead nowhere.
@@ -84,6 +90,11 @@ final class PrefetchedObjects: RowHolder {
             }
         }
         return nil
+    }
+
+    /// Forgets the contents of relationships that may lead to objects of some entities.
+    func forgetContents(leadingTo entityNumbers: Set<Int>) {
+        contents.removeAll { entityNumbers.contains(where: $0.destinations.contains) }
     }
 
     // MARK: Reading
@@ -167,7 +178,9 @@ final class PrefetchedObjects: RowHolder {
         }
         related.rows = []
         contents.append(
-            Contents(related, asked: asked, relationshipIndex: relationship.index))
+            Contents(
+                related, asked: asked, relationshipIndex: relationship.index,
+                destinations: context.layout.destination(of: relationship).subtree))
         return (related, targets.inMemory)
     }
 
