@@ -15,6 +15,8 @@ final class PlainEngine: Engine {
             throw BenchmarkFailure("SQLite cannot open \(path): code \(code).")
         }
         connection = pointer
+        // Beside one that saves, a reader may find the log's index locked for a moment.
+        sqlite3_busy_timeout(connection, 5_000)
         try execute("PRAGMA journal_mode = WAL")
         try execute("PRAGMA synchronous = FULL")
     }
