@@ -279,7 +279,7 @@ extension OpenDocument {
             }
         }
         guard let place else { return nil }
-        // With objects, so that whoever reads waits meanwhile: the old store is closed before there is the new one.
+        // With objects, so that whoever reads waits meanwhile: on a network the old store is closed before there is the new one.
         package = try await parent.perform { context in
             let moved = try old.moved(to: place)
             context.replaceStore(old.store, with: moved.store)

@@ -92,13 +92,13 @@ extension DocumentPackage {
         return found.isSameFile(as: own)
     }
 
-    /// Goes on with the package where it is now, after its folder was moved. This object is not to be used any more; if it
-    /// fails, only to try again.
+    /// Goes on with the package where it is now, after its folder was moved. This object is then to be closed; if it
+    /// fails, it is as it was.
     func moved(to path: String) throws -> DocumentPackage {
         let layout = DocumentPackageLayout(path: path)
         let unreferenced = store.supersede()
-        // First: a second connection would share the log's index with this one, whose path is no more, and leave it there.
-        try store.close()
+        // Where it could not be opened twice; what is deleted just then cannot be read any more.
+        if store.isAloneWithFile { try store.close() }
         let new = try SQLiteStore.open(
             at: layout.store, continuing: store, options: store.storeOptions)
         new.willClean(unreferenced)

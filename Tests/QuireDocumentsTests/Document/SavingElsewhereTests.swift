@@ -245,6 +245,49 @@ import Testing
                 == [".persistentStore_SUPPORT", "persistentStore"])
     }
 
+    @Test func aPackageThatCannotBeOpenedWhereItWasMovedIsReadAndSavedElsewhere() async throws {
+        let document = try await make()
+        document.stopWatching()
+        try document.addNote("unsaved")
+        try FileSystem.rename(path, to: other)
+        // Whoever moves it goes on and deletes it, and is not done yet.
+        for suffix in ["", "-wal", "-shm"] {
+            try FileSystem.removeFile(DocumentPackageLayout(path: other).store + suffix)
+        }
+        for _ in 0..<2 {
+            #expect(await failure { try await document.save() }?.code == .notFound)
+            #expect(document.hasUnsavedChanges)
+            #expect(try document.titles() == ["saved", "unsaved"])
+        }
+        let rescued = folder.path("Rescued.quire")
+        try await document.saveAs(rescued)
+        #expect(!document.hasUnsavedChanges)
+        try await document.close()
+        #expect(try await ManagedDocument.titles(at: rescued) == ["saved", "unsaved"])
+    }
+
+    @Test func closingAMovedDocumentLeavesTheLogOfAnotherAtItsOldPathAlone() async throws {
+        let document = try await make()
+        try FileSystem.rename(path, to: other)
+        try document.addNote("moved")
+        try await document.save()
+        let stranger = ManagedDocument(path: path)
+        try await stranger.create(model: notesModel)
+        try stranger.addNote("stranger")
+        try await stranger.save()
+        let log = ["-wal", "-shm"].map { DocumentPackageLayout(path: path).store + $0 }
+        try await document.close()
+        #expect(log.allSatisfy { FileSystem.exists($0) })
+        #expect(
+            try FileSystem.names(in: DocumentPackageLayout(path: other).storeFolder).sorted()
+                == [".persistentStore_SUPPORT", "persistentStore"])
+        try stranger.addNote("more")
+        try await stranger.save()
+        try await stranger.close()
+        #expect(try await ManagedDocument.titles(at: path) == ["more", "stranger"])
+        #expect(try await ManagedDocument.titles(at: other) == ["moved", "saved"])
+    }
+
     @Test func aDeletedPackageIsNotMadeAgain() async throws {
         let document = try await make()
         // As where nobody tells that it was deleted.

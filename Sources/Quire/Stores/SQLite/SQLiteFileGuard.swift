@@ -1,4 +1,5 @@
 import CSQLite
+import Synchronization
 
 /// Which files the connections of a store have open, so that nothing is taken for saved that was committed to files which
 /// the store's path does not lead to any more, because another program has replaced or removed them.
@@ -16,6 +17,7 @@ final class SQLiteFileGuard: Sendable {
 
     let path: String
     private let files = Lock(Files())
+    private let isMoved = Atomic(false)
     private var logPath: String { path + "-wal" }
     private var indexPath: String { path + "-shm" }
 
@@ -52,6 +54,21 @@ final class SQLiteFileGuard: Sendable {
         files.withLock { if $0.database == nil { $0.database = found } }
         try check()
     }
+
+    /// Takes notice of other connections to what may be the same file, which are open still.
+    ///
+    /// - Returns: Whether it is the same.
+    func noteConnections(of other: SQLiteFileGuard) -> Bool {
+        guard let database = files.withLock({ $0.database }),
+            let shared = other.files.withLock({ $0.database }), database.isSameFile(as: shared)
+        else { return false }
+        isMoved.store(other.path != path || other.hasIndexElsewhere, ordering: .relaxed)
+        return true
+    }
+
+    /// Whether SQLite takes the log's index to be where the file was before it was moved, so that the last connection to end
+    /// would remove what is there: those of a process share what the first of them has noted of the index.
+    var hasIndexElsewhere: Bool { isMoved.load(ordering: .relaxed) }
 
     // MARK: Comparing
 

@@ -53,6 +53,7 @@ extension SQLiteStore {
                     source: source, connection: connection, options: options,
                     predecessor: predecessor, hasItsKeys: hasItsKeys
                 ).open(model: model, layout: layout)
+                predecessor.map(store.noteConnections)
                 if collects { store.collectExternalData() }
                 return store
             } catch {

@@ -131,6 +131,18 @@ public final class SQLiteStore: PersistentStore {
     /// Whether it is a store in memory, which is gone when nobody has it open.
     var isInMemory: Bool { source.access.isMemory }
 
+    /// Whether no other connection can have the file meanwhile: on a network, where there is no memory to agree by.
+    package var isAloneWithFile: Bool { source.isOnNetwork && !isReadOnly }
+
+    /// Takes notice of another store that has the same file open still, maybe at the path that it had before it was moved.
+    func noteConnections(of other: SQLiteStore) {
+        guard let theirs = other.source.files,
+            source.files?.noteConnections(of: theirs) == true,
+            let failure = other.writerLock.withLock({ other.writer?.poison })
+        else { return }
+        distrust(after: failure)
+    }
+
     /// Whether reading and saving have connections of their own.
     var readsApart: Bool { hasLog.load(ordering: .acquiring) }
 
@@ -557,14 +569,31 @@ public final class SQLiteStore: PersistentStore {
                 .run()
         else { return }
         _ = writer.giveUp()
+        if hasIndexElsewhere { connection.keepLogOnClose() }
         connection.close()
+    }
+
+    /// Whether SQLite would remove the index of another file's log along with that of this one.
+    private var hasIndexElsewhere: Bool { source.files?.hasIndexElsewhere == true }
+
+    /// Removes the log and its index, which were kept when the last connection ended, if nobody else uses them.
+    private func removeLog() {
+        guard fileChange == nil, let last = try? source.connect(.writing, options: options) else {
+            return
+        }
+        // It knows of the log when it has read.
+        try? last.execute("SELECT count(*) FROM sqlite_schema")
+        last.close()
     }
 
     /// Empties the log, so that the database is one file, and ends the connection.
     private func finish(_ writer: SQLiteWriter) -> (any Error)? {
         var unused: [String] = []
+        var keepsLog = false
         defer {
+            if keepsLog || hasIndexElsewhere { writer.connection.keepLogOnClose() }
             writer.close()
+            if hasIndexElsewhere && !keepsLog { removeLog() }
             SQLiteExternalDataCleanup.remove(unused, ofStoreAt: storePath)
         }
         let change = fileChange
@@ -573,7 +602,7 @@ public final class SQLiteStore: PersistentStore {
         if writer.poison != nil || writer.keepsLog || change == .logReplaced
             || change == .indexReplaced
         {
-            writer.connection.keepLogOnClose()
+            keepsLog = true
             return nil
         }
         do {
@@ -584,7 +613,7 @@ public final class SQLiteStore: PersistentStore {
                 try source.removeJournal(writer.connection)
             }
         } catch let failure as SQLiteFailure where failure.leavesFileUnknown {
-            writer.connection.keepLogOnClose()
+            keepsLog = true
             return failure
         } catch {
             return nil

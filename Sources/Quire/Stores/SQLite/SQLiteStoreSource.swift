@@ -34,7 +34,7 @@ final class SQLiteStoreSource: Sendable {
     let files: SQLiteFileGuard?
     /// That the process has the file open for writing, or as others have; `nil` if not.
     private let use: SQLiteOpenFiles.Use?
-    private let isOnNetwork: Bool
+    let isOnNetwork: Bool
     private let isReleased = Atomic(false)
 
     /// The writer may hold much of the database in memory during a large save, which halves its time.
