@@ -31,6 +31,19 @@ import Testing
         #expect(undoManager.redoMenuItemTitle == "Redo Add Book")
     }
 
+    @Test func anInsertionThatIsRedoneIsOneObjectForAChildBeforeAndAfterItIsSaved() throws {
+        let book = try book("one")
+        context.undo()
+        let child = ManagedObjectContext.mainQueue(parent: context)
+        #expect(try child.fetch(FetchRequest("Book")).isEmpty)
+        context.redo()
+        let seen = try #require(try child.fetch(FetchRequest("Book")).first)
+        #expect(!seen.objectID.isTemporary)
+        try context.save()
+        #expect(seen.objectID == book.objectID)
+        #expect(child.object(with: book.objectID) === seen)
+    }
+
     @Test func permanentIdentifiersAreForgottenWithTheLogs() throws {
         undoManager.levelsOfUndo = 5
         let author = try context.insertObject(entityName: "Author")

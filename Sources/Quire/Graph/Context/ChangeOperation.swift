@@ -163,7 +163,10 @@ extension ManagedObjectContext {
         if isLive {
             object.state.insert(.live)
             object.state.remove(.discarded)
-            if !object.state.contains(.persisted) { reinsert(object) }
+            if !object.state.contains(.persisted) {
+                if object.objectID.isTemporary { hasTemporaryIDs = true }
+                reinsert(object)
+            }
         } else {
             object.state.remove(.live)
             if !object.state.contains(.persisted) && layout.hasRelationshipsWithoutInverse {
