@@ -66,19 +66,26 @@ public final class MigrationManager {
         if draft != nil { try plan.requireSameKeys(forDraftIn: source.path) }
         // Written with it, if the new store can keep it.
         records[SQLiteStore.draftRecordKey] = nil
+        let check =
+            allowsRemoval ? nil : try source.counting { try TransferCheck(plan, from: $0) }
         func transfer(_ loading: any StoreLoading) throws {
             try ObjectTransfer(
                 plan, from: source, identity: destination.identity, into: loading,
                 policies: policies, step: advance
             ).run()
             try loading.setRecords(records)
+            if let bulk = loading as? SQLiteBulkLoad {
+                try check?.requireAll(
+                    in: SQLContentCounter(connection: bulk.connection, schema: bulk.schema),
+                    path: source.path)
+            }
         }
         if let store = destination as? any BulkLoadableStore {
             try store.load(transfer)
         } else {
             let loading = ChangeSetLoading(destination)
             try transfer(loading)
-            try loading.finish()
+            try loading.finish { try check?.requireAll(in: $0, path: source.path) }
         }
         for (key, value) in try source.metadata().values where !StoreMetadata.isReserved(key) {
             try destination.setMetadata(value, forKey: key)

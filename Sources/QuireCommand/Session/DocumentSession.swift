@@ -51,8 +51,6 @@ final class DocumentSession {
     /// The values that could not be read since it was asked last.
     let unreadable = UnreadableValues()
     private let backing: Backing
-    /// Whether the model of a store that is in memory as a whole was made of its objects.
-    private let hasInferredModel: Bool
     /// Whether changes stay unsaved until somebody says so, and can be undone.
     private let isInteractive: Bool
     /// A folder to remove at the end: where an archive was extracted to.
@@ -60,11 +58,10 @@ final class DocumentSession {
 
     private init(
         path: String, kind: Kind, backing: Backing, coordinator: PersistentStoreCoordinator,
-        hasInferredModel: Bool = false, isInteractive: Bool = false,
+        isInteractive: Bool = false,
         temporaryFolder: TemporarySibling? = nil
     ) {
         self.isInteractive = isInteractive
-        self.hasInferredModel = hasInferredModel
         self.path = path
         self.kind = kind
         self.backing = backing
@@ -143,7 +140,6 @@ final class DocumentSession {
             return DocumentSession(
                 path: path, kind: .store, backing: .store(store, context),
                 coordinator: coordinator,
-                hasInferredModel: model == nil && (store as? AtomicStore)?.carriesModel == false,
                 isInteractive: isInteractive)
         case .archive:
             throw QuireError(
@@ -363,7 +359,7 @@ final class DocumentSession {
         switch store {
         case let store as SQLiteStore where store.hasInferredModel:
             "“\(path)” carries no model that fits it: names are those of its tables, and what these do not tell is missing."
-        case is AtomicStore where hasInferredModel:
+        case let store as AtomicStore where store.hasInferredModel:
             "“\(path)” carries no model: names and types are those of its objects, and what these do not tell is missing."
         default: nil
         }

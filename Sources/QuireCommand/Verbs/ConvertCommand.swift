@@ -46,6 +46,9 @@ struct ConvertCommand: AsyncParsableCommand {
         help: ArgumentHelp("The model, if the store does not carry one.", valueName: "MODEL"))
     var model: String?
 
+    @Flag(help: "Make the new store even if it lacks what its type cannot hold.")
+    var allowRemoval = false
+
     @Flag(help: "Print JSON.")
     var json = false
 
@@ -64,7 +67,13 @@ struct ConvertCommand: AsyncParsableCommand {
                 subject: .init(file: path))
         }
         let source = try StoreFile(at: store)
-        try source.convert(to: newPath, type: to.storeType, model: model)
+        do {
+            try source.convert(
+                to: newPath, type: to.storeType, model: model, allowsRemoval: allowRemoval)
+        } catch var error as QuireError where error.code == .removalDenied {
+            error.message += " Say --allow-removal if it is to go."
+            throw error
+        }
         let new = try StoreFile(at: newPath).open()
         defer { try? new.close() }
         let count = try new.layout.entities.filter { $0.number == $0.rootNumber }

@@ -6,24 +6,31 @@ extension StoreFile {
     /// The new store has a UUID of its own and carries the model; objects get primary keys in the same order. Everything
     /// else is the same: values, relationships and their orders, records, metadata of applications, and, if the store has
     /// them, Apple's version hashes. It has the permissions of the old one. If anything fails there is no new store; it
-    /// appears under its name when it is whole and on disk.
+    /// appears under its name when it is whole and on disk, and only if it holds as many objects, values and references
+    /// as the old one.
+    ///
+    /// A SQLite store keeps one owner for each member of a to-many relationship without an inverse. If the model was made
+    /// of the file, such a relationship gets a to-many inverse where members have several owners. A model that was
+    /// given or is carried is not changed; then the conversion fails, unless the removal is allowed.
     ///
     /// - Parameters:
     ///   - newPath: Where; there must be nothing yet.
     ///   - newType: `sqlite`, `xml` or `binary`.
     ///   - model: The model; `nil` for the one that the store carries, or else one made of its file alone.
-    ///   - manager: Has the progress, which can be cancelled.
+    ///   - allowsRemoval: Whether the new store may lack what its type cannot hold.
+    ///   - progress: Called with the progress, which can be cancelled.
     /// - Complexity: O(*n*) in objects and what their relationships lead to. SQLite stores are read and written with little
     ///   memory, others are in memory as a whole.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `unsupported` if the new type cannot hold the objects,
-    ///   `incompatibleModel`, `invalidFormat`, `cancelled`, `outOfSpace` or `inputOutput`.
+    ///   `removalDenied` if something would be missing, `incompatibleModel`, `invalidFormat`, `cancelled`, `outOfSpace` or `inputOutput`.
     public func convert(
         to newPath: String, type newType: StoreType, model: ManagedObjectModel? = nil,
-        progress: ((Progress) -> Void)? = nil
+        allowsRemoval: Bool = false, progress: ((Progress) -> Void)? = nil
     ) throws {
         let source = try open(model: model)
         defer { try? source.close() }
-        try NewStoreFile(path: newPath, type: newType).write(source, progress: progress)
+        try NewStoreFile(path: newPath, type: newType, allowsRemoval: allowsRemoval)
+            .write(source, progress: progress)
     }
 }
 
@@ -33,10 +40,13 @@ struct NewStoreFile {
     let type: StoreType
     /// How a SQLite store is written.
     private let sqliteOptions: SQLiteStoreOptions
+    private let allowsRemoval: Bool
 
     init(
-        path: String, type: StoreType, sqliteOptions: SQLiteStoreOptions = SQLiteStoreOptions()
+        path: String, type: StoreType, sqliteOptions: SQLiteStoreOptions = SQLiteStoreOptions(),
+        allowsRemoval: Bool = false
     ) {
+        self.allowsRemoval = allowsRemoval
         self.path = FileSystem.absolute(path)
         self.type = type
         self.sqliteOptions = sqliteOptions
@@ -60,9 +70,11 @@ struct NewStoreFile {
     private func fill(
         _ temporary: String, from source: any PersistentStore, progress: ((Progress) -> Void)?
     ) throws {
-        let store = try create(at: temporary, source.layout, source.configurationName)
+        let store = try create(at: temporary, layout(for: source), source.configurationName)
+        let mapping = try MappingModel.identity(of: source.layout.model)
         do {
-            let manager = MigrationManager(mappingModel: try .identity(of: source.layout.model))
+            let manager = MigrationManager(mappingModel: mapping)
+            manager.allowsRemoval = allowsRemoval
             progress?(manager.progress)
             try manager.migrateStore(from: source, to: store)
         } catch {
@@ -70,9 +82,37 @@ struct NewStoreFile {
             throw error
         }
         try store.close()
+        // What a SQLite store holds was counted in its transaction; other files are written as a whole, and read back.
+        if type != .sqlite && !allowsRemoval {
+            let plan = try TransferPlan(mapping, from: source.layout, to: store.layout)
+            let check = try source.counting { try TransferCheck(plan, from: $0) }
+            let written = try StoreFile(at: temporary).open()
+            defer { try? written.close() }
+            try written.counting { try check.requireAll(in: $0, path: source.path) }
+        }
         if let original = source.path {
             try SQLiteStore.copyPermissions(of: original, to: temporary)
         }
+    }
+
+    /// The model of the new store: that of the source, with what a SQLite store needs to hold all references if it was
+    /// made of the file.
+    private func layout(for source: any PersistentStore) throws -> ModelLayout {
+        guard type == .sqlite, (source as? AtomicStore)?.hasInferredModel == true else {
+            return source.layout
+        }
+        var model = source.layout.model
+        for owner in source.layout.entities {
+            for relationship in owner.relationships
+            where relationship.ownerNumber == owner.number && relationship.isToMany
+                && source.layout.inverse(of: relationship) == nil
+            {
+                if try source.hasSharedMembers(in: relationship, of: owner) {
+                    model.addInverse(ofRelationship: relationship.name, of: owner.name)
+                }
+            }
+        }
+        return model == source.layout.model ? source.layout : try model.layout()
     }
 
     private func create(
@@ -94,5 +134,47 @@ struct NewStoreFile {
                 "There are no files of type “\(type.rawValue)”; choose SQLite, XML or Binary.",
                 subject: .init(file: path))
         }
+    }
+}
+
+extension PersistentStore {
+    /// Whether an object is a member of a relationship of several objects.
+    fileprivate func hasSharedMembers(
+        in relationship: EntityLayout.Relationship, of owner: EntityLayout
+    ) throws -> Bool {
+        let ids = try objectIDs(matching: FetchRequest(owner.name))
+        var members: Set<UInt64> = []
+        var start = 0
+        while start < ids.count {
+            let end = min(start + ObjectTransfer.batchSize, ids.count)
+            let related = try relatedObjects(of: Array(ids[start..<end]), through: relationship)
+            for member in related.members where !members.insert(member).inserted { return true }
+            start = end
+        }
+        return false
+    }
+}
+
+extension ManagedObjectModel {
+    /// Gives a relationship without an inverse a to-many one, called after both: `author_books`.
+    fileprivate mutating func addInverse(ofRelationship name: String, of entity: String) {
+        guard let owner = entities.firstIndex(where: { $0.name == entity }),
+            let index = entities[owner].properties.firstIndex(where: { $0.name == name }),
+            case .relationship(var relationship) = entities[owner].properties[index],
+            let destination = entities.firstIndex(where: {
+                $0.name == relationship.destinationEntityName
+            })
+        else { return }
+        // No property of any entity has the name, so none above or below has.
+        let taken = Set(entities.flatMap { $0.properties.map(\.name) })
+        var inverseName = "\(entity.lowercased())_\(name)"
+        while taken.contains(inverseName) { inverseName += "_" }
+        var inverse = RelationshipDescription(
+            name: inverseName, destination: entity, inverse: name)
+        inverse.isToMany = true
+        relationship.inverseName = inverseName
+        relationship.deleteRule = .nullify
+        entities[owner].properties[index] = .relationship(relationship)
+        entities[destination].properties.append(.relationship(inverse))
     }
 }

@@ -28,12 +28,16 @@ struct InPlaceTransfer {
         for sql in statements.tables + statements.joinTables { try connection.execute(sql) }
         try checkpoint(.tablesMade)
         try manager.countUnits(of: plan, in: store)
+        let check =
+            manager.allowsRemoval ? nil : try store.counting { try TransferCheck(plan, from: $0) }
         try ObjectTransfer(
             plan, from: store,
             identity: StoreIdentity(
                 uuid: store.identity.uuid, entityNames: new.layout.entities.map(\.name)),
             into: loading, policies: manager.policies, step: manager.advance
         ).run()
+        try check?.requireAll(
+            in: SQLContentCounter(connection: connection, schema: new), path: source.storePath)
     }
 
     /// The store as it was, and the folder of a copy if it is one.

@@ -23,6 +23,7 @@ struct SQLMigrationRun {
             try connection.watched(by: monitor) {
                 try checkAbstract()
                 let tables = try work.tables.map(withoutImpossibleAlteration)
+                let check = try transferCheck(tables)
                 try completion.removeParts { name in
                     // What stays in its place keeps its indexes.
                     !tables.contains {
@@ -32,6 +33,9 @@ struct SQLMigrationRun {
                 try fill(tables, checkpoint: checkpoint)
                 try replace(tables)
                 try checkRequired()
+                try check?.requireAll(
+                    in: SQLContentCounter(connection: connection, schema: migration.new),
+                    path: nil)
             }
         } catch let failure as SQLiteFailure where manager.progress.isCancelled {
             _ = failure
@@ -50,6 +54,22 @@ struct SQLMigrationRun {
                 "SELECT count(*) FROM \(SQLName.quoted(place.tableName)) WHERE Z_ENT = ?",
                 Int64(place.storeNumber))
             if let count, count > 0 { throw transfer.abstractError(count: Int(count)) }
+        }
+    }
+
+    /// Counts what comes into tables that are filled anew; others lose nothing.
+    private func transferCheck(_ tables: [SQLMigration.TableWork]) throws -> TransferCheck? {
+        let filled = Set(
+            tables.filter { $0.alteration == nil }.map(\.table.name)
+                + work.joins.filter { $0.kept == nil }.map(\.table.name))
+        if manager.allowsRemoval || filled.isEmpty { return nil }
+        return try TransferCheck(
+            migration.plan,
+            from: SQLContentCounter(connection: connection, schema: migration.old)
+        ) { entity in
+            let place = migration.new.entity(entity)
+            return filled.contains(place.tableName)
+                || place.toMany.contains { $0.map { filled.contains($0.tableName) } ?? false }
         }
     }
 

@@ -190,14 +190,3 @@ extension SQLSchema {
         }
     }
 }
-
-extension SQLiteConnection {
-    /// The numbers in the only row of a query.
-    fileprivate func counts(_ query: SQLFragment) throws -> [Int] {
-        try withStatement(query.sql) { statement in
-            try statement.bind(query.bindings)
-            guard try statement.step() else { return [0] }
-            return (0..<statement.columnCount).map { Int(statement.integer(Int32($0))) }
-        }
-    }
-}

@@ -29,11 +29,26 @@ extension QuireError {
     ///
     /// - Precondition: `removals` is not empty.
     static func removalDenied(_ removals: [MigrationRemoval], path: String?) -> QuireError {
+        denied(removals, path: path) {
+            "Migrating “\(path ?? "the store")” would remove \($0); migrate it to the right model, or allow the removal."
+        }
+    }
+
+    /// The error of a migration or conversion whose result lacks what its mapping takes over.
+    ///
+    /// - Precondition: `losses` is not empty.
+    static func lossDenied(_ losses: [MigrationRemoval], path: String?) -> QuireError {
+        denied(losses, path: path) {
+            "The new store would lack \($0) that “\(path ?? "the old one")” has, so it was not made; a relationship to many "
+                + "objects that others lead to as well needs an inverse in the model. Or allow the removal."
+        }
+    }
+
+    private static func denied(
+        _ removals: [MigrationRemoval], path: String?, _ sentence: (String) -> String
+    ) -> QuireError {
         func error(_ what: String, _ subject: Subject) -> QuireError {
-            QuireError(
-                .removalDenied,
-                "Migrating “\(path ?? "the store")” would remove \(what); migrate it to the right model, or allow the removal.",
-                subject: subject)
+            QuireError(.removalDenied, sentence(what), subject: subject)
         }
         let listed = removals.prefix(listedCount).map(\.description)
         let rest = removals.count > listedCount ? ", … (\(removals.count) in all)" : ""

@@ -66,9 +66,12 @@ final class ChangeSetLoading: StoreLoading {
     func reservePrimaryKeys(through greatest: Int64, root: EntityLayout) {}
 
     /// Saves what was collected.
-    func finish() throws {
+    ///
+    /// - Parameter check: Called before.
+    func finish(check: (ChangeSetLoading) throws -> Void = { _ in }) throws {
         dropMissing()
         for (place, object) in objects.enumerated() { collectInverses(of: object, at: place) }
+        try check(self)
         for (key, targets) in members where !targets.isEmpty {
             let relationship = objects[key[0]].entity.relationships[key[1]]
             objects[key[0]].toManyChanges.append(
@@ -109,5 +112,29 @@ final class ChangeSetLoading: StoreLoading {
                 members[[other, inverse.index], default: []].append(object.objectID)
             }
         }
+    }
+}
+
+extension ChangeSetLoading: ContentCounter {
+    func count(
+        of entity: EntityLayout, slots: [Int], relationships: [CountedRelationship]
+    ) throws -> ContentCount {
+        var result = ContentCount(
+            values: slots.map { _ in 0 }, references: relationships.map { _ in 0 })
+        for (place, object) in objects.enumerated() where object.entity.number == entity.number {
+            result.objects += 1
+            for (index, slot) in slots.enumerated() {
+                if object.values[slot].isValue { result.values[index] += 1 }
+            }
+            for (index, counted) in relationships.enumerated() {
+                let relationship = counted.relationship
+                if let slot = relationship.slot {
+                    if !object.values[slot].isNull { result.references[index] += 1 }
+                } else {
+                    result.references[index] += members[[place, relationship.index]]?.count ?? 0
+                }
+            }
+        }
+        return result
     }
 }

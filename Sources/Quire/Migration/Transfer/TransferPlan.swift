@@ -299,7 +299,8 @@ struct EntityTransfer {
             else { return .expression(.sourceValue(name)) }
             return .copy(
                 slot: from, conversion,
-                fallback: attribute.isOptional ? .null : attribute.defaultValue)
+                fallback: attribute.isOptional || !before.isOptional
+                    ? .null : attribute.defaultValue)
         case let other?: return .expression(other)
         }
     }

@@ -13,6 +13,7 @@ struct AtomicContents: Sendable {
     var greatestKey: Int64 = 0
     /// Whether the file carries its model.
     var carriesModel = false
+    var hasInferredModel = false
     /// How many bytes the rows take, and how many those do that nobody needs any more.
     private var liveBytes = 0
     private var deadBytes = 0

@@ -106,7 +106,8 @@ extension AtomicStore {
         if !options.isReadOnly { TemporarySibling.removeAbandoned(in: FileSystem.folder(of: path)) }
         let metadata = try loadMetadata(from: data, path: path)
         let carried = try metadata.carriedModel(path: path)
-        guard let model = try known?.model ?? model ?? carried ?? infer?(data, path) else {
+        let named = known?.model ?? model ?? carried
+        guard let model = try named ?? infer?(data, path) else {
             throw QuireError(
                 .incompatibleModel,
                 "“\(path)” does not carry its model; say which model it was made with.",
@@ -121,6 +122,7 @@ extension AtomicStore {
             identity: StoreIdentity(
                 uuid: metadata.storeUUID, entityNames: layout.entities.map(\.name)))
         contents.carriesModel = carried != nil
+        contents.hasInferredModel = named == nil
         contents.records = metadata.carriedRecords
         contents.greatestKey = firstPrimaryKey - 1
         let store = Self(

@@ -43,6 +43,8 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
     public let configurationName: String?
     /// Whether its file has the model in it. A file that Core Data has made has not, whatever is saved to it.
     public let carriesModel: Bool
+    /// Whether the model was made of what is in the file, which carries none, because none was given.
+    public let hasInferredModel: Bool
     private let file: AtomicStoreFile?
     private let contents: Lock<AtomicContents?>
     /// Unsafe because it is used only while ``saving`` is held.
@@ -101,6 +103,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
         isReadOnly = opening.options.isReadOnly
         configurationName = opening.options.configuration
         carriesModel = opening.contents.carriesModel
+        hasInferredModel = opening.contents.hasInferredModel
         file = opening.file
         lastKey = Lock(Swift.max(opening.contents.greatestKey, Self.firstPrimaryKey - 1))
         contents = Lock(opening.contents)

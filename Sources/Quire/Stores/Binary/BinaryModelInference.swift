@@ -6,7 +6,7 @@ struct BinaryModelInference {
         var relationships: Set<String> = []
     }
 
-    private var inference = ModelInference(names: [])
+    private var inference = ModelInference(names: [], hasFixedPlaces: true)
     private var entities: [String: Entity] = [:]
 
     /// Takes notice of an object.
@@ -21,7 +21,8 @@ struct BinaryModelInference {
         for (relationship, keys, isList) in node.related {
             entity.relationships.insert(relationship)
             inference.note(
-                relationship: relationship, isToMany: isList, keys, declared: nil, of: name)
+                relationship: relationship, isToMany: isList, of: node.key, keys, declared: nil,
+                of: name)
         }
         entities[name] = entity
     }

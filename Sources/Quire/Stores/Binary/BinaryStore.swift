@@ -109,8 +109,8 @@ extension BinaryStore {
     /// called `value001`, `value002` … by their places, and have the types of their values.
     ///
     /// Places in which no object has a value are attributes without a type that could be told, hence texts. There is no
-    /// inheritance but where a relationship leads to objects of several entities, and relationships have no inverses.
-    /// Each relationship takes a place after all values, as files have it; a model made so opens the file that it was made
+    /// inheritance but where a relationship leads to objects of several entities. Two relationships are inverses of each
+    /// other if one has exactly the references of the other, reversed. Each relationship takes a place after all values, as files have it; a model made so opens the file that it was made
     /// of.
     ///
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` or `inputOutput`.

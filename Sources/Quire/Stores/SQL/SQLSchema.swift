@@ -122,6 +122,15 @@ enum SQLToMany: Sendable {
     /// The store was made with another model and keeps nothing of the relationship. It is empty for every object, and
     /// cannot be changed. The name is that of the destination's table.
     case nowhere(tableName: String)
+
+    /// The table that keeps the relationship, or that of its destination if none does.
+    var tableName: String {
+        switch self {
+        case .foreignKey(let key): key.tableName
+        case .join(let join): join.tableName
+        case .nowhere(let tableName): tableName
+        }
+    }
 }
 
 /// A column of the destination's table that holds the owner's primary key.

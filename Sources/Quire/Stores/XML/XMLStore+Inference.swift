@@ -5,8 +5,8 @@ extension XMLStore {
     ///
     /// Entities that the metadata names are called so, others as in the file; properties have their names in small
     /// letters. What a relationship is declared to lead to is a superentity of what it does lead to, where these differ.
-    /// Relationships have no inverses, since the file does not tell which belong together. Attributes that no object has a
-    /// value of are not there.
+    /// Two relationships are inverses of each other if one has exactly the references of the other, reversed. Attributes
+    /// that no object has a value of are not there.
     ///
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` or `inputOutput`.
     public static func inferredModel(at path: String) throws -> ManagedObjectModel {
@@ -30,7 +30,7 @@ extension XMLStore {
             for relation in object.relationships {
                 inference.note(
                     relationship: relation.name.lowercased(),
-                    isToMany: !relation.type.hasSuffix("/1"), relation.keys,
+                    isToMany: !relation.type.hasSuffix("/1"), of: object.key, relation.keys,
                     declared: relation.destination.uppercased(), of: entity)
             }
         }
