@@ -68,4 +68,23 @@ import Testing
         #expect(report.lostTransactions == 0)
         #expect(report.isComplete, "\(report.losses)")
     }
+
+    /// A copy is compared with the store before it is given its name.
+    @Test func aCopyThatLacksRowsIsRefused() throws {
+        let folder = try TemporaryFolder()
+        let (path, copy) = (folder.path("a.sqlite"), folder.path("b.sqlite"))
+        try Damage.makeLibrary(at: path, books: 90)
+        let store = try SQLiteStore.open(at: path)
+        defer { try? store.close() }
+        let counts = try store.read { try $0.rowCounts() }
+        try store.writeCopy(to: copy)
+        try store.requireRows(counts, inCopyAt: copy)
+        try Damage.query(copy, "DELETE FROM ZBOOK WHERE Z_PK = 3")
+        try Damage.settle(copy)
+        let error = #expect(throws: QuireError.self) {
+            try store.requireRows(counts, inCopyAt: copy)
+        }
+        #expect(error?.code == .invalidFormat)
+        #expect(error?.message.contains("1 of 90 rows of ZBOOK") == true)
+    }
 }

@@ -113,6 +113,7 @@ private struct StoreRecoveryRun {
             try target.withWriter { writer in
                 try fill(target, from: schema, salvaged: salvaged, writer.connection)
             }
+            try countMissing(in: target, salvaged: salvaged, schema.layout)
         } catch {
             try? target.close()
             throw error
@@ -256,6 +257,23 @@ private struct StoreRecoveryRun {
         report.actions = mending.actions
         try connection.execute("COMMIT")
         try connection.execute("DETACH DATABASE \(StoreTransfer.attached)")
+    }
+
+    /// Reports what was salvaged and is not in the new store, unless values, objects or references are known to be lost,
+    /// which account for what is missing.
+    private mutating func countMissing(
+        in target: SQLiteStore, salvaged: String, _ layout: ModelLayout
+    ) throws {
+        if report.lostValues > 0 || report.duplicates > 0 || !report.actions.isEmpty { return }
+        var options = SQLiteStoreOptions()
+        options.isReadOnly = true
+        let source = try SQLiteStore.open(at: salvaged, model: layout.model, options: options)
+        defer { try? source.close() }
+        let plan = try TransferPlan(
+            .identity(of: layout.model), from: source.layout, to: target.layout)
+        let check = try source.counting { try TransferCheck(plan, from: $0) }
+        let missing = try target.counting { try check.missing(in: $0) }
+        report.missingParts += missing.map { "\($0) did not come along." }
     }
 
     /// The rows of objects in tables that belong to no entity of the model.

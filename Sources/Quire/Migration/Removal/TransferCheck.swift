@@ -73,6 +73,12 @@ struct TransferCheck {
     ///   - path: The path of the old store.
     /// - Throws: ``QuireError`` with code `removalDenied`, which lists what is missing.
     func requireAll(in counter: any ContentCounter, path: String?) throws {
+        let missing = try missing(in: counter)
+        if !missing.isEmpty { throw QuireError.lossDenied(missing, path: path) }
+    }
+
+    /// What has not arrived.
+    func missing(in counter: any ContentCounter) throws -> [MigrationRemoval] {
         var missing: [MigrationRemoval] = []
         for (number, expectation) in expectations.sorted(by: { $0.key < $1.key }) {
             let entity = destination.entity(number: number)
@@ -100,6 +106,6 @@ struct TransferCheck {
                 note(entity.relationships[index].name, expectation.references[index] ?? 0, found)
             }
         }
-        if !missing.isEmpty { throw QuireError.lossDenied(missing, path: path) }
+        return missing
     }
 }

@@ -38,9 +38,15 @@ extension SQLiteStore {
                 let queryOnly = try connection.integer("PRAGMA query_only") ?? 0
                 try connection.execute("PRAGMA query_only = OFF")
                 defer { try? connection.execute("PRAGMA query_only = \(queryOnly)") }
+                let version = try connection.integer("PRAGMA data_version")
                 try connection.withStatement("VACUUM INTO ?") {
                     try $0.bind(path, at: 1)
                     try $0.run()
+                }
+                let counts = try connection.rowCounts()
+                // After a save of another connection they are not those of the copy.
+                if try connection.integer("PRAGMA data_version") == version {
+                    try requireRows(counts, inCopyAt: path)
                 }
             }
             if withoutDraft { try Self.dropDraft(ofCopyAt: path) }
@@ -54,6 +60,21 @@ extension SQLiteStore {
             throw error
         }
         try copyExternalData(to: path, linking: linking, skippingMissing: keepingDamage)
+    }
+
+    /// Checks that each table of a copy has as many rows as the store's.
+    func requireRows(_ counts: [String: Int64], inCopyAt path: String) throws {
+        let copy = try SQLiteConnection(path: path, mode: .immutable)
+        defer { copy.close() }
+        let found = try copy.rowCounts()
+        for (table, count) in counts.sorted(by: { $0.key < $1.key })
+        where found[table, default: 0] < count {
+            throw QuireError(
+                .invalidFormat,
+                "“\(storePath)” was not copied: \(count - found[table, default: 0]) of \(count) rows of \(table) did not "
+                    + "come along; check the store, and repair it.", subject: .init(file: storePath)
+            )
+        }
     }
 
     /// Makes a file that a copy of the database is written into, with the permissions of the store.
@@ -232,5 +253,23 @@ extension SQLiteStore {
             _ = try? FileSystem.removeFileIfPresent(path)
             throw error
         }
+    }
+}
+
+extension SQLiteConnection {
+    /// The number of rows of each table that is not SQLite's own.
+    func rowCounts() throws -> [String: Int64] {
+        let names = try withStatement(
+            "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+        ) { statement in
+            var names: [String] = []
+            while try statement.step() { names.append(statement.text(0)) }
+            return names
+        }
+        var counts: [String: Int64] = [:]
+        for name in names {
+            counts[name] = try integer("SELECT count(*) FROM \(SQLName.quoted(name))")
+        }
+        return counts
     }
 }
