@@ -51,6 +51,8 @@ struct QuireCommand: AsyncParsableCommand {
     static func main() async {
         LogOutput.begin()
         OutputClosed.ignoreSignal()
+        // A write beyond the limit of `ulimit -f` fails instead, and is reported, as on a full disk.
+        signal(SIGXFSZ, SIG_IGN)
         Interruption.begin()
         let arguments = CommandLine.arguments
         if arguments.isEmpty {

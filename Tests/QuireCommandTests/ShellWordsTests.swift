@@ -17,6 +17,12 @@ import Testing
         #expect(try ShellWords.split(line) == words)
     }
 
+    /// In quadratic time this would take hours.
+    @Test func longWordsTakeLinearTime() throws {
+        let word = String(repeating: "word", count: 500_000)
+        #expect(try ShellWords.split("set \(word) '\(word)'") == ["set", word, word])
+    }
+
     @Test(arguments: ["'a", "\"a", "a\\", "\"a\\"])
     func unfinishedLineIsRefused(_ line: String) {
         #expect(throws: QuireError.self) { try ShellWords.split(line) }

@@ -11,26 +11,28 @@ enum ShellWords {
     /// - Throws: `QuireError` with code `invalidValue` if a quotation mark is not closed.
     static func split(_ line: String) throws -> [String] {
         var words: [String] = []
-        var word: String?
+        // Appended to in place, so that a long word takes linear time.
+        var word = ""
+        var isInWord = false
         var characters = line.makeIterator()
         while let character = characters.next() {
+            if character.isWhitespace {
+                if isInWord { words.append(word) }
+                word = ""
+                isInWord = false
+                continue
+            }
+            if character == "#", !isInWord { return words }
+            isInWord = true
             switch character {
-            case "#" where word == nil: return words
             case "\\":
                 guard let next = characters.next() else { throw unfinished("a backslash") }
-                word = (word ?? "") + String(next)
-            case "'":
-                word = (word ?? "") + (try quoted(by: "'", &characters))
-            case "\"":
-                word = (word ?? "") + (try quoted(by: "\"", &characters))
-            case _ where character.isWhitespace:
-                if let finished = word { words.append(finished) }
-                word = nil
-            default:
-                word = (word ?? "") + String(character)
+                word.append(next)
+            case "'", "\"": word += try quoted(by: character, &characters)
+            default: word.append(character)
             }
         }
-        if let word { words.append(word) }
+        if isInWord { words.append(word) }
         return words
     }
 

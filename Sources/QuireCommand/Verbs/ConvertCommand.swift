@@ -66,6 +66,7 @@ struct ConvertCommand: AsyncParsableCommand {
                 "“\(path)” is an archive; extract it first: quire extract \(path) DOCUMENT.quire",
                 subject: .init(file: path))
         }
+        try DocumentPackage.checkOutside(newPath)
         let source = try StoreFile(at: store)
         do {
             try source.convert(

@@ -30,6 +30,15 @@ struct ExtractCommand: AsyncParsableCommand {
     func run() async throws {
         let output = Output(json: json, tellsOfChange: true)
         try DocumentPackage.extract(archive, to: path, keepingDamage: keepDamage)
+        // It is extracted, whatever comes of looking at it.
+        do { try await report(output) } catch is OutputClosed {} catch {
+            Output.report(
+                "\(Failure(error, of: Self.self).sentence) \(archive) was extracted to \(path).")
+        }
+    }
+
+    @MainActor
+    private func report(_ output: Output) async throws {
         let document = try await DocumentSession.open(path, modelPath: nil, access: .read)
         let info = try DocumentInfo(of: document)
         try await document.close()

@@ -81,6 +81,11 @@ struct MigrateCommand: AsyncParsableCommand {
             } catch var error as QuireError where error.code == .removalDenied {
                 error.message += " Say --allow-removal if it is to go."
                 throw error
+            } catch let error as QuireError {
+                // What failed may have come after the migration.
+                guard (try? SQLiteStore.steps(at: store, to: destination, options))?.isEmpty == true
+                else { throw error }
+                Output.report("\(error.message) “\(path)” was migrated before that.")
             }
         }
         try report(result, output)

@@ -37,6 +37,7 @@ struct RecoverCommand: AsyncParsableCommand {
         var recovery = StoreRecovery.Options()
         recovery.includesDeletedObjects = deleted
         let isPackage = try DocumentPath.kind(of: path) == .package || newPath.hasSuffix(".quire")
+        try DocumentPackage.checkOutside(newPath)
         let report =
             isPackage
             ? try DocumentPackage.recover(path, to: newPath, model: model, options: recovery)

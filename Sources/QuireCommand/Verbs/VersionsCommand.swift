@@ -215,6 +215,7 @@ struct VersionsShowCommand: AsyncParsableCommand {
 
     func run() async throws {
         let output = Output(json: document.json, tellsOfChange: to != nil)
+        if let to { try DocumentPackage.checkOutside(to) }
         let version = try document.version(version)
         let checkout = try DocumentPackage.checkOut(version.id, at: document.path)
         defer { checkout.close() }

@@ -139,9 +139,15 @@ extension DocumentLibrary {
             try await FileQueue.copies.run {
                 try withRightToMove(path, mayBeOpenHere: true, waiting: waiting) { lock in
                     try FileSystem.renameWithoutReplacing(path, to: newPath)
+                    do {
+                        try FileSystem.synchronizeFolder(containing: newPath)
+                        try FileSystem.synchronizeFolder(containing: path)
+                    } catch {
+                        // It may not survive a power loss, so it keeps its name.
+                        try FileSystem.renameWithoutReplacing(newPath, to: path)
+                        throw error
+                    }
                     lock?.move(to: .init(path: newPath))
-                    try FileSystem.synchronizeFolder(containing: newPath)
-                    try FileSystem.synchronizeFolder(containing: path)
                 }
             }
             await coordinator.item(at: path, didMoveTo: newPath)

@@ -51,15 +51,32 @@ extension DocumentPackage {
         }
     }
 
-    /// Throws if a path is in the package itself, where nothing of the user's has a place.
+    /// Throws if a path is in the package itself, or in another one.
     func checkOutside(_ path: String) throws {
-        guard let own = try folderInformation() else { return }
+        try Self.checkOutside(path, of: layout, folderInformation())
+    }
+
+    /// Throws if something is to be made in a document package, where nothing of the user's has a place.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidValue`, which names the package.
+    public static func checkOutside(_ path: String) throws {
+        try checkOutside(path, of: nil, nil)
+    }
+
+    /// As ``checkOutside(_:)``, for what is made of a package that may be too damaged to be known for one.
+    static func checkOutside(
+        _ path: String, of own: DocumentPackageLayout?, _ information: FileInformation?
+    ) throws {
         var above = FileSystem.folder(of: FileSystem.absolute(path))
         while true {
-            if try FileSystem.information(at: above)?.isSameFile(as: own) == true {
+            let isOwn =
+                try information.map {
+                    try FileSystem.information(at: above)?.isSameFile(as: $0) ?? false
+                } ?? false
+            if isOwn || DocumentPackageLayout(path: above).isPackage {
                 throw QuireError(
                     .invalidValue,
-                    "“\(path)” is in the document “\(layout.path)” itself; choose a place outside of it.",
+                    "“\(path)” is in the document “\(isOwn ? own?.path ?? above : above)”; choose a place outside of it.",
                     subject: .init(file: path))
             }
             // Through a symbolic link “above” is elsewhere than its path says.
@@ -154,6 +171,7 @@ extension DocumentPackage {
         _ archive: String, to path: String, limits: ArchiveLimits = ArchiveLimits(),
         keepingDamage: Bool = false, progress: Progress? = nil
     ) throws {
+        try checkOutside(path)
         try ArchiveExtraction(
             archive: archive, destination: FileSystem.absolute(path), limits: limits,
             progress: progress, objection: DocumentPackageLayout.objection(toArchived:isFolder:),

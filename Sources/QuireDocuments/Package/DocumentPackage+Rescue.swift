@@ -88,8 +88,9 @@ extension DocumentPackage {
         let old = DocumentPackageLayout(path: damaged)
         let isPackage = try FileSystem.information(at: damaged)?.kind == .folder
         if isPackage { try checkIsPackage(old) }
-        var report = StoreRecoveryReport()
         let folder = try isPackage ? FileSystem.information(at: damaged) : nil
+        try checkOutside(path, of: old, folder)
+        var report = StoreRecoveryReport()
         try build(at: path, permissionsOf: folder) { layout in
             report = try StoreRecovery.recover(
                 isPackage ? old.store : damaged, to: layout.store, model: model, options: options)

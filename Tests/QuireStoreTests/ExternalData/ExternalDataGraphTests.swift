@@ -85,7 +85,7 @@ import Testing
         #expect(stored.string("name") == "b")
         #expect(other.lastFaultError == nil)
         let error = #expect(throws: QuireError.self) { try stored.value(forKey: "image") }
-        #expect(error?.code == .storeUnavailable)
+        #expect(error?.code == .invalidFormat)
         #expect(error?.subject.property == "image")
         #expect(error?.subject.entity == "Cover")
         #expect(error?.subject.object == stored.objectID.uriRepresentation)

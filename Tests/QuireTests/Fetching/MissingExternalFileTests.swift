@@ -143,7 +143,7 @@ import Testing
                 continue
             }
             let error = #expect(throws: QuireError.self) { try first.data() }
-            #expect(error?.code == .storeUnavailable)
+            #expect(error?.code == .invalidFormat)
         }
         request.returnsDistinctResults = false
         request.sortOrderings = []

@@ -150,7 +150,7 @@ import Testing
     ) throws {
         let error = #expect(throws: QuireError.self, comment) { _ = try body() }
         let message = try #require(error).message
-        #expect(error?.code == .storeUnavailable, comment)
+        #expect(error?.code == .invalidFormat, comment)
         #expect(message.contains(file), "\(message)")
         #expect(error?.subject.object == owner, "\(message)")
         #expect(error?.subject.property == "image", "\(message)")

@@ -95,7 +95,7 @@ import Testing
         ])
         try FileManager.default.removeItem(atPath: test.folder.path(".test_SUPPORT"))
         let error = #expect(throws: QuireError.self) { try test.value(id, "picture") }
-        #expect(error?.code == .storeUnavailable)
+        #expect(error?.code == .invalidFormat)
         #expect(error?.message.contains("_EXTERNAL_DATA") == true)
     }
 
@@ -126,7 +126,7 @@ import Testing
             return
         }
         let error = #expect(throws: QuireError.self) { try data.data() }
-        #expect(error?.code == .storeUnavailable)
+        #expect(error?.code == .invalidFormat)
     }
 
     @Test func inheritanceKeepsEachEntitysOwnColumns() throws {

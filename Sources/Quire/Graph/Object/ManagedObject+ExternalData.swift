@@ -10,7 +10,7 @@ extension ManagedObject {
     /// Call it on the context's queue. What is returned may be used anywhere.
     ///
     /// - Throws: ``QuireError`` with code `unknownKey` if the key names no attribute, `invalidValue` if the attribute is not
-    ///   binary, `storeUnavailable` if the file is missing, or what reading the store throws.
+    ///   binary, `invalidFormat` if the file is missing, or what reading the store throws.
     public final func externalData(forKey key: String) throws -> ExternalData? {
         try externalData(at: binarySlot(key))
     }

@@ -20,7 +20,9 @@ final class ChangeSetLoading: StoreLoading {
     func insert(_ object: LoadedObject) throws {
         var values = object.values
         for (slot, file) in object.files {
-            values[slot] = .binary(try FileSystem.contents(of: file.path, beneath: file.root))
+            let data = ExternalData(
+                .file(ExternalDataFile(storedAt: file.path, beneath: file.root)))
+            values[slot] = .binary(try data.data())
         }
         places[object.objectID] = objects.count
         objects.append(

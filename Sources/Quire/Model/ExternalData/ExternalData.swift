@@ -87,7 +87,7 @@ public final class ExternalData: Sendable {
 
     /// All bytes, in memory.
     ///
-    /// - Throws: ``QuireError`` with code `storeUnavailable` if the file is missing, or `inputOutput`; `invalidFormat` if the
+    /// - Throws: ``QuireError`` with code `inputOutput`, or `invalidFormat` if the file is missing, or the
     ///   store was opened to verify values and this is not what was saved.
     public func data() throws -> Data {
         let data = try contents()

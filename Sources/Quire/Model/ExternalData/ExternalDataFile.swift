@@ -201,14 +201,15 @@ final class ExternalDataFile: Sendable {
 
     /// Opens the file.
     ///
-    /// - Throws: ``QuireError`` with code `storeUnavailable` if it is missing, `invalidFormat` if it is no regular file.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if it is missing, for then the store is damaged, or is not a regular
+    ///   file.
     func open() throws -> OpenFile {
         let (path, root) = location
         do {
             return try OpenFile.open(path, beneath: root, for: .reading)
         } catch let error as QuireError where error.code == .notFound {
             throw QuireError(
-                .storeUnavailable,
+                .invalidFormat,
                 "The file “\(path)” that holds a value of the store is missing; restore it from a backup.",
                 subject: .init(file: path), underlying: error)
         }

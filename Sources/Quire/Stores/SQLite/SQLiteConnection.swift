@@ -48,7 +48,8 @@ final class SQLiteConnection: @unchecked Sendable {
     /// Opens a database with everything off that a hostile file could use. One in a package is opened without following
     /// symbolic links; see ``SQLiteFiles``.
     ///
-    /// - Throws: ``SQLiteFailure``; for one in a package also ``QuireError`` with code `notFound` or `invalidFormat`.
+    /// - Throws: ``SQLiteFailure``, or ``QuireError`` with code `invalidFormat` if its journal names another file; for one in
+    ///   a package also `notFound`.
     init(path: String, mode: Mode) throws {
         self.path = path
         var flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
@@ -69,6 +70,7 @@ final class SQLiteConnection: @unchecked Sendable {
             flags |= SQLITE_OPEN_READONLY | SQLITE_OPEN_URI
             name = "file:" + Self.percentEncoded(file) + "?immutable=1"
         }
+        if mode.locksFile { try SQLiteFiles.checkJournal(of: file) }
         var opened: OpaquePointer?
         let code = sqlite3_open_v2(name, &opened, flags, nil)
         guard let opened, code == SQLITE_OK else {

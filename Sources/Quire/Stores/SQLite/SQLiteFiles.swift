@@ -36,6 +36,45 @@ enum SQLiteFiles {
         return FileSystem.path(String(cString: resolved), location.name)
     }
 
+    /// Checks that the rollback journal of a database names no super-journal.
+    ///
+    /// Such a name ends the journal of a transaction over several databases. SQLite reads the file of that name and, when
+    /// none of the journals that it lists are there, deletes it, wherever it is: a package could so have any file of
+    /// the user's deleted. Called before a connection is opened that may play a journal back.
+    ///
+    /// - Parameter path: As it is given to SQLite, which looks for the journal beside what a symbolic link leads to.
+    /// - Throws: ``QuireError`` with code `invalidFormat` that names the other file, or `inputOutput`.
+    static func checkJournal(of path: String) throws {
+        let root = root(of: path)
+        var path = path
+        if root == nil, let resolved = realpath(path, nil) {
+            defer { free(resolved) }
+            path = String(cString: resolved)
+        }
+        let journal = path + "-journal"
+        let file: OpenFile
+        do { file = try OpenFile.open(journal, beneath: root, for: .reading) } catch let error
+            as QuireError where error.code == .notFound
+        { return }
+        defer { file.close() }
+        // The name, its length, its checksum and the magic number that journals begin with as well.
+        let size = try file.information().size
+        guard size >= 16 else { return }
+        let end = try file.read(16, at: size - 16)
+        guard end[8...].elementsEqual([0xD9, 0xD5, 0x05, 0xF9, 0x20, 0xA1, 0x63, 0xD7]) else {
+            return
+        }
+        let length = end[..<4].reduce(Int64(0)) { $0 << 8 | Int64($1) }
+        guard length > 0, length <= size - 16 else { return }
+        let name = try file.read(Int(min(length, 4096)), at: size - 16 - length)
+        throw QuireError(
+            .invalidFormat,
+            "“\(journal)” belongs to a transaction over several databases, or is made to do harm: with it SQLite would "
+                + "read, and might delete, “\(String(decoding: name, as: UTF8.self))”. Open “\(path)” with the program "
+                + "that made the journal; without the journal what that transaction had changed may be half there.",
+            subject: .init(file: journal))
+    }
+
     /// Checks that a database and what is beside it are regular files, or are not there.
     ///
     /// SQLite would wait for a FIFO for ever. It follows no symbolic link to a log, but says nothing that helps. The database

@@ -53,6 +53,7 @@ final class SQLiteStoreSource: Sendable {
         }
         files = SQLiteFileGuard(path: storePath)
         try SQLiteFiles.check(storePath)
+        try SQLiteFiles.checkJournal(of: storePath)
         isOnNetwork = (try? FileSystem.isOnNetwork(storePath)) ?? false
         guard isReadOnly else {
             databasePath = storePath
