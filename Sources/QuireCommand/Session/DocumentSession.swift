@@ -280,8 +280,9 @@ final class DocumentSession {
                 subject: .init(file: self.path))
         }
         try checkIsOpen()
+        // Also if files of a package that was deleted are missing there, which is an error.
+        defer { if document.path == FileSystem.absolute(path) { self.path = path } }
         try await document.saveAs(path, replacing: replacing, keepingDamage: keepingDamage)
-        self.path = path
     }
 
     /// Drops the changes since the last save.

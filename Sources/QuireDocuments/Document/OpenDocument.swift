@@ -19,6 +19,8 @@ final class OpenDocument {
     /// What a save has to write.
     struct Snapshot: Sendable {
         var content: AdditionalContentChanges
+        /// The names of all files of additional content, these changes included.
+        var contentNames = AdditionalContentNames([])
     }
 
     /// Another one after the document was saved as another package, or was moved.
