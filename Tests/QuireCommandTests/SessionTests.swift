@@ -62,6 +62,32 @@ import Testing
         #expect(fetched.output == "3\n")
     }
 
+    /// `ulimit -f` imitates a disk that is too full for the draft, and not for what the session itself needs.
+    @Test(arguments: [true, false])
+    func aSessionSaysWhetherWhatItCouldNotSaveIsLost(_ isFull: Bool) async throws {
+        let script = """
+            cd "$1"; PATH="${2%/*}:$PATH"; export QUIRE_TEMPLATES="$3"
+            quire new L.quire --template Notes >silent
+            head -c 300000 /dev/zero | tr '\\0' a >text
+            printf '%s\\n' 'insert Post title= body=@text' 'insert Tag name=valid' >lines
+            (\(isFull ? "ulimit -f 128;" : "") quire open L.quire <lines >silent) 2>&1; echo "ended $?"
+            echo status | quire open L.quire 2>&1
+            """
+        let outcome = try await ChildProcess.run(
+            "/bin/sh",
+            [
+                "-c", script, "sh", folder.path, try TestProgram.path(named: "quire"),
+                Self.templates,
+            ])
+        let lines = outcome.output.split(separator: "\n").map(String.init)
+        let error = try #require(lines.first)
+        #expect(error.contains("“Post.title” is required"), "\(outcome.output)")
+        #expect(error.contains("could not be kept in a draft") == isFull)
+        #expect(error.contains("what was not saved is lost: 2 inserted.") == isFull)
+        #expect(lines.dropFirst().first == "ended 4", "\(outcome.output)")
+        #expect(outcome.output.contains("No unsaved changes.") == isFull, "\(outcome.output)")
+    }
+
     @Test func filesThatWentWithADeletedPackageAreNamedByTheSessionThatSavesItElsewhere()
         async throws
     {

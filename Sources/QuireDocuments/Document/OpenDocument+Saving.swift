@@ -116,6 +116,7 @@ extension OpenDocument {
         if token == 0 { return }
         tokenBeingSaved = 0
         if succeeded {
+            draftError = nil
             hasPushedChanges = false
             didSave(token)
         } else {

@@ -40,6 +40,8 @@ final class OpenDocument {
     /// The draft in the store that stands for unsaved changes; see `OpenDocument+Drafts`.
     var draftInStore: DocumentDraft?
     var draftStatus = DocumentDraftStatus.none
+    /// Why there is no draft of what the last save could not save; see ``ManagedDocument/draftError``.
+    var draftError: QuireError?
     /// Whether the parent may have a record of a generation that was given up.
     var mustRecordGeneration = false
     /// Whether the context has pushed changes to the parent that no save has written.
