@@ -135,6 +135,33 @@ enum HostileEntry: String, CaseIterable, Sendable {
         return true
     }
 
+    /// The metadata file is made anew from the store if it cannot be read.
+    @Test(.timeLimit(.minutes(1)), arguments: BinaryPropertyLists.hostile)
+    func hostileMetadataIsNoObstacle(_ list: BinaryPropertyLists.Hostile) async throws {
+        let path = try await makePackage()
+        try list.inDictionary.write(to: URL(fileURLWithPath: path + "/DocumentMetadata.plist"))
+        let layout = DocumentPackageLayout(path: path)
+        #expect(DocumentMetadata.storeUUID(of: layout) == nil)
+        #expect(LibraryMetadata(readingFrom: layout) == LibraryMetadata())
+        let archive = folder.path("a.zip")
+        var entries: [HandmadeArchive.Entry] = []
+        for (name, information) in try FileSystem.contentsOfTree(path)
+        where information.kind == .regular && !name.hasPrefix("Versions") {
+            entries.append(
+                .init(path: name, data: try FileSystem.contents(of: path + "/" + name)))
+        }
+        try HandmadeArchive(entries).withManifest().zip().write(
+            to: URL(fileURLWithPath: archive))
+        do {
+            try DocumentPackage.extract(archive, to: folder.path("Copy.quire"))
+        } catch {
+            #expect((error as? QuireError)?.code == .invalidFormat, "\(error)")
+        }
+        let package = try DocumentPackage.open(at: path)
+        #expect(DocumentMetadata.storeUUID(of: layout) == package.store.identity.uuid)
+        try package.close()
+    }
+
     /// What is done with a package. It may fail with an error of the framework, but not otherwise.
     private static let operations:
         [(name: String, body: @Sendable (_ path: String, _ output: String) throws -> [Data])] = [
