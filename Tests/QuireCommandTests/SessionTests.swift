@@ -62,6 +62,32 @@ import Testing
         #expect(fetched.output == "3\n")
     }
 
+    /// As under `nohup`: both a command's own handling and that of its session leave it alone.
+    @Test func aSessionGoesOnWhenASignalArrivesThatWasIgnoredAtItsStart() async throws {
+        let script = """
+            cd "$1"; PATH="${2%/*}:$PATH"; export QUIRE_TEMPLATES="$3"
+            quire new L.quire --template Library >silent
+            mkfifo in out; (trap '' HUP; exec quire open L.quire) <in >out 2>&1 & session=$!
+            exec 3>in 4<out
+            say() { echo "$1" >&3; read -r answer <&4 || answer="(no answer)"; echo "$answer"; }
+            say 'insert Friend name=Ann'; kill -HUP $session; say status
+            kill -TERM $session; wait $session; echo "ended $?"
+            """
+        let outcome = try await ChildProcess.run(
+            "/bin/sh",
+            [
+                "-c", script, "sh", folder.path, try TestProgram.path(named: "quire"),
+                Self.templates,
+            ])
+        #expect(
+            outcome.output == """
+                Inserted Friend/p3.
+                Unsaved: 1 inserted; can undo.
+                ended 143
+
+                """)
+    }
+
     /// `ulimit -f` imitates a disk that is too full for the draft, and not for what the session itself needs.
     @Test(arguments: [true, false])
     func aSessionSaysWhetherWhatItCouldNotSaveIsLost(_ isFull: Bool) async throws {

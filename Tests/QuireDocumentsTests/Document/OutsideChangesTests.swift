@@ -242,6 +242,20 @@ import Testing
         #expect(try await ManagedDocument.titles(at: path) == ["unsaved"])
     }
 
+    /// As under `nohup`.
+    @Test func aSignalThatIsIgnoredAtTheStartStaysIgnored() async throws {
+        let program = try TestProgram.path(named: "QuireCrashWriter")
+        let script = """
+            mkfifo "$2"; (trap '' HUP; exec "$1" "$3" 1 wait) >"$2" & pid=$!
+            exec <"$2"; read line; echo "$line"; kill -HUP $pid; kill -TERM $pid; wait $pid
+            echo "ended $?"
+            """
+        let outcome = try await ChildProcess.run(
+            "/bin/sh", ["-c", script, "sh", program, folder.path("pipe"), path])
+        #expect(outcome.output == "edited\nended \(128 + 15)\n")
+        #expect(try await ManagedDocument.titles(at: path) == ["unsaved"])
+    }
+}
 
 /// Does something before its deletion closes it.
 private final class RescuedDocument: ManagedDocument {
