@@ -135,6 +135,23 @@ enum HostileEntry: String, CaseIterable, Sendable {
         return true
     }
 
+    @Test func aLockThatIsAFileOfTheUsersTooIsNotOverwritten() async throws {
+        let path = try await makePackage()
+        let victim = folder.path("victim")
+        try FileSystem.writeNewFile(Self.secret, at: victim)
+        try FileSystem.link(victim, to: path + "/.lock")
+        let error = #expect(throws: QuireError.self) { try DocumentPackage.open(at: path) }
+        #expect(error?.code == .invalidFormat)
+        #expect(error?.message.contains("remove “.lock”") == true)
+        #expect(try FileSystem.contents(of: victim) == Self.secret)
+        #expect(FileSystem.exists(path + "/.lock"))
+        // Readers take no lock.
+        try DocumentPackage.open(at: path, readOnly: true).close()
+        try FileSystem.removeFile(path + "/.lock")
+        try DocumentPackage.open(at: path).close()
+        #expect(try FileSystem.contents(of: victim) == Self.secret)
+    }
+
     /// The metadata file is made anew from the store if it cannot be read.
     @Test(.timeLimit(.minutes(1)), arguments: BinaryPropertyLists.hostile)
     func hostileMetadataIsNoObstacle(_ list: BinaryPropertyLists.Hostile) async throws {
