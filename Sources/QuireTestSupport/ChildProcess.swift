@@ -43,7 +43,13 @@ public enum ChildProcess {
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }
-        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETPGROUP))
+        // What this process ignores, as under `nohup`, a program is to hear of all the same.
+        var signals = sigset_t()
+        sigemptyset(&signals)
+        for number in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] { sigaddset(&signals, number) }
+        posix_spawnattr_setsigdefault(&attributes, &signals)
+        posix_spawnattr_setflags(
+            &attributes, Int16(POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF))
         var pointers = ([path] + arguments).map { strdup($0) } + [nil]
         defer { for pointer in pointers { free(pointer) } }
         var process: pid_t = 0

@@ -11,16 +11,18 @@ import Testing
     /// Runs a script in the folder, after a session of `L.quire` has answered its first line. `say LINE` gives it a line and
     /// prints what it answers; `noticed` waits until it has said something on its standard error. `remove` removes a package
     /// for good: one try is not enough if the session makes a file in there meanwhile.
-    private func run(_ script: String) async throws -> ChildProcess.Outcome {
+    private func run(
+        _ script: String, template: String = "Library", first: String = "insert Friend name=Ann"
+    ) async throws -> ChildProcess.Outcome {
         let start = """
             cd "$1"; PATH="${2%/*}:$PATH"; export QUIRE_TEMPLATES="$3"
-            quire new L.quire --template Library >/dev/null
+            quire new L.quire --template \(template) >/dev/null
             mkfifo in out; quire open L.quire <in >out 2>errors & session=$!
             exec 3>in 4<out
             say() { echo "$1" >&3; read -r answer <&4 || answer="(no answer)"; echo "$answer"; }
             noticed() { while ! [ -s errors ]; do say status >silent; kill -0 $session || return; done; }
             remove() { while [ -e "$1" ]; do rm -rf "$1" 2>silent; done; }
-            say 'insert Friend name=Ann'
+            say '\(first)'
             """
         let end = "exec 3>&-; cat <&4; wait $session; echo \"ended $?\"; cat errors"
         return try await ChildProcess.run(
@@ -57,6 +59,83 @@ import Testing
         let fetched = try await ChildProcess.run(
             TestProgram.path(named: "quire"),
             ["fetch", folder.path("New.quire"), "Friend", "--count"])
+        #expect(fetched.output == "3\n")
+    }
+
+    /// As under `nohup`: both a command's own handling and that of its session leave it alone.
+    @Test func aSessionGoesOnWhenASignalArrivesThatWasIgnoredAtItsStart() async throws {
+        let script = """
+            cd "$1"; PATH="${2%/*}:$PATH"; export QUIRE_TEMPLATES="$3"
+            quire new L.quire --template Library >silent
+            mkfifo in out; (trap '' HUP; exec quire open L.quire) <in >out 2>&1 & session=$!
+            exec 3>in 4<out
+            say() { echo "$1" >&3; read -r answer <&4 || answer="(no answer)"; echo "$answer"; }
+            say 'insert Friend name=Ann'; kill -HUP $session; say status
+            kill -TERM $session; wait $session; echo "ended $?"
+            """
+        let outcome = try await ChildProcess.run(
+            "/bin/sh",
+            [
+                "-c", script, "sh", folder.path, try TestProgram.path(named: "quire"),
+                Self.templates,
+            ])
+        #expect(
+            outcome.output == """
+                Inserted Friend/p3.
+                Unsaved: 1 inserted; can undo.
+                ended 143
+
+                """)
+    }
+
+    /// `ulimit -f` imitates a disk that is too full for the draft, and not for what the session itself needs.
+    @Test(arguments: [true, false])
+    func aSessionSaysWhetherWhatItCouldNotSaveIsLost(_ isFull: Bool) async throws {
+        let script = """
+            cd "$1"; PATH="${2%/*}:$PATH"; export QUIRE_TEMPLATES="$3"
+            quire new L.quire --template Notes >silent
+            head -c 300000 /dev/zero | tr '\\0' a >text
+            printf '%s\\n' 'insert Post title= body=@text' 'insert Tag name=valid' >lines
+            (\(isFull ? "ulimit -f 128;" : "") quire open L.quire <lines >silent) 2>&1; echo "ended $?"
+            echo status | quire open L.quire 2>&1
+            """
+        let outcome = try await ChildProcess.run(
+            "/bin/sh",
+            [
+                "-c", script, "sh", folder.path, try TestProgram.path(named: "quire"),
+                Self.templates,
+            ])
+        let lines = outcome.output.split(separator: "\n").map(String.init)
+        let error = try #require(lines.first)
+        #expect(error.contains("“Post.title” is required"), "\(outcome.output)")
+        #expect(error.contains("could not be kept in a draft") == isFull)
+        #expect(error.contains("what was not saved is lost: 2 inserted.") == isFull)
+        #expect(lines.dropFirst().first == "ended 4", "\(outcome.output)")
+        #expect(outcome.output.contains("No unsaved changes.") == isFull, "\(outcome.output)")
+    }
+
+    @Test func filesThatWentWithADeletedPackageAreNamedByTheSessionThatSavesItElsewhere()
+        async throws
+    {
+        let outcome = try await run(
+            """
+            head -c 200000 /dev/zero >zeros
+            say 'insert Attachment name=zeros data=@zeros'; say save
+            say 'insert Tag name=unsaved'
+            remove L.quire; noticed
+            echo 'save-as New.quire' >&3; say status
+            say 'insert Tag name=later'
+            """, template: "Notes", first: "status")
+        let lines = outcome.output.split(separator: "\n").map(String.init)
+        // The save before.
+        #expect(lines.filter { $0.hasPrefix("Saved.") }.count == 1, "\(outcome.output)")
+        #expect(lines.contains("ended 3"), "\(outcome.output)")
+        let error = try #require(lines.last)
+        #expect(error.contains("the external data “"), "\(outcome.output)")
+        #expect(error.contains("the additional content “Style.css”"), "\(outcome.output)")
+        let fetched = try await ChildProcess.run(
+            TestProgram.path(named: "quire"), ["fetch", folder.path("New.quire"), "Tag", "--count"])
+        // One is the template's.
         #expect(fetched.output == "3\n")
     }
 

@@ -140,6 +140,31 @@ import Testing
         #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == before)
     }
 
+    /// A store of which most is a hole, as one that was truncated to a greater size: copies have the hole too.
+    @Test(.timeLimit(.minutes(1))) @MainActor
+    func repairOfASparseStoreNeedsTheRoomAndTimeOfWhatIsInIt() throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("a.sqlite")
+        try Damage.makeLibrary(at: path, books: 90)
+        try Damage.query(path, "UPDATE Z_PRIMARYKEY SET Z_MAX = 0")
+        try Damage.settle(path)
+        let size: Int64 = 64 << 30
+        let file = try OpenFile.open(path, for: .updating)
+        try file.setSize(size)
+        try #require(file.information().size == size)
+        file.close()
+        let report = try StoreRepair.repair(path)
+        #expect(!report.actions.isEmpty)
+        #expect(report.after.isWhole)
+        for path in [path, try #require(report.backup)] {
+            var status = stat()
+            #expect(stat(path, &status) == 0)
+            #expect(status.st_blocks * 512 < 16 << 20)
+        }
+        #expect(try FileSystem.information(at: try #require(report.backup))?.size == size)
+        #expect(try check(path).isWhole)
+    }
+
     @Test @MainActor func orphanedFilesAreMovedAside() throws {
         let folder = try TemporaryFolder()
         let path = folder.path("a.sqlite")

@@ -157,13 +157,13 @@ public struct ModelVersions: Sendable, Hashable {
                 subject: .init(file: file), underlying: underlying)
         }
         let data = try FileSystem.contents(of: file)
-        let list: Any
-        do { list = try PropertyListSerialization.propertyList(from: data, format: nil) } catch {
+        let list: PropertyListValue
+        do { list = try PropertyListValue(propertyList: data, name: file) } catch {
             throw damaged(error)
         }
-        guard let entries = list as? [String: Any] else { throw damaged(nil) }
+        guard let entries = list.dictionary else { throw damaged(nil) }
         guard let entry = entries["_XCCurrentVersionName"] else { return nil }
-        guard let name = entry as? String, name.hasSuffix(ModelFile.versionExtension) else {
+        guard let name = entry.string, name.hasSuffix(ModelFile.versionExtension) else {
             throw damaged(nil)
         }
         return ModelFile.withoutExtension(name, ModelFile.versionExtension)

@@ -83,13 +83,20 @@ public struct StoreMetadata: Sendable, Hashable {
             self.init(storeUUID: storeUUID, values: [:])
             return
         }
-        guard let plist = PropertyListValue(propertyList: propertyList)?.dictionary else {
-            throw QuireError(
+        func damaged(_ underlying: QuireError?) -> QuireError {
+            QuireError(
                 .invalidFormat,
                 "The metadata of “\(path)” is no property list; the store is damaged.",
-                subject: .init(file: path))
+                subject: .init(file: path), underlying: underlying)
         }
-        self.init(storeUUID: storeUUID, values: plist)
+        let list: PropertyListValue
+        do {
+            list = try PropertyListValue(propertyList: propertyList, name: path)
+        } catch {
+            throw damaged(error as? QuireError)
+        }
+        guard let values = list.dictionary else { throw damaged(nil) }
+        self.init(storeUUID: storeUUID, values: values)
     }
 
     /// A value, Core Data's or of an application.

@@ -131,7 +131,7 @@ extension FileSystem {
 
 extension FileSystem {
     /// Copies the bytes and permissions of a file to a file that must not exist yet, sharing blocks if the file system
-    /// can. Not synchronized unless asked to.
+    /// can, and keeping holes. Not synchronized unless asked to.
     ///
     /// Must not be used for a database that is open in this process: closing the file would drop SQLite's locks.
     package static func copyFile(
@@ -158,24 +158,56 @@ extension FileSystem {
 
     private static func copyBytes(from source: OpenFile, to target: OpenFile) throws {
         if quire_clone(source.descriptor, target.descriptor) == 0 { return }
+        let size = try source.information().size
+        var hole = lseek(source.descriptor, 0, SEEK_HOLE)
+        guard hole >= 0, hole < size else {
+            lseek(source.descriptor, 0, SEEK_SET)
+            return try copyBytes(from: source, to: target, count: .max)
+        }
+        // Holes, which a file system may have many more of than room, stay holes.
+        var data = lseek(source.descriptor, 0, SEEK_DATA)
+        while data >= 0 {
+            hole = lseek(source.descriptor, data, SEEK_HOLE)
+            guard hole > data, lseek(source.descriptor, data, SEEK_SET) == data,
+                lseek(target.descriptor, data, SEEK_SET) == data
+            else { throw failure("read", source.path) }
+            try copyBytes(from: source, to: target, count: Int64(hole - data))
+            data = lseek(source.descriptor, hole, SEEK_DATA)
+        }
+        // No data behind the last hole.
+        guard errno == ENXIO else { throw failure("read", source.path) }
+        try target.setSize(size)
+    }
+
+    /// Copies bytes between the positions of two files, to the end of the first or a number of them.
+    private static func copyBytes(
+        from source: OpenFile, to target: OpenFile, count greatest: Int64
+    ) throws {
+        var rest = greatest
         var isFirst = true
-        while true {
-            let count = quire_copy_file_range(source.descriptor, target.descriptor, 1 << 24)
+        while rest > 0 {
+            let count = quire_copy_file_range(
+                source.descriptor, target.descriptor, Int(min(rest, 1 << 24)))
             if count == 0 && !isFirst { return }
             if count < 0 && errno == EINTR { continue }
             if count > 0 {
                 isFirst = false
+                rest -= Int64(count)
                 continue
             }
             // Nothing at once: an empty file, or a file system that cannot (or, like procfs, claims to have copied).
             guard isFirst else { throw failure("write", target.path) }
             break
         }
+        if rest == 0 { return }
         try withUnsafeTemporaryAllocation(byteCount: 262_144, alignment: 16) { buffer in
-            while true {
-                let count = try source.read(into: buffer)
+            while rest > 0 {
+                let most = Int(min(rest, Int64(buffer.count)))
+                let count = try source.read(
+                    into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<most]))
                 if count == 0 { return }
                 try target.write(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+                rest -= Int64(count)
             }
         }
     }

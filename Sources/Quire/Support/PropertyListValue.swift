@@ -64,58 +64,11 @@ extension PropertyListValue {
 // MARK: - Foundation's property lists
 
 extension PropertyListValue {
-    /// How deeply values may be nested; metadata is three deep.
-    static let greatestDepth = 64
-
-    /// Reads a property list in any of its forms; `nil` if it is none, or is nested more deeply than any metadata is.
-    init?(propertyList data: Data) {
-        guard let value = try? PropertyListSerialization.propertyList(from: data, format: nil),
-            let converted = PropertyListValue(value, depth: 0)
-        else { return nil }
-        self = converted
-    }
-
-    private init?(_ value: Any, depth: Int) {
-        if depth > Self.greatestDepth { return nil }
-        switch value {
-        case let text as String: self = .string(text)
-        case let data as Data: self = .data(data)
-        case let date as Date: self = .date(date)
-        case let values as [Any]:
-            var array: [PropertyListValue] = []
-            for value in values {
-                guard let converted = Self(value, depth: depth + 1) else { return nil }
-                array.append(converted)
-            }
-            self = .array(array)
-        case let values as [String: Any]:
-            var dictionary: [String: PropertyListValue] = [:]
-            for (key, value) in values {
-                guard let converted = Self(value, depth: depth + 1) else { return nil }
-                dictionary[key] = converted
-            }
-            self = .dictionary(dictionary)
-        case let number as NSNumber: self.init(number)
-        case let truth as Bool: self = .boolean(truth)
-        case let number as Int: self = .integer(Int64(number))
-        case let number as Double: self = .real(number)
-        default: return nil
-        }
-    }
-
-    private init?(_ number: NSNumber) {
-        switch UInt8(bitPattern: number.objCType.pointee) {
-        case UInt8(ascii: "f"), UInt8(ascii: "d"): self = .real(number.doubleValue)
-        case UInt8(ascii: "c"), UInt8(ascii: "B"): self = .boolean(number.boolValue)
-        default: self = .integer(number.int64Value)
-        }
-    }
-
     /// The value as Foundation's property lists have it.
     package var object: Any {
         switch self {
         case .string(let text): text
-        case .integer(let number): number
+        case .integer(let number): Int(number)
         case .real(let number): number
         case .boolean(let truth): truth
         case .data(let data): data

@@ -214,6 +214,14 @@ final class DocumentSession {
         if case .document(let document) = backing { document.draftStatus } else { .none }
     }
 
+    /// What is lost if the process ends after a save has failed, as a sentence; `nil` if it comes back, or was told of where
+    /// it is not a document.
+    var loss: String? {
+        guard case .document(let document) = backing, document.draftError != nil else { return nil }
+        let counts = status.counts
+        return "“\(path)”: what was not saved is lost\(counts.isEmpty ? "" : ": \(counts)")."
+    }
+
     /// Closes it without saving.
     func closeDiscardingChanges() async throws {
         guard case .document(let document) = backing else { return try await close() }
@@ -276,8 +284,9 @@ final class DocumentSession {
                 subject: .init(file: self.path))
         }
         try checkIsOpen()
+        // Also if files of a package that was deleted are missing there, which is an error.
+        defer { if document.path == FileSystem.absolute(path) { self.path = path } }
         try await document.saveAs(path, replacing: replacing, keepingDamage: keepingDamage)
-        self.path = path
     }
 
     /// Drops the changes since the last save.
@@ -379,6 +388,14 @@ extension PersistentStore {
 final class SessionDocument: ManagedDocument {
     /// Called when its package was deleted; `nil` if the document is to be closed then.
     var packageIsGone: (@MainActor () -> Void)?
+
+    /// At the end by a signal nobody else reports it.
+    override func handleError(_ error: QuireError, userInteractionPermitted: Bool) {
+        if !userInteractionPermitted && draftError != nil {
+            Output.report(
+                "What was not saved is lost. \(Failure(error, of: QuireCommand.self).sentence)")
+        }
+    }
 
     override func accommodatePresentedItemDeletion() async {
         guard let packageIsGone else { return }

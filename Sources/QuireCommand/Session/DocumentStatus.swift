@@ -20,9 +20,13 @@ struct DocumentStatus {
         ])
     }
 
-    var sentence: String {
-        let counts = [(inserted, "inserted"), (updated, "changed"), (deleted, "deleted")]
+    /// The numbers of changed objects; empty if there are none.
+    var counts: String {
+        [(inserted, "inserted"), (updated, "changed"), (deleted, "deleted")]
             .filter { $0.0 > 0 }.map { "\($0.0) \($0.1)" }.joined(separator: ", ")
+    }
+
+    var sentence: String {
         let changes =
             !hasUnsavedChanges
             ? "No unsaved changes" : counts.isEmpty ? "Unsaved changes" : "Unsaved: \(counts)"

@@ -19,6 +19,7 @@ final class InteractiveSession {
     private let isTerminal: Bool
     private(set) var status = ExitStatus.success
     private var isFinished = false
+    private var isOutputClosed = false
 
     init(document: DocumentSession, json: Bool, isTerminal: Bool) {
         self.document = document
@@ -26,10 +27,14 @@ final class InteractiveSession {
         self.isTerminal = isTerminal
     }
 
+    /// Whether somebody at a terminal has ended it, who can go on instead.
+    var canGoOn: Bool { isTerminal && isFinished && !isOutputClosed }
+
     /// Reads and runs lines until there are no more or one says to quit.
     ///
     /// Between lines the main queue is free, so that the document saves itself when it is time.
     func run(_ lines: LineReader) async {
+        isFinished = false
         while !isFinished {
             if isTerminal { prompt() }
             guard let line = await lines.next() else { break }
@@ -61,6 +66,7 @@ final class InteractiveSession {
             try await command.run(in: self)
         } catch is OutputClosed {
             // Whoever reads the answers has gone.
+            isOutputClosed = true
             finish()
         } catch {
             if SessionCommand.exitCode(for: error) == .success {

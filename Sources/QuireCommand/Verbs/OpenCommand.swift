@@ -12,7 +12,7 @@ struct OpenCommand: AsyncParsableCommand {
             or undo, redo, save, revert, status, help, quit. Words are split as by a shell. Lines may come \
             from a pipe; an error in one is reported, the others are run, and the exit code is the first \
             error's. Unsaved changes are saved at the end, also when it comes by Ctrl-C or SIGTERM; those of a document that \
-            cannot be saved come back when it is opened again. With --json every answer is one line.
+            cannot be saved come back when it is opened again, or are said to be lost if the disk is too full for that. With --json every answer is one line.
 
             EXAMPLES:
               quire open Library.quire
@@ -50,13 +50,28 @@ struct OpenCommand: AsyncParsableCommand {
                         "“\(document.path)” was deleted, or another document put in its place, by somebody else; “save-as NEW” "
                         + "keeps what was not saved.", status: .notFound))
         }
-        await session.run(LineReader())
-        do {
-            try await document.save()
-        } catch {
-            // What could not be saved comes back when it is opened again.
-            document.closeKeepingDraft()
-            throw error
+        let lines = LineReader()
+        while true {
+            await session.run(lines)
+            do {
+                try await document.save()
+                break
+            } catch {
+                var failure = Failure(error, of: QuireCommand.self)
+                if let loss = document.loss {
+                    if session.canGoOn {
+                        session.report(failure)
+                        Output.report(
+                            "The session goes on, because what is not saved would be lost; make room and “quit” again, or give "
+                                + "it up with “revert”.")
+                        continue
+                    }
+                    failure.sentence += " " + loss
+                }
+                // What could not be saved comes back when it is opened again.
+                document.closeKeepingDraft()
+                throw failure
+            }
         }
         try await document.close()
         // What went wrong has been told already.

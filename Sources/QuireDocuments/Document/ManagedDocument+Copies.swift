@@ -37,28 +37,39 @@ extension ManagedDocument {
     /// afterwards. The new package is there whole, or not at all; while it replaces another one, its path leads to the one or
     /// the other at any moment. What is changed meanwhile stays unsaved.
     ///
+    /// If others have deleted the document's package, the new one gets every object and value that is in the store, which is
+    /// open, or in memory, and every file of additional content that is unsaved. The document is the new package then, with
+    /// nothing unsaved; if that lacks files, which went with the old one, an error names them all the same.
+    ///
     /// - Parameters:
     ///   - path: The package to make.
     ///   - replacing: Whether to replace a document that is there, and that nobody has open for writing.
     ///   - keepingDamage: Whether a damaged document is copied too, with its damage; what is copied is checked otherwise.
     /// - Complexity: O(*n*) in the size of the document, off the main queue.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `locked`, `notFound` if the folder is not there, or as ``save()``.
-    ///   Then the document is what it was.
+    ///   Then the document is what it was. With code `notFound` and ``path`` the new one if the document was saved as far as
+    ///   it is still there: `failures` has one error for each file of external data and of additional content that is not,
+    ///   and the message names the first ones.
     public func saveAs(
         _ path: String, replacing: Bool = false, keepingDamage: Bool = false
     ) async throws {
         let destination = SaveDestination(
             path: FileSystem.absolute(path), replaces: replacing, keepsDamage: keepingDamage)
+        var incomplete: QuireError?
         let number = requests.addWork { [self] open in
             let snapshot = try open.takeSnapshot(content: contentToWrite())
             return { [self] in
                 if let place = try? await open.follow() { didMove(to: place) }
-                try await open.saveAs(destination, snapshot)
+                incomplete = try await open.saveAs(destination, snapshot)
                 self.path = destination.path
                 watchPackage()
             }
         }
         try await request(.saveAs(number))
+        if let incomplete {
+            handleError(incomplete, userInteractionPermitted: !isTerminating)
+            throw incomplete
+        }
     }
 
     /// Saves the document as another package.
@@ -78,17 +89,18 @@ extension ManagedDocument {
     ///   - keepingDamage: Whether a damaged document is copied too, with its damage; what is copied is checked otherwise.
     /// - Complexity: O(*n*) in the size of the document, off the main queue.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `locked`, `validation` if an object could not be saved, or what
-    ///   reading and writing throw.
+    ///   reading and writing throw. With code `notFound` and the path of the copy as its subject if that is there, but lacks
+    ///   files which others have deleted with the document's package; see ``saveAs(_:replacing:keepingDamage:)``.
     public func saveTo(
         _ path: String, replacing: Bool = false, keepingDamage: Bool = false
     ) async throws {
         let destination = SaveDestination(
             path: FileSystem.absolute(path), replaces: replacing, keepsDamage: keepingDamage)
         try await withSnapshot { [self] open in
-            let content = try open.takeCopySnapshot(content: contentToWrite())
+            let snapshot = try open.takeCopySnapshot(content: contentToWrite())
             return { [self] in
                 if let place = try? await open.follow() { didMove(to: place) }
-                try await open.writeCopy(to: destination, content)
+                try await open.writeCopy(to: destination, snapshot)
             }
         }
     }

@@ -274,7 +274,7 @@ extension ManagedDocument {
             }
         } catch {
             let isKept = open === openDocument && !open.hasLostStore
-            if keepsDrafts && isKept { await open.saveDraft(after: error) }
+            if keepsDrafts && isKept { throw await open.saveDraft(after: error) }
             throw error
         }
         keepVersionAfterSave()

@@ -119,7 +119,8 @@ extension ManagedDocument {
     /// context.
     ///
     /// - Parameter discardingChanges: Whether to drop unsaved changes instead.
-    /// - Throws: As ``save()``; then the document stays open and nothing is lost.
+    /// - Throws: As ``save()``; then the document stays open and nothing is lost. If what cannot be saved is in no draft either,
+    ///   because the disk is full, the message says so, and ``draftError`` says why.
     public func close(discardingChanges: Bool = false) async throws {
         try await request(.close(discardingChanges: discardingChanges))
     }

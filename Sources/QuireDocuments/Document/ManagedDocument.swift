@@ -261,12 +261,12 @@ open class ManagedDocument {
     ///
     /// ```swift
     /// override func accommodatePresentedItemDeletion() async {
-    ///     if hasUnsavedChanges { try? await saveAs(rescuePath) }
+    ///     if hasUnsavedChanges { try? await saveAs(rescuePath) }      // Throws too if files are missing there.
     /// }
     /// ```
     ///
     /// A document that was saved as another package stays open, as that. Files of additional content and of external data that
-    /// had been saved went with the package, and are missing there.
+    /// had been saved went with the package, and are missing there; the error that saving throws then names them.
     open func accommodatePresentedItemDeletion() async {}
 
     /// Called on the main actor when somebody else has put another state of the document into its place, and the document

@@ -20,6 +20,12 @@ extension ManagedDocument {
     public var draftStatus: DocumentDraftStatus {
         openDocument?.draftStatus ?? DocumentDraftStatus.none
     }
+
+    /// Why what the last save could not save is in no draft either, so that it is lost if the process ends; `nil` if it is in
+    /// one, or if that save succeeded.
+    ///
+    /// The error of that save says so too. The document stays open with its changes.
+    public var draftError: QuireError? { openDocument?.draftError }
 }
 
 /// The draft of an open document.
@@ -30,20 +36,28 @@ extension ManagedDocument {
 extension OpenDocument {
     private nonisolated static let logger = Logger(label: "quire.document")
 
-    /// Keeps what is unsaved in a draft after a save has failed, if there is any use in it. Never throws: the failed save is
-    /// what is reported.
-    func saveDraft(after error: any Error) async {
+    /// Keeps what is unsaved in a draft after a save has failed, if there is any use in it.
+    ///
+    /// - Returns: The error to report: that of the save, which says also if there is no draft.
+    func saveDraft(after error: any Error) async -> QuireError {
+        var error = QuireError(wrapping: error, path: package.layout.path)
         let hopeless: Set<QuireError.Code> = [
             .readOnly, .outOfSpace, .storeUnavailable, .cancelled, .storeReplaced,
         ]
-        if let code = (error as? QuireError)?.code, hopeless.contains(code) { return }
+        if hopeless.contains(error.code) {
+            draftError = error
+            return error
+        }
         do {
             try await saveDraft()
-        } catch {
-            Self.logger.error(
-                "Unsaved changes of “\(package.layout.path)” could not be kept in a draft: \(error)"
-            )
+            draftError = nil
+        } catch let failure {
+            let failure = QuireError(wrapping: failure, path: package.layout.path)
+            draftError = failure
+            error.message +=
+                " What is unsaved could not be kept in a draft either, and is only in memory: \(failure.message)"
         }
+        return error
     }
 
     /// Collects what is unsaved, of which any queue may make a draft.

@@ -8,7 +8,7 @@ extension OpenDocument {
         contentBeingSaved = unsavedContent
         contentBeingSaved.rewriting = rewriting
         unsavedContent = AdditionalContentChanges()
-        return Snapshot(content: contentBeingSaved)
+        return Snapshot(content: contentBeingSaved, contentNames: contentNames)
     }
 
     /// A token of the document's present state.
@@ -116,6 +116,7 @@ extension OpenDocument {
         if token == 0 { return }
         tokenBeingSaved = 0
         if succeeded {
+            draftError = nil
             hasPushedChanges = false
             didSave(token)
         } else {
@@ -133,36 +134,44 @@ extension OpenDocument {
     /// Takes over what a copy is to have beyond the last save; on the main actor. The document stays as unsaved as it was.
     func takeCopySnapshot(
         content rewriting: AdditionalContentChanges.Rewriting?
-    ) throws -> AdditionalContentChanges {
+    ) throws -> Snapshot {
         try pushChanges()
         var content = unsavedContent
         content.rewriting = rewriting
-        return content
+        return Snapshot(content: content, contentNames: contentNames)
     }
 
     /// Writes a copy of the document to another package.
-    func writeCopy(
-        to destination: SaveDestination, _ content: AdditionalContentChanges
-    ) async throws {
-        let unsaved = UnsavedChanges(objects: try await unsavedObjects(), content: content)
+    func writeCopy(to destination: SaveDestination, _ snapshot: Snapshot) async throws {
+        let unsaved = UnsavedChanges(
+            objects: try await unsavedObjects(), content: snapshot.content,
+            contentNames: snapshot.contentNames)
         let package = package
         try await FileQueue.copies.run { try package.writeCopy(to: destination, with: unsaved) }
     }
 
     /// Saves the document to another package, and goes on with that.
-    func saveAs(_ destination: SaveDestination, _ snapshot: Snapshot) async throws {
+    ///
+    /// - Returns: The error that names the files which the new package lacks; see
+    ///   ``DocumentPackage/saveAs(_:with:)``.
+    func saveAs(
+        _ destination: SaveDestination, _ snapshot: Snapshot
+    ) async throws -> QuireError? {
         do {
             let old = package
             let unsaved = UnsavedChanges(
-                objects: try await unsavedObjects(), content: snapshot.content)
-            let (new, derived) = try await FileQueue.copies.run {
+                objects: try await unsavedObjects(), content: snapshot.content,
+                contentNames: snapshot.contentNames)
+            let (new, derived, incomplete) = try await FileQueue.copies.run {
                 try old.saveAs(destination, with: unsaved)
             }
             try await goOn(with: new, insteadOf: old, saved: unsaved.objects, derived)
             generation = try await FileQueue.shared.run { try new.liveGeneration() }
             mustRecordGeneration = false
             hasLostStore = false
-            if snapshot.content.rewriting != nil { try? await readContentNames(of: new) }
+            if snapshot.content.rewriting != nil || incomplete != nil {
+                try? await readContentNames(of: new)
+            }
             didFinishSave(succeeded: true)
             let hadDraft = draftInStore != nil
             draftInStore = nil
@@ -171,6 +180,7 @@ extension OpenDocument {
                 if hadDraft { try? old.removeDraft() }
                 try old.close()
             }
+            return incomplete
         } catch {
             didFinishSave(succeeded: false)
             throw error

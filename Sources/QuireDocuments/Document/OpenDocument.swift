@@ -19,6 +19,8 @@ final class OpenDocument {
     /// What a save has to write.
     struct Snapshot: Sendable {
         var content: AdditionalContentChanges
+        /// The names of all files of additional content, these changes included.
+        var contentNames = AdditionalContentNames([])
     }
 
     /// Another one after the document was saved as another package, or was moved.
@@ -38,6 +40,8 @@ final class OpenDocument {
     /// The draft in the store that stands for unsaved changes; see `OpenDocument+Drafts`.
     var draftInStore: DocumentDraft?
     var draftStatus = DocumentDraftStatus.none
+    /// Why there is no draft of what the last save could not save; see ``ManagedDocument/draftError``.
+    var draftError: QuireError?
     /// Whether the parent may have a record of a generation that was given up.
     var mustRecordGeneration = false
     /// Whether the context has pushed changes to the parent that no save has written.

@@ -59,30 +59,34 @@ public struct DocumentDraft: Sendable, Hashable {
     /// - Throws: ``QuireError`` with code `invalidFormat` if the bytes are none, `unsupported` if a newer version has
     ///   made them.
     init(decoding bytes: Data) throws {
-        let list: [String: Any]?
+        let list: [String: PropertyListValue]?
         do {
-            list =
-                try PropertyListSerialization.propertyList(from: bytes, format: nil)
-                as? [String: Any]
+            list = try PropertyListValue(propertyList: bytes, name: "draft").dictionary
         } catch {
             throw Self.damaged(error)
         }
-        guard let list, let format = list[Key.format] as? Int else { throw Self.damaged(nil) }
+        guard let list, let format = list[Key.format]?.integer else { throw Self.damaged(nil) }
         guard format <= Self.format else {
             throw QuireError(
                 .unsupported,
                 "The draft has the format \(format), this version reads up to \(Self.format); open the document with a "
                     + "newer version.")
         }
-        guard let date = list[Key.date] as? Date, let objects = list[Key.objects] as? Data,
-            let files = list[Key.files] as? [String: Data],
-            let removed = list[Key.removedFiles] as? [String]
+        guard case .date(let date)? = list[Key.date], let objects = list[Key.objects]?.data,
+            let files = list[Key.files]?.dictionary, let removed = list[Key.removedFiles]?.array
         else { throw Self.damaged(nil) }
         self.date = date
         self.objects = try ObjectDraft(decoding: objects)
-        content = files.mapValues { $0 }
-        for path in removed { content.updateValue(nil, forKey: path) }
-        largeFiles = list[Key.largeFiles] as? [String: String] ?? [:]
+        content = [:]
+        for (path, bytes) in files {
+            guard let bytes = bytes.data else { throw Self.damaged(nil) }
+            content.updateValue(bytes, forKey: path)
+        }
+        for path in removed {
+            guard let path = path.string else { throw Self.damaged(nil) }
+            content.updateValue(nil, forKey: path)
+        }
+        largeFiles = (list[Key.largeFiles]?.dictionary ?? [:]).compactMapValues(\.string)
         // They are names that we have made, not ways out of the folder.
         guard largeFiles.values.allSatisfy({ UUID(uuidString: $0) != nil }) else {
             throw Self.damaged(nil)

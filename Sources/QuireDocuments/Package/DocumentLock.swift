@@ -19,7 +19,8 @@ final class DocumentLock: Sendable {
 
     /// Takes the lock.
     ///
-    /// - Throws: ``QuireError`` with code `locked`, and a sentence that says who has it.
+    /// - Throws: ``QuireError`` with code `locked`, and a sentence that says who has it; `invalidFormat` if the file has
+    ///   other names, and is hence somebody's own.
     static func acquire(for layout: DocumentPackageLayout) throws -> DocumentLock {
         // A former owner may have removed the file between our opening and locking it; then it is not the lock.
         for _ in 0..<100 {
@@ -29,6 +30,7 @@ final class DocumentLock: Sendable {
             guard let current = try FileSystem.information(at: layout.lock, beneath: layout.path),
                 try current.isSameFile(as: file.information())
             else { continue }
+            if try file.information().linkCount > 1 { throw hasOtherNames(layout) }
             let lock = DocumentLock(file: file, layout: layout)
             // A full disk is no reason not to open a document.
             try? file.setSize(0)
@@ -112,6 +114,15 @@ final class DocumentLock: Sendable {
             let own = try? file.information()
         else { return false }
         return found.isSameFile(as: own)
+    }
+
+    /// What is written to it would be in a file that is no part of the package.
+    private static func hasOtherNames(_ layout: DocumentPackageLayout) -> QuireError {
+        QuireError(
+            .invalidFormat,
+            "“\(layout.lock)” is a file that has another name too, and would be overwritten under that as well; remove "
+                + "“\(FileSystem.name(of: layout.lock))” from the document, which leaves the other name alone, and try again.",
+            subject: .init(file: layout.lock))
     }
 
     private static func locked(_ layout: DocumentPackageLayout, _ file: OpenFile) throws

@@ -69,8 +69,8 @@ struct DocumentMetadata: Equatable {
         guard
             let data = try? FileSystem.contents(
                 of: layout.metadata, beneath: layout.path, limit: greatestSize),
-            let list = try? PropertyListSerialization.propertyList(from: data, format: nil)
+            let list = try? PropertyListValue(propertyList: data, name: layout.metadata)
         else { return [:] }
-        return list as? [String: Any] ?? [:]
+        return list.object as? [String: Any] ?? [:]
     }
 }

@@ -9,6 +9,9 @@ extension DocumentPackage {
     /// The copy has the same store UUID, and the permissions of the original. It is there whole, or not at all. What is
     /// copied is checked: the database, and the digests of external data.
     ///
+    /// If others have deleted the open package, the copy has what is in its store, which is open; the error that is thrown
+    /// then names the files of external data and of additional content that it lacks.
+    ///
     /// - Parameters:
     ///   - path: The package to make.
     ///   - replacing: Whether to replace a package that is there.
@@ -16,16 +19,22 @@ extension DocumentPackage {
     ///   - waiting: How to wait if somebody has the package to replace open for writing, which blocks the thread; `nil` to
     ///     fail at once.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `invalidFormat` if the package is damaged, `locked`, or what
-    ///   reading and writing throw. Then there is no copy.
+    ///   reading and writing throw. Then there is no copy. With code `notFound` and the path of the copy as its subject if
+    ///   the copy is there, but lacks files that went with the package.
     public func writeCopy(
         to path: String, replacing: Bool = false, keepingDamage: Bool = false,
         waiting: LockWait? = nil
     ) throws {
         try checkOutside(path)
         if replacing { try checkReplaceable(path) }
+        var lost: [LostFile] = []
         try Self.build(
             at: path, replacing: replacing, waiting: waiting, permissionsOf: folderInformation()
-        ) { try fill($0, by: .copying, keepingDamage: keepingDamage) }
+        ) {
+            try fill($0, by: .copying, keepingDamage: keepingDamage)
+            lost = try finishIfLost($0)
+        }
+        if !lost.isEmpty { throw incomplete(path, without: lost) }
     }
 
     /// What the system says about the package folder, wherever it is.
@@ -135,7 +144,13 @@ extension DocumentPackage {
         let staging = DocumentPackageLayout(path: sibling.path)
         let digests = try sibling.building {
             try FileSystem.makeFolder(staging.storeFolder)
-            return try fill(staging, by: .linking, keepingDamage: keepingDamage)
+            let digests = try fill(staging, by: .linking, keepingDamage: keepingDamage)
+            if !keepingDamage, place() != .here {
+                // An archive is not a rescue; it has everything, or it is not made.
+                let missing = try missingFiles()
+                if !missing.isEmpty { throw self.damaged(missing) }
+            }
+            return digests
         }
         var damaged: [String] = []
         try ArchiveExport(
@@ -235,6 +250,10 @@ extension DocumentPackage {
             at: target.store, model: store.layout.model, options: options)
         defer { try? copy.close() }
         var generation = try content.generation(in: copy.records())
+        // Whose additional content has numbers too, and is not this document's.
+        let isOtherDocument =
+            !isInPlace && DocumentMetadata.storeUUID(of: layout) != store.identity.uuid
+        if isOtherDocument { generation = nil }
         if let named = generation, keepingDamage || place() != .here,
             !FileSystem.exists(layout.additionalContent(generation: named)),
             ((try? liveGeneration()) ?? named) == named
@@ -251,8 +270,9 @@ extension DocumentPackage {
                 of: layout.additionalContent, beneath: layout.path, to: target.additionalContent)
         }
         // With what others, or the document itself for a library, have put there. What cannot be read is made anew.
-        if let metadata = try? FileSystem.contents(
-            of: layout.metadata, beneath: layout.path, limit: DocumentMetadata.greatestSize)
+        if !isOtherDocument,
+            let metadata = try? FileSystem.contents(
+                of: layout.metadata, beneath: layout.path, limit: DocumentMetadata.greatestSize)
         {
             _ = try FileSystem.removeFileIfPresent(target.metadata)
             try FileSystem.writeNewFile(metadata, at: target.metadata)

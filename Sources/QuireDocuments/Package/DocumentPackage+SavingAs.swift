@@ -5,6 +5,8 @@ import Quire
 struct UnsavedChanges: Sendable {
     var objects = ChangeSet()
     var content = AdditionalContentChanges()
+    /// The names of all files of additional content, these changes included, as far as they are known.
+    var contentNames = AdditionalContentNames([])
 
     var isEmpty: Bool { objects.isEmpty && content.isEmpty }
 }
@@ -30,37 +32,48 @@ extension DocumentPackage {
 
 // Saving elsewhere than to the package itself: a copy of the last save is made beside the destination, what is unsaved is
 // added to it in one transaction, and then it gets its name. The package itself is only read.
+//
+// If others have deleted the package, or put another one in its place, the copy is made all the same, of the open store and
+// of what is unsaved. Its files are gone: those that the copy lacks are reported when it is there.
 
 extension DocumentPackage {
     /// Writes a copy that has what is unsaved too.
+    ///
+    /// - Throws: As ``writeCopy(to:replacing:keepingDamage:waiting:)``; also with code `notFound` after the copy was made.
     func writeCopy(to destination: SaveDestination, with unsaved: UnsavedChanges) throws {
         try checkOutside(destination.path)
         if destination.replaces { try checkReplaceable(destination.path) }
+        var lost: [LostFile] = []
         try Self.build(
             at: destination.path, replacing: destination.replaces,
             permissionsOf: folderInformation()
-        ) { try fill($0, with: unsaved, keepingDamage: destination.keepsDamage) }
+        ) { lost = try fill($0, with: unsaved, keepingDamage: destination.keepsDamage).lost }
+        if !lost.isEmpty { throw incomplete(destination.path, without: lost) }
     }
 
     /// Writes such a copy and opens it, to go on with it in the place of this package. Nobody else can have opened it
     /// before.
     ///
-    /// - Returns: The package, whose store continues this one's, and the objects whose derived values are new.
+    /// - Returns: The package, whose store continues this one's, the objects whose derived values are new, and the error
+    ///   that names files which could not be copied.
     func saveAs(
         _ destination: SaveDestination, with unsaved: UnsavedChanges
-    ) throws -> (package: DocumentPackage, derived: [ManagedObjectID]) {
+    ) throws -> (package: DocumentPackage, derived: [ManagedObjectID], incomplete: QuireError?) {
         try checkOutside(destination.path)
         if destination.replaces { try checkReplaceable(destination.path) }
-        var derived: [ManagedObjectID] = []
+        var filled: (derived: [ManagedObjectID], lost: [LostFile]) = ([], [])
         let lock = try Self.build(
             at: destination.path, replacing: destination.replaces, locking: true,
             permissionsOf: folderInformation()
-        ) { derived = try fill($0, with: unsaved, keepingDamage: destination.keepsDamage) }
+        ) { filled = try fill($0, with: unsaved, keepingDamage: destination.keepsDamage) }
         let layout = DocumentPackageLayout(path: destination.path)
         do {
             let store = try SQLiteStore.open(
                 at: layout.store, continuing: store, options: writingOptions)
-            return (DocumentPackage(layout: layout, store: store, lock: lock), derived)
+            return (
+                DocumentPackage(layout: layout, store: store, lock: lock), filled.derived,
+                filled.lost.isEmpty ? nil : incomplete(destination.path, without: filled.lost)
+            )
         } catch {
             if !destination.replaces { Self.takeBack(layout.path) }
             throw error
@@ -111,12 +124,21 @@ extension DocumentPackage {
         return options
     }
 
-    @discardableResult
     private func fill(
         _ target: DocumentPackageLayout, with unsaved: UnsavedChanges, keepingDamage: Bool
-    ) throws -> [ManagedObjectID] {
+    ) throws -> (derived: [ManagedObjectID], lost: [LostFile]) {
         try fill(target, by: .copying, keepingDamage: keepingDamage)
-        if try unsaved.isEmpty && !store.hasDraft() && place() == .here { return [] }
+        let isLost = place() != .here
+        if try unsaved.isEmpty && !store.hasDraft() && !isLost { return ([], []) }
+        return try add(unsaved, to: target, isLost: isLost)
+    }
+
+    /// Adds what is unsaved to a copy of the last save.
+    ///
+    /// - Parameter isLost: Whether the copy may lack files that others have removed with this package.
+    private func add(
+        _ unsaved: UnsavedChanges, to target: DocumentPackageLayout, isLost: Bool
+    ) throws -> (derived: [ManagedObjectID], lost: [LostFile]) {
         let copy = try SQLiteStore.open(
             at: target.store, continuing: store, options: writingOptions)
         do {
@@ -138,11 +160,69 @@ extension DocumentPackage {
             try DocumentPackage(layout: target, store: copy, lock: nil).writeMetadata(
                 generation: new)
             content.collectGarbage(except: new)
+            var lost: [LostFile] = []
+            if isLost {
+                lost = try copy.externalFiles().filter { !FileSystem.exists($0.path) }
+                    .map { .externalData(FileSystem.name(of: $0.path)) }
+                if unsaved.content.rewriting == nil {
+                    let present = Set(try content.files(in: new).map(\.path))
+                    let missing = unsaved.contentNames.sorted.filter { !present.contains($0) }
+                    lost += missing.map { .additionalContent($0) }
+                    // What is not known by name, as nobody has read it.
+                    if named != nil && old == nil && unsaved.content.isEmpty && missing.isEmpty {
+                        lost.append(.additionalContent(nil))
+                    }
+                }
+            }
             try copy.close()
-            return derived
+            return (derived, lost)
         } catch {
             try? copy.close()
             throw error
         }
+    }
+}
+
+// MARK: - Packages that are gone
+
+/// A file that a copy lacks because others have removed it together with the package.
+enum LostFile: Sendable, Equatable {
+    /// A file of external data, by its name.
+    case externalData(String)
+    /// A file of additional content, by its path; `nil` for all that there were.
+    case additionalContent(String?)
+}
+
+extension DocumentPackage {
+    /// Finishes a copy of the last save that was made while others may have removed the package.
+    ///
+    /// - Returns: The files that it lacks.
+    func finishIfLost(_ target: DocumentPackageLayout) throws -> [LostFile] {
+        if place() == .here { return [] }
+        return try add(UnsavedChanges(), to: target, isLost: true).lost
+    }
+
+    /// The error of a copy that was made, but lacks files.
+    func incomplete(_ path: String, without lost: [LostFile]) -> QuireError {
+        let failures = lost.map { file in
+            let (name, path) =
+                switch file {
+                case .externalData(let name):
+                    ("the external data “\(name)”", FileSystem.path(layout.externalData, name))
+                case .additionalContent(let name?):
+                    ("the additional content “\(name)”", name)
+                case .additionalContent(nil):
+                    ("the additional content", layout.additionalContent)
+                }
+            return QuireError(.notFound, name, subject: .init(file: path))
+        }
+        let most = 10
+        let named = failures.prefix(most).map(\.message).joined(separator: ", ")
+        let more = failures.count > most ? " and \(failures.count - most) more" : ""
+        return QuireError(
+            .notFound,
+            "“\(layout.path)” was moved, deleted or replaced by somebody else while it was open. “\(path)” has every object and "
+                + "value that is in its store or in memory, but not these files, which went with it: \(named)\(more); restore "
+                + "them from a backup.", subject: .init(file: path), failures: failures)
     }
 }

@@ -50,6 +50,45 @@ import Testing
         try await document.close()
     }
 
+    @Test(.smallDisk) func aSaveThatCouldNotKeepADraftEitherSaysSoAndTheDocumentStaysOpen()
+        async throws
+    {
+        let disk = try #require(SmallDisk(megabytes: 3))
+        defer { disk.unmount() }
+        let document = ManagedDocument(path: disk.path("Notes.quire"))
+        document.autosavePolicy = .never
+        try await document.create(model: notesModel)
+        let note = try document.addNote("valid")
+        try await document.save()
+        note["title"] = .string(String(repeating: "too long", count: 50_000))
+        let filler = disk.path("filler")
+        try disk.fill(filler, leaving: 20_000)
+        for attempt in ["save", "autosave", "close"] {
+            let error = await failure {
+                switch attempt {
+                case "save": try await document.save()
+                case "autosave": try await document.autosave()
+                default: try await document.close()
+                }
+            }
+            #expect(error?.code == .validation, "\(attempt)")
+            #expect(error?.message.contains("could not be kept in a draft") == true, "\(attempt)")
+            #expect(document.draftError?.code == .outOfSpace, "\(attempt)")
+            #expect(document.isOpen)
+            #expect(document.hasUnsavedChanges)
+            #expect(try !document.package.hasDraft())
+        }
+        try FileSystem.removeFile(filler)
+        let error = await failure { try await document.close() }
+        #expect(error?.code == .validation)
+        #expect(error?.message.contains("draft") == false)
+        #expect(document.draftError == nil)
+        #expect(try document.package.hasDraft())
+        note["title"] = "valid again"
+        try await document.close()
+        #expect(try await ManagedDocument.titles(at: document.path) == ["valid again"])
+    }
+
     @Test(.smallDisk) func exportToAFullDiskLeavesNothing() async throws {
         let disk = try #require(SmallDisk(megabytes: 1))
         defer { disk.unmount() }

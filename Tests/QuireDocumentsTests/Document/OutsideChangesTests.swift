@@ -60,6 +60,104 @@ import Testing
         #expect(try FileSystem.names(in: folder.path) == [])
     }
 
+    /// A document with a value in a file and additional content, saved and unsaved, whose package is deleted; and what is to
+    /// be done then.
+    private func deleted(
+        _ rescue: @escaping @MainActor (RescuedDocument) async throws -> Void
+    ) async throws -> (document: RescuedDocument, error: QuireError?) {
+        let document = RescuedDocument(path: path)
+        document.autosavePolicy = .never
+        try await document.create(model: notesModel)
+        try document.addNote("saved", picture: Data(repeating: 1, count: 200_000))
+        for name in ["a", "covers/b", "changed", "removed"] {
+            try document.additionalContent.write(Data([1]), at: name)
+        }
+        try await document.save()
+        try document.addNote("unsaved", picture: Data(repeating: 2, count: 200_000))
+        try document.additionalContent.write(Data([2]), at: "changed")
+        try document.additionalContent.write(Data([2]), at: "new")
+        try document.additionalContent.remove("removed")
+        let error = await withCheckedContinuation { continuation in
+            document.rescue = { [unowned document] in
+                let error = await failure { try await rescue(document) }
+                continuation.resume(returning: error)
+            }
+            do { try FileSystem.removeTree(path) } catch { Issue.record(error) }
+        }
+        return (document, error)
+    }
+
+    private func expectRescued(at other: String, _ error: QuireError?) async throws {
+        #expect(error?.code == .notFound)
+        #expect(error?.failures.count == 3)
+        let message = error?.message ?? ""
+        #expect(message.contains("the external data “"))
+        #expect(message.contains("the additional content “a”"))
+        #expect(message.contains("the additional content “covers/b”"))
+        let copy = ManagedDocument(path: other)
+        try await copy.open()
+        #expect(try copy.titles() == ["saved", "unsaved"])
+        #expect(copy.additionalContent.paths == ["changed", "new"])
+        #expect(try copy.additionalContent.data(at: "changed") == Data([2]))
+        let unsaved = try copy.managedObjectContext.fetch(FetchRequest("Note")).first {
+            $0.string("title") == "unsaved"
+        }
+        #expect(unsaved?.binary("picture") == Data(repeating: 2, count: 200_000))
+        try await copy.close()
+    }
+
+    @Test func savingADeletedDocumentElsewhereSavesWhatThereIsAndNamesTheFilesThatAreLost()
+        async throws
+    {
+        let other = folder.path("Other.quire")
+        let (document, error) = try await deleted { try await $0.saveAs(other) }
+        #expect(document.path == other)
+        #expect(document.isOpen)
+        #expect(!document.hasUnsavedChanges)
+        #expect(document.errors.map(\.message) == [error?.message].compactMap(\.self))
+        #expect(document.additionalContent.paths == ["changed", "new"])
+        try await document.close()
+        try await expectRescued(at: other, error)
+    }
+
+    @Test func aCopyOfADeletedDocumentHasWhatThereIsAndNamesTheFilesThatAreLost() async throws {
+        let other = folder.path("Other.quire")
+        let (document, error) = try await deleted { try await $0.saveTo(other) }
+        #expect(document.path == path)
+        #expect(error?.subject.file == other)
+        try await expectRescued(at: other, error)
+    }
+
+    @Test(arguments: [false, true])
+    func aCopyOfADeletedPackageNamesTheFilesThatAreLost(_ isReplaced: Bool) async throws {
+        try await makeWithContent(at: path)
+        let package = try DocumentPackage.open(at: path)
+        defer { try? package.close() }
+        try FileSystem.removeTree(path)
+        if isReplaced { try await makeWithContent(at: path) }
+        let other = folder.path("Other.quire")
+        let error = failure { try package.writeCopy(to: other) }
+        #expect(error?.code == .notFound)
+        #expect(error?.failures.count == 2)
+        let archive = folder.path("Notes.zip")
+        #expect(failure { try package.export(to: archive) }?.code == .invalidFormat)
+        #expect(!FileSystem.exists(archive))
+        let copy = ManagedDocument(path: other)
+        try await copy.open()
+        #expect(try copy.titles() == ["saved"])
+        // Not those of the document in its place.
+        #expect(copy.additionalContent.paths == [])
+        try await copy.close()
+    }
+
+    private func makeWithContent(at path: String) async throws {
+        let document = ManagedDocument(path: path)
+        try await document.create(model: notesModel)
+        try document.addNote("saved", picture: Data(repeating: 1, count: 200_000))
+        try document.additionalContent.write(Data([1]), at: "a")
+        try await document.close()
+    }
+
     @Test func aPackageThatWasReplacedIsShown() async throws {
         let document = try await make()
         try await replace { try $0.addNote("from elsewhere") }
@@ -142,6 +240,32 @@ import Testing
         let status = signal == "TERM" ? 128 + 15 : 128 + 1
         #expect(outcome.output == "edited\nended \(status)\n")
         #expect(try await ManagedDocument.titles(at: path) == ["unsaved"])
+    }
+
+    /// As under `nohup`.
+    @Test func aSignalThatIsIgnoredAtTheStartStaysIgnored() async throws {
+        let program = try TestProgram.path(named: "QuireCrashWriter")
+        let script = """
+            mkfifo "$2"; (trap '' HUP; exec "$1" "$3" 1 wait) >"$2" & pid=$!
+            exec <"$2"; read line; echo "$line"; kill -HUP $pid; kill -TERM $pid; wait $pid
+            echo "ended $?"
+            """
+        let outcome = try await ChildProcess.run(
+            "/bin/sh", ["-c", script, "sh", program, folder.path("pipe"), path])
+        #expect(outcome.output == "edited\nended \(128 + 15)\n")
+        #expect(try await ManagedDocument.titles(at: path) == ["unsaved"])
+    }
+}
+
+/// Does something before its deletion closes it.
+private final class RescuedDocument: ManagedDocument {
+    var rescue: @MainActor () async -> Void = {}
+    private(set) var errors: [QuireError] = []
+
+    override func accommodatePresentedItemDeletion() async { await rescue() }
+
+    override func handleError(_ error: QuireError, userInteractionPermitted: Bool) {
+        errors.append(error)
     }
 }
 

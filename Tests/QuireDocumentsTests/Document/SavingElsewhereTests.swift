@@ -260,7 +260,9 @@ import Testing
             #expect(try document.titles() == ["saved", "unsaved"])
         }
         let rescued = folder.path("Rescued.quire")
-        try await document.saveAs(rescued)
+        let error = await failure { try await document.saveAs(rescued) }
+        #expect(error?.code == .notFound)
+        #expect(error?.failures.count == 2)
         #expect(!document.hasUnsavedChanges)
         try await document.close()
         #expect(try await ManagedDocument.titles(at: rescued) == ["saved", "unsaved"])

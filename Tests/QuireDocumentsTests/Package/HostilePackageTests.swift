@@ -135,6 +135,50 @@ enum HostileEntry: String, CaseIterable, Sendable {
         return true
     }
 
+    @Test func aLockThatIsAFileOfTheUsersTooIsNotOverwritten() async throws {
+        let path = try await makePackage()
+        let victim = folder.path("victim")
+        try FileSystem.writeNewFile(Self.secret, at: victim)
+        try FileSystem.link(victim, to: path + "/.lock")
+        let error = #expect(throws: QuireError.self) { try DocumentPackage.open(at: path) }
+        #expect(error?.code == .invalidFormat)
+        #expect(error?.message.contains("remove “.lock”") == true)
+        #expect(try FileSystem.contents(of: victim) == Self.secret)
+        #expect(FileSystem.exists(path + "/.lock"))
+        // Readers take no lock.
+        try DocumentPackage.open(at: path, readOnly: true).close()
+        try FileSystem.removeFile(path + "/.lock")
+        try DocumentPackage.open(at: path).close()
+        #expect(try FileSystem.contents(of: victim) == Self.secret)
+    }
+
+    /// The metadata file is made anew from the store if it cannot be read.
+    @Test(.timeLimit(.minutes(1)), arguments: BinaryPropertyLists.hostile)
+    func hostileMetadataIsNoObstacle(_ list: BinaryPropertyLists.Hostile) async throws {
+        let path = try await makePackage()
+        try list.inDictionary.write(to: URL(fileURLWithPath: path + "/DocumentMetadata.plist"))
+        let layout = DocumentPackageLayout(path: path)
+        #expect(DocumentMetadata.storeUUID(of: layout) == nil)
+        #expect(LibraryMetadata(readingFrom: layout) == LibraryMetadata())
+        let archive = folder.path("a.zip")
+        var entries: [HandmadeArchive.Entry] = []
+        for (name, information) in try FileSystem.contentsOfTree(path)
+        where information.kind == .regular && !name.hasPrefix("Versions") {
+            entries.append(
+                .init(path: name, data: try FileSystem.contents(of: path + "/" + name)))
+        }
+        try HandmadeArchive(entries).withManifest().zip().write(
+            to: URL(fileURLWithPath: archive))
+        do {
+            try DocumentPackage.extract(archive, to: folder.path("Copy.quire"))
+        } catch {
+            #expect((error as? QuireError)?.code == .invalidFormat, "\(error)")
+        }
+        let package = try DocumentPackage.open(at: path)
+        #expect(DocumentMetadata.storeUUID(of: layout) == package.store.identity.uuid)
+        try package.close()
+    }
+
     /// What is done with a package. It may fail with an error of the framework, but not otherwise.
     private static let operations:
         [(name: String, body: @Sendable (_ path: String, _ output: String) throws -> [Data])] = [

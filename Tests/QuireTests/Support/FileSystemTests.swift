@@ -35,6 +35,36 @@ import Testing
         #expect(try FileSystem.contents(of: "/proc/self/status").isEmpty == false)
     }
 
+    @Test func aCopyHasTheBytesAndHolesOfTheOriginal() throws {
+        let (path, copy) = (folder.path("sparse"), folder.path("copy"))
+        for (name, bytes) in [
+            ("between", [(0, 1), (8 << 20, 2), (40 << 20, 3)]), ("at the start", [(8 << 20, 1)]),
+            ("at the end", [(5000, 1)]), ("everywhere", []),
+        ] {
+            let file = try OpenFile.open(path, for: .creating)
+            for (offset, byte) in bytes {
+                try file.write([UInt8](repeating: UInt8(byte), count: 5000), at: Int64(offset))
+            }
+            try file.setSize(Int64((bytes.last?.0 ?? 0) + 5000 + (name == "between" ? 0 : 1 << 30)))
+            file.close()
+            try FileSystem.copyFile(path, to: copy)
+            let (original, copied) = try (
+                OpenFile.open(path, for: .reading), OpenFile.open(copy, for: .reading)
+            )
+            #expect(try copied.information().size == original.information().size, "\(name)")
+            for (offset, _) in bytes {
+                let start = Int64(max(offset - 100, 0))
+                let expected = try original.read(5100, at: start)
+                #expect(try copied.read(5100, at: start) == expected, "\(name) at \(offset)")
+            }
+            var status = stat()
+            #expect(stat(copy, &status) == 0)
+            #expect(status.st_blocks * 512 < 1 << 20, "\(name)")
+            try FileSystem.removeFile(path)
+            try FileSystem.removeFile(copy)
+        }
+    }
+
     @Test func missingFileIsNotFoundAndNamed() throws {
         let path = folder.path("missing")
         let error = try #require(failure { _ = try FileSystem.contents(of: path) })

@@ -38,30 +38,15 @@ struct CompiledVersionList: Sendable, Hashable {
     /// Reads a list.
     init(_ data: Data, name: String) throws {
         self.init(currentName: nil, hashes: [:])
-        if data.starts(with: Data("bplist".utf8)) {
-            var reader = try BinaryPropertyListReader(data, name: name)
-            let list = try reader.value()
-            guard case .dictionary = list else {
-                throw BinaryPropertyListReader.damaged(name, "it is no list of versions")
-            }
-            if case .string(let text)? = list[Key.current] { currentName = text }
-            guard case .dictionary(let versions)? = list[Key.hashes] else { return }
-            for version in versions {
-                guard case .dictionary(let entities) = version.value else { continue }
-                for entity in entities {
-                    if case .data(let hash) = entity.value {
-                        hashes[version.key, default: [:]][entity.key] = hash
-                    }
-                }
-            }
-            return
+        guard let list = try PropertyListValue(propertyList: data, name: name).dictionary else {
+            throw BinaryPropertyListReader.damaged(name, "it is no list of versions")
         }
-        guard
-            let list = try? PropertyListSerialization.propertyList(from: data, format: nil)
-                as? [String: Any]
-        else { throw BinaryPropertyListReader.damaged(name, "it is no list of versions") }
-        currentName = list[Key.current] as? String
-        hashes = list[Key.hashes] as? [String: [String: Data]] ?? [:]
+        currentName = list[Key.current]?.string
+        for (version, entities) in list[Key.hashes]?.dictionary ?? [:] {
+            for (entity, hash) in entities.dictionary ?? [:] {
+                if let hash = hash.data { hashes[version, default: [:]][entity] = hash }
+            }
+        }
     }
 
     /// The content of the file.

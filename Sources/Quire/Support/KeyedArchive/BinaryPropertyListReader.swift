@@ -4,7 +4,8 @@ import Foundation
 ///
 /// Foundation's reader hides the unique identifiers of keyed archives. This one takes any bytes: whatever is wrong with
 /// them is an error. Containers within containers are read once each, so that the work is bounded by the size of the
-/// data; so is their depth.
+/// data; so is their depth, and the size of the list with every value counted as often as it is referred to: a few hundred
+/// bytes of arrays that share one another could stand for more values than there is memory for.
 struct BinaryPropertyListReader {
     /// The greatest number of containers within one another.
     static let greatestDepth = 64
@@ -12,7 +13,14 @@ struct BinaryPropertyListReader {
     private enum State {
         case unread
         case reading
-        case read(ArchiveValue)
+        case read(ArchiveValue, Size)
+    }
+
+    /// The size of a value with all that is in it, shared or not.
+    private struct Size {
+        var values = 0
+        /// Of texts and data.
+        var bytes = 0
     }
 
     private let bytes: Data
@@ -22,6 +30,11 @@ struct BinaryPropertyListReader {
     private let tableOffset: Int
     private let topObject: Int
     private var states: [State]
+    /// The size of what has been read.
+    private var size = Size()
+    /// Without containers that are shared, each value but the first is referred to by at least a byte. Texts and data are
+    /// shared more often: the keys of dictionaries.
+    private let greatestSize: Size
 
     /// Prepares to read.
     ///
@@ -54,6 +67,7 @@ struct BinaryPropertyListReader {
             count <= (trailer - tableOffset) / offsetSize
         else { throw contradiction }
         states = [State](repeating: .unread, count: count)
+        greatestSize = Size(values: bytes.count + 100_000, bytes: 64 << 20 + 16 * bytes.count)
     }
 
     /// Reads the whole list.
@@ -74,16 +88,36 @@ struct BinaryPropertyListReader {
     private mutating func object(_ number: Int, depth: Int) throws -> ArchiveValue {
         guard number < states.count else { throw damaged("it refers to a value that is not there") }
         switch states[number] {
-        case .read(let value): return value
+        case .read(let value, let size):
+            try count(size)
+            return value
         case .reading: throw damaged("a value contains itself")
         case .unread: break
         }
         guard depth < Self.greatestDepth else { throw damaged("its values are nested too deeply") }
         states[number] = .reading
         let offset = try unsigned(at: tableOffset + number * offsetSize, size: offsetSize)
+        let before = size
         let value = try object(at: offset, depth: depth)
-        states[number] = .read(value)
+        var own = Size(values: 1)
+        switch value {
+        case .string(let text): own.bytes = text.utf8.count
+        case .data(let data): own.bytes = data.count
+        default: break
+        }
+        try count(own)
+        states[number] = .read(
+            value,
+            Size(values: size.values - before.values, bytes: size.bytes - before.bytes))
         return value
+    }
+
+    private mutating func count(_ added: Size) throws {
+        size.values += added.values
+        size.bytes += added.bytes
+        if size.values > greatestSize.values || size.bytes > greatestSize.bytes {
+            throw damaged("its values share one another so often that it is far too large")
+        }
     }
 
     private mutating func object(at offset: Int, depth: Int) throws -> ArchiveValue {
