@@ -323,6 +323,53 @@ import Testing
         try SQLiteStore.open(at: path, model: model, migrating: options).close()
     }
 
+    @Test @MainActor func triggersAndIndexesThatNeitherModelCallsForAreNamed() throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("store")
+        try Self.fill(path, .sqlite)
+        let connection = try SQLiteConnection(path: path, mode: .writing)
+        for sql in [
+            "DROP TABLE \(SQLiteTables.model)",
+            "CREATE VIRTUAL TABLE Z_RT_Book_bounds USING RTREE (Z_PK INTEGER PRIMARY KEY, ZYEAR_MIN FLOAT, ZYEAR_MAX FLOAT)",
+            "CREATE TRIGGER Z_RT_Book_bounds_DELETE AFTER DELETE ON ZBOOK BEGIN DELETE FROM Z_RT_Book_bounds WHERE Z_PK = OLD.Z_PK; END",
+            "CREATE TRIGGER mine AFTER DELETE ON ZMARK BEGIN DELETE FROM ZBOOK; END",
+        ] { try connection.execute(sql) }
+        connection.close()
+        let model = Self.model("Mark") {
+            $0.properties.append(FixtureModels.attribute("more", .string))
+        }
+        var options = StoreMigrationOptions()
+        let steps = try SQLiteStore.steps(at: path, to: model, options)
+        #expect(
+            try SQLiteStore.removals(at: path, by: steps).map(\.description).sorted() == [
+                "the table Z_RT_Book_bounds", "the trigger mine",
+            ])
+        let error = #expect(throws: QuireError.self) {
+            _ = try SQLiteStore.open(at: path, model: model, migrating: options)
+        }
+        #expect(error?.code == .removalDenied)
+        #expect(error?.message.contains("the trigger mine") == true)
+        #expect(Set(error?.failures.map(\.subject.entity) ?? []) == ["Book", "Mark"])
+        // Nor by copy.
+        let old = try SQLiteStore.open(at: path, model: Self.model)
+        let copy = try SQLiteStore.create(at: folder.path("copy"), model: model)
+        let refusal = #expect(throws: QuireError.self) {
+            try MigrationManager().migrateStore(from: old, to: copy)
+        }
+        #expect(refusal?.message.contains("the table Z_RT_Book_bounds") == true)
+        try old.close()
+        try copy.close()
+
+        options.allowsRemoval = true
+        try SQLiteStore.open(at: path, model: model, migrating: options).close()
+        let after = try SQLiteConnection(path: path, mode: .reading)
+        defer { after.close() }
+        #expect(
+            try after.integer(
+                "SELECT count(*) FROM sqlite_schema WHERE name LIKE 'Z_RT%' OR name = 'mine'") == 0)
+        #expect(try after.integer("SELECT count(*) FROM ZBOOK") ?? 0 > 0)
+    }
+
     // MARK: - Copies
 
     @Test(arguments: [StoreType.sqlite, .xml]) @MainActor

@@ -38,6 +38,42 @@ import Testing
         }
     }
 
+    /// What `NSDecimalNumberPlaceholder` is archived with, all of it or the least, counts where an integer does.
+    @Test func decimalNumbersAreIntegersIfTheyAreWhole() throws {
+        typealias Entry = ArchiveValue.Entry
+        var writer = KeyedArchiveWriter()
+        let mantissa = writer.add(scalar: .data(Data([5] + [UInt8](repeating: 0, count: 15))))
+        let short = writer.add(scalar: .data(Data([5, 0])))
+        let odd = writer.add(scalar: .data(Data([5])))
+        let all = [
+            Entry("NS.length", .integer(1)), Entry("NS.negative", .boolean(true)),
+            Entry("NS.compact", .boolean(true)), Entry("NS.mantissa.bo", .integer(1)),
+        ]
+        func number(_ mantissa: ArchiveValue, _ exponent: Int64, _ rest: [Entry]) -> ArchiveValue {
+            writer.add(
+                ["NSDecimalNumberPlaceholder", "NSDecimalNumber", "NSNumber", "NSObject"],
+                [Entry("NS.mantissa", mantissa), Entry("NS.exponent", .integer(exponent))] + rest)
+        }
+        let numbers = [
+            number(mantissa, 0, all), number(mantissa, 0, []), number(short, 2, []),
+            number(mantissa, 0, [Entry("NS.length", .integer(0))]), number(mantissa, -1, []),
+            number(mantissa, 100, []), number(odd, 0, []),
+            number(short, 0, [Entry("NS.length", .integer(9))]),
+        ]
+        let root = writer.add(array: numbers)
+        let archive = try KeyedArchive(writer.data(top: [.init("root", root)]), name: "test")
+        let list = try #require(try archive.list(archive.top["root"]))
+        let expected: [Int64?] = [-5, 5, 500, 0, nil, nil, nil, nil]
+        for (reference, integer) in zip(list, expected) {
+            if let integer {
+                #expect(try archive.integer(reference) == integer)
+                #expect(try archive.boolean(reference) == (integer != 0))
+            } else {
+                #expect(throws: QuireError.self) { try archive.integer(reference) }
+            }
+        }
+    }
+
     @Test func objectsMayReferToOneAnother() throws {
         var writer = KeyedArchiveWriter()
         let book = writer.reserve()

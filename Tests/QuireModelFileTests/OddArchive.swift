@@ -21,6 +21,8 @@ enum OddArchive: String, CaseIterable {
     case indexOfMissingProperty
     case unknownDerivation
     case hugeCount
+    /// Counts are decimal numbers, as a program leaves them that has set them so.
+    case decimalCounts
     case unknownDeleteRule
     case templateWithoutEntity
     case uniquenessByProperty
@@ -31,7 +33,7 @@ enum OddArchive: String, CaseIterable {
     /// What the remarks on it say; none for what is taken as it is.
     var remarks: [String] {
         switch self {
-        case .usual, .proxies, .userInfo, .selfInIndexes, .uniquenessByProperty: []
+        case .usual, .proxies, .userInfo, .selfInIndexes, .uniquenessByProperty, .decimalCounts: []
         case .orderedToOne: ["“Dog.owner” is ordered"]
         case .truthForNumbers: ["“NO”", "“YES”"]
         case .indexOfAnotherEntity: ["names “owner”", "names “owner”"]
@@ -216,6 +218,19 @@ enum OddArchive: String, CaseIterable {
             ], &writer)
     }
 
+    private func count(_ number: Int64, _ writer: inout KeyedArchiveWriter) -> ArchiveValue {
+        if self != .decimalCounts { return .integer(number) }
+        let bytes = (0..<16).map { $0 == 0 ? UInt8(number) : 0 }
+        return writer.add(
+            ["NSDecimalNumberPlaceholder", "NSDecimalNumber", "NSNumber", "NSValue", "NSObject"],
+            [
+                Entry("NS.mantissa", writer.add(scalar: .data(Data(bytes)))),
+                Entry("NS.exponent", .integer(0)), Entry("NS.length", .integer(number)),
+                Entry("NS.negative", .boolean(false)), Entry("NS.compact", .boolean(true)),
+                Entry("NS.mantissa.bo", .integer(1)),
+            ])
+    }
+
     private func define(
         _ place: ArchiveValue, _ name: String, of entity: ArchiveValue, to target: ArchiveValue,
         _ targetName: String, inverse: ArchiveValue, _ writer: inout KeyedArchiveWriter
@@ -225,10 +240,10 @@ enum OddArchive: String, CaseIterable {
             Entry("NSPropertyName", writer.add(name)), Entry("NSEntity", entity),
             Entry("NSIsOptional", .boolean(true)), Entry("NSDestinationEntity", target),
             Entry("_NSDestinationEntityName", writer.add(targetName)),
-            Entry("NSInverseRelationship", inverse), Entry("NSMinCount", .integer(0)),
+            Entry("NSInverseRelationship", inverse), Entry("NSMinCount", count(0, &writer)),
             Entry(
                 "NSMaxCount",
-                .integer(isToMany ? (self == .hugeCount ? Int64.max : 0) : 1)),
+                count(isToMany ? (self == .hugeCount ? Int64.max : 0) : 1, &writer)),
             Entry(
                 "NSDeleteRule", .integer(self == .unknownDeleteRule && !isToMany ? 9 : 1)),
             Entry("NSRenamingIdentifier", writer.add(name)),

@@ -37,6 +37,41 @@ import Testing
         #expect(try StoreSchemaCheckTests.check(path).problems.map(\.kind) == [.reference])
     }
 
+    /// Whatever model it is opened with.
+    @Test(.corpus, arguments: Damage.corpus)
+    func theSchemaOfCoreDataStoresStaysWhenTheyAreSaved(corpus: Damage.CorpusFile) throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path("a.sqlite")
+        try Damage.copy(corpus.url, to: path)
+        let schema = { try Damage.query(path, "SELECT type, name, sql FROM sqlite_schema") }
+        let before = try schema()
+        let store: SQLiteStore
+        do {
+            store = try SQLiteStore.open(
+                at: path,
+                model: corpus.modelURL.map { try ManagedObjectModel(contentsOf: $0.path) })
+        } catch let error as QuireError where error.code == .incompatibleModel {
+            #expect(corpus.modelURL == nil)  // It carries no model.
+            return
+        }
+        defer { try? store.close() }
+        for entity in store.layout.entities where !entity.isAbstract && store.keeps(entity) {
+            let id = try store.reserveObjectIDs(for: entity, count: 1, durably: false)[0]
+            var changes = ChangeSet()
+            changes.inserted = [
+                ObjectChange(
+                    objectID: id, entity: entity, version: 0,
+                    values: ContiguousArray(repeating: .null, count: entity.slots.count),
+                    changedSlots: SlotMask(first: entity.slots.count))
+            ]
+            try store.save(changes)
+        }
+        try store.close()
+        let after = try schema()
+        #expect(before.allSatisfy(after.contains))
+        #expect(after.count == before.count || corpus.modelURL != nil)
+    }
+
     /// As ``FixtureModels/library``, but the sides of the one-to-one relationship know nothing of each other: what a program
     /// of Core Data's can leave.
     private static var oneSidedModel: ManagedObjectModel {

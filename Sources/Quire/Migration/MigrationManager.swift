@@ -54,7 +54,14 @@ public final class MigrationManager {
             try mappingModel ?? .inferred(from: source.layout, to: destination.layout)
         try checkRemoval(
             by: mapping, from: source.layout, to: destination.layout, path: source.path
-        ) { try $0.removals(in: source) }
+        ) { omissions in
+            let removals = try omissions.removals(in: source)
+            // A store of another type has no triggers, so it is not expected to take them over.
+            guard destination is SQLiteStore, let store = source as? SQLiteStore else {
+                return removals
+            }
+            return try removals + store.read { try omissions.leftOutParts($0, store.schema) }
+        }
         var plan = try TransferPlan(mapping, from: source.layout, to: destination.layout)
         try plan.assignKeys(Self.keySpace(from: source, to: destination)) {
             try Self.greatestKey(of: $0, in: source)

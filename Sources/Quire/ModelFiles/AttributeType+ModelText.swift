@@ -13,6 +13,13 @@ extension AttributeType {
         return self.number(number)
     }
 
+    /// The truth value that a number such as “0.0” stands for as a default value, which a change of type leaves behind as
+    /// well; `nil` if the type is not boolean or the text is no number.
+    func truth(fromNumber text: String) -> AttributeValue? {
+        guard self == .boolean, let number = Double(text), number.isFinite else { return nil }
+        return .boolean(number != 0)
+    }
+
     /// A small number as a value of the type; `nil` if the type is not one of numbers.
     func number(_ number: Int64) -> AttributeValue? {
         switch self {

@@ -76,6 +76,7 @@ extension ModelXMLDecoder {
         do {
             return try AttributeValue(parsing: text, as: type)
         } catch {
+            if let truth = type.truth(fromNumber: text) { return truth }
             // “0.0” for an integer, or seconds for a date.
             if let number = Double(text), number.isFinite {
                 switch type {

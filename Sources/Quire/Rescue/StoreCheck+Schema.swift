@@ -2,6 +2,7 @@ extension StoreCheck {
     /// Compares tables, columns and indexes with the model. What Core Data's own stores may differ in is a note there; a
     /// store that was made here has exactly the tables of its model.
     mutating func checkSchema() throws {
+        try checkTriggers()
         switch store.inferenceReason {
         case nil: break
         case .noModel:
@@ -37,6 +38,17 @@ extension StoreCheck {
                 [join.firstColumn, join.secondColumn], of: join.name, isNote: !store.carriesModel)
         }
         try checkParts()
+    }
+
+    /// Names what keeps the store from being written. Without its model, what is derived is not known.
+    private mutating func checkTriggers() throws {
+        let check = SQLiteTriggerCheck(connection: connection, schema: schema)
+        for problem in try check.problems() {
+            add(
+                .schema,
+                "The store cannot be written: \(problem.message); \(problem.advice).",
+                table: problem.table, isNote: store.hasInferredModel)
+        }
     }
 
     /// Whether the store keeps every to-many relationship. One that is opened with a model of somebody's choice may have

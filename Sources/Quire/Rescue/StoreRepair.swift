@@ -217,6 +217,7 @@ private struct StoreRepairRun {
         defer { source.release() }
         let connection = try source.connect(.writing, options: SQLiteStoreOptions())
         defer { connection.close() }
+        try SQLiteTriggerCheck(connection: connection, schema: schema).requireNone(path: path)
         if report.before.problems.contains(where: { $0.kind == .integrity || $0.kind == .count }) {
             try reindex(connection)
         }

@@ -171,7 +171,7 @@ struct MigrateCommand: AsyncParsableCommand {
     private static func json(_ removal: MigrationRemoval) -> JSONValue {
         .object([
             "entity": .string(removal.entityName), "property": JSONValue(removal.propertyName),
-            "count": .integer(Int64(removal.count)),
+            "count": .integer(Int64(removal.count)), "part": JSONValue(removal.schemaPart),
         ])
     }
 

@@ -164,6 +164,12 @@ import Testing
         #expect(
             try attribute("attributeType=\"Boolean\" defaultValueString=\"1\"").defaultValue == true
         )
+        // What is left of a type that the attribute had before.
+        for (text, truth) in [("0.0", false), ("1.0", true), ("2", true)] {
+            #expect(
+                try attribute("attributeType=\"Boolean\" defaultValueString=\"\(text)\"")
+                    .defaultValue == .boolean(truth))
+        }
         #expect(
             try attribute("attributeType=\"Double\" defaultValueString=\"\"").defaultValue == .null)
         #expect(

@@ -108,6 +108,34 @@ import Testing
         try store.close()
     }
 
+    @Test(
+        arguments: [
+            ("visits != 4", "ZVISITS <> 4"),
+            ("visits <> 4 AND note != NULL", "ZVISITS <> 4 AND ZNOTE IS NOT NULL"),
+            ("visits > 1 OR name == 'a'", "ZVISITS > 1 OR ZNAME = 'a'"),
+            (
+                "(visits > 1 OR name == 'a') AND note == NULL",
+                "(ZVISITS > 1 OR ZNAME = 'a') AND ZNOTE IS NULL"
+            ),
+            (
+                "visits > 1 OR (name == 'a' AND note == NULL)",
+                "ZVISITS > 1 OR (ZNAME = 'a' AND ZNOTE IS NULL)"
+            ),
+            ("visits > 1 OR name CONTAINS 'a'", nil), ("NOT (visits > 1)", nil),
+        ] as [(String, String?)])
+    func partialIndexesHaveTheConditionOfTheirPredicate(format: String, condition: String?) throws {
+        let folder = try TemporaryFolder()
+        let model = Self.model([Index("some", on: "name").where(format)])
+        let path = try store(model, in: folder)
+        let store = try SQLiteStore.open(at: path, model: model)
+        defer { try? store.close() }
+        let sql = try #require(try schema(store)["Z_Place_some"])
+        #expect(
+            sql == "CREATE INDEX Z_Place_some ON ZPLACE (ZNAME COLLATE BINARY ASC)"
+                + (condition.map { " WHERE \($0)" } ?? ""))
+        #expect(try store.integrityProblems() == [])
+    }
+
     @Test func nothingIsWrittenWhereNothingDiffers() throws {
         let folder = try TemporaryFolder()
         let model = Self.model(Self.many, unique: [["name"]])

@@ -94,7 +94,10 @@ struct SQLiteMigration {
                 try manager.mappingModel ?? .inferred(from: books.schema.layout, to: layout)
             try manager.checkRemoval(
                 by: mapping, from: books.schema.layout, to: layout, path: source.storePath
-            ) { try $0.removals(connection, books.schema) }
+            ) {
+                try $0.removals(connection, books.schema)
+                    + $0.leftOutParts(connection, books.schema)
+            }
             var plan = try TransferPlan(mapping, from: books.schema.layout, to: layout)
             try plan.assignKeys { try books.greatestKey(of: $0, connection) }
             if try connection.draftSize() != nil {

@@ -38,6 +38,24 @@ extension MappingOmissions {
         return found.list
     }
 
+    /// The triggers and tables of indexes that neither model calls for: another program has made them, or Core Data for
+    /// something in its model that is not understood here. A migration makes the triggers and indexes of the new model only.
+    func leftOutParts(
+        _ connection: SQLiteConnection, _ schema: SQLSchema
+    ) throws -> [MigrationRemoval] {
+        let synchronization = SQLiteSchemaSynchronization(
+            connection: connection, schema: schema, carriesModel: false)
+        return try synchronization.partsOfNeither(SQLSchema(fresh: destination)).map { part in
+            let table = schema.tables.first { $0.name == part.table }
+            let entity =
+                table.map { source.entity(number: $0.rootNumber) }
+                ?? source.entities.first { part.name.contains("_\($0.name)_") }
+            return MigrationRemoval(
+                entityName: entity?.name ?? part.table, propertyName: nil, count: 1,
+                schemaPart: "\(part.part.rawValue) \(part.name)")
+        }
+    }
+
     private func has(_ property: Property, _ row: ObjectSnapshot) throws -> Bool {
         switch property {
         case .attribute(let slot):
@@ -163,30 +181,5 @@ private struct RemovalList {
         let removal = MigrationRemoval(
             entityName: entity, propertyName: property, count: before + count)
         if let index { list[index] = removal } else { list.append(removal) }
-    }
-}
-
-extension SQLSchema {
-    /// The columns of tables of objects that nothing of the model is in.
-    fileprivate var unknownColumns: [(table: SQLTable, columns: [String])] {
-        var known: [String: Set<String>] = [:]
-        for entity in layout.entities {
-            let place = self.entity(entity)
-            for case let column? in place.columns {
-                known[place.tableName, default: []].formUnion(
-                    [column.name, column.entityColumn, column.orderColumn].compactMap { $0 })
-            }
-            for case .foreignKey(let key)? in place.toMany {
-                known[key.tableName, default: []].formUnion(
-                    [key.column, key.entityColumn, key.orderColumn].compactMap { $0 })
-            }
-        }
-        let fixed = Set(Self.fixedColumns.map(\.name))
-        return tables.compactMap { table in
-            let columns = table.columns.map(\.name).filter {
-                !fixed.contains($0.uppercased()) && known[table.name]?.contains($0) != true
-            }
-            return columns.isEmpty ? nil : (table, columns)
-        }
     }
 }

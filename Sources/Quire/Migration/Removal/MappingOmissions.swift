@@ -22,7 +22,7 @@ struct MappingOmissions {
     }
 
     let source: ModelLayout
-    private let destination: ModelLayout
+    let destination: ModelLayout
     private(set) var omissions: [Omission] = []
     /// The mappings that make objects of objects, by the names of the old entities.
     private let mappings: [String: [EntityMapping]]

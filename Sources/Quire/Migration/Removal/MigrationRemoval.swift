@@ -1,5 +1,5 @@
-/// Data that a migration would take out of a store: the objects of an entity, or the values of a property of objects that
-/// stay.
+/// What a migration would take out of a store: the objects of an entity, the values of a property of objects that stay, or a
+/// trigger or table of an index that neither model calls for.
 ///
 /// ```swift
 /// for removal in try SQLiteStore.removals(at: path, by: steps) { print(removal) }   // 3 objects of “Friend”
@@ -12,9 +12,20 @@ public struct MigrationRemoval: Sendable, Hashable, CustomStringConvertible {
     public let propertyName: String?
     /// The number of objects, of values, or of links between objects.
     public let count: Int
+    /// The trigger or the table of an index, such as “trigger Z_RT_Place_bounds_INSERT”; `nil` for data. The entity is then
+    /// the one whose objects are in the trigger's table, or the name of the table.
+    public let schemaPart: String?
+
+    init(entityName: String, propertyName: String?, count: Int, schemaPart: String? = nil) {
+        self.entityName = entityName
+        self.propertyName = propertyName
+        self.count = count
+        self.schemaPart = schemaPart
+    }
 
     /// How many of what, such as “12 values of “Book.year””.
     public var description: String {
+        if let schemaPart { return "the \(schemaPart)" }
         let name = propertyName.map { "\(entityName).\($0)" } ?? entityName
         let noun = propertyName == nil ? "object" : "value"
         return "\(count) \(noun)\(count == 1 ? "" : "s") of “\(name)”"

@@ -181,12 +181,12 @@ extension SQLiteStore {
         let mapping = inferred.dropFirst().reduce(first.mapping) { $0.followed(by: $1.mapping) }
         let omissions = MappingOmissions(
             mapping, from: try first.source.layout(), to: try last.destination.layout())
-        if omissions.omissions.isEmpty { return [] }
         var options = options
         options.isReadOnly = true
         let store = try open(at: path, model: first.source, options: options)
         defer { try? store.close() }
         return try omissions.removals(in: store)
+            + store.read { try omissions.leftOutParts($0, store.schema) }
     }
 
     /// What it takes to bring a store to a model; nothing if it opens with it as it is.

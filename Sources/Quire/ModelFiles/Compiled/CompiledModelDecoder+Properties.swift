@@ -88,6 +88,8 @@ extension CompiledModelDecoder {
             switch (attribute.type, value) {
             // Numbers where truth is meant, and the contrary; texts where the type is none.
             case (.boolean, .integer(let number)): return .boolean(number != 0)
+            case (.boolean, .double(let number)): return .boolean(number != 0)
+            case (.boolean, .decimal(let number)): return .boolean(number != 0)
             case (_, .boolean(let truth)):
                 if let number = attribute.type.number(truth ? 1 : 0) { return number }
             case (.integer16, .double(let number)), (.integer32, .double(let number)),
@@ -102,6 +104,7 @@ extension CompiledModelDecoder {
                     )
                     return number
                 }
+                if let truth = attribute.type.truth(fromNumber: text) { return truth }
                 return try AttributeValue(parsing: text, as: attribute.type)
             default: break
             }

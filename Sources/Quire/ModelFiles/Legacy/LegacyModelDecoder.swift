@@ -248,6 +248,7 @@ struct LegacyModelDecoder {
                         "The \(subject) is “\(text)”, which is taken for \(number.display).")
                     return number
                 }
+                if let truth = type.truth(fromNumber: text) { return truth }
                 return try AttributeValue(parsing: text, as: type)
             default: return try AttributeDescription(name: "", type: type).coerce(scalar)
             }

@@ -4,7 +4,7 @@ struct SQLComputedIndexStatements {
 
     var parts: [SQLSchemaPart] { schema.allComputedIndexes.flatMap(parts) }
 
-    private func parts(of index: SQLComputedIndex) -> [SQLSchemaPart] {
+    func parts(of index: SQLComputedIndex) -> [SQLSchemaPart] {
         switch index.kind {
         case .rtree: rtree(index)
         case .fullText: fullText(index)

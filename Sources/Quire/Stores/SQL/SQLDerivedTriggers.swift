@@ -310,6 +310,10 @@ enum SQLDerivedFunction {
     static let noteInsertion = "NSCoreDataDATriggerInsertUpdatedAffectedObjectValue"
     /// Says that a derived value was set.
     static let noteUpdate = "NSCoreDataDATriggerUpdatedAffectedObjectValue"
+    /// Says that a value was set by a trigger of an older form, which some of Apple's programs have.
+    static let noteOlderUpdate = "NSCoreDataTriggerUpdateAffectedObjectValue"
+    /// All that say that a value was set.
+    static let allNotes = [noteInsertion, noteUpdate, noteOlderUpdate]
     /// The time of the save, in seconds since the year 2001.
     static let now = "NSCoreDataNow"
 }

@@ -2,7 +2,9 @@ import Foundation
 
 /// Writes the predicate of a partial index as SQL, as far as it compares attributes with constants.
 ///
-/// An index has no parameters, so constants become literals; `ZFAVORITE = 1`, `ZCOL IS NOT NULL`.
+/// An index has no parameters, so constants become literals; `ZFAVORITE = 1`, `ZCOL IS NOT NULL`, `ZKIND <> 4 OR ZYEAR > 1900`.
+/// A comparison with NULL is not true in SQL, so `kind != 4` leaves out objects without a kind, as Core Data's index does:
+/// SQLite uses an index only where its condition follows from that of the query.
 struct SQLPartialIndex {
     let entity: EntityLayout
     let schema: SQLSchema
@@ -16,13 +18,22 @@ struct SQLPartialIndex {
     private func condition(_ predicate: QueryPredicate) -> String? {
         switch predicate {
         case .comparison(let comparison): return condition(comparison)
-        case .and(let parts):
-            let conditions = parts.compactMap { condition($0) }
-            // SQLite allows no nesting that it would have to see through, and needs none here.
-            guard conditions.count == parts.count, !parts.isEmpty else { return nil }
-            return conditions.joined(separator: " AND ")
-        case .or, .not, .constant: return nil
+        case .and(let parts): return condition(parts, joinedBy: " AND ")
+        case .or(let parts): return condition(parts, joinedBy: " OR ")
+        case .not, .constant: return nil
         }
+    }
+
+    private func condition(_ parts: [QueryPredicate], joinedBy operation: String) -> String? {
+        var conditions: [String] = []
+        for part in parts {
+            guard let condition = condition(part) else { return nil }
+            switch part {
+            case .and, .or: conditions.append("(\(condition))")
+            case .comparison, .not, .constant: conditions.append(condition)
+            }
+        }
+        return conditions.isEmpty ? nil : conditions.joined(separator: operation)
     }
 
     private func condition(_ comparison: QueryComparison) -> String? {
@@ -42,6 +53,7 @@ struct SQLPartialIndex {
         guard let literal = literal(constant, for: entity.slots[slot]) else { return nil }
         switch comparison.operator {
         case .equal: return "\(column) = \(literal)"
+        case .notEqual: return "\(column) <> \(literal)"
         case .less: return "\(column) < \(literal)"
         case .lessOrEqual: return "\(column) <= \(literal)"
         case .greater: return "\(column) > \(literal)"

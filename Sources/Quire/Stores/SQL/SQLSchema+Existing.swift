@@ -25,6 +25,31 @@ extension SQLSchema {
     }
 }
 
+extension SQLSchema {
+    /// The columns of tables of objects that nothing of the model is in.
+    var unknownColumns: [(table: SQLTable, columns: [String])] {
+        var known: [String: Set<String>] = [:]
+        for entity in layout.entities {
+            let place = self.entity(entity)
+            for case let column? in place.columns {
+                known[place.tableName, default: []].formUnion(
+                    [column.name, column.entityColumn, column.orderColumn].compactMap { $0 })
+            }
+            for case .foreignKey(let key)? in place.toMany {
+                known[key.tableName, default: []].formUnion(
+                    [key.column, key.entityColumn, key.orderColumn].compactMap { $0 })
+            }
+        }
+        let fixed = Set(Self.fixedColumns.map(\.name))
+        return tables.compactMap { table in
+            let columns = table.columns.map(\.name).filter {
+                !fixed.contains($0.uppercased()) && known[table.name]?.contains($0) != true
+            }
+            return columns.isEmpty ? nil : (table, columns)
+        }
+    }
+}
+
 /// What a store lacks of a model's tables.
 struct SQLSchemaGaps {
     /// Tables of objects, as a new store would have them.

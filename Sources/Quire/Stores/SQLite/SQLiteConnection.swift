@@ -35,6 +35,8 @@ final class SQLiteConnection: @unchecked Sendable {
     let derivedLog = SQLiteDerivedLog()
     /// Which files the store has open, if transactions must not write to others.
     var files: SQLiteFileGuard?
+    /// Whether triggers may write R-trees and full-text indexes.
+    private(set) var isSchemaTrusted = false
     /// Why what was committed is not at the store's path, if the files were replaced while it was committed.
     var lostCommit: QuireError?
     /// How it waits for locks of other processes; SQLite refers to it.
@@ -112,8 +114,10 @@ final class SQLiteConnection: @unchecked Sendable {
     /// A hostile file's triggers can then use SQLite's own tables and functions, but still none that reach beyond the
     /// database: those are for statements only, as is loading extensions; and the connection stays defensive. The
     /// functions of this framework do nothing but compute.
-    func trustSchema() {
-        _ = quire_sqlite3_db_config_int(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 1)
+    func trustSchema(_ isTrusted: Bool = true) {
+        isSchemaTrusted = isTrusted
+        _ = quire_sqlite3_db_config_int(
+            handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, isTrusted ? 1 : 0)
     }
 
     /// Sets how it waits for locks of other processes.

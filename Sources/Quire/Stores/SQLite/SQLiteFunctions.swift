@@ -101,10 +101,7 @@ enum SQLiteFunctions {
     /// table, `Z_ENT`, `Z_PK`, the property's (the last: the column's) name and the new value.
     ///
     /// The triggers do the work in plain SQL; the call tells which objects in memory are out of date.
-    private static let triggerFunctions = [
-        SQLDerivedFunction.noteInsertion, SQLDerivedFunction.noteUpdate,
-        "NSCoreDataTriggerUpdateAffectedObjectValue",
-    ]
+    private static let triggerFunctions = SQLDerivedFunction.allNotes
 
     private typealias Implementation =
         @convention(c) (

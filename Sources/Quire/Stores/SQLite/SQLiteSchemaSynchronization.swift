@@ -1,10 +1,14 @@
 /// Brings the indexes of a store, and what is computed by triggers, in line with a model: they are no part of what
 /// makes a model another one, so a store is opened with a model that has others.
 ///
-/// What the model has and the store lacks is made, and filled from the objects that are there; what the store has under
-/// names that Core Data, or this framework, gives to indexes of the model's entities, and the model lacks, is dropped.
-/// Everything else in the store is left alone, what the reader of the model left out included, and where nothing differs
-/// nothing is written.
+/// What the model has and the store lacks is made, and filled from the objects that are there. In a store that was made here,
+/// what it has under names that Core Data, or this framework, gives to indexes of the model's entities, and the model lacks
+/// or defines otherwise, is dropped. Everything else in the store is left alone, what the reader of the model left out
+/// included, and where nothing differs nothing is written.
+///
+/// In a store that another program made, whatever is there stays as it is, but for full-text indexes of this framework: its
+/// model may say of an index what is not understood here, and its program expects to find what it made. Only a migration
+/// makes the schema of such a store anew.
 ///
 /// Concerned are fetch indexes and uniqueness constraints (`Z_Entity_…`), R-trees (`Z_RT_Entity_…`), full-text indexes
 /// (`QUIRE_FT_Entity_…`), and triggers of derived attributes (`Z_DA_…`). An index that is named after an attribute is a
@@ -14,8 +18,9 @@
 struct SQLiteSchemaSynchronization {
     let connection: SQLiteConnection
     let schema: SQLSchema
-    /// Whether the store carries its model, which is then replaced by the one it is brought in line with: who opens it
-    /// without a model must not find other indexes in the carried one.
+    /// Whether the store carries its model as this framework writes it, so that it was made, or migrated, here. The model is
+    /// then replaced by the one the store is brought in line with: who opens it without a model must not find other indexes
+    /// in the carried one.
     let carriesModel: Bool
 
     /// What is to be done.
@@ -51,7 +56,7 @@ struct SQLiteSchemaSynchronization {
                 if try !isUniqueAnyway(part) { plan.made.append(part) }
                 continue
             }
-            if Self.normalized(found.sql) != Self.normalized(part.sql) {
+            if mayDrop(found.name), Self.normalized(found.sql) != Self.normalized(part.sql) {
                 plan.dropped.append((found.kind, found.name))
                 plan.made.append(part)
             }
@@ -75,6 +80,10 @@ struct SQLiteSchemaSynchronization {
                 } ?? false
             }
             if isSame { continue }
+            let isAnothers = parts.contains {
+                present[$0.name.uppercased()] != nil && !mayDrop($0.name)
+            }
+            if isAnothers { continue }
             replaced.formUnion(parts.map { $0.name.uppercased() })
             plan.made += parts
         }
@@ -87,7 +96,9 @@ struct SQLiteSchemaSynchronization {
         }
         for part in present.values.sorted(by: { $0.name < $1.name }) {
             let name = part.name.uppercased()
-            let isUnwanted = !kept.contains(name) && isOurs(part, triggers) && !isLeftOut(part.name)
+            let isUnwanted =
+                mayDrop(part.name) && !kept.contains(name) && isOurs(part, triggers)
+                && !isLeftOut(part.name)
             if replaced.contains(name) || isUnwanted {
                 plan.dropped.append((part.kind, part.name))
             }
@@ -95,6 +106,54 @@ struct SQLiteSchemaSynchronization {
         // Triggers first, as they name tables.
         plan.dropped.sort { ($0.kind == .trigger ? 0 : 1) < ($1.kind == .trigger ? 0 : 1) }
         return plan
+    }
+
+    /// Whether something may be dropped, or made anew.
+    private func mayDrop(_ name: String) -> Bool {
+        carriesModel || name.hasPrefix(SQLName.fullTextPrefix + "_")
+    }
+
+    /// The R-trees and full-text indexes that the store has as the model wants them, and that triggers keep. Others are not
+    /// searched: their columns may be others, and their rows out of date.
+    func usableIndexes() throws -> [SQLComputedIndex] {
+        let all = schema.allComputedIndexes
+        if all.isEmpty { return [] }
+        var present: [String: Present] = [:]
+        for part in try presentParts() { present[part.name.uppercased()] = part }
+        let statements = SQLComputedIndexStatements(schema: schema)
+        return all.filter { index in
+            statements.parts(of: index).allSatisfy { part in
+                guard let found = present[part.name.uppercased()] else { return false }
+                return part.kind == .trigger
+                    || Self.normalized(found.sql) == Self.normalized(part.sql)
+            }
+        }
+    }
+
+    /// The triggers, and the tables of R-trees and full-text indexes, that neither the model nor another schema calls for. A
+    /// trigger of such a table is not named beside it.
+    func partsOfNeither(_ other: SQLSchema) throws -> [(
+        part: SQLSchemaPart.Kind, name: String, table: String
+    )] {
+        let schemas = [schema, other]
+        let names = Set(
+            schemas.flatMap { SQLComputedIndexStatements(schema: $0).parts }.map {
+                $0.name.uppercased()
+            })
+        let derived = schemas.flatMap { SQLDerivedTriggers(schema: $0).partsByAttribute }
+        let rest = try presentParts().filter { part in
+            let isComputed =
+                part.kind == .trigger
+                || part.kind == .table
+                    && Self.normalized(part.sql).hasPrefix("CREATE VIRTUAL TABLE")
+            let isDerived =
+                part.name.hasPrefix("Z_DA_") && derived.contains { part.name.contains($0.name) }
+            return isComputed && !isDerived && !names.contains(part.name.uppercased())
+        }
+        return rest.filter { part in
+            part.kind == .table
+                || !rest.contains { $0.kind == .table && part.name.hasPrefix($0.name + "_") }
+        }.map { ($0.kind, $0.name, $0.table) }
     }
 
     /// The indexes of references, entities and pairs that a store which was made here lacks. Opening it does not make them;

@@ -99,6 +99,7 @@ extension SQLiteStore {
             let connection = writer.connection
             try connection.begin()
             do {
+                try writer.modelGuard.checkTriggers(connection)
                 try connection.execute(SQLiteTables.dropDraft)
                 try body(connection)
                 try connection.commit()

@@ -49,6 +49,7 @@ extension SQLiteStore {
             let connection = writer.connection
             try connection.begin()
             do {
+                try writer.modelGuard.checkTriggers(connection)
                 var metadata = try SQLiteMetadataReader(connection: connection, path: storePath)
                     .metadata()
                 metadata.values[key] = value

@@ -334,23 +334,30 @@ private struct SQLiteStoreOpening {
     private func synchronize(_ opened: inout SQLiteOpenedSchema, hasLog: inout Bool) throws -> Bool
     {
         var isSame = true
+        let synchronization = SQLiteSchemaSynchronization(
+            connection: connection, schema: opened.schema, carriesModel: opened.carriesModel)
         if !options.isReadOnly {
-            let synchronization = SQLiteSchemaSynchronization(
-                connection: connection, schema: opened.schema, carriesModel: opened.carriesModel)
             let plan = try synchronization.plan()
             isSame = plan.isEmpty
-            if !isSame {
+            // One that must not be written is read as it is.
+            if try !isSame && acceptsTriggers(of: opened.schema, besides: plan) {
                 hasLog = try hasLog || source.chooseJournal(connection, options: options)
-                if !opened.schema.allComputedIndexes.isEmpty { connection.trustSchema() }
+                connection.trustSchema()
                 try synchronization.run(plan)
             }
             opened.isSynchronized = true
         }
-        let present = Set(try SQLiteCatalogReader(connection: connection).tableNames())
-        opened.schema.computedIndexes = opened.schema.allComputedIndexes.filter {
-            present.contains($0.name)
-        }
+        opened.schema.computedIndexes = try synchronization.usableIndexes()
         return isSame
+    }
+
+    /// Whether nothing in the store forbids to write it but for what a plan drops.
+    private func acceptsTriggers(
+        of schema: SQLSchema, besides plan: SQLiteSchemaSynchronization.Plan
+    ) throws -> Bool {
+        try SQLiteTriggerCheck(connection: connection, schema: schema).problems(
+            besides: Set(plan.dropped.map { $0.name.uppercased() })
+        ).isEmpty
     }
 
     /// Checks that the file can be written, and whether it has a write-ahead log.

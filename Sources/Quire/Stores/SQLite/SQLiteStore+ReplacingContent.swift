@@ -49,6 +49,7 @@ extension SQLiteStore {
             }
             try connection.begin()
             do {
+                try writer.modelGuard.checkTriggers(connection)
                 try connection.withStatement("UPDATE Z_METADATA SET Z_UUID = ?1 WHERE Z_UUID <> ?1")
                 {
                     try $0.bind(identity.uuid, at: 1)

@@ -44,7 +44,8 @@ final class SQLiteWriter {
     init(connection: SQLiteConnection, schema: SQLSchema, path: String, hashes: [String: Data]) {
         self.connection = connection
         self.schema = schema
-        modelGuard = SQLiteModelGuard(connection, path: path, hashes: hashes)
+        modelGuard = SQLiteModelGuard(
+            connection, schema: schema, path: path, hashes: hashes)
     }
 
     // MARK: - Statements for rows

@@ -33,6 +33,10 @@ extension KeyedArchive {
         case .real(let number)?:
             guard let exact = Int64(exactly: number) else { throw unexpected("an integer") }
             return exact
+        case .decimal(let number)?:
+            // What a program has set by way of `NSDecimalNumber`.
+            guard let exact = Int64(number.description) else { throw unexpected("an integer") }
+            return exact
         default: throw unexpected("an integer")
         }
     }
@@ -43,6 +47,7 @@ extension KeyedArchive {
         case nil: return nil
         case .boolean(let truth)?: return truth
         case .integer(let number)?: return number != 0
+        case .decimal(let number)?: return number != 0
         default: throw unexpected("true or false")
         }
     }
@@ -135,9 +140,12 @@ extension KeyedArchive {
     }
 
     private func decimal(_ object: Object) throws -> Decimal {
-        guard let exponent = try integer(object["NS.exponent"]), -128...127 ~= exponent,
-            let length = try integer(object["NS.length"]), 0...8 ~= length,
-            let mantissa = try data(object["NS.mantissa"]), mantissa.count == 16
+        let exponent = try integer(object["NS.exponent"]) ?? 0
+        // A length of 0 says that the number is 0, or none; without one, all of the mantissa counts.
+        guard -128...127 ~= exponent, let mantissa = try data(object["NS.mantissa"]),
+            mantissa.count <= 16, mantissa.count.isMultiple(of: 2),
+            case let length = try integer(object["NS.length"]) ?? Int64(mantissa.count / 2),
+            0...Int64(mantissa.count / 2) ~= length
         else { throw unexpected("a decimal number") }
         let isNegative = try boolean(object["NS.negative"]) ?? false
         if length == 0 { return isNegative ? .nan : 0 }

@@ -12,6 +12,7 @@ extension SQLiteStore: BulkLoadableStore {
             let completion = SQLiteSchemaCompletion(connection: connection, schema: schema)
             try connection.begin()
             do {
+                try writer.modelGuard.checkTriggers(connection)
                 if !schema.allComputedIndexes.isEmpty { connection.trustSchema() }
                 try completion.removeParts()
                 try body(loading)
