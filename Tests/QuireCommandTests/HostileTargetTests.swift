@@ -16,7 +16,9 @@ import Testing
     // MARK: - Super-journals
 
     /// A rollback journal that names a super-journal, as `readSuperJournal` in SQLite's pager.c reads it.
-    private func writeJournal(of database: String, naming victim: String) throws {
+    private func writeJournal(
+        of database: String, naming victim: String, checksumError: Int = 0
+    ) throws {
         func number(_ value: Int) -> [UInt8] {
             withUnsafeBytes(of: UInt32(value).bigEndian, Array.init)
         }
@@ -26,7 +28,7 @@ import Testing
         bytes += [UInt8](repeating: 0, count: 512 - bytes.count)
         let name = Array(victim.utf8)
         bytes += number(0x4000_0000 / 4096 + 1) + name + number(name.count)
-        bytes += number(name.reduce(0) { $0 + Int($1) }) + magic
+        bytes += number(name.reduce(0) { $0 + Int($1) } + checksumError) + magic
         try Data(bytes).write(to: URL(fileURLWithPath: database + "-journal"))
     }
 
@@ -52,6 +54,28 @@ import Testing
         // It does not open the database, but reads its pages.
         _ = try shell.run("quire recover \(document) New\(document)")
         #expect(FileManager.default.fileExists(atPath: victim))
+    }
+
+    @Test func aJournalWithoutASoundNameIsPlayedBack() throws {
+        let shell = try shell()
+        _ = try shell.output("quire convert D.quire B.sqlite --to sqlite")
+        let victim = shell.path("victim.txt")
+        try Data("precious".utf8).write(to: URL(fileURLWithPath: victim))
+        for database in ["D.quire/StoreContent/persistentStore", "B.sqlite"] {
+            try writeJournal(of: shell.path(database), naming: victim, checksumError: 1)
+            #expect(try shell.output("quire fetch \(database) Author --count") == "1\n")
+            #expect(FileManager.default.fileExists(atPath: victim))
+        }
+    }
+
+    @Test func anEmptyOrShortJournalIsNone() throws {
+        let shell = try shell()
+        for bytes in ["", "0123456789"] {
+            try Data(bytes.utf8).write(
+                to: URL(
+                    fileURLWithPath: shell.path("D.quire/StoreContent/persistentStore-journal")))
+            #expect(try shell.output("quire fetch D.quire Author --count") == "1\n")
+        }
     }
 
     // MARK: - Targets

@@ -30,6 +30,28 @@ import Testing
         }
     }
 
+    /// Only optimized code used to stay on the context's queue.
+    @Test @MainActor func anErrorOfAnotherQueueIsThrownOnTheCallersQueue() async throws {
+        struct Failure: Error {}
+        let stack = try TestStack()
+        let background = PrivateQueueContext(coordinator: stack.coordinator)
+        for schedule in [ConfinedContext.ScheduledTaskType.immediate, .enqueued] {
+            do {
+                try await background.perform(schedule: schedule) { _ throws -> Void in
+                    throw Failure()
+                }
+            } catch {
+                MainActor.preconditionIsolated()
+                _ = try stack.mainContext().insertObject(entityName: "Book")
+            }
+        }
+        do {
+            try await background.performWithoutObjects { _ throws -> Void in throw Failure() }
+        } catch {
+            MainActor.preconditionIsolated()
+        }
+    }
+
     @Test @MainActor func aMainQueueChildSeesItsParentsUnsavedChanges() async throws {
         let stack = try TestStack()
         let parent = PrivateQueueContext(coordinator: stack.coordinator)

@@ -26,7 +26,8 @@ extension PersistentStoreCoordinator {
         forEntity entityName: String? = nil
     ) async throws -> ExternalData {
         try await ExternalDataSpool.valueApart(
-            contentsOf: path, taking: taking, in: externalDataPlace(ofEntity: entityName))
+            contentsOf: path, taking: taking, in: externalDataPlace(ofEntity: entityName)
+        ).get()
     }
 
     /// Makes a value of bytes that come one after another, without having them in memory.

@@ -14,23 +14,24 @@ func waitBounded<Result: Sendable>(
     failEarly: (@escaping @Sendable (any Error) -> Void) -> Void = { _ in },
     for body: @escaping @Sendable () async throws -> Result
 ) async throws -> Result {
-    try await withCheckedThrowingContinuation { continuation in
-        let once = Once(continuation)
+    // Errors come as values, as in ``FileQueue/run(_:)``.
+    try await withCheckedContinuation { continuation in
+        let once = Once<Result>(continuation)
         Task {
             do {
                 let result = try await body()
-                once.resume { $0.resume(returning: result) }
+                once.resume { $0.resume(returning: .success(result)) }
             } catch {
-                once.resume { $0.resume(throwing: error) }
+                once.resume { $0.resume(returning: .failure(error)) }
             }
         }
         let timer = DispatchSource.makeTimerSource(queue: .global())
         timer.schedule(deadline: .now() + timeout.dispatchInterval)
-        timer.setEventHandler { once.resume { $0.resume(throwing: onTimeout()) } }
+        timer.setEventHandler { once.resume { $0.resume(returning: .failure(onTimeout())) } }
         once.keep(timer)
         timer.resume()
-        failEarly { error in once.resume { $0.resume(throwing: error) } }
-    }
+        failEarly { error in once.resume { $0.resume(returning: .failure(error)) } }
+    }.get()
 }
 
 /// Waits for something that cannot fail, but not for ever.
@@ -42,7 +43,7 @@ func waitBounded(_ timeout: Duration, for body: @escaping @Sendable () async -> 
 ///
 /// `@unchecked`: what it holds is only touched with the lock held.
 private final class Once<Result: Sendable>: @unchecked Sendable {
-    typealias Continuation = CheckedContinuation<Result, any Error>
+    typealias Continuation = CheckedContinuation<Swift.Result<Result, any Error>, Never>
 
     private let lock = Lock(())
     private var continuation: Continuation?

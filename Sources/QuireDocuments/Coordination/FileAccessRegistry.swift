@@ -5,11 +5,13 @@ final class FileAccessRegistry: Sendable {
     /// The process's.
     static let shared = FileAccessRegistry()
 
+    private typealias Waiter = CheckedContinuation<Result<Void, QuireError>, Never>
+
     private struct State {
         var queue = AccessQueue()
         var presenters: [any FilePresenter] = []
         /// Those who wait for their turn.
-        var waiting: [AccessQueue.Number: CheckedContinuation<Void, any Error>] = [:]
+        var waiting: [AccessQueue.Number: Waiter] = [:]
         /// Whose turn came, or who was given up, before they waited.
         var early: [AccessQueue.Number: Result<Void, QuireError>] = [:]
     }
@@ -77,29 +79,29 @@ final class FileAccessRegistry: Sendable {
     ///
     /// - Throws: What it is given up with.
     func turn(of number: AccessQueue.Number) async throws {
-        try await withCheckedThrowingContinuation {
-            (continuation: CheckedContinuation<Void, any Error>) in
+        // Errors come as values, as in ``FileQueue/run(_:)``.
+        try await withCheckedContinuation { (continuation: Waiter) in
             let early = state.withLock { state -> Result<Void, QuireError>? in
                 if let early = state.early.removeValue(forKey: number) { return early }
                 state.waiting[number] = continuation
                 return nil
             }
-            if let early { continuation.resume(with: early.mapError { $0 as any Error }) }
-        }
+            if let early { continuation.resume(returning: early) }
+        }.get()
     }
 
     /// Has a request that waits fail. One whose turn has come goes on.
     func giveUp(_ number: AccessQueue.Number, with error: (_ obstacles: [String]) -> QuireError) {
         let (waiter, failure) = state.withLock { state in
             guard state.queue[number]?.stage == .waiting else {
-                return (CheckedContinuation<Void, any Error>?.none, QuireError?.none)
+                return (Waiter?.none, QuireError?.none)
             }
             let failure = error(state.queue.obstacles(of: number).map(\.name))
             let waiter = state.waiting.removeValue(forKey: number)
             if waiter == nil { state.early[number] = .failure(failure) }
             return (waiter, failure)
         }
-        if let failure { waiter?.resume(throwing: failure) }
+        if let failure { waiter?.resume(returning: .failure(failure)) }
     }
 
     /// A request asks presenters.
@@ -129,12 +131,12 @@ final class FileAccessRegistry: Sendable {
 
     private func begin(_ change: (inout AccessQueue) -> [AccessQueue.Number]) {
         let begun = state.withLock { state in
-            change(&state.queue).compactMap { number -> CheckedContinuation<Void, any Error>? in
+            change(&state.queue).compactMap { number -> Waiter? in
                 if let waiter = state.waiting.removeValue(forKey: number) { return waiter }
                 state.early[number] = .success(())
                 return nil
             }
         }
-        for waiter in begun { waiter.resume() }
+        for waiter in begun { waiter.resume(returning: .success(())) }
     }
 }

@@ -22,8 +22,10 @@ final class FileQueue: Sendable {
     func run<Result: Sendable>(
         _ body: @escaping @Sendable () throws -> Result
     ) async throws -> Result {
-        try await withCheckedThrowingContinuation { continuation in
-            queue.async { continuation.resume(with: Swift.Result { try body() }) }
-        }
+        // Errors come as values: optimized code does not come back to the caller's executor if a continuation throws to a
+        // function that is `nonisolated(nonsending)`.
+        try await withCheckedContinuation { continuation in
+            queue.async { continuation.resume(returning: Swift.Result { try body() }) }
+        }.get()
     }
 }

@@ -19,6 +19,43 @@ import Testing
         return (whole, count)
     }
 
+    /// Only optimized code used to stay on the other thread, where the next use of the object trapped.
+    @Test @MainActor func anErrorIsThrownOnTheCallersQueueAndTheObjectIsAsItWas() async throws {
+        let fixture = try Fixture()
+        let context = fixture.context()
+        let cover = try fixture.cover(context)
+        for path in [fixture.folder.path("missing"), fixture.folder.path] {
+            do {
+                try await cover.setExternalData(contentsOf: path, forKey: "image")
+                Issue.record("There is nothing to read.")
+            } catch {
+                MainActor.preconditionIsolated()
+            }
+            do {
+                _ = try await fixture.coordinator.makeExternalData(contentsOf: path)
+                Issue.record("There is nothing to read.")
+            } catch {
+                MainActor.preconditionIsolated()
+            }
+            #expect(try cover.externalData(forKey: "image") == nil)
+        }
+        #expect(try fixture.files.isEmpty)
+
+        try await cover.setExternalData(contentsOf: fixture.file(bytes), forKey: "image")
+        try context.save()
+        let file = try fixture.onlyFile
+        try Data(count: 5).write(to: URL(fileURLWithPath: file))
+        let (other, stored) = try fixture.stored()
+        do {
+            let data = try #require(try stored.externalData(forKey: "image"))
+            _ = try await collect(data, 1_000_000)
+            Issue.record("It is not what was saved.")
+        } catch {
+            MainActor.preconditionIsolated()
+        }
+        withExtendedLifetime(other) {}
+    }
+
     @Test @MainActor func aFileGoesInAndComesOut() async throws {
         let fixture = try Fixture()
         let context = fixture.context()

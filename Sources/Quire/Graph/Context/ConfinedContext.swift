@@ -70,7 +70,7 @@ public class ConfinedContext: @unchecked Sendable {
         _ body: sending @escaping (ManagedObjectContext) throws(Failure) -> sending Result
     ) async throws(Failure) -> sending Result {
         if schedule == .immediate && marker.isCurrent { return try performHere(body) }
-        return try await confinement.run(context, usesObjects: true, body)
+        return try await confinement.run(context, usesObjects: true, body).get()
     }
 
     /// Runs a closure on the context's queue while the caller waits, and gives what it returns or throws.
@@ -101,7 +101,7 @@ public class ConfinedContext: @unchecked Sendable {
     package final func performWithoutObjects<Result, Failure>(
         _ body: sending @escaping (ManagedObjectContext) throws(Failure) -> sending Result
     ) async throws(Failure) -> sending Result {
-        try await confinement.run(context, usesObjects: false, body)
+        try await confinement.run(context, usesObjects: false, body).get()
     }
 
     private final func onQueue<Result, Failure>(
@@ -150,10 +150,12 @@ public class ConfinedContext: @unchecked Sendable {
 
         init(executor: QueueExecutor) { self.executor = executor }
 
-        func run<Result, Failure>(
+        /// Runs a closure. An error is returned: if it were thrown, optimized code would not come back to the executor of
+        /// the caller of `perform`; see `ExternalDataSpool.append`.
+        func run<Value, Failure>(
             _ context: sending ManagedObjectContext, usesObjects: Bool,
-            _ body: sending (ManagedObjectContext) throws(Failure) -> sending Result
-        ) throws(Failure) -> sending Result {
+            _ body: sending (ManagedObjectContext) throws(Failure) -> sending Value
+        ) -> sending Result<Value, Failure> {
             let outer = context.queueMarker.begin()
             if usesObjects { context.takePendingChanges() }
             defer {
@@ -161,7 +163,9 @@ public class ConfinedContext: @unchecked Sendable {
                 context.endUseOfObjects()
                 context.queueMarker.end(outer)
             }
-            return try body(context)
+            do throws(Failure) { return .success(try body(context)) } catch {
+                return .failure(error)
+            }
         }
     }
 }

@@ -60,7 +60,8 @@ extension ManagedObject {
     ) async throws {
         let slot = try binarySlot(key)
         let value = try await ExternalDataSpool.valueApart(
-            contentsOf: path, taking: taking, in: externalDataPlace)
+            contentsOf: path, taking: taking, in: externalDataPlace
+        ).get()
         try setValue(.external(value), at: slot)
     }
 

@@ -33,7 +33,7 @@ extension ExternalData {
                 if file == nil, value.file != nil {
                     file = try value.naming { try value.openFile() }
                 }
-                let chunk = try await Self.read(value, file, size, offset, digest)
+                let chunk = try await Self.read(value, file, size, offset, digest).get()
                 if chunk.isEmpty {
                     isAtEnd = true
                     file = nil
@@ -44,26 +44,28 @@ extension ExternalData {
                 return chunk
             }
 
-            /// Reads apart from the caller's queue.
+            /// Reads apart from the caller's queue. Returns errors, as ``ExternalDataSpool`` does.
             @concurrent private static func read(
                 _ value: ExternalData, _ file: OpenFile?, _ size: Int, _ offset: Int,
                 _ digest: RunningDigest
-            ) async throws -> Data {
-                let chunk: Data
-                if let file {
-                    var bytes = Data(count: size)
-                    let count = try value.naming {
-                        try bytes.withUnsafeMutableBytes {
-                            try file.read(into: $0, at: Int64(offset))
+            ) async -> Result<Data, any Error> {
+                Result {
+                    let chunk: Data
+                    if let file {
+                        var bytes = Data(count: size)
+                        let count = try value.naming {
+                            try bytes.withUnsafeMutableBytes {
+                                try file.read(into: $0, at: Int64(offset))
+                            }
                         }
+                        if count < size { bytes.count = count }
+                        chunk = bytes
+                    } else {
+                        chunk = try value.read(size, at: offset)
                     }
-                    if count < size { bytes.count = count }
-                    chunk = bytes
-                } else {
-                    chunk = try value.read(size, at: offset)
+                    chunk.withUnsafeBytes { digest.update($0) }
+                    return chunk
                 }
-                chunk.withUnsafeBytes { digest.update($0) }
-                return chunk
             }
         }
 

@@ -45,8 +45,12 @@ final class ExternalDataSpool: Sendable {
     }
 
     /// Adds bytes, apart from the caller's queue.
-    @concurrent func append(_ data: Data) async throws {
-        try data.withUnsafeBytes { try append($0) }
+    ///
+    /// - Returns: Nothing, or the error. It is returned because of the compiler: if a function that runs elsewhere throws to
+    ///   one that is `nonisolated(nonsending)`, optimized code does not come back to the caller's executor, and whatever
+    ///   catches the error runs on a wrong thread. It does come back if the function returns.
+    @concurrent func append(_ data: Data) async -> Result<Void, any Error> {
+        Result { try data.withUnsafeBytes { try append($0) } }
     }
 
     /// Adds what a file holds from its position on.
@@ -86,8 +90,10 @@ final class ExternalDataSpool: Sendable {
                     record: .init(size: digest.size, sha256: digest.sha256))))
     }
 
-    /// As ``finish()``, apart from the caller's queue.
-    @concurrent func finishApart() async throws -> ExternalData { try finish() }
+    /// As ``finish()``, apart from the caller's queue. Returns errors, as appending does.
+    @concurrent func finishApart() async -> Result<ExternalData, any Error> {
+        Result { try finish() }
+    }
 
     // MARK: - Files
 
@@ -154,11 +160,11 @@ final class ExternalDataSpool: Sendable {
         }
     }
 
-    /// As ``value(contentsOf:taking:in:)``, apart from the caller's queue.
+    /// As ``value(contentsOf:taking:in:)``, apart from the caller's queue. Returns errors, as appending does.
     @concurrent static func valueApart(
         contentsOf path: String, taking: ExternalData.Taking, in place: ExternalDataPlace?
-    ) async throws -> ExternalData {
-        try value(contentsOf: path, taking: taking, in: place)
+    ) async -> Result<ExternalData, any Error> {
+        Result { try value(contentsOf: path, taking: taking, in: place) }
     }
 
     /// The value with the bytes that come one after another.
@@ -168,11 +174,11 @@ final class ExternalDataSpool: Sendable {
         let spool = try ExternalDataSpool(in: place)
         for try await chunk in chunks {
             if Task.isCancelled { throw ExternalData.cancelled() }
-            try await spool.append(Data(chunk))
+            try await spool.append(Data(chunk)).get()
         }
         // A sequence may end because the task was cancelled.
         if Task.isCancelled { throw ExternalData.cancelled() }
-        return try await spool.finishApart()
+        return try await spool.finishApart().get()
     }
 
     /// The value with the bytes that a handle gives from its position on.

@@ -54,23 +54,37 @@ enum SQLiteFiles {
         let journal = path + "-journal"
         let file: OpenFile
         do { file = try OpenFile.open(journal, beneath: root, for: .reading) } catch let error
-            as QuireError where error.code == .notFound
-        { return }
-        defer { file.close() }
-        // The name, its length, its checksum and the magic number that journals begin with as well.
-        let size = try file.information().size
-        guard size >= 16 else { return }
-        let end = try file.read(16, at: size - 16)
-        guard end[8...].elementsEqual([0xD9, 0xD5, 0x05, 0xF9, 0x20, 0xA1, 0x63, 0xD7]) else {
+            as QuireError where error.code == .notFound || error.code == .readOnly
+        {
+            // SQLite may not read it either.
             return
         }
-        let length = end[..<4].reduce(Int64(0)) { $0 << 8 | Int64($1) }
-        guard length > 0, length <= size - 16 else { return }
-        let name = try file.read(Int(min(length, 4096)), at: size - 16 - length)
+        defer { file.close() }
+        // The name, its length, its checksum and the magic number that journals begin with as well. Whoever is saving may
+        // cut the journal off meanwhile.
+        let size = try file.information().size
+        guard size >= 16, let end = try? file.read(16, at: size - 16),
+            end[8...].elementsEqual([0xD9, 0xD5, 0x05, 0xF9, 0x20, 0xA1, 0x63, 0xD7])
+        else { return }
+        func number(at offset: Int) -> UInt32 {
+            end[offset..<offset + 4].reduce(0) { $0 << 8 | UInt32($1) }
+        }
+        // SQLite is built for names of 512 bytes. What it takes for no name it ignores, so that a journal of pages alone,
+        // whatever bytes they end with, is played back.
+        let length = Int64(number(at: 0))
+        guard length > 0, length <= min(size - 16, 1 << 16),
+            let name = try? file.read(Int(length), at: size - 16 - length), name[0] != 0
+        else { return }
+        // It adds them as `char`, which is signed on some machines.
+        let sums = [
+            name.reduce(UInt32(0)) { $0 &+ UInt32($1) },
+            name.reduce(UInt32(0)) { $0 &+ UInt32(bitPattern: Int32(Int8(bitPattern: $1))) },
+        ]
+        guard sums.contains(number(at: 4)) else { return }
         throw QuireError(
             .invalidFormat,
             "“\(journal)” belongs to a transaction over several databases, or is made to do harm: with it SQLite would "
-                + "read, and might delete, “\(String(decoding: name, as: UTF8.self))”. Open “\(path)” with the program "
+                + "read, and might delete, “\(String(decoding: name.prefix { $0 != 0 }, as: UTF8.self))”. Open “\(path)” with the program "
                 + "that made the journal; without the journal what that transaction had changed may be half there.",
             subject: .init(file: journal))
     }
