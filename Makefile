@@ -10,7 +10,7 @@ SEED = $(or $(QUIRE_SEED),$(shell printf '%d' "0x$$(git rev-parse --short=6 HEAD
 # Macros are made with the toolchain's own swift-syntax, instead of one that takes minutes to build; see Package.swift.
 export QUIRE_TOOLCHAIN_SYNTAX := 1
 
-.PHONY: help demo test torture test-threads bench guard samples format lint
+.PHONY: help demo test torture test-threads test-optimized bench guard samples format lint
 
 help:
 	@echo "make demo     build, then make, fill, edit, check and pack a document"
@@ -19,6 +19,7 @@ help:
 	@echo "make test FILTER=pattern    run those whose name it matches"
 	@echo "make torture  interrupt and hinder documents in every way there is; takes hours"
 	@echo "make test-threads  run the tests of contexts under the thread sanitizer"
+	@echo "make test-optimized  run the tests of the command as it is built for use"
 	@echo "make bench    measure Quire beside SQLite's C API and GRDB"
 	@echo "make guard    compare how many instructions some tasks take with what is on record"
 	@echo "make samples  make the documents in SampleDocs anew"
@@ -56,6 +57,15 @@ test-threads:
 		--product quirePackageTests
 	QUIRE_CONCURRENCY_DEBUG=1 QUIRE_THREAD_SANITIZER=1 swift test --skip-build --sanitize=thread \
 		--scratch-path .build/threads $(FLAGS) --experimental-maximum-parallelization-width 10
+
+# The command as users build it: what the optimizer makes of it can fail where the plain build does not.
+test-optimized:
+	@.ci/install-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
+	QUIRE_BENCHMARKS=1 swift build -c release --product quire
+	$(PLAIN) --build-tests
+	@QUIRE_SEED=$(SEED) QUIRE_PROGRAMS="$$(QUIRE_BENCHMARKS=1 swift build -c release --show-bin-path)" \
+		Tests/run.sh "$$($(PLAIN) --show-bin-path)/quirePackageTests.xctest" \
+		'QuireCommandTests\.(Transcript|Session|HostileTarget|Streaming|FailingChange)'
 
 # The quick form measures no commands.
 bench:

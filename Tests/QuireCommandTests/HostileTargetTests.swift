@@ -91,6 +91,7 @@ import Testing
                 "recover D.quire \(target)", "extract D.zip \(target)",
                 "recover D.quire/StoreContent/persistentStore \(target.dropLast(6)).sqlite",
                 "versions show D.quire latest --to \(target)", "save-as D.quire \(target)",
+                "new \(target) --template Notes",
                 "convert D.quire \(target.dropLast(6)).xml --to xml",
             ] {
                 _ = try shell.output(

@@ -104,6 +104,8 @@ private struct StoreRecoveryRun {
         let salvaged = FileSystem.path(folder, "salvaged")
         try pour(into: salvaged)
         let source = try open(salvaged)
+        report.modelOrigin =
+            model != nil ? .given : source.hasInferredModel ? .inferred : .carried
         try FileSystem.makeFolder(place)
         let building = FileSystem.path(place, FileSystem.name(of: newPath))
         let schema = source.schema
@@ -113,7 +115,7 @@ private struct StoreRecoveryRun {
             try target.withWriter { writer in
                 try fill(target, from: schema, salvaged: salvaged, writer.connection)
             }
-            try countMissing(in: target, salvaged: salvaged, schema.layout)
+            try countMissing(in: target, salvaged: salvaged)
         } catch {
             try? target.close()
             throw error
@@ -219,14 +221,11 @@ private struct StoreRecoveryRun {
     }
 
     /// Opens the salvaged tables with the best model there is.
-    private mutating func open(_ salvaged: String) throws -> SQLiteStore {
+    private func open(_ salvaged: String) throws -> SQLiteStore {
         var options = SQLiteStoreOptions()
         options.isReadOnly = true
         options.infersModel = true
-        let store = try SQLiteStore.open(at: salvaged, model: model, options: options)
-        report.modelOrigin =
-            model != nil ? .given : store.hasInferredModel ? .inferred : .carried
-        return store
+        return try SQLiteStore.open(at: salvaged, model: model, options: options)
     }
 
     // MARK: - Filling
@@ -261,16 +260,12 @@ private struct StoreRecoveryRun {
 
     /// Reports what was salvaged and is not in the new store, unless values, objects or references are known to be lost,
     /// which account for what is missing.
-    private mutating func countMissing(
-        in target: SQLiteStore, salvaged: String, _ layout: ModelLayout
-    ) throws {
+    private mutating func countMissing(in target: SQLiteStore, salvaged: String) throws {
         if report.lostValues > 0 || report.duplicates > 0 || !report.actions.isEmpty { return }
-        var options = SQLiteStoreOptions()
-        options.isReadOnly = true
-        let source = try SQLiteStore.open(at: salvaged, model: layout.model, options: options)
+        let source = try open(salvaged)
         defer { try? source.close() }
         let plan = try TransferPlan(
-            .identity(of: layout.model), from: source.layout, to: target.layout)
+            .identity(of: source.layout.model), from: source.layout, to: target.layout)
         let check = try source.counting { try TransferCheck(plan, from: $0) }
         let missing = try target.counting { try check.missing(in: $0) }
         report.missingParts += missing.map { "\($0) did not come along." }

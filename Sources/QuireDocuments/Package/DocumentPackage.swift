@@ -236,6 +236,7 @@ public final class DocumentPackage: Sendable {
         _ body: (DocumentPackageLayout) throws -> Void
     ) throws -> DocumentLock? {
         let path = FileSystem.absolute(path)
+        try checkOutside(path)
         if !replacing, FileSystem.exists(path) {
             throw FileSystem.failure("create", path, errno: EEXIST)
         }

@@ -89,7 +89,8 @@ final class CommandShell {
     init() throws {
         folder = try TemporaryFolder()
         var environment = ProcessInfo.processInfo.environment
-        environment["PATH"] = "\(Checkout.builtProducts):\(environment["PATH"] ?? "/usr/bin:/bin")"
+        let programs = TestProgram.folder ?? Checkout.builtProducts
+        environment["PATH"] = "\(programs):\(environment["PATH"] ?? "/usr/bin:/bin")"
         environment["ROOT"] = Checkout.path
         environment["QUIRE_TEMPLATES"] = Checkout.path + "/Templates"
         environment["LC_ALL"] = "C.UTF-8"

@@ -243,13 +243,12 @@ struct ModelInference {
             }
         }
         return holders.compactMap { key, holding -> Scope? in
-            let below = holding.count == 1 ? holding.first : nil
             // The same holders have a lower entity in common.
             let isLowest = !entities.keys.contains {
                 parents[$0] == key.entity
                     && holders[RelationshipKey(entity: $0, name: key.name)] == holding
             }
-            guard isLowest, below == key.entity || canUnite(holding, key) else { return nil }
+            guard isLowest, holding == [key.entity] || canUnite(holding, key) else { return nil }
             let references = holding.reduce(into: Set<Reference>()) {
                 $0.formUnion(entities[$1]?.relationships[key.name]?.references ?? [])
             }
