@@ -88,17 +88,25 @@ extension ManagedObjectContext {
         }
         let (reading, monitor) = (fetch.reading, fetch.monitor)
         progress?.cancellationHandler = { monitor.cancel() }
-        let payload = try await withTaskCancellationHandler {
-            try await withCheckedThrowingContinuation { continuation in
+        // Under a lock: the thread sanitizer does not see that a continuation which is resumed before its task waits for it
+        // orders what was read before what follows.
+        let found = Lock<Result<BackgroundFetch.Payload, any Error>?>(nil)
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
                 DispatchQueue.global(qos: .userInitiated).async {
-                    continuation.resume(with: Result { try reading() })
+                    let payload = Result { try reading() }
+                    found.withLock { $0 = payload }
+                    continuation.resume()
                 }
             }
         } onCancel: {
             monitor.cancel()
         }
         if progress?.isCancelled == true { monitor.cancel() }
-        let result = try fetch.finish(payload)
+        guard let payload = found.withLock({ $0 }) else {
+            preconditionFailure("A continuation was resumed before the request was read.")
+        }
+        let result = try fetch.finish(payload.get())
         progress?.end(count: result.count)
         return result
     }

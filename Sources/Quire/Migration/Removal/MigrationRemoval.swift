@@ -50,8 +50,8 @@ extension QuireError {
     /// - Precondition: `losses` is not empty.
     static func lossDenied(_ losses: [MigrationRemoval], path: String?) -> QuireError {
         denied(losses, path: path) {
-            "The new store would lack \($0) that “\(path ?? "the old one")” has, so it was not made; a relationship to many "
-                + "objects that others lead to as well needs an inverse in the model. Or allow the removal."
+            "“\(path ?? "the store")” would lose \($0), so nothing was done; a relationship to many objects that several "
+                + "owners share needs an inverse in the model. Or allow the removal."
         }
     }
 

@@ -16,8 +16,8 @@ extension SQLiteStore {
     ///
     /// The copy has the permissions of the store. If another program has replaced or removed the store's files, external data that went with them are missing from the
     /// copy.
-    /// - Throws: ``QuireError`` with code `alreadyExists`, `outOfSpace`, `notFound` if a saving process removed external data
-    ///   meanwhile, or `storeUnavailable`.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `outOfSpace`, `invalidFormat` if a table of the copy has fewer rows,
+    ///   `notFound` if a saving process removed external data meanwhile, or `storeUnavailable`.
     package func writeCopy(
         to path: String, linking: Bool = false, withoutDraft: Bool = false,
         keepingDamage: Bool = false
