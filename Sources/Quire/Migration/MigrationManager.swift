@@ -49,6 +49,15 @@ public final class MigrationManager {
     public func migrateStore(
         from source: any PersistentStore, to destination: any PersistentStore
     ) throws {
+        _ = try migrate(from: source, to: destination)
+    }
+
+    /// As ``migrateStore(from:to:)``.
+    ///
+    /// - Returns: The counts that the new store has been compared with; `nil` if data may be removed.
+    func migrate(
+        from source: any PersistentStore, to destination: any PersistentStore
+    ) throws -> TransferCheck? {
         try requireEmpty(destination)
         let mapping =
             try mappingModel ?? .inferred(from: source.layout, to: destination.layout)
@@ -101,6 +110,7 @@ public final class MigrationManager {
             try destination.writeDraft(draft)
         }
         finish()
+        return check
     }
 
     /// Refuses to remove data that an inferred mapping has no place for, unless it may.

@@ -258,8 +258,8 @@ private struct StoreRecoveryRun {
         try connection.execute("DETACH DATABASE \(StoreTransfer.attached)")
     }
 
-    /// Reports what was salvaged and is not in the new store, unless values, objects or references are known to be lost,
-    /// which account for what is missing.
+    /// Reports salvaged objects, values and references that the new store lacks. Skipped if losses have been reported already,
+    /// which explain a difference.
     private mutating func countMissing(in target: SQLiteStore, salvaged: String) throws {
         if report.lostValues > 0 || report.duplicates > 0 || !report.actions.isEmpty { return }
         let source = try open(salvaged)

@@ -26,3 +26,18 @@ public struct ObjectIDList: RandomAccessCollection, Sendable {
         ManagedObjectID(bits: bits[position], store: store)
     }
 }
+
+extension ObjectIDList {
+    /// How many rows are read at a time where all are read.
+    static let batchSize = 1000
+
+    /// Calls a closure with batches of identifiers, in order.
+    func forEachBatch(_ body: ([ManagedObjectID]) throws -> Void) rethrows {
+        var start = 0
+        while start < count {
+            let end = Swift.min(start + Self.batchSize, count)
+            try body(Array(self[start..<end]))
+            start = end
+        }
+    }
+}

@@ -71,21 +71,19 @@ struct NewStoreFile {
         _ temporary: String, from source: any PersistentStore, progress: ((Progress) -> Void)?
     ) throws {
         let store = try create(at: temporary, layout(for: source), source.configurationName)
-        let mapping = try MappingModel.identity(of: source.layout.model)
+        let check: TransferCheck?
         do {
-            let manager = MigrationManager(mappingModel: mapping)
+            let manager = MigrationManager(mappingModel: try .identity(of: source.layout.model))
             manager.allowsRemoval = allowsRemoval
             progress?(manager.progress)
-            try manager.migrateStore(from: source, to: store)
+            check = try manager.migrate(from: source, to: store)
         } catch {
             try? store.close()
             throw error
         }
         try store.close()
         // What a SQLite store holds was counted in its transaction; other files are written as a whole, and read back.
-        if type != .sqlite && !allowsRemoval {
-            let plan = try TransferPlan(mapping, from: source.layout, to: store.layout)
-            let check = try source.counting { try TransferCheck(plan, from: $0) }
+        if type != .sqlite, let check {
             let written = try StoreFile(at: temporary).open()
             defer { try? written.close() }
             try written.counting { try check.requireAll(in: $0, path: source.path) }
@@ -142,16 +140,15 @@ extension PersistentStore {
     fileprivate func hasSharedMembers(
         in relationship: EntityLayout.Relationship, of owner: EntityLayout
     ) throws -> Bool {
-        let ids = try objectIDs(matching: FetchRequest(owner.name))
         var members: Set<UInt64> = []
-        var start = 0
-        while start < ids.count {
-            let end = min(start + ObjectTransfer.batchSize, ids.count)
-            let related = try relatedObjects(of: Array(ids[start..<end]), through: relationship)
-            for member in related.members where !members.insert(member).inserted { return true }
-            start = end
+        var isShared = false
+        try objectIDs(matching: FetchRequest(owner.name)).forEachBatch {
+            for member in try relatedObjects(of: $0, through: relationship).members
+            where !members.insert(member).inserted {
+                isShared = true
+            }
         }
-        return false
+        return isShared
     }
 }
 

@@ -103,10 +103,7 @@ struct RowContentCounter: ContentCounter {
         request.includesSubentities = false
         let ids = try store.objectIDs(matching: request)
         result.objects = ids.count
-        var start = 0
-        while start < ids.count {
-            let end = min(start + ObjectTransfer.batchSize, ids.count)
-            let batch = Array(ids[start..<end])
+        try ids.forEachBatch { batch in
             let rows = try store.rows(for: batch)
             for (index, slot) in slots.enumerated() {
                 result.values[index] += try rows.reduce(0) {
@@ -116,7 +113,6 @@ struct RowContentCounter: ContentCounter {
             for (index, counted) in relationships.enumerated() {
                 result.references[index] += try references(of: counted, batch, rows)
             }
-            start = end
         }
         return result
     }

@@ -17,10 +17,7 @@ extension MappingOmissions {
                 continue
             }
             let ids = try store.objectIDs(matching: request)
-            var start = 0
-            while start < ids.count {
-                let end = min(start + ObjectTransfer.batchSize, ids.count)
-                let batch = Array(ids[start..<end])
+            try ids.forEachBatch { batch in
                 let rows = try store.rows(for: batch)
                 for property in properties {
                     let count: Int
@@ -32,7 +29,6 @@ extension MappingOmissions {
                     }
                     found.add(count, of: property, omission.entity)
                 }
-                start = end
             }
         }
         return found.list

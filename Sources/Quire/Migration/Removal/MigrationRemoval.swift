@@ -1,4 +1,4 @@
-/// What a migration would take out of a store: the objects of an entity, the values of a property of objects that stay, or a
+/// Data or schema that a migration would remove from a store: the objects of an entity, the values of a property of kept objects, or a
 /// trigger or table of an index that neither model calls for.
 ///
 /// ```swift

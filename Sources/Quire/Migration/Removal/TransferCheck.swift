@@ -4,7 +4,7 @@
 /// anything else that is missing afterwards was lost on the way. Entities whose objects a policy makes, a predicate
 /// chooses or several mappings share are not counted.
 struct TransferCheck {
-    /// What is to be there of an entity of the new model.
+    /// The expected counts of an entity of the new model.
     private struct Expectation {
         var objects = 0
         /// By slot.
@@ -77,7 +77,7 @@ struct TransferCheck {
         if !missing.isEmpty { throw QuireError.lossDenied(missing, path: path) }
     }
 
-    /// What has not arrived.
+    /// The objects, values and references that are missing.
     func missing(in counter: any ContentCounter) throws -> [MigrationRemoval] {
         var missing: [MigrationRemoval] = []
         for (number, expectation) in expectations.sorted(by: { $0.key < $1.key }) {

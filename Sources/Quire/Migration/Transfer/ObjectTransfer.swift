@@ -13,9 +13,6 @@ struct ObjectTransfer {
     private let digests: [String: Data]
     private let session: MigrationSession
 
-    /// How many rows are read at a time.
-    static let batchSize = 1000
-
     init(
         _ plan: TransferPlan, from source: any PersistentStore, identity: StoreIdentity,
         into loading: any StoreLoading, policies: [String: () -> EntityMigrationPolicy] = [:],
@@ -144,12 +141,9 @@ struct ObjectTransfer {
     private func forEachBatch(
         of ids: ObjectIDList, _ body: ([ManagedObjectID]) throws -> Void
     ) throws {
-        var start = 0
-        while start < ids.count {
-            let end = min(start + Self.batchSize, ids.count)
-            try body(Array(ids[start..<end]))
-            try step(end - start)
-            start = end
+        try ids.forEachBatch {
+            try body($0)
+            try step($0.count)
         }
     }
 

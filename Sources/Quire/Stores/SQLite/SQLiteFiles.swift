@@ -60,7 +60,7 @@ enum SQLiteFiles {
             return
         }
         defer { file.close() }
-        // The name, its length, its checksum and the magic number that journals begin with as well. Whoever is saving may
+        // The record at the end: name, length, checksum, and the magic number of a journal's header. Another process may
         // cut the journal off meanwhile.
         let size = try file.information().size
         guard size >= 16, let end = try? file.read(16, at: size - 16),

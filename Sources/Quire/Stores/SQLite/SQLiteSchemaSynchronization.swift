@@ -1,9 +1,9 @@
 /// Brings the indexes of a store, and what is computed by triggers, in line with a model: they are no part of what
 /// makes a model another one, so a store is opened with a model that has others.
 ///
-/// What the model has and the store lacks is made, and filled from the objects that are there. In a store that was made here,
-/// what it has under names that Core Data, or this framework, gives to indexes of the model's entities, and the model lacks
-/// or defines otherwise, is dropped. Everything else in the store is left alone, what the reader of the model left out
+/// Indexes and triggers of the model that the store lacks are created, and filled from the existing rows. In a store that
+/// this framework made, those with names that Core Data, or this framework, gives to indexes of the model's entities are
+/// dropped if the model lacks them or defines them otherwise. Everything else in the store is left alone, what the reader of the model left out
 /// included, and where nothing differs nothing is written.
 ///
 /// In a store that another program made, whatever is there stays as it is, but for full-text indexes of this framework: its

@@ -3,8 +3,8 @@ import CSQLite
 /// Finds what changes objects behind a save's back, so that nothing may be written to a store: triggers that neither Core Data
 /// nor this framework makes, and tables that lose rows where a constraint is violated.
 ///
-/// A trigger's name proves nothing. What it does is told by SQLite, to an authorizer, while the statements that fire it are
-/// compiled. A trigger is accepted if it runs after the change of a row (`AFTER`), has no recursive query, cannot abandon
+/// A trigger's name proves nothing. Its actions are reported by SQLite to an authorizer callback while the statements that fire
+/// it are compiled. A trigger is accepted if it runs after the change of a row (`AFTER`), has no recursive query, cannot abandon
 /// the statement (`RAISE`), calls functions only that compute values, and writes nothing but
 ///
 /// - rows of the R-tree or full-text index that it is named after, as `Z_RT_Place_byPlace_INSERT` those of
@@ -25,7 +25,7 @@ struct SQLiteTriggerCheck {
         /// A clause: what it is and does.
         let message: String
 
-        /// What to do about it.
+        /// The advice for the user, as an imperative.
         var advice: String {
             let action = name == table ? "make the table anew" : "drop the trigger"
             return "\(action) with another program, or recover the store's objects into a new store"
@@ -62,7 +62,7 @@ struct SQLiteTriggerCheck {
         if !triggers.isEmpty { connection.trustSchema() }
     }
 
-    /// What is not accepted.
+    /// The triggers and tables that are not accepted.
     ///
     /// - Parameter dropped: The names, in upper case, of triggers that are about to be dropped.
     func problems(besides dropped: Set<String> = []) throws -> [Problem] {
@@ -132,8 +132,8 @@ struct SQLiteTriggerCheck {
 
     // MARK: - What a trigger does
 
-    /// What the statements do that fire the triggers of a table, compiled and never run, and the failure of one that cannot be
-    /// compiled.
+    /// The authorizer's reports for statements that fire the triggers of a table, which are compiled and never run, and the
+    /// failure of one that cannot be compiled.
     private func accesses(on table: String) throws -> ([Access], SQLiteFailure?) {
         let columns = try connection.withStatement("SELECT name FROM pragma_table_info(?)") {
             try $0.bind(table, at: 1)
@@ -177,7 +177,7 @@ struct SQLiteTriggerCheck {
         var accesses: [Access] = []
     }
 
-    /// What a trigger does that it should not, as a verb and its object; `nil` if nothing.
+    /// The forbidden action of a trigger, as a verb and its object; `nil` if there is none.
     private func objection(
         to trigger: Trigger, _ accesses: [Access], _ indexTables: [String]
     ) -> String? {
