@@ -198,8 +198,12 @@ import Testing
         let rescue = folder.path("Rescue.quire")
         document.packageGoes = { try await document.saveAs(rescue) }
         try FileSystem.removeTree(path)
-        await document.waitUntil { $0.path == rescue && $0.documentState == .normal }
-        #expect(document.error == nil)
+        // The document is the other one by now, and what it lacks is the error.
+        await document.waitUntil { _ in document.error != nil }
+        let error = try #require(document.error as? QuireError)
+        #expect(error.code == .notFound && error.subject.file == rescue)
+        #expect(error.failures.count == 2)
+        #expect(document.path == rescue && document.documentState == .normal)
         try await document.close()
         #expect(try await ManagedDocument.titles(at: rescue) == ["mine", "pictured", "saved"])
         try await document.open(readOnly: true)
