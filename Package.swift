@@ -115,10 +115,19 @@ let package = Package(
             name: "CArchive", pkgConfig: "libarchive", providers: [.apt(["libarchive-dev"])]),
         .systemLibrary(name: "CZLib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .target(name: "CLinux"),
+        .target(name: "QuireSystem", swiftSettings: settings),
+        .target(
+            name: "QuireProtection",
+            dependencies: [
+                "QuireSystem", "CLinux",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "CryptoExtras", package: "swift-crypto"),
+            ],
+            swiftSettings: settings),
         .target(
             name: "Quire",
             dependencies: [
-                "CSQLite", "CLibXML2", "CZLib", "CLinux",
+                "QuireSystem", "QuireProtection", "CSQLite", "CLibXML2", "CZLib", "CLinux",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "OrderedCollections", package: "swift-collections"),
@@ -180,6 +189,9 @@ let package = Package(
         // What every store must do, for those who write one of their own.
         .target(name: "QuireStoreConformance", dependencies: ["Quire"], swiftSettings: settings),
         .target(name: "QuireTestSupport", dependencies: ["Quire"], swiftSettings: settings),
+        .testTarget(
+            name: "QuireProtectionTests", dependencies: ["QuireProtection", "QuireTestSupport"],
+            swiftSettings: settings),
         .testTarget(
             name: "QuireTests", dependencies: ["Quire", "QuireTestSupport"],
             swiftSettings: settings),
