@@ -123,6 +123,7 @@ let package = Package(
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
             ],
+            exclude: ["EncryptionFormat.md"],
             swiftSettings: settings),
         .target(
             name: "Quire",
@@ -190,7 +191,12 @@ let package = Package(
         .target(name: "QuireStoreConformance", dependencies: ["Quire"], swiftSettings: settings),
         .target(name: "QuireTestSupport", dependencies: ["Quire"], swiftSettings: settings),
         .testTarget(
-            name: "QuireProtectionTests", dependencies: ["QuireProtection", "QuireTestSupport"],
+            name: "QuireProtectionTests",
+            dependencies: [
+                "QuireProtection", "QuireSystem",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "CryptoExtras", package: "swift-crypto"),
+            ],
             swiftSettings: settings),
         .testTarget(
             name: "QuireTests", dependencies: ["Quire", "QuireTestSupport"],

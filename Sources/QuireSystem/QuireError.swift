@@ -128,6 +128,12 @@ extension QuireError.Code {
     public static let readOnly = Self(rawValue: "readOnly")
     /// Another process has the document open.
     public static let locked = Self(rawValue: "locked")
+    /// What is protected cannot be read or written, because its protection domain is locked.
+    public static let protectedDataUnavailable = Self(rawValue: "protectedDataUnavailable")
+    /// What was to be protected cannot be: there is no domain, the domain is locked, or what it is cannot be sealed.
+    public static let protectionUnavailable = Self(rawValue: "protectionUnavailable")
+    /// No slot of a keybag opens with the passphrase, key file or recovery key that was given.
+    public static let wrongKey = Self(rawValue: "wrongKey")
     /// The disk, or the user's share of it, is full.
     public static let outOfSpace = Self(rawValue: "outOfSpace")
     /// A call of the operating system failed.
