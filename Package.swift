@@ -199,7 +199,7 @@ let package = Package(
             ],
             swiftSettings: settings),
         .testTarget(
-            name: "QuireTests", dependencies: ["Quire", "QuireTestSupport"],
+            name: "QuireTests", dependencies: ["Quire", "QuireProtection", "QuireTestSupport"],
             swiftSettings: settings),
         .testTarget(
             name: "QuireConcurrencyTests", dependencies: ["Quire", "QuireTestSupport"],

@@ -22,6 +22,11 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+// Random bytes of the kernel's generator. Up to 256 come as a whole, unless a signal comes before the generator is ready.
+static inline ssize_t quire_getrandom(void *bytes, size_t count) {
+    return (ssize_t)syscall(SYS_getrandom, bytes, count, 0);
+}
+
 #define QUIRE_RENAME_NOREPLACE 1u
 #define QUIRE_RENAME_EXCHANGE 2u
 
