@@ -127,7 +127,7 @@ let package = Package(
         .target(
             name: "Quire",
             dependencies: [
-                "QuireSystem", "QuireProtection", "CSQLite", "CLibXML2", "CZLib", "CLinux",
+                "QuireSystem", "QuireProtection", "CSQLite", "CLibXML2", "CZLib",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "OrderedCollections", package: "swift-collections"),

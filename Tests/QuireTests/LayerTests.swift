@@ -30,7 +30,7 @@ import Testing
             "CLinux",
             [
                 "QuireSystem/", "QuireDocuments/Coordination/FileEvents",
-                "QuireDocuments/Coordination/LocalSocket", "Quire/Support/MemoryPrefetch",
+                "QuireDocuments/Coordination/LocalSocket",
             ]
         ),
     ])
