@@ -115,7 +115,7 @@ let package = Package(
             name: "CArchive", pkgConfig: "libarchive", providers: [.apt(["libarchive-dev"])]),
         .systemLibrary(name: "CZLib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .target(name: "CLinux"),
-        .target(name: "QuireSystem", swiftSettings: settings),
+        .target(name: "QuireSystem", dependencies: ["CLinux"], swiftSettings: settings),
         .target(
             name: "QuireProtection",
             dependencies: [
@@ -137,7 +137,7 @@ let package = Package(
         .target(
             name: "QuireDocuments",
             dependencies: [
-                "Quire", "CArchive",
+                "Quire", "CArchive", "CLinux",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],

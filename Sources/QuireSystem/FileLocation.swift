@@ -19,11 +19,11 @@ import Foundation
 /// - Everything else is a ``QuireError`` with code `invalidFormat` that names the entry and says what it is.
 ///
 /// Without a root a path is the caller's own, and the system resolves it.
-struct FileLocation {
+package struct FileLocation {
     /// The folder; `nil` if the name is a path that the system resolves.
-    let folder: OpenFile?
+    package let folder: OpenFile?
     /// The last component, or the whole path without a folder.
-    let name: String
+    package let name: String
     /// The whole path, for errors.
     let path: String
 
@@ -31,7 +31,7 @@ struct FileLocation {
     var descriptor: Int32 { folder?.descriptor ?? AT_FDCWD }
 
     /// - Throws: ``QuireError`` with code `notFound`, `readOnly`, or `invalidFormat` if the path leads out of the root.
-    init(_ path: String, beneath root: String?) throws {
+    package init(_ path: String, beneath root: String?) throws {
         guard let root, path != root else {
             self.init(folder: nil, name: path, path: path)
             return
@@ -96,7 +96,7 @@ struct FileLocation {
     }
 
     /// What is there itself, be it a symbolic link, or `nil` if there is nothing.
-    func information(following: Bool = false) throws -> FileInformation? {
+    package func information(following: Bool = false) throws -> FileInformation? {
         var status = stat()
         if fstatat(descriptor, name, &status, following ? 0 : AT_SYMLINK_NOFOLLOW) == 0 {
             return FileInformation(status)
@@ -164,7 +164,7 @@ extension FileInformation {
     }
 
     /// The error for an entry of a document, or of a store's files, that must not be of this kind.
-    func foreignError(at path: String, expected: Kind? = nil) -> QuireError {
+    package func foreignError(at path: String, expected: Kind? = nil) -> QuireError {
         let needed =
             switch expected {
             case .folder: "a folder"

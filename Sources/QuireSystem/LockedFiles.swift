@@ -8,8 +8,8 @@ import CLinux
 ///
 /// Files are told apart by device and inode, whatever path they were opened by. A database's shared memory, `-shm`, is
 /// locked as long as the database beside it is.
-enum LockedFiles {
-    struct Identity: Hashable, Sendable {
+package enum LockedFiles {
+    package struct Identity: Hashable, Sendable {
         var device: UInt64
         var inode: UInt64
 
@@ -30,14 +30,14 @@ enum LockedFiles {
     /// Counts a connection that has opened a file, and has taken no lock yet.
     ///
     /// - Returns: What to give to ``remove(_:)``; `nil` if there is no such file.
-    static func add(_ path: String) -> Identity? {
+    package static func add(_ path: String) -> Identity? {
         guard let identity = identity(of: path) else { return nil }
         uses.withLock { $0[identity, default: Use()].connections += 1 }
         return identity
     }
 
     /// Counts a connection as closed, and closes what waited for the last one.
-    static func remove(_ identity: Identity) {
+    package static func remove(_ identity: Identity) {
         uses.withLock { uses in
             guard var use = uses[identity] else { return }
             use.connections -= 1
@@ -92,7 +92,7 @@ enum LockedFiles {
     private static let sharedMemory = "-shm"
 
     /// Which file is at a path; `nil` if there is none, or it may not be examined.
-    static func identity(of path: String) -> Identity? {
+    package static func identity(of path: String) -> Identity? {
         var status = stat()
         if stat(path, &status) != 0 { return nil }
         return Identity(status)

@@ -19,7 +19,7 @@ package enum TerminationCleanup {
     /// Adds something to do when a signal ends the process.
     ///
     /// - Returns: The number to give to ``remove(_:)``.
-    static func add(_ action: @escaping @Sendable () -> Void) -> Int {
+    package static func add(_ action: @escaping @Sendable () -> Void) -> Int {
         actions.withLock {
             $0.next += 1
             $0.byNumber[$0.next] = action
@@ -27,7 +27,7 @@ package enum TerminationCleanup {
         }
     }
 
-    static func remove(_ number: Int) { actions.withLock { $0.byNumber[number] = nil } }
+    package static func remove(_ number: Int) { actions.withLock { $0.byNumber[number] = nil } }
 
     /// Runs a body that the clean-up waits for. If the process is ending already, this does not return.
     package static func uninterrupted<Result>(_ body: () throws -> Result) rethrows -> Result {

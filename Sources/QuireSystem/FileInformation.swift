@@ -63,7 +63,7 @@ package struct FileInformation: Sendable {
     }
 
     /// Whether it is a socket.
-    var isSocket: Bool { otherName == Self.socketName && kind == .other }
+    package var isSocket: Bool { otherName == Self.socketName && kind == .other }
 
     private static let socketName = "a socket"
 

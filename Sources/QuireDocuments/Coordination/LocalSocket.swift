@@ -1,10 +1,11 @@
 import CLinux
-package import Foundation
+import Foundation
+import Quire
 
 /// A connection to another process of the same user on this machine, for lines of text.
 ///
 /// A process of another user is refused on both sides, whoever made the socket's file.
-package final class LocalSocket: Sendable {
+final class LocalSocket: Sendable {
     private let file: OpenFile
     private static let greatestLine = 65_536
 
@@ -13,7 +14,7 @@ package final class LocalSocket: Sendable {
     /// Connects to who listens at a path.
     ///
     /// - Returns: `nil` if nobody listens there, or another user does.
-    package static func connect(to path: String) throws -> LocalSocket? {
+    static func connect(to path: String) throws -> LocalSocket? {
         let descriptor = quire_local_socket()
         guard descriptor >= 0 else { throw FileSystem.failure("connect to", path) }
         let socket = LocalSocket(OpenFile(owning: descriptor, path: path))
@@ -56,7 +57,7 @@ package final class LocalSocket: Sendable {
     /// Sends a line. Gives up after some seconds.
     ///
     /// - Returns: Whether it was sent; otherwise the other side is gone or does not read.
-    package func send(_ line: String) -> Bool {
+    func send(_ line: String) -> Bool {
         var rest = Array((line + "\n").utf8)[...]
         while !rest.isEmpty {
             let count = rest.withUnsafeBytes {
@@ -70,7 +71,7 @@ package final class LocalSocket: Sendable {
     }
 
     /// What became of waiting for a line.
-    package enum Received: Equatable, Sendable {
+    enum Received: Equatable, Sendable {
         /// It came.
         case line(String)
         /// The other side has ended the connection, or sends what is no line.
@@ -80,7 +81,7 @@ package final class LocalSocket: Sendable {
     }
 
     /// Waits for a line. To be called on a thread that may wait.
-    package func receive(within milliseconds: Int) throws -> Received {
+    func receive(within milliseconds: Int) throws -> Received {
         let deadline = ContinuousClock.now + .milliseconds(milliseconds)
         var bytes: [UInt8] = []
         while true {
@@ -105,7 +106,7 @@ package final class LocalSocket: Sendable {
 /// Takes connections at a path until it is freed or closed.
 ///
 /// `@unchecked`: a dispatch source may be used from any thread.
-package final class LocalListener: @unchecked Sendable {
+final class LocalListener: @unchecked Sendable {
     private let file: OpenFile
     private let path: String
     private let source: any DispatchSourceRead
@@ -118,7 +119,7 @@ package final class LocalListener: @unchecked Sendable {
     /// - Parameters:
     ///   - queue: Where connections are handed over.
     ///   - connected: Gets each connection. It must not wait.
-    package init(
+    init(
         path: String, queue: DispatchQueue, connected: @escaping @Sendable (LocalSocket) -> Void
     ) throws {
         let descriptor = quire_local_socket()
@@ -164,7 +165,7 @@ package final class LocalListener: @unchecked Sendable {
     deinit { close() }
 
     /// Ends listening. Doing so twice does nothing.
-    package func close() {
+    func close() {
         if source.isCancelled { return }
         source.cancel()
         TerminationCleanup.remove(cleanup)
@@ -183,7 +184,7 @@ package final class LocalListener: @unchecked Sendable {
     private static let temporaryInfix = ".new-"
 
     /// Removes the sockets in a folder whose processes are gone. What cannot be examined or removed stays.
-    package static func removeAbandoned(in folder: String) {
+    static func removeAbandoned(in folder: String) {
         for name in (try? FileSystem.names(in: folder)) ?? [] {
             let path = FileSystem.path(folder, name)
             guard let found = (try? FileSystem.informationWithoutFollowing(at: path)) ?? nil,

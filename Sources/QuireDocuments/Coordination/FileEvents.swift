@@ -1,6 +1,7 @@
 import CLinux
 import Dispatch
 import Foundation
+import Quire
 
 /// What happens to files and folders, told by the kernel as it happens: the owner of the process's inotify queue.
 ///
@@ -17,44 +18,44 @@ import Foundation
 /// - Handlers are called one at a time, on a queue of their own; they must be quick.
 /// - Where the kernel cannot tell (other machines write to the file system, or the user watches too much already),
 ///   ``tick(_:)`` says regularly that it is time to look.
-package final class FileEvents: Sendable {
+final class FileEvents: Sendable {
     /// What happened.
-    package struct Kinds: OptionSet, Sendable {
-        package let rawValue: UInt32
+    struct Kinds: OptionSet, Sendable {
+        let rawValue: UInt32
 
-        package init(rawValue: UInt32) { self.rawValue = rawValue }
+        init(rawValue: UInt32) { self.rawValue = rawValue }
 
         /// A file in the folder was written to.
-        package static let modified = Kinds(rawValue: UInt32(IN_MODIFY))
+        static let modified = Kinds(rawValue: UInt32(IN_MODIFY))
         /// A file in the folder that was open for writing was closed.
-        package static let written = Kinds(rawValue: UInt32(IN_CLOSE_WRITE))
+        static let written = Kinds(rawValue: UInt32(IN_CLOSE_WRITE))
         /// A name came into the folder, or left it.
-        package static let names = Kinds(
+        static let names = Kinds(
             rawValue: UInt32(IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO))
         /// What is watched got another name, or was removed, or its file system is gone.
-        package static let itself = Kinds(
+        static let itself = Kinds(
             rawValue: UInt32(IN_MOVE_SELF | IN_DELETE_SELF | IN_UNMOUNT))
         /// A name came into the folder by being made or renamed.
-        package static let appeared = Kinds(rawValue: UInt32(IN_CREATE | IN_MOVED_TO))
+        static let appeared = Kinds(rawValue: UInt32(IN_CREATE | IN_MOVED_TO))
         /// Events were lost.
-        package static let overflow = Kinds(rawValue: UInt32(IN_Q_OVERFLOW))
+        static let overflow = Kinds(rawValue: UInt32(IN_Q_OVERFLOW))
         /// The subscription has ended, because what was watched does not exist any more.
-        package static let ended = Kinds(rawValue: UInt32(IN_IGNORED))
+        static let ended = Kinds(rawValue: UInt32(IN_IGNORED))
     }
 
     /// Something that happened.
-    package struct Event: Sendable {
+    struct Event: Sendable {
         /// What.
-        package var kinds: Kinds
+        var kinds: Kinds
         /// The name in the watched folder, or empty if it happened to what is watched itself.
-        package var name: String
+        var name: String
     }
 
     /// Gets events.
-    package typealias Handler = @Sendable (Event) -> Void
+    typealias Handler = @Sendable (Event) -> Void
 
     /// The process's.
-    package static let shared = FileEvents()
+    static let shared = FileEvents()
 
     private struct Subscriber {
         var kinds: Kinds
@@ -93,7 +94,7 @@ package final class FileEvents: Sendable {
     /// Asks for events of an open file or folder, wherever it is by now.
     ///
     /// - Throws: As ``watch(path:for:_:)``.
-    package func watch(
+    func watch(
         _ file: OpenFile, for kinds: Kinds, _ handler: @escaping Handler
     ) throws -> FileEventSubscription {
         // Leads to the file itself, also when its name is another's by now.
@@ -105,7 +106,7 @@ package final class FileEvents: Sendable {
     ///
     /// - Throws: ``QuireError`` with code `notFound`, `readOnly` if it may not be read, `outOfSpace` if the user watches as
     ///   much as the system allows, or `inputOutput`.
-    package func watch(
+    func watch(
         path: String, for kinds: Kinds, _ handler: @escaping Handler
     ) throws -> FileEventSubscription {
         try watch(path: path, reportedAs: path, for: kinds, handler)
@@ -210,7 +211,7 @@ package final class FileEvents: Sendable {
     // MARK: Ticking
 
     /// Has a handler called regularly, for what the kernel cannot tell about.
-    package func tick(_ handler: @escaping @Sendable () -> Void) -> FileEventSubscription {
+    func tick(_ handler: @escaping @Sendable () -> Void) -> FileEventSubscription {
         let (number, run) = state.withLock { state -> (UInt64, Int?) in
             let number = state.nextNumber()
             state.tickers[number] = handler
@@ -237,7 +238,7 @@ package final class FileEvents: Sendable {
 }
 
 /// Gets events until it is cancelled or freed.
-package final class FileEventSubscription: Sendable {
+final class FileEventSubscription: Sendable {
     private let end: Lock<(@Sendable () -> Void)?>
 
     init(_ end: @escaping @Sendable () -> Void) { self.end = Lock(end) }
@@ -245,7 +246,7 @@ package final class FileEventSubscription: Sendable {
     deinit { cancel() }
 
     /// Ends it. Doing so twice does nothing.
-    package func cancel() {
+    func cancel() {
         let end = end.withLock { end in
             defer { end = nil }
             return end

@@ -18,7 +18,7 @@ package struct FileLockWait: Sendable {
     ///   - path: The file, to say for whom it waits.
     ///   - body: Gives `nil` if another process has the file locked. It gets what is left of the time, to wait itself.
     /// - Returns: `nil` if the time is over.
-    func polling<Result>(
+    package func polling<Result>(
         _ path: String, _ body: (FileLockWait) throws -> Result?
     ) throws -> Result? {
         let deadline = Lock<ContinuousClock.Instant?>(nil)
@@ -42,7 +42,7 @@ package struct FileLockWait: Sendable {
     }
 
     /// How long to wait before a lock is tried again, in seconds.
-    static let interval = 0.01
+    package static let interval = 0.01
 }
 
 /// A process that has a file locked.

@@ -1,7 +1,7 @@
 #if QUIRE_THREAD_SANITIZER
     import Glibc
 #else
-    internal import Synchronization
+    public import Synchronization
 #endif
 
 /// A value that one thread at a time has in its hands: `Synchronization.Mutex`, except where the thread sanitizer watches.
@@ -9,7 +9,9 @@
 /// The sanitizer does not see that `Mutex` orders what happens under it, because the library of the toolchain that has it is not
 /// instrumented, and reports everything behind one as a race. It knows pthread's mutexes, so its builds use these
 /// (`make test-threads`).
-package struct Lock<Value: ~Copyable>: ~Copyable, Sendable {
+///
+/// Inlinable, and hence `@usableFromInline`, because an unspecialized call from another module costs seven times the lock.
+@usableFromInline package struct Lock<Value: ~Copyable>: ~Copyable, Sendable {
     #if QUIRE_THREAD_SANITIZER
         private let storage: PthreadStorage<Value>
 
@@ -27,13 +29,13 @@ package struct Lock<Value: ~Copyable>: ~Copyable, Sendable {
             return try body(&storage.value.pointee)
         }
     #else
-        private let mutex: Mutex<Value>
+        @usableFromInline package let mutex: Mutex<Value>
 
-        package init(_ value: consuming sending Value) {
+        @inlinable package init(_ value: consuming sending Value) {
             mutex = Mutex(value)
         }
 
-        package borrowing func withLock<Result: ~Copyable, Failure: Error>(
+        @inlinable package borrowing func withLock<Result: ~Copyable, Failure: Error>(
             _ body: (inout sending Value) throws(Failure) -> sending Result
         ) throws(Failure) -> sending Result {
             try mutex.withLock(body)

@@ -175,7 +175,7 @@ package enum FileSystem {
         try link(FileLocation(path, beneath: root), FileLocation(newPath, beneath: root))
     }
 
-    static func link(_ old: FileLocation, _ new: FileLocation) throws {
+    package static func link(_ old: FileLocation, _ new: FileLocation) throws {
         if linkat(old.descriptor, old.name, new.descriptor, new.name, 0) != 0 {
             throw failure("link", new.path)
         }
