@@ -128,10 +128,17 @@ extension Keybag {
     ///
     /// - Throws: ``QuireError`` with code `wrongKey` if no slot opens, or what ``verify(_:)`` throws.
     package func masterKey(_ credential: KeybagCredential) throws -> SecretMemory {
+        try masterKeyAndSlot(credential).masterKey
+    }
+
+    /// The master key, and the identifier of the slot that has it; see ``masterKey(_:)``.
+    func masterKeyAndSlot(
+        _ credential: KeybagCredential
+    ) throws -> (masterKey: SecretMemory, slot: UUID) {
         for slot in slots {
             if let masterKey = try slot.masterKey(credential, path: path) {
                 try verify(masterKey)
-                return masterKey
+                return (masterKey, slot.identifier)
             }
         }
         throw QuireError.wrongKey(credential.name, path: path)
@@ -210,10 +217,7 @@ extension Keybag {
     /// - Throws: ``QuireError`` with code `notFound` if there is none with the identifier, `invalidState` if it is the last.
     package mutating func removeSlot(_ identifier: UUID) throws {
         guard let index = slots.firstIndex(where: { $0.identifier == identifier }) else {
-            throw QuireError(
-                .notFound,
-                "“\(path)” has no slot “\(identifier)”; look at its slots again.",
-                subject: .init(file: path, value: identifier.uuidString))
+            throw missingSlotError(identifier)
         }
         let others = slots.enumerated().filter { $0.offset != index }
         // One of a later version may not be what it seems.
@@ -224,6 +228,25 @@ extension Keybag {
                 subject: .init(file: path, value: identifier.uuidString))
         }
         slots.remove(at: index)
+    }
+
+    /// Puts a new slot, of the same label, in the place of another.
+    mutating func replaceSlot(
+        _ identifier: UUID, with credential: KeybagCredential, masterKey: SecretMemory,
+        cost: ScryptCost, created: Date = Date()
+    ) throws {
+        guard let index = slots.firstIndex(where: { $0.identifier == identifier }) else {
+            throw missingSlotError(identifier)
+        }
+        slots[index] = try KeybagSlot(
+            credential, wrapping: masterKey, label: slots[index].label, created: created,
+            cost: cost)
+    }
+
+    private func missingSlotError(_ identifier: UUID) -> QuireError {
+        QuireError(
+            .notFound, "“\(path)” has no slot “\(identifier)”; look at its slots again.",
+            subject: .init(file: path, value: identifier.uuidString))
     }
 
     /// The bytes of the file.

@@ -78,3 +78,36 @@ struct SampleKeybag {
         try Keybag(bytes, path: "Protection.keybag")
     }
 }
+
+/// A folder that is removed when nothing holds it any more.
+final class TestFolder: Sendable {
+    let path = FileManager.default.temporaryDirectory
+        .appendingPathComponent("quire-test-\(UUID().uuidString)").path
+
+    init() throws {
+        try FileManager.default.createDirectory(
+            atPath: path, withIntermediateDirectories: true)
+    }
+
+    deinit { try? FileManager.default.removeItem(atPath: path) }
+
+    func path(_ name: String) -> String { path + "/" + name }
+
+    /// A person's domain, unlocked, that ``Foundation/Data/keyFile`` unlocks.
+    func person(
+        _ name: String = "me.keybag", _ fileProtection: FileProtection = .complete
+    ) throws -> ProtectionDomain {
+        try ProtectionDomain.setUp(
+            at: path(name), credential: .keyFile(.keyFile), fileProtection: fileProtection)
+    }
+}
+
+/// A clock that stands still until it is told to go.
+final class ManualClock: Sendable {
+    private let (stream, continuation) = AsyncStream.makeStream(of: Void.self)
+
+    func sleep(_: Duration) async { for await _ in stream {} }
+
+    /// Ends the sleep, also one that has not begun.
+    func fire() { continuation.finish() }
+}
