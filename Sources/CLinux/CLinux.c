@@ -59,3 +59,8 @@ int quire_peer_user(int descriptor, unsigned int *user) {
     *user = credentials.uid;
     return 0;
 }
+
+__attribute__((noinline)) void quire_wipe_stack(void) {
+    char stack[8192];
+    explicit_bzero(stack, sizeof stack);
+}

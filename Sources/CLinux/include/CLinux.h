@@ -127,4 +127,7 @@ static inline void quire_prefetch(const void *address) {
     __builtin_prefetch(address);
 }
 
+// Overwrites the stack below the caller's frame, where functions that have returned may have left keys.
+void quire_wipe_stack(void);
+
 #endif

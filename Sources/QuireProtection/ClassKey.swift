@@ -1,0 +1,195 @@
+import Crypto
+package import Foundation
+import QuireSystem
+
+/// The key of a class in a domain, for what has something open: makes keys of files, and unwraps them.
+///
+/// What it can do follows the table of ``FileProtection``:
+///
+/// - `complete`: works while the domain is unlocked. It holds no key itself, and the file keys that it gives are revoked when
+///   the domain is locked.
+/// - `completeUnlessOpen`: goes on when the domain is locked. One that was got for creating from a locked domain makes file
+///   keys, and unwraps those that it has made; it unwraps others when the domain is unlocked.
+/// - `completeUntilFirstUserAuthentication`: goes on.
+///
+/// It keeps the domain.
+package final class ClassKey: Sendable {
+    /// The class.
+    package let fileProtection: FileProtection
+    private let domain: ProtectionDomain
+    /// The keys by their epochs: what unwraps. Empty for `complete`, and if there is only a public key.
+    private let secrets: [UInt32: SecretMemory]
+    /// The latest epoch.
+    private let epoch: UInt32
+    /// The public key of that epoch.
+    private let publicKey: Data
+    /// The keys that it has made, if there is only a public key.
+    private let made = Lock<[UUID: SecretMemory]>([:])
+
+    fileprivate init(
+        _ fileProtection: FileProtection, of domain: ProtectionDomain, epoch: UInt32,
+        publicKey: Data, secrets: [UInt32: SecretMemory] = [:]
+    ) {
+        self.fileProtection = fileProtection
+        self.domain = domain
+        self.epoch = epoch
+        self.publicKey = publicKey
+        self.secrets = secrets
+    }
+
+    /// Makes the key of a new file.
+    ///
+    /// - Throws: ``QuireError`` with code `protectedDataUnavailable` if the class is `complete` and the domain is locked.
+    package func makeFileKey(
+        file: UUID = UUID()
+    ) throws -> (key: FileKey, wrapped: WrappedFileKey) {
+        let secret = try SecretMemory(randomCount: 32)
+        let wrapped = try wrap(secret, file: file)
+        return (try fileKey(secret, file: file), wrapped)
+    }
+
+    /// The key of a file.
+    ///
+    /// - Throws: ``QuireError`` with code `protectedDataUnavailable` if the domain is locked and the class needs its key,
+    ///   `invalidFormat` if it was not wrapped by this class of this keybag, or is damaged.
+    package func fileKey(for wrapped: WrappedFileKey) throws -> FileKey {
+        try fileKey(unwrap(wrapped), file: wrapped.file)
+    }
+
+    private func fileKey(_ secret: SecretMemory, file: UUID) throws -> FileKey {
+        let key = FileKey(file: file, fileProtection: fileProtection, secret: secret)
+        if fileProtection == .complete { try domain.willRevoke(key) }
+        return key
+    }
+
+    /// Wraps a secret as the key of a file.
+    func wrap(_ secret: SecretMemory, file: UUID) throws -> WrappedFileKey {
+        let bytes: Data
+        var epoch = epoch
+        if fileProtection == .completeUnlessOpen {
+            bytes = try KeyWrapping.wrap(secret, file: file, for: publicKey)
+            if secrets.isEmpty { made.withLock { $0[file] = secret } }
+        } else {
+            let secrets = try presentSecrets()
+            epoch = secrets.keys.max() ?? epoch
+            guard let key = secrets[epoch] else { throw ProtectionDomain.lockedError(domain.name) }
+            bytes = try key.withUnsafeBytes {
+                try KeyWrapping.wrap(secret, by: SymmetricKey(data: $0))
+            }
+        }
+        return WrappedFileKey(
+            file: file, fileProtection: fileProtection, epoch: epoch, bytes: bytes)
+    }
+
+    /// Unwraps what ``wrap(_:file:)`` has wrapped.
+    func unwrap(_ wrapped: WrappedFileKey) throws -> SecretMemory {
+        if let own = made.withLock({ $0[wrapped.file] }) { return own }
+        guard wrapped.fileProtection == fileProtection else { throw foreignError(wrapped) }
+        let secrets = try presentSecrets()
+        guard let key = secrets[wrapped.epoch] else { throw foreignError(wrapped) }
+        let secret =
+            if fileProtection == .completeUnlessOpen {
+                try KeyWrapping.unwrap(wrapped.bytes, file: wrapped.file, privateKey: key)
+            } else {
+                try key.withUnsafeBytes {
+                    try KeyWrapping.unwrap(wrapped.bytes, by: SymmetricKey(data: $0))
+                }
+            }
+        guard let secret else { throw foreignError(wrapped) }
+        return secret
+    }
+
+    /// The keys by their epochs: its own, or those that the domain has.
+    private func presentSecrets() throws -> [UInt32: SecretMemory] {
+        if !secrets.isEmpty { return secrets }
+        return try domain.secrets(of: fileProtection, throughParent: true)
+    }
+
+    private func foreignError(_ wrapped: WrappedFileKey) -> QuireError {
+        QuireError(
+            .invalidFormat,
+            "The key of the file “\(wrapped.file)” was not wrapped by the keybag “\(domain.name)”, or is damaged; restore the file, and the keybag that belongs to it, from a copy.",
+            subject: .init(file: domain.name, value: wrapped.file.uuidString))
+    }
+}
+
+extension ProtectionDomain {
+    /// The key of a class, for what is to be opened or made.
+    ///
+    /// A document's domain that is locked is unlocked through that of its person, if that is unlocked as far as the class needs.
+    ///
+    /// - Parameters:
+    ///   - fileProtection: The class; without one, that of the keybag.
+    ///   - creating: Whether only new files are to be made: then `completeUnlessOpen` needs no unlocked domain.
+    /// - Throws: ``QuireError`` with code `protectedDataUnavailable` if the domain is locked and the class needs its key,
+    ///   `invalidFormat` if the keybag was damaged.
+    package func classKey(
+        for fileProtection: FileProtection? = nil, creating: Bool = false
+    ) throws -> ClassKey {
+        try classKey(
+            for: fileProtection ?? protection, creating: creating, throughParent: true)
+    }
+
+    func classKey(
+        for fileProtection: FileProtection, creating: Bool, throughParent: Bool
+    ) throws -> ClassKey {
+        var kept: [UInt32: SecretMemory] = [:]
+        do {
+            let secrets = try secrets(of: fileProtection, throughParent: throughParent)
+            if fileProtection != .complete { kept = secrets }
+        } catch let error as QuireError where error.code == .protectedDataUnavailable {
+            guard creating, fileProtection == .completeUnlessOpen else { throw error }
+        }
+        guard let latest = state.withLock({ $0.keybag.classKeys.last }) else {
+            throw Self.lockedError(name)
+        }
+        return ClassKey(
+            fileProtection, of: self, epoch: latest.epoch, publicKey: latest.publicKey,
+            secrets: kept)
+    }
+
+    /// The keys of a class by their epochs.
+    fileprivate func secrets(
+        of fileProtection: FileProtection, throughParent: Bool
+    ) throws -> [UInt32: SecretMemory] {
+        if let found = presentSecrets(of: fileProtection) { return found }
+        if throughParent {
+            try unlockThroughParent()
+            if let found = presentSecrets(of: fileProtection) { return found }
+        }
+        throw Self.lockedError(name)
+    }
+
+    private func presentSecrets(of fileProtection: FileProtection) -> [UInt32: SecretMemory]? {
+        state.withLock { state in
+            if fileProtection == .completeUntilFirstUserAuthentication {
+                let found = state.untilFirstAuthentication
+                return found.isEmpty ? nil : found
+            }
+            guard let unlocked = state.unlocked else { return nil }
+            return Dictionary(
+                unlocked.classKeys.map {
+                    ($0.epoch, fileProtection == .complete ? $0.complete : $0.privateKey)
+                }, uniquingKeysWith: { $1 })
+        }
+    }
+
+    /// Takes note of a file key that is revoked when the domain is locked.
+    fileprivate func willRevoke(_ key: FileKey) throws {
+        let isUnlocked = state.withLock { state in
+            if state.unlocked == nil { return false }
+            state.fileKeys.append(key)
+            return true
+        }
+        if isUnlocked { return }
+        key.revoke()
+        throw Self.lockedError(name)
+    }
+
+    static func lockedError(_ path: String) -> QuireError {
+        QuireError(
+            .protectedDataUnavailable,
+            "“\(path)” is locked, so what is protected by it is not available; unlock it, or the domain that it belongs to, and try again.",
+            subject: .init(file: path))
+    }
+}

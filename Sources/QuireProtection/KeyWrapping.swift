@@ -1,0 +1,138 @@
+import CLinux
+package import Crypto
+import CryptoExtras
+package import Foundation
+import QuireSystem
+
+/// Wrapping of one key by another, and derivation of keys from secrets.
+///
+/// - A key that is unwrapped is in ``SecretMemory`` from its first byte on. `AES.KeyWrap.unwrap` would leave it in an array
+///   that is not wiped, so the inverse of RFC 3394 is here, on the block cipher of swift-crypto.
+/// - The block cipher leaves its key schedule on the stack, which has the key in it: the stack is wiped after each use.
+package enum KeyWrapping {
+    /// The number of bytes of a wrapped key of 32 bytes.
+    package static let wrappedCount = 40
+
+    private static let integrityCheck = [UInt8](repeating: 0xA6, count: 8)
+
+    /// Wraps a key by another with AES key wrap (RFC 3394).
+    package static func wrap(_ secret: SecretMemory, by key: SymmetricKey) throws -> Data {
+        defer { quire_wipe_stack() }
+        return try secret.withUnsafeBytes {
+            try AES.KeyWrap.wrap(SymmetricKey(data: $0), using: key)
+        }
+    }
+
+    /// Unwraps a key.
+    ///
+    /// - Returns: `nil` if it was not wrapped by that key, or is damaged.
+    package static func unwrap(_ wrapped: Data, by key: SymmetricKey) throws -> SecretMemory? {
+        let count = wrapped.count - 8
+        guard count >= 16, count % 8 == 0, count + 24 <= SecretMemory.greatestCount else {
+            return nil
+        }
+        defer { quire_wipe_stack() }
+        var isRight = false
+        let work = try SecretMemory(count: count + 24) { memory in
+            // A block of the cipher, then the registers A (8 bytes) and R[1]…R[n] of RFC 3394.
+            let block = UnsafeMutableRawBufferPointer(rebasing: memory[..<16])
+            let registers = UnsafeMutableRawBufferPointer(rebasing: memory[16...])
+            registers.copyBytes(from: wrapped)
+            for round in (0...5).reversed() {
+                for index in (1...count / 8).reversed() {
+                    let step = UInt64(round * (count / 8) + index)
+                    withUnsafeBytes(of: step.bigEndian) { step in
+                        for byte in 0..<8 { block[byte] = registers[byte] ^ step[byte] }
+                    }
+                    let register = UnsafeMutableRawBufferPointer(
+                        rebasing: registers[(8 * index)..<(8 * index + 8)])
+                    for byte in 0..<8 { block[8 + byte] = register[byte] }
+                    var bytes = block.bindMemory(to: UInt8.self)
+                    try AES.inversePermute(&bytes, key: key)
+                    for byte in 0..<8 {
+                        registers[byte] = block[byte]
+                        register[byte] = block[8 + byte]
+                    }
+                }
+            }
+            isRight = zip(registers, integrityCheck).reduce(0) { $0 | ($1.0 ^ $1.1) } == 0
+        }
+        if !isRight { return nil }
+        return try work.withUnsafeBytes {
+            try SecretMemory(copying: UnsafeRawBufferPointer(rebasing: $0[24...]))
+        }
+    }
+
+    /// Derives a key of 32 bytes from a secret with HKDF-SHA256 (RFC 5869).
+    package static func derive(
+        from secret: SymmetricKey, salt: Data, info: Data
+    ) -> SymmetricKey {
+        HKDF<SHA256>.deriveKey(
+            inputKeyMaterial: secret, salt: salt, info: info, outputByteCount: 32)
+    }
+
+    /// Derives a key of 32 bytes from a secret with HKDF-SHA256 (RFC 5869).
+    package static func derive(
+        from secret: SecretMemory, salt: Data, info: String
+    ) -> SymmetricKey {
+        secret.withUnsafeBytes {
+            derive(from: SymmetricKey(data: $0), salt: salt, info: Data(info.utf8))
+        }
+    }
+}
+
+// MARK: - One-pass Diffie-Hellman
+
+extension KeyWrapping {
+    /// The number of bytes of a public key of X25519.
+    package static let publicKeyCount = 32
+
+    /// Wraps the key of a file for whoever has the private key that belongs to a public one.
+    ///
+    /// - Returns: The public key of an ephemeral pair, then the wrapped key.
+    package static func wrap(
+        _ secret: SecretMemory, file: UUID, for publicKey: Data
+    ) throws -> Data {
+        let ephemeral = Curve25519.KeyAgreement.PrivateKey()
+        let ephemeralPublicKey = ephemeral.publicKey.rawRepresentation
+        let shared = try ephemeral.sharedSecretFromKeyAgreement(
+            with: .init(rawRepresentation: publicKey))
+        let key = agreedKey(
+            shared, file: file, ephemeral: ephemeralPublicKey, publicKey: publicKey)
+        return try ephemeralPublicKey + wrap(secret, by: key)
+    }
+
+    /// Unwraps what ``wrap(_:file:for:)`` has wrapped.
+    ///
+    /// - Returns: `nil` if it was not wrapped for that key and file, or is damaged.
+    package static func unwrap(
+        _ bytes: Data, file: UUID, privateKey: SecretMemory
+    ) throws -> SecretMemory? {
+        guard bytes.count == publicKeyCount + wrappedCount else { return nil }
+        defer { quire_wipe_stack() }
+        let ephemeral = Data(bytes.prefix(publicKeyCount))
+        let pair = try privateKey.withUnsafeBytes {
+            try Curve25519.KeyAgreement.PrivateKey(rawRepresentation: $0)
+        }
+        let shared = try pair.sharedSecretFromKeyAgreement(
+            with: .init(rawRepresentation: ephemeral))
+        let key = agreedKey(
+            shared, file: file, ephemeral: ephemeral,
+            publicKey: pair.publicKey.rawRepresentation)
+        return try unwrap(Data(bytes.dropFirst(publicKeyCount)), by: key)
+    }
+
+    private static func agreedKey(
+        _ shared: SharedSecret, file: UUID, ephemeral: Data, publicKey: Data
+    ) -> SymmetricKey {
+        shared.hkdfDerivedSymmetricKey(
+            using: SHA256.self, salt: file.data,
+            sharedInfo: Data("Quire file key 1".utf8) + ephemeral + publicKey,
+            outputByteCount: 32)
+    }
+}
+
+extension UUID {
+    /// The 16 bytes.
+    package var data: Data { withUnsafeBytes(of: uuid) { Data($0) } }
+}

@@ -1,0 +1,274 @@
+import Crypto
+package import Foundation
+import QuireSystem
+
+// The bytes of a keybag, and back. All numbers are big-endian. What is read may come from anybody: every length and count is
+// bounded, and whatever is not exactly of the format is an error.
+
+extension Keybag {
+    private static let magic = Data("QUIRKBAG".utf8)
+    private static let version: UInt16 = 1
+    private static let authenticationCount = 32
+    /// The greatest size of a file: everything at its greatest.
+    package static let greatestSize = 1 << 20
+
+    /// Reads a keybag. Nothing of it is verified.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidFormat` if it is no keybag, `unsupported` if a later version has made it.
+    package init(_ bytes: Data, path: String) throws {
+        var reader = KeybagReader(bytes, path: path)
+        guard bytes.count <= Self.greatestSize, try reader.data(8) == Self.magic else {
+            throw reader.error()
+        }
+        let version = try reader.number(UInt16.self)
+        if version > Self.version {
+            throw QuireError(
+                .unsupported,
+                "The keybag “\(path)” was made by a later version of Quire; use that one.",
+                subject: .init(file: path))
+        }
+        guard version == Self.version, try reader.number(UInt16.self) == 0 else {
+            throw reader.error()
+        }
+        let identifier = try reader.identifier()
+        let revision = try reader.number(UInt64.self)
+        let fileProtection = try reader.fileProtection()
+        let classKeys = try reader.list(1...Self.greatestClassKeyCount) { try $0.classKeys() }
+        guard zip(classKeys, classKeys.dropFirst()).allSatisfy({ $0.epoch < $1.epoch }) else {
+            throw reader.error()
+        }
+        self.init(
+            path: path, identifier: identifier, fileProtection: fileProtection,
+            classKeys: classKeys)
+        self.revision = revision
+        slots = try reader.list(0...Self.greatestSlotCount) { try $0.slot() }
+        storeKeys = try reader.list(0...Self.greatestStoreKeyCount) {
+            StoreKey(number: try $0.number(), key: try $0.wrappedFileKey())
+        }
+        changeInProgress = try reader.data(Int(try reader.number(UInt16.self)))
+        authenticationCode = try reader.data(Self.authenticationCount)
+        guard reader.isAtEnd, Set(slots.map(\.identifier)).count == slots.count,
+            Set(storeKeys.map(\.number)).count == storeKeys.count,
+            !storeKeys.contains(where: { $0.number == 0 })
+        else { throw reader.error() }
+    }
+
+    /// All that the authentication code is of.
+    var encodedContent: Data {
+        var bytes = Self.magic
+        bytes.append(Self.version)
+        bytes.append(0 as UInt16)
+        bytes += identifier.data
+        bytes.append(revision)
+        bytes.append(fileProtection.code)
+        bytes += encodedClassKeys
+        bytes.append(UInt8(slots.count))
+        for slot in slots {
+            let encoded = slot.encoded
+            bytes.append(UInt16(encoded.count))
+            bytes += encoded
+        }
+        bytes.append(UInt8(storeKeys.count))
+        for storeKey in storeKeys {
+            bytes.append(storeKey.number)
+            bytes += storeKey.key.encoded
+        }
+        bytes.append(UInt16(changeInProgress.count))
+        bytes += changeInProgress
+        return bytes
+    }
+
+    private var encodedClassKeys: Data {
+        var bytes = Data([UInt8(classKeys.count)])
+        for keys in classKeys {
+            bytes.append(keys.epoch)
+            bytes += keys.complete + keys.untilFirstAuthentication + keys.publicKey
+            bytes += keys.privateKey
+        }
+        return bytes
+    }
+
+    /// What tells one keybag from another that claims to be the same: the SHA-256 of the class keys as the file has them.
+    package var classKeyDigest: Data { Data(SHA256.hash(data: encodedClassKeys)) }
+}
+
+extension KeybagSlot {
+    fileprivate var kind: UInt8 {
+        switch content {
+        case .passphrase: 1
+        case .keyFile: 2
+        case .recoveryKey: 3
+        case .domain: 4
+        case .other(let kind, _): kind
+        }
+    }
+
+    fileprivate var encoded: Data {
+        var bytes = identifier.data
+        bytes.append(kind)
+        bytes.append(UInt64(bitPattern: created))
+        bytes.append(UInt8(label.utf8.count))
+        bytes += Data(label.utf8)
+        bytes += salt
+        switch content {
+        case .passphrase(let cost, let wrapped):
+            bytes.append(cost.logarithmOfN)
+            bytes.append(cost.r)
+            bytes.append(cost.p)
+            bytes += wrapped
+        case .keyFile(let wrapped), .recoveryKey(let wrapped): bytes += wrapped
+        case .domain(let parent, let wrapped): bytes += parent.data + wrapped.encoded
+        case .other(_, let rest): bytes += rest
+        }
+        return bytes
+    }
+}
+
+extension WrappedFileKey {
+    /// Its form on disk: identifier (16 bytes), class (1), epoch (4), number of bytes of what is wrapped (1), what is
+    /// wrapped.
+    package var encoded: Data {
+        var data = file.data
+        data.append(fileProtection.code)
+        data.append(epoch)
+        data.append(UInt8(bytes.count))
+        return data + bytes
+    }
+
+    /// The number of bytes of what is wrapped, for a class.
+    package static func wrappedCount(for fileProtection: FileProtection) -> Int {
+        fileProtection == .completeUnlessOpen
+            ? KeyWrapping.publicKeyCount + KeyWrapping.wrappedCount : KeyWrapping.wrappedCount
+    }
+}
+
+extension FileProtection {
+    /// The number that files have for it.
+    package var code: UInt8 {
+        switch self {
+        case .none: 0
+        case .complete: 1
+        case .completeUnlessOpen: 2
+        case .completeUntilFirstUserAuthentication: 3
+        }
+    }
+
+    /// The class that files have a number for, if there is one.
+    package init?(code: UInt8) {
+        guard let found = Self.allCases.first(where: { $0.code == code }) else { return nil }
+        self = found
+    }
+}
+
+extension Data {
+    fileprivate mutating func append(_ number: some FixedWidthInteger) {
+        Swift.withUnsafeBytes(of: number.bigEndian) { append(contentsOf: $0) }
+    }
+}
+
+/// The rest of the bytes of a keybag.
+private struct KeybagReader {
+    private var rest: Data
+    private let path: String
+
+    init(_ bytes: Data, path: String) {
+        rest = bytes
+        self.path = path
+    }
+
+    var isAtEnd: Bool { rest.isEmpty }
+
+    func error() -> QuireError {
+        QuireError(
+            .invalidFormat,
+            "“\(path)” is not a keybag, or is damaged; restore it from a copy.",
+            subject: .init(file: path))
+    }
+
+    mutating func data(_ count: Int) throws -> Data {
+        guard rest.count >= count else { throw error() }
+        defer { rest = rest.dropFirst(count) }
+        return Data(rest.prefix(count))
+    }
+
+    mutating func number<Number: FixedWidthInteger>(
+        _: Number.Type = Number.self
+    ) throws -> Number {
+        try data(MemoryLayout<Number>.size).reduce(0) { $0 << 8 | Number(truncatingIfNeeded: $1) }
+    }
+
+    mutating func identifier() throws -> UUID {
+        let bytes = try data(16)
+        var uuid = UUID().uuid
+        withUnsafeMutableBytes(of: &uuid) { _ = bytes.copyBytes(to: $0) }
+        return UUID(uuid: uuid)
+    }
+
+    mutating func list<Element>(
+        _ counts: ClosedRange<Int>, _ element: (inout Self) throws -> Element
+    ) throws -> [Element] {
+        let count = Int(try number(UInt8.self))
+        guard counts.contains(count) else { throw error() }
+        return try (0..<count).map { _ in try element(&self) }
+    }
+
+    mutating func fileProtection() throws -> FileProtection {
+        guard let found = FileProtection(code: try number()), found != .none else {
+            throw error()
+        }
+        return found
+    }
+
+    mutating func classKeys() throws -> Keybag.ClassKeys {
+        let keys = Keybag.ClassKeys(
+            epoch: try number(), complete: try data(KeyWrapping.wrappedCount),
+            untilFirstAuthentication: try data(KeyWrapping.wrappedCount),
+            publicKey: try data(KeyWrapping.publicKeyCount),
+            privateKey: try data(KeyWrapping.wrappedCount))
+        guard keys.epoch > 0 else { throw error() }
+        return keys
+    }
+
+    mutating func wrappedFileKey() throws -> WrappedFileKey {
+        let file = try identifier()
+        let fileProtection = try fileProtection()
+        let epoch: UInt32 = try number()
+        let count = Int(try number(UInt8.self))
+        guard epoch > 0, count == WrappedFileKey.wrappedCount(for: fileProtection) else {
+            throw error()
+        }
+        return WrappedFileKey(
+            file: file, fileProtection: fileProtection, epoch: epoch, bytes: try data(count))
+    }
+
+    mutating func slot() throws -> KeybagSlot {
+        var slot = KeybagReader(try data(Int(try number(UInt16.self))), path: path)
+        let identifier = try slot.identifier()
+        let kind: UInt8 = try slot.number()
+        let created = Int64(bitPattern: try slot.number())
+        let labelCount = Int(try slot.number(UInt8.self))
+        guard labelCount <= KeybagSlot.greatestLabelCount,
+            let label = String(validating: try slot.data(labelCount), as: UTF8.self)
+        else { throw error() }
+        let salt = try slot.data(32)
+        let content = try slot.content(kind: kind)
+        guard slot.isAtEnd else { throw error() }
+        return KeybagSlot(
+            identifier: identifier, created: created, label: label, salt: salt,
+            content: content)
+    }
+
+    private mutating func content(kind: UInt8) throws -> KeybagSlot.Content {
+        switch kind {
+        case 1:
+            let cost = ScryptCost(
+                logarithmOfN: try number(), r: try number(), p: try number())
+            guard cost.isAcceptable else { throw error() }
+            return .passphrase(cost: cost, wrapped: try data(KeyWrapping.wrappedCount))
+        case 2: return .keyFile(wrapped: try data(KeyWrapping.wrappedCount))
+        case 3: return .recoveryKey(wrapped: try data(KeyWrapping.wrappedCount))
+        case 4: return .domain(parent: try identifier(), wrapped: try wrappedFileKey())
+        default: return .other(kind: kind, bytes: try data(rest.count))
+        }
+    }
+}

@@ -1,0 +1,187 @@
+public import Foundation
+import QuireSystem
+
+/// What has something open that belongs to a domain, and must do something when it is locked and unlocked.
+package protocol ProtectedDataResponder: AnyObject, Sendable {
+    /// The domain will be locked soon: saves what is to be saved and closes. The domain waits for it, but not for ever.
+    func protectedDataWillBecomeUnavailable() async
+    /// The domain was unlocked, or is not locked after all.
+    func protectedDataDidBecomeAvailable() async
+}
+
+/// A responder, which is not kept.
+struct WeakResponder: Sendable {
+    weak var responder: (any ProtectedDataResponder)?
+}
+
+extension ProtectionDomain {
+    /// Posted when the domain is about to be locked, with the domain as its object: what is open can still be saved. Posted on
+    /// the thread that locks.
+    public static let protectedDataWillBecomeUnavailableNotification = Notification.Name(
+        "QuireProtectedDataWillBecomeUnavailable")
+
+    /// Posted when the domain has been unlocked, or is not locked after all, with the domain as its object. Posted on the
+    /// thread that unlocks.
+    public static let protectedDataDidBecomeAvailableNotification = Notification.Name(
+        "QuireProtectedDataDidBecomeAvailable")
+
+    /// What happens to a domain.
+    public enum Event: Sendable, Hashable {
+        /// It is about to be locked; what is open can still be saved.
+        case willBecomeUnavailable
+        /// It is locked.
+        case didBecomeUnavailable
+        /// It is unlocked, or is not locked after all.
+        case didBecomeAvailable
+    }
+
+    /// What happens to the domain from now on, in order.
+    ///
+    /// Every call gives a sequence of its own. It ends with the domain, which it does not keep.
+    public var events: AsyncStream<Event> { broadcast.stream() }
+
+    /// Locks the domain, and those that were unlocked through it.
+    ///
+    /// Documents and stores that are open save and close first; that may take as long as the grace period, and what was not
+    /// saved then stays in memory unsaved. Then the keys are wiped. Unlocking before that takes the lock back. A document's
+    /// domain that is locked by itself stays so until it, or the domain of its person, is unlocked.
+    ///
+    /// If the task is cancelled, the domain is locked at once.
+    ///
+    /// - Returns: Whether it is locked: `false` if it was unlocked meanwhile.
+    @discardableResult
+    public func lock(after grace: Duration = .seconds(10)) async -> Bool {
+        await lock(after: grace) { try? await Task.sleep(for: $0) }
+    }
+
+    /// Locks the domain, with a clock of the caller's.
+    ///
+    /// - Parameter sleep: Returns after some time, or when its task is cancelled.
+    @discardableResult
+    package func lock(
+        after grace: Duration, sleep: @escaping @Sendable (Duration) async -> Void
+    ) async -> Bool {
+        let (waiting, end) = AsyncStream.makeStream(of: Void.self)
+        let begun: (number: Int, isFirst: Bool)? = state.withLock { state in
+            state.isLockedByItself = true
+            if state.unlocked == nil { return nil }
+            let isFirst = state.pendingLocks.isEmpty
+            state.lastLock += 1
+            state.pendingLocks[state.lastLock] = end
+            return (state.lastLock, isFirst)
+        }
+        guard let begun else { return true }
+        let domains = [self] + state.withLock { $0.children.objects.filter(\.isUnlocked) }
+        if begun.isFirst { for domain in domains { domain.postUnavailable() } }
+        // A lock that is begun meanwhile ends with this one, if not before.
+        if begun.isFirst {
+            let responders = domains.flatMap(\.responders)
+            // Who takes too long is not waited for, and goes on.
+            Task {
+                await Self.call(responders) { await $0.protectedDataWillBecomeUnavailable() }
+                end.finish()
+            }
+        }
+        let timer = Task {
+            await sleep(grace)
+            end.finish()
+        }
+        for await _ in waiting {}
+        timer.cancel()
+        return removeKeys(endingLock: begun.number)
+    }
+
+    /// Locks the domain, and those that were unlocked through it, at once. What is open is told, and not waited for.
+    package func lockNow() {
+        let isUnlocked = state.withLock { state in
+            state.isLockedByItself = true
+            return state.unlocked != nil
+        }
+        if isUnlocked {
+            let domains = [self] + state.withLock { $0.children.objects.filter(\.isUnlocked) }
+            for domain in domains { domain.postUnavailable() }
+        }
+        removeKeys()
+    }
+
+    /// Adds somebody to be told, who is not kept.
+    package func addResponder(_ responder: any ProtectedDataResponder) {
+        state.withLock {
+            $0.responders.removeAll { $0.responder == nil }
+            $0.responders.append(WeakResponder(responder: responder))
+        }
+    }
+
+    /// Removes somebody who was to be told.
+    package func removeResponder(_ responder: any ProtectedDataResponder) {
+        state.withLock {
+            $0.responders.removeAll { $0.responder == nil || $0.responder === responder }
+        }
+    }
+
+    // MARK: - Keys
+
+    /// Takes the keys away from this domain and those that were unlocked through it.
+    ///
+    /// - Parameter number: The lock whose time is over; without one, all end.
+    /// - Returns: Whether the domain is locked: `false` if that lock was taken back.
+    @discardableResult
+    func removeKeys(endingLock number: Int? = nil) -> Bool {
+        let (isLocked, wasUnlocked, children, pending) = state.withLock { state in
+            let wasUnlocked = state.unlocked != nil
+            if let number, wasUnlocked, state.pendingLocks[number] == nil {
+                return (false, true, [ProtectionDomain](), state.pendingLocks)
+            }
+            state.unlocked = nil
+            for key in state.fileKeys.objects { key.revoke() }
+            state.fileKeys = WeakList()
+            defer { state.pendingLocks = [:] }
+            return (true, wasUnlocked, state.children.objects, state.pendingLocks)
+        }
+        if !isLocked { return false }
+        for lock in pending.values { lock.finish() }
+        if wasUnlocked { broadcast.send(.didBecomeUnavailable) }
+        for child in children where child.state.withLock({ $0.parent === self }) {
+            child.removeKeys()
+        }
+        return true
+    }
+
+    // MARK: - Telling others
+
+    private var responders: [any ProtectedDataResponder] {
+        state.withLock { $0.responders.compactMap(\.responder) }
+    }
+
+    private func postUnavailable() {
+        broadcast.send(.willBecomeUnavailable)
+        NotificationCenter.default.post(
+            name: Self.protectedDataWillBecomeUnavailableNotification, object: self)
+    }
+
+    func postAvailable() {
+        broadcast.send(.didBecomeAvailable)
+        NotificationCenter.default.post(
+            name: Self.protectedDataDidBecomeAvailableNotification, object: self)
+    }
+
+    func callRespondersAvailable() async {
+        await Self.call(responders) { await $0.protectedDataDidBecomeAvailable() }
+    }
+
+    /// Tells everybody that the domain is unlocked, and waits for nobody.
+    func tellAvailable() {
+        postAvailable()
+        Task { await callRespondersAvailable() }
+    }
+
+    /// Calls responders beside each other.
+    private static func call(
+        _ responders: [any ProtectedDataResponder],
+        _ body: @escaping @Sendable (any ProtectedDataResponder) async -> Void
+    ) async {
+        await withTaskGroup(of: Void.self) { group in
+            for responder in responders { group.addTask { await body(responder) } }
+        }
+    }
+}

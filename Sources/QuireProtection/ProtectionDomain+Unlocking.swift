@@ -1,0 +1,215 @@
+import Foundation
+import QuireSystem
+
+extension ProtectionDomain {
+    /// Unlocks the domain with a passphrase.
+    ///
+    /// Ends a ``lock(after:)`` whose time is not over. When it returns, what is open has been told, and works again.
+    ///
+    /// - Parameter passphrase: It counts as composed Unicode (NFC). Swift cannot wipe the memory of a string.
+    /// - Complexity: About half a second and 128 MiB for each slot with a passphrase, not on the caller's executor.
+    /// - Throws: ``QuireError`` with code `wrongKey` if it opens no slot, `invalidFormat` if the keybag was damaged,
+    ///   `storeReplaced` if another keybag or an older one is in its place, or what reading throws.
+    public func unlock(passphrase: String) async throws {
+        try await finishUnlocking(
+            Self.apart { try self.open(.passphrase(passphrase)) }.get())
+    }
+
+    /// Unlocks the domain with a key file.
+    ///
+    /// - Parameter keyFile: Its path. Whoever can read it has the key: keep it where others cannot. One that others may write
+    ///   to is refused.
+    /// - Throws: As ``unlock(passphrase:)``; `invalidValue` if it cannot be a key file.
+    public func unlock(keyFile: String) async throws {
+        try await finishUnlocking(
+            Self.apart { try self.open(.keyFile(KeyFile.read(keyFile))) }.get())
+    }
+
+    /// Unlocks the domain with a recovery key.
+    ///
+    /// - Parameter recoveryKey: Its words, in small or capital letters, with anything between them that is no letter.
+    /// - Throws: As ``unlock(passphrase:)``; `invalidValue` if there is a typing error in the words.
+    public func unlock(recoveryKey: String) async throws {
+        try await finishUnlocking(
+            Self.apart { try self.open(.recoveryKey(RecoveryKey(words: recoveryKey))) }.get())
+    }
+
+    /// Unlocks the domain on the caller's thread. What is open is told, and not waited for.
+    package func unlock(_ credential: KeybagCredential) throws {
+        let told = try open(credential)
+        for domain in told { domain.tellAvailable() }
+    }
+
+    /// Unlocks the domain with a key file on the caller's thread. What is open is told, and not waited for.
+    package func unlockNow(keyFile: String) throws {
+        try unlock(.keyFile(KeyFile.read(keyFile)))
+    }
+
+    private func finishUnlocking(_ told: [ProtectionDomain]) async {
+        for domain in told {
+            domain.postAvailable()
+            await domain.callRespondersAvailable()
+        }
+    }
+
+    // MARK: - Opening the keybag
+
+    /// Opens the keybag as it is on disk now.
+    ///
+    /// - Returns: The domains that were locked, or were about to be, and are not any more: to be told.
+    private func open(_ credential: KeybagCredential) throws -> [ProtectionDomain] {
+        let keybag = try currentKeybag()
+        let masterKey = try keybag.masterKey(credential)
+        return try install(masterKey, of: keybag, parent: nil) + unlockChildren()
+    }
+
+    /// The keybag that is on disk now, which must be the one that this is the domain of. It is not verified.
+    func currentKeybag() throws -> Keybag {
+        let (known, file) = state.withLock { ($0.keybag, $0.file) }
+        guard let file else { return known }
+        let found = try file.read()
+        try check(found)
+        return found
+    }
+
+    /// Throws if a keybag that was read is not this domain's, or older than one that was verified.
+    func check(_ found: Keybag) throws {
+        let (revision, isVerified) = state.withLock {
+            ($0.keybag.revision, !$0.untilFirstAuthentication.isEmpty)
+        }
+        guard found.identifier == identifier, found.classKeyDigest == classKeyDigest else {
+            throw QuireError(
+                .storeReplaced,
+                "Another keybag is now at “\(found.path)”; close what is open with the former one, and open it again.",
+                subject: .init(file: found.path))
+        }
+        if isVerified, found.revision < revision {
+            throw QuireError(
+                .storeReplaced,
+                "An older state of the keybag “\(found.path)” was put in its place, in which a passphrase may open it that no longer should; put the newer one back, or end this program first.",
+                subject: .init(file: found.path))
+        }
+    }
+
+    /// Takes over what a file says: anything as long as nothing is verified, then what is newer and can be verified now.
+    func adopt(_ found: Keybag) {
+        state.withLock { state in
+            if !state.untilFirstAuthentication.isEmpty {
+                guard let unlocked = state.unlocked, found.revision > state.keybag.revision,
+                    (try? found.verify(unlocked.masterKey)) != nil
+                else { return }
+            }
+            let path = state.keybag.path
+            state.keybag = found
+            state.keybag.path = path
+        }
+    }
+
+    /// Puts keys in their place.
+    ///
+    /// - Parameter parent: The domain that it was unlocked through.
+    /// - Returns: This domain if it was locked; if it was about to be, also those that would have been locked with it.
+    func install(
+        _ masterKey: SecretMemory, of keybag: Keybag, parent: ProtectionDomain?
+    ) throws -> [ProtectionDomain] {
+        let classKeys = try keybag.unwrapClassKeys(masterKey)
+        let (wasLocked, pending, formerParent) = state.withLock { state in
+            let before = (state.unlocked == nil, state.pendingLocks, state.parent)
+            state.unlocked = UnlockedKeys(masterKey: masterKey, classKeys: classKeys)
+            state.keepUntilFirstAuthentication(classKeys)
+            // Another thread may have changed it since it was read.
+            if state.keybag.revision <= keybag.revision { state.keybag = keybag }
+            state.isLockedByItself = false
+            state.pendingLocks = [:]
+            state.parent = parent
+            return before
+        }
+        for lock in pending.values { lock.finish() }
+        if let formerParent, formerParent !== parent {
+            formerParent.state.withLock { $0.children.removeAll { $0 === self } }
+        }
+        if !pending.isEmpty {
+            return [self] + state.withLock { $0.children.objects.filter(\.isUnlocked) }
+        }
+        return wasLocked ? [self] : []
+    }
+}
+
+extension ProtectionDomain.State {
+    mutating func keepUntilFirstAuthentication(_ classKeys: [Keybag.UnwrappedClassKeys]) {
+        for keys in classKeys {
+            untilFirstAuthentication[keys.epoch] = keys.untilFirstAuthentication
+        }
+    }
+}
+
+// MARK: - Through the domain of a person
+
+extension ProtectionDomain {
+    /// Unlocks the domain, as far as its class needs, through a domain that it has a slot for, if that is unlocked as far.
+    ///
+    /// What is open is told, and not waited for.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidFormat` if the keybag was damaged.
+    func unlockThroughParent() throws {
+        for domain in try openThroughParent() { domain.tellAvailable() }
+    }
+
+    /// - Parameter isAfterUnlock: Whether the parent was just unlocked, which ends a lock of this domain by itself.
+    private func openThroughParent(isAfterUnlock: Bool = false) throws -> [ProtectionDomain] {
+        let isRefused = state.withLock { $0.isLockedByItself && !isAfterUnlock }
+        guard !isRefused, let keybag = try? currentKeybag() else { return [] }
+        for slot in keybag.slots {
+            guard case .domain(let parent, let wrapped) = slot.content,
+                wrapped.file == identifier
+            else { continue }
+            for candidate in ProtectionDomainRegistry.domains(parent) where candidate !== self {
+                // One that is locked is not unlocked through others in turn: the slots could go round in circles.
+                guard
+                    let key = try? candidate.classKey(
+                        for: wrapped.fileProtection, creating: false, throughParent: false),
+                    let masterKey = try? key.unwrap(wrapped)
+                else { continue }
+                try keybag.verify(masterKey)
+                return try install(masterKey, of: keybag, through: candidate)
+            }
+        }
+        return []
+    }
+
+    private func install(
+        _ masterKey: SecretMemory, of keybag: Keybag, through parent: ProtectionDomain
+    ) throws -> [ProtectionDomain] {
+        guard parent.isUnlocked else { return try installUntilFirst(masterKey, of: keybag) }
+        let told = try install(masterKey, of: keybag, parent: parent)
+        let isParentUnlocked = parent.state.withLock { state in
+            state.children.removeAll { $0 === self }
+            state.children.append(self)
+            return state.unlocked != nil
+        }
+        // It was locked meanwhile, and did not know this one.
+        if !isParentUnlocked { removeKeys() }
+        return isParentUnlocked ? told : []
+    }
+
+    /// The parent is locked, and was unlocked before: so is this one.
+    private func installUntilFirst(
+        _ masterKey: SecretMemory, of keybag: Keybag
+    ) throws -> [ProtectionDomain] {
+        let classKeys = try keybag.unwrapClassKeys(masterKey)
+        state.withLock {
+            $0.keepUntilFirstAuthentication(classKeys)
+            if $0.keybag.revision <= keybag.revision { $0.keybag = keybag }
+        }
+        return []
+    }
+
+    /// Unlocks those that were unlocked through this one before.
+    private func unlockChildren() -> [ProtectionDomain] {
+        let locked = state.withLock { $0.children.objects }.filter { !$0.isUnlocked }
+        return locked.flatMap { child in
+            // What is wrong with one is said by its next use.
+            (try? child.openThroughParent(isAfterUnlock: true)) ?? []
+        }
+    }
+}

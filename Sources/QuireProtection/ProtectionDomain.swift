@@ -1,0 +1,270 @@
+public import Foundation
+import QuireSystem
+
+/// The live state of a keybag: which of its keys this process has.
+///
+/// A person has a domain of their own, which their documents belong to; a document has one as well, because it has a keybag,
+/// and may have passphrases and recovery keys for other people. Unlocking the person's domain opens their documents.
+///
+/// ```swift
+/// let domain = try await ProtectionDomain.setUp(at: "me.keybag", passphrase: passphrase)
+/// ProtectionDomain.default = domain
+/// …
+/// await domain.lock()                       // documents of class complete close
+/// try await domain.unlock(passphrase: passphrase)     // and open again
+/// ```
+///
+/// ``FileProtection`` has the table of what can be done in which state. The state is that of this process; it begins locked.
+///
+/// May be used from any thread. Invariants:
+/// - Keys are in ``SecretMemory`` only, and in no copy when nothing here has them any more.
+/// - Locked means: no master key, no key of `complete` and no private key of `completeUnlessOpen` is here, and the file keys
+///   of `complete` that were handed out are revoked. What holds a ``ClassKey`` of `completeUnlessOpen` that it got before has
+///   that one. The key of `completeUntilFirstUserAuthentication` stays until the domain is freed.
+/// - The keybag in ``State`` was verified if the domain was ever unlocked. It is then replaced only by one that is verified as
+///   well, has the same class keys and is not older.
+/// - Nothing is called, and no file is read, under the lock of the state.
+public final class ProtectionDomain: Sendable {
+    struct State {
+        var keybag: Keybag
+        /// Where the keybag is; `nil` if it is not on disk yet.
+        var file: KeybagFile?
+        /// What there is while it is unlocked.
+        var unlocked: UnlockedKeys?
+        /// The keys of `completeUntilFirstUserAuthentication` by their epochs, from the first unlock on.
+        var untilFirstAuthentication: [UInt32: SecretMemory] = [:]
+        /// The domain that it was unlocked through, and that it is locked with.
+        var parent: ProtectionDomain?
+        /// Whether it was locked by itself, and so is not unlocked through another domain by use.
+        var isLockedByItself = false
+        /// The domains that were unlocked through this one.
+        var children = WeakList<ProtectionDomain>()
+        /// The keys of files of `complete` that were handed out.
+        var fileKeys = WeakList<FileKey>()
+        var responders: [WeakResponder] = []
+        /// What ends the waiting of each lock that has begun, by its number.
+        var pendingLocks: [Int: AsyncStream<Void>.Continuation] = [:]
+        var lastLock = 0
+    }
+
+    struct UnlockedKeys {
+        let masterKey: SecretMemory
+        /// The latest last; there is one at least.
+        let classKeys: [Keybag.UnwrappedClassKeys]
+    }
+
+    let state: Lock<State>
+    let broadcast = Broadcast<Event>()
+    /// The keybag's identifier.
+    package let identifier: UUID
+    /// See ``Keybag/classKeyDigest``.
+    let classKeyDigest: Data
+
+    init(_ keybag: Keybag, file: KeybagFile?) {
+        identifier = keybag.identifier
+        classKeyDigest = keybag.classKeyDigest
+        state = Lock(State(keybag: keybag, file: file))
+    }
+
+    private static let processDomain = Lock<ProtectionDomain?>(nil)
+
+    /// The domain that new documents and stores of this process belong to; at first there is none.
+    public static var `default`: ProtectionDomain? {
+        get { processDomain.withLock { $0 } }
+        set { processDomain.withLock { $0 = newValue } }
+    }
+}
+
+// MARK: - Domains
+
+extension ProtectionDomain {
+    /// Makes the keybag of a person that a passphrase unlocks, readable by its user only.
+    ///
+    /// - Parameters:
+    ///   - path: Where the keybag will be. Keep a copy: without it nothing that is protected with it can be read.
+    ///   - fileProtection: The class of what is new and does not ask for another; not `none`.
+    ///   - label: The person's name for the passphrase, at most 64 bytes. It can be read without a key.
+    /// - Returns: Its domain, unlocked.
+    /// - Throws: ``QuireError`` with code `alreadyExists` if there is something at the path, `invalidValue` if the passphrase
+    ///   or the label cannot be used, or what writing throws.
+    public static func setUp(
+        at path: String, passphrase: String,
+        fileProtection: FileProtection = .completeUntilFirstUserAuthentication,
+        label: String = ""
+    ) async throws -> ProtectionDomain {
+        try await apart {
+            try setUp(
+                at: path, credential: .passphrase(passphrase), fileProtection: fileProtection,
+                label: label)
+        }.get()
+    }
+
+    /// Makes the keybag of a person that a key file unlocks, readable by its user only.
+    ///
+    /// - Parameters:
+    ///   - path: Where the keybag will be. Keep a copy: without it nothing that is protected with it can be read.
+    ///   - keyFile: A file with 16 to 65,536 random bytes, which can be made by ``makeKeyFile(at:)``. Whoever can read it has
+    ///     the key: keep it where others cannot.
+    ///   - fileProtection: The class of what is new and does not ask for another; not `none`.
+    ///   - label: The person's name for the key file, at most 64 bytes. It can be read without a key.
+    /// - Returns: Its domain, unlocked.
+    /// - Throws: As ``setUp(at:passphrase:fileProtection:label:)``; `invalidValue` also if others may write to the key file.
+    public static func setUp(
+        at path: String, keyFile: String,
+        fileProtection: FileProtection = .completeUntilFirstUserAuthentication,
+        label: String = ""
+    ) throws -> ProtectionDomain {
+        try setUp(
+            at: path, credential: .keyFile(KeyFile.read(keyFile)),
+            fileProtection: fileProtection, label: label)
+    }
+
+    /// Makes the keybag of a person, on the caller's thread.
+    package static func setUp(
+        at path: String, credential: KeybagCredential,
+        fileProtection: FileProtection = .completeUntilFirstUserAuthentication,
+        label: String = "", cost: ScryptCost = .standard
+    ) throws -> ProtectionDomain {
+        let path = FileSystem.absolute(path)
+        if try FileSystem.informationWithoutFollowing(at: path) != nil {
+            throw FileSystem.failure("create", path, errno: EEXIST)
+        }
+        let domain = try make(
+            fileProtection, path: path,
+            slots: [NewSlot(credential, label: label, cost: cost)], parent: nil)
+        try domain.write(to: path, isPrivate: true)
+        return domain
+    }
+
+    /// Makes a key file of 32 random bytes that only its user may read.
+    ///
+    /// - Throws: ``QuireError`` with code `alreadyExists` if there is something at the path, or what writing throws.
+    public static func makeKeyFile(at path: String) throws { try KeyFile.make(at: path) }
+
+    /// The domain of a keybag, locked unless this process has unlocked it before and still has it.
+    ///
+    /// As long as something holds a domain, its keybag always gives the same one.
+    ///
+    /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if it is not a keybag, `unsupported` if a later version
+    ///   has made it.
+    public static func domain(of keybagPath: String) throws -> ProtectionDomain {
+        try domain(of: keybagPath, beneath: nil)
+    }
+
+    /// The domain of a keybag in a package, which is not trusted; see ``FileLocation``.
+    package static func domain(
+        of keybagPath: String, beneath root: String?
+    ) throws -> ProtectionDomain {
+        let file = KeybagFile(path: FileSystem.absolute(keybagPath), root: root)
+        return ProtectionDomainRegistry.domain(of: try file.read(), in: file)
+    }
+
+    /// Runs a body where it may take its time, and gives what comes of it.
+    ///
+    /// An error is returned because of the compiler: if a function that runs elsewhere throws to one that is
+    /// `nonisolated(nonsending)`, optimized code does not come back to the caller's executor.
+    @concurrent static func apart<Success: Sendable>(
+        _ body: @Sendable () throws -> Success
+    ) async -> Result<Success, any Error> {
+        Result { try body() }
+    }
+}
+
+// MARK: - What is known of it
+
+extension ProtectionDomain {
+    /// Whether everything of the domain can be read and written.
+    public var isUnlocked: Bool { state.withLock { $0.unlocked != nil } }
+
+    /// Whether it was unlocked since the process began, or since something last held the domain: what is of class
+    /// ``FileProtection/completeUntilFirstUserAuthentication`` can be read and written then.
+    public var wasUnlockedOnce: Bool {
+        state.withLock { !$0.untilFirstAuthentication.isEmpty }
+    }
+
+    /// The class of its files. Until it was unlocked once, this is what the file says, which anybody could have written.
+    public var protection: FileProtection { state.withLock { $0.keybag.fileProtection } }
+
+    /// Where the keybag is; `nil` if it is not on disk yet.
+    public var path: String? { state.withLock { $0.file?.path } }
+
+    /// What errors call it.
+    var name: String { state.withLock { $0.keybag.path } }
+
+    /// The keys of the store that the keybag belongs to, wrapped.
+    package var storeKeys: [Keybag.StoreKey] { state.withLock { $0.keybag.storeKeys } }
+
+    /// One of the ways to unlock a domain.
+    public struct Slot: Sendable, Hashable, Identifiable {
+        /// What it is opened with. The set is open: later versions may add kinds.
+        public struct Kind: RawRepresentable, Hashable, Sendable {
+            /// The kind's stable name.
+            public let rawValue: String
+
+            /// Makes a kind from its stable name.
+            public init(rawValue: String) { self.rawValue = rawValue }
+
+            /// A passphrase.
+            public static let passphrase = Kind(rawValue: "passphrase")
+            /// A key file.
+            public static let keyFile = Kind(rawValue: "keyFile")
+            /// Words on paper.
+            public static let recoveryKey = Kind(rawValue: "recoveryKey")
+            /// The domain of a person.
+            public static let domain = Kind(rawValue: "domain")
+            /// Something that this version does not know.
+            public static let unknown = Kind(rawValue: "unknown")
+        }
+
+        /// The slot's identifier.
+        public let id: UUID
+        /// What it is opened with.
+        public let kind: Kind
+        /// The person's name for it.
+        public let label: String
+        /// When it was made.
+        public let created: Date
+    }
+
+    /// The ways to unlock it, in the order in which they were made, as they were last read.
+    public var slots: [Slot] {
+        state.withLock { $0.keybag.slots }.map { slot in
+            let kind: Slot.Kind =
+                switch slot.content {
+                case .passphrase: .passphrase
+                case .keyFile: .keyFile
+                case .recoveryKey: .recoveryKey
+                case .domain: .domain
+                case .other: .unknown
+                }
+            return Slot(
+                id: slot.identifier, kind: kind, label: slot.label,
+                created: Date(timeIntervalSince1970: TimeInterval(slot.created)))
+        }
+    }
+}
+
+/// Objects that are not kept.
+struct WeakList<Object: AnyObject & Sendable>: Sendable {
+    private struct Reference: Sendable {
+        weak var object: Object?
+    }
+
+    private var references: [Reference] = []
+    private var pruningCount = 16
+
+    /// The objects that are there.
+    var objects: [Object] { references.compactMap(\.object) }
+
+    /// Adds an object, and forgets those that are gone, when their number has doubled.
+    mutating func append(_ object: Object) {
+        references.append(Reference(object: object))
+        if references.count < pruningCount { return }
+        references.removeAll { $0.object == nil }
+        pruningCount = max(16, 2 * references.count)
+    }
+
+    mutating func removeAll(where isRemoved: (Object) -> Bool) {
+        references.removeAll { $0.object.map(isRemoved) ?? true }
+    }
+}

@@ -1,0 +1,211 @@
+import Foundation
+import QuireSystem
+import Testing
+
+@testable import QuireProtection
+
+/// Domains of documents, which are unlocked through that of a person.
+@Suite struct DocumentDomainTests {
+    private static let classes = FileProtection.allCases.filter { $0 != .none }
+    private let folder: TestFolder
+    private let person: ProtectionDomain
+    private let document: String
+
+    init() throws {
+        folder = try TestFolder()
+        person = try folder.person()
+        document = folder.path("Doc.quire")
+        try FileManager.default.createDirectory(
+            atPath: document, withIntermediateDirectories: true)
+    }
+
+    private var path: String { document + "/Protection.keybag" }
+
+    private func open() throws -> ProtectionDomain {
+        try ProtectionDomain.domain(of: path, beneath: document)
+    }
+
+    /// Makes the document's keybag, and holds nothing of it.
+    ///
+    /// - Returns: The key of its store.
+    @discardableResult
+    private func make(
+        _ fileProtection: FileProtection, slots: [NewSlot] = [], hasParent: Bool = true
+    ) throws -> Data {
+        let domain = try ProtectionDomain.makeKeybag(
+            protection: fileProtection, slots: slots, parent: hasParent ? person : nil)
+        #expect(domain.isUnlocked && domain.path == nil)
+        try domain.write(to: path, beneath: document)
+        let storeKey = try #require(domain.storeKeys.first)
+        #expect(storeKey.number == 1)
+        return try domain.classKey().fileKey(for: storeKey.key).data
+    }
+
+    private func storeKey(_ domain: ProtectionDomain) throws -> FileKey {
+        try domain.classKey().fileKey(for: try #require(domain.storeKeys.first).key)
+    }
+
+    @Test(arguments: classes) func personOpensIt(fileProtection: FileProtection) throws {
+        let key = try make(fileProtection)
+        let domain = try open()
+        #expect(!domain.isUnlocked)
+        #expect(domain.protection == fileProtection)
+        #expect(domain.slots.map(\.kind) == [.domain])
+        #expect(try storeKey(domain).data == key)
+        #expect(domain.isUnlocked)
+    }
+
+    @Test(arguments: classes) func isLockedWithThePerson(fileProtection: FileProtection) throws {
+        let key = try make(fileProtection)
+        let domain = try open()
+        let fileKey = try storeKey(domain)
+        person.lockNow()
+        #expect(!domain.isUnlocked)
+        #expect(fileKey.isAvailable == (fileProtection != .complete))
+        let found = code {
+            let found = try storeKey(domain).data
+            #expect(found == key)
+        }
+        let isFirst = fileProtection == .completeUntilFirstUserAuthentication
+        #expect(found == (isFirst ? nil : .protectedDataUnavailable))
+        try person.unlock(.keyFile(.keyFile))
+        #expect(domain.isUnlocked)
+        #expect(try storeKey(domain).data == key)
+    }
+
+    @Test func untilFirstOpensWhenThePersonIsLockedAgain() throws {
+        let key = try make(.completeUntilFirstUserAuthentication)
+        person.lockNow()
+        let domain = try open()
+        #expect(try storeKey(domain).data == key)
+        #expect(!domain.isUnlocked && domain.wasUnlockedOnce)
+        // Only that: no key of another class.
+        #expect(code { _ = try domain.classKey(for: .complete) } == .protectedDataUnavailable)
+        #expect(code { _ = try domain.addRecoveryKey() } == .protectedDataUnavailable)
+    }
+
+    @Test func whatCanBeMadeWhileThePersonIsLocked() throws {
+        person.lockNow()
+        #expect(code { try make(.complete) } == .protectedDataUnavailable)
+        #expect(!FileSystem.exists(path))
+        let key = try make(.completeUnlessOpen)
+        // It is closed: it opens when the person is unlocked.
+        let domain = try open()
+        #expect(code { _ = try storeKey(domain) } == .protectedDataUnavailable)
+        try person.unlock(.keyFile(.keyFile))
+        #expect(try storeKey(domain).data == key)
+    }
+
+    @Test func whatCanBeMadeBeforeThePersonIsFirstUnlocked() throws {
+        func setUp() throws { _ = try folder.person("other.keybag") }
+        try setUp()
+        let other = try ProtectionDomain.domain(of: folder.path("other.keybag"))
+        for fileProtection in Self.classes {
+            let found = code {
+                let made = try ProtectionDomain.makeKeybag(
+                    protection: fileProtection, slots: [], parent: other)
+                #expect(try storeKey(made).isAvailable)
+            }
+            let isAllowed = fileProtection == .completeUnlessOpen
+            #expect(found == (isAllowed ? nil : .protectedDataUnavailable))
+        }
+    }
+
+    @Test func withoutAnyKeyNothingCanBeProtected() {
+        #expect(code { try make(.complete, hasParent: false) } == .protectionUnavailable)
+        #expect(code { try make(.none) } == .protectionUnavailable)
+    }
+
+    @Test func otherPeopleOpenItByThemselves() throws {
+        let key = try make(
+            .complete, slots: [NewSlot(.passphrase("theirs"), label: "Anna", cost: .least)])
+        person.lockNow()
+        let domain = try open()
+        #expect(code { _ = try storeKey(domain) } == .protectedDataUnavailable)
+        try domain.unlock(.passphrase("theirs"))
+        #expect(try storeKey(domain).data == key)
+        // It was not unlocked through the person, and is not locked with them.
+        try person.unlock(.keyFile(.keyFile))
+        person.lockNow()
+        #expect(try storeKey(domain).data == key)
+        // The person can be taken off it.
+        try domain.removeSlot(domain.slots[0].id)
+        domain.lockNow()
+        try person.unlock(.keyFile(.keyFile))
+        #expect(code { _ = try storeKey(domain) } == .protectedDataUnavailable)
+    }
+
+    @Test func aPersonCanBeAdded() throws {
+        let key = try make(
+            .complete, slots: [NewSlot(.passphrase("theirs"), cost: .least)], hasParent: false)
+        let domain = try open()
+        #expect(code { _ = try storeKey(domain) } == .protectedDataUnavailable)
+        try domain.unlock(.passphrase("theirs"))
+        try domain.addDomain(person)
+        domain.lockNow()
+        // Locked by itself, it stays so.
+        #expect(code { _ = try storeKey(domain) } == .protectedDataUnavailable)
+        let other = ProtectionDomain(
+            try Keybag(FileSystem.contents(of: path), path: path),
+            file: KeybagFile(path: path, root: document))
+        #expect(try storeKey(other).data == key)
+    }
+
+    @Test func oneLockedByItselfIsUnlockedWithThePerson() throws {
+        let key = try make(.complete)
+        let domain = try open()
+        _ = try storeKey(domain)
+        domain.lockNow()
+        #expect(code { _ = try storeKey(domain) } == .protectedDataUnavailable)
+        #expect(person.isUnlocked)
+        try person.unlock(.keyFile(.keyFile))
+        #expect(try storeKey(domain).data == key)
+    }
+
+    @Test func whatIsOpenInItIsToldWithThePerson() async throws {
+        try make(.complete)
+        let domain = try open()
+        _ = try storeKey(domain)
+        var events = domain.events.makeAsyncIterator()
+        let clock = ManualClock()
+        #expect(await person.lock(after: .seconds(10), sleep: clock.sleep))
+        #expect(await events.next() == .willBecomeUnavailable)
+        #expect(await events.next() == .didBecomeUnavailable)
+        try person.unlock(.keyFile(.keyFile))
+        #expect(await events.next() == .didBecomeAvailable)
+        #expect(domain.isUnlocked)
+    }
+
+    @Test func damageIsToldFromALockedDomain() throws {
+        try make(.complete)
+        var bytes = try FileSystem.contents(of: path)
+        bytes[36] = FileProtection.completeUnlessOpen.code
+        try AtomicFileReplace.replace(path, with: bytes)
+        let domain = try open()
+        #expect(code { _ = try domain.classKey() } == .invalidFormat)
+        #expect(!domain.isUnlocked)
+    }
+
+    @Test func keybagOfAnotherDocumentOpensNothingHere() throws {
+        try make(.complete)
+        let mine = try open()
+        let (_, wrapped) = try mine.classKey().makeFileKey()
+        let other = try ProtectionDomain.makeKeybag(
+            protection: .complete, slots: [], parent: person)
+        #expect(code { _ = try other.classKey().fileKey(for: wrapped) } == .invalidFormat)
+    }
+
+    @Test func domainsThatGoRoundInCirclesAreLocked() throws {
+        // Each has a slot for the other, and no key is there.
+        let other = try folder.person("other.keybag")
+        try person.addDomain(other)
+        try other.addDomain(person)
+        person.lockNow()
+        other.lockNow()
+        #expect(code { _ = try person.classKey() } == .protectedDataUnavailable)
+        #expect(code { _ = try other.classKey() } == .protectedDataUnavailable)
+        try person.unlock(.keyFile(.keyFile))
+        person.lockNow()
+        #expect(!person.isUnlocked && !other.isUnlocked)
+    }
+}
