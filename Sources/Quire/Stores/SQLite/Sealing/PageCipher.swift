@@ -38,6 +38,9 @@ final class PageCipher: Sendable {
         key = keys[current]!
     }
 
+    /// Whether the keys can be used.
+    var isAvailable: Bool { key.isAvailable }
+
     /// Seals a page.
     ///
     /// - Returns: SQLite's code.
