@@ -33,6 +33,31 @@ struct KeyMemoryTests {
         for needle in needles { #expect(try needle.placesInMemory() == []) }
     }
 
+    @Test func keysOfAFileAreFoundWhileTheyCanBeUsedAndGoneOnceTheyAreRevoked() throws {
+        let (key, needles) = try newKey()
+        let derived = try ["Quire sealed file header 1", "Quire sealed file chunks 1"].map {
+            try key.withDerivedKey($0) { key in key.withUnsafeBytes { MaskedBytes(of: $0) } }
+        }
+        let contents = Data(repeating: 3, count: 100_000)
+        let sealed = try SealedFileWriter.seal(
+            contents, key: key,
+            wrappedKey: WrappedFileKey(
+                file: key.file, fileProtection: key.fileProtection, epoch: 1, bytes: Data(count: 40)
+            ),
+            path: "a")
+        let opened = try SealedFileReader.open(sealed, path: "a") { _ in key }
+        #expect(opened == contents)
+        for needle in needles + derived {
+            #expect(
+                try !needle.placesInMemory().isEmpty,
+                "The search does not find a key that is there.")
+        }
+        key.revoke()
+        for needle in needles + derived + derived.flatMap({ [$0.half(0), $0.half(1)] }) {
+            #expect(try needle.placesInMemory() == [])
+        }
+    }
+
     @Test func tracesOfKeysAreWiped() throws {
         let (key, needles) = try newKey()
         try key.withKey { key in
