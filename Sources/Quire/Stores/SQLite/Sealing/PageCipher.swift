@@ -1,13 +1,12 @@
 import CLinux
 import CSQLite
-import Crypto
 import Foundation
 import QuireProtection
 
 /// Seals the pages of one store, and opens them, with the store's keys.
 ///
-/// A sealed page is 4,064 bytes of ciphertext, and in the bytes that SQLite reserves at a page's end the nonce (12), the tag
-/// (16) and the number of the key (4). What is authenticated besides is the store's identifier and the page's number, so
+/// A sealed page is 4,064 bytes of ciphertext, and in the bytes that SQLite reserves at a page's end the tag (16), the nonce
+/// (12) and the number of the key (4). What is authenticated besides is the store's identifier and the page's number, so
 /// that no page can be taken for another one. An older version of the same page can be put in its place: nothing is kept
 /// that would tell. See `EncryptionFormat.md`.
 final class PageCipher: Sendable {
@@ -22,7 +21,8 @@ final class PageCipher: Sendable {
     static let locked = SQLITE_IOERR | (28 << 8)
 
     private static let contentSize = pageSize - reservedSize
-    private static let tagSize = 16
+    private static let nonceOffset = contentSize + AuthenticatedEncryption.tagByteCount
+    private static let keyNumberOffset = nonceOffset + PageNonces.size
 
     private let keys: [UInt32: FileKey]
     private let current: UInt32
@@ -48,30 +48,23 @@ final class PageCipher: Sendable {
         _ page: UnsafeRawPointer, number: UInt32, nonces: inout PageNonces,
         into sealed: UnsafeMutableRawPointer
     ) -> Int32 {
-        let trailer = sealed + Self.contentSize
-        guard nonces.next(into: trailer) else { return SQLiteFile.writeFailed }
+        let nonce = sealed + Self.nonceOffset
+        guard nonces.next(into: nonce) else { return SQLiteFile.writeFailed }
         do {
             try withAuthenticated(key, number) { authenticated in
-                try key.withKey { key in
-                    let box = try AES.GCM.seal(
-                        UnsafeRawBufferPointer(start: page, count: Self.contentSize), using: key,
-                        nonce: AES.GCM.Nonce(
-                            data: UnsafeRawBufferPointer(start: trailer, count: PageNonces.size)),
-                        authenticating: authenticated)
-                    box.ciphertext.withUnsafeBytes {
-                        sealed.copyMemory(from: $0.baseAddress!, byteCount: Self.contentSize)
-                    }
-                    box.tag.withUnsafeBytes {
-                        (trailer + PageNonces.size).copyMemory(
-                            from: $0.baseAddress!, byteCount: Self.tagSize)
-                    }
+                try key.withKey {
+                    try AuthenticatedEncryption.seal(
+                        UnsafeRawBufferPointer(start: page, count: Self.contentSize), key: $0,
+                        nonce: UnsafeRawBufferPointer(start: nonce, count: PageNonces.size),
+                        authenticating: authenticated,
+                        into: UnsafeMutableRawBufferPointer(
+                            start: sealed, count: Self.nonceOffset))
                 }
             }
         } catch {
             return key.isAvailable ? SQLiteFile.writeFailed : Self.locked
         }
-        (trailer + PageNonces.size + Self.tagSize).storeBytes(
-            of: current.bigEndian, as: UInt32.self)
+        (sealed + Self.keyNumberOffset).storeBytes(of: current.bigEndian, as: UInt32.self)
         return SQLITE_OK
     }
 
@@ -79,30 +72,26 @@ final class PageCipher: Sendable {
     ///
     /// - Returns: SQLite's code; ``damaged`` for whatever does not open.
     func open(_ page: UnsafeMutableRawPointer, number: UInt32) -> Int32 {
-        let trailer = page + Self.contentSize
         let keyNumber = UInt32(
-            bigEndian: (trailer + PageNonces.size + Self.tagSize).loadUnaligned(as: UInt32.self))
+            bigEndian: (page + Self.keyNumberOffset).loadUnaligned(as: UInt32.self))
         guard let key = keys[keyNumber] else { return Self.damaged }
+        let isRight: Bool
         do {
-            try withAuthenticated(key, number) { authenticated in
-                try key.withKey { symmetric in
-                    let box = try AES.GCM.SealedBox(
-                        nonce: AES.GCM.Nonce(
-                            data: UnsafeRawBufferPointer(start: trailer, count: PageNonces.size)),
-                        ciphertext: UnsafeRawBufferPointer(start: page, count: Self.contentSize),
-                        tag: UnsafeRawBufferPointer(
-                            start: trailer + PageNonces.size, count: Self.tagSize))
-                    let plain = try AES.GCM.open(
-                        box, using: symmetric, authenticating: authenticated)
-                    plain.withUnsafeBytes {
-                        page.copyMemory(from: $0.baseAddress!, byteCount: Self.contentSize)
-                    }
+            isRight = try withAuthenticated(key, number) { authenticated in
+                try key.withKey {
+                    try AuthenticatedEncryption.open(
+                        UnsafeRawBufferPointer(start: page, count: Self.nonceOffset), key: $0,
+                        nonce: UnsafeRawBufferPointer(
+                            start: page + Self.nonceOffset, count: PageNonces.size),
+                        authenticating: authenticated,
+                        into: UnsafeMutableRawBufferPointer(start: page, count: Self.contentSize))
                 }
             }
         } catch {
-            return key.isAvailable ? Self.damaged : Self.locked
+            return key.isAvailable ? SQLiteFile.readFailed : Self.locked
         }
-        memset(trailer, 0, Self.reservedSize)
+        if !isRight { return Self.damaged }
+        memset(page + Self.contentSize, 0, Self.reservedSize)
         return SQLITE_OK
     }
 
