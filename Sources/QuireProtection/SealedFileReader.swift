@@ -55,8 +55,8 @@ package final class SealedFileReader: Sendable {
         let chunks = byteCount - Int64(SealedFileHeader.byteCount)
         let fullCount = Int64(SealedChunk.sealedByteCount)
         let tagCount = Int64(AuthenticatedEncryption.tagByteCount)
-        chunkCount = max(1, chunks / fullCount + (chunks % fullCount == 0 ? 0 : 1))
-        count = chunks - chunkCount * tagCount
+        chunkCount = Self.chunkCount(ofByteCount: byteCount)
+        count = Self.count(ofByteCount: byteCount)
         // Only an empty file has an empty chunk.
         let lastCount = chunks - (chunkCount - 1) * fullCount
         guard lastCount >= tagCount + (chunkCount > 1 ? 1 : 0) else {
@@ -120,7 +120,21 @@ package final class SealedFileReader: Sendable {
         return bytes
     }
 
+    /// The length of the contents of a sealed file that has a size, if it is whole; never negative.
+    package static func count(ofByteCount byteCount: Int64) -> Int64 {
+        max(
+            0,
+            byteCount - Int64(SealedFileHeader.byteCount)
+                - chunkCount(ofByteCount: byteCount) * Int64(AuthenticatedEncryption.tagByteCount))
+    }
+
     // MARK: - Chunks
+
+    private static func chunkCount(ofByteCount byteCount: Int64) -> Int64 {
+        let chunks = max(0, byteCount - Int64(SealedFileHeader.byteCount))
+        let fullCount = Int64(SealedChunk.sealedByteCount)
+        return max(1, chunks / fullCount + (chunks % fullCount == 0 ? 0 : 1))
+    }
 
     private func plainCount(of number: Int64) -> Int {
         number < chunkCount - 1

@@ -35,6 +35,15 @@ extension OpenFile {
         return OpenFile(owning: copy, path: name)
     }
 
+    /// Makes an empty file that is in memory and has no path.
+    ///
+    /// - Parameter name: What errors, and `/proc`, call it.
+    package static func inMemory(named name: String) throws -> OpenFile {
+        let descriptor = quire_memory_file(name)
+        if descriptor < 0 { throw FileSystem.failure("create", name) }
+        return OpenFile(owning: descriptor, path: name)
+    }
+
     /// Makes an empty file share the blocks of another.
     ///
     /// - Returns: Whether the file system can. Else the file is as it was.

@@ -67,6 +67,11 @@ static inline ssize_t quire_copy_file_range(int from, int to, size_t count) {
 // Makes a file share the blocks of another, on file systems that can.
 static inline int quire_clone(int from, int to) { return ioctl(to, FICLONE, from); }
 
+// An empty file in memory, closed in programs that are started.
+static inline int quire_memory_file(const char *name) {
+    return (int)syscall(SYS_memfd_create, name, 1u /* MFD_CLOEXEC */);
+}
+
 // Another descriptor of an open file, with the same position.
 static inline int quire_duplicate(int descriptor) { return fcntl(descriptor, F_DUPFD_CLOEXEC, 0); }
 

@@ -49,8 +49,9 @@ extension PersistentStoreCoordinator {
     /// Where the first of some stores keeps values in files; `nil` if it keeps none, or cannot be written.
     func externalDataPlace(where isWanted: (StoreIdentity) -> Bool) -> ExternalDataPlace? {
         guard let store = persistentStores.first(where: { isWanted($0.identity) }) as? SQLiteStore,
-            store.hasExternalData, !store.isReadOnly
+            store.hasExternalData
         else { return nil }
-        return store.externalData.place
+        if !store.isReadOnly { return store.externalData.place }
+        return store.protection.map { ExternalDataPlace.temporary(classKey: $0.classKey) }
     }
 }

@@ -3,17 +3,14 @@ package import Foundation
 
 /// Digests of files.
 package enum FileDigest {
-    /// The SHA-256 of a file's bytes.
-    package static func sha256(ofFileAt path: String, beneath root: String) throws -> Data {
+    /// The SHA-256 of what was written into a file.
+    package static func sha256(
+        ofFileAt path: String, beneath root: String, unsealing classKey: ClassKey? = nil
+    ) throws -> Data {
         var digest = SHA256()
-        let file = try OpenFile.open(path, beneath: root, for: .reading)
-        try withUnsafeTemporaryAllocation(byteCount: 262_144, alignment: 16) { buffer in
-            while true {
-                let count = try file.read(into: buffer)
-                if count == 0 { return }
-                digest.update(bufferPointer: UnsafeRawBufferPointer(rebasing: buffer[..<count]))
-            }
-        }
+        let file = try ContentFile(
+            OpenFile.open(path, beneath: root, for: .reading), unsealing: classKey)
+        try file.forEachBlock(ofSize: 262_144) { digest.update(bufferPointer: $0) }
         return Data(digest.finalize())
     }
 }

@@ -226,11 +226,14 @@ extension StoreCheck {
                 let files = check.store.externalData
                 guard names.contains(name), SQLiteExternalData.isFileName(name),
                     files.hasFile(named: name),
-                    let size = try files.information(ofFileNamed: name)?.size
+                    let information = try files.information(ofFileNamed: name)
                 else { return false }
+                let classKey = files.place.classKey
+                let size = ContentFile.count(of: information, sealed: classKey != nil)
                 if size != statement.integer(1) { return true }
                 return try FileDigest.sha256(
-                    ofFileAt: files.path(ofFileNamed: name), beneath: files.root)
+                    ofFileAt: files.path(ofFileNamed: name), beneath: files.root,
+                    unsealing: classKey)
                     != statement.data(2)
             }
         ) { check, statement in

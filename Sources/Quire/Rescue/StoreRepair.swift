@@ -227,7 +227,8 @@ private struct StoreRepairRun {
         try connection.execute("BEGIN IMMEDIATE")
         var mending = StoreMending(
             schema: schema, connection: connection,
-            externalData: SQLiteExternalData(storePath: path), isRecovery: false)
+            externalData: SQLiteExternalData(
+                storePath: path, classKey: source.protection?.classKey), isRecovery: false)
         try mending.run()
         report.actions += mending.actions
         let derived = report.before.problems + report.before.notes

@@ -1,11 +1,13 @@
 import Foundation
 
 /// A file that holds a value of a stored object.
-struct ExternalFile: Sendable, Hashable {
+struct ExternalFile: Sendable {
     /// The file's path.
     var path: String
     /// The folder of its store, which the path must not lead out of.
     var root: String
+    /// What it is sealed with; `nil` if it is not.
+    var classKey: ClassKey?
     /// The number and digest of its bytes, if its store has recorded them.
     var sha256: Data?
 }

@@ -25,11 +25,11 @@ extension AdditionalContent {
     /// - Throws: ``QuireError`` with code `notFound` if the saved files are missing, or what opening throws.
     public func fileHandle(forReading path: String) throws -> FileHandle? {
         let path = path.precomposedStringWithCanonicalMapping
-        return try document.opened().contentFile(at: path)?.fileHandle()
+        return try document.opened().contentFile(at: path)
     }
 
     /// Where the bytes of a file are, unsaved changes included; `nil` if there is no such file, or its bytes are not on disk
-    /// because they were given as data and have not been saved.
+    /// because they were given as data and have not been saved, or because the document is protected and they are sealed.
     ///
     /// For programs that want a path. It is to be read only, and only until the next save that changes additional content;
     /// who reads longer uses ``fileHandle(forReading:)``.

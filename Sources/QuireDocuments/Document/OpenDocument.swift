@@ -161,22 +161,25 @@ final class OpenDocument {
             : try package.content.data(at: path, in: generation)
     }
 
-    /// A file, open for reading.
-    func contentFile(at path: String) throws -> OpenFile? {
+    /// A handle for a file, at its start.
+    func contentFile(at path: String) throws -> FileHandle? {
         switch unsavedContent.files[path] ?? contentBeingSaved.files[path] {
-        case .data(let data): return try OpenFile.temporary(holding: data)
-        case .file(let file): return try file.open()
+        case .data(let data): return try OpenFile.temporary(holding: data).fileHandle()
+        case .file(let file): return try file.open().openedInClear().fileHandle()
         case .removal: return nil
         case nil: break
         }
         guard contentNames.contains(path) || package.isReadOnly else { return nil }
-        return package.isReadOnly
+        let file =
+            package.isReadOnly
             ? try package.additionalContentFile(at: path)
             : try package.content.file(at: path, in: generation)
+        return try file?.openedInClear().fileHandle()
     }
 
     /// Where a file is on disk.
     func contentPath(at path: String) throws -> String? {
+        if package.store.protection != nil { return nil }
         switch unsavedContent.files[path] ?? contentBeingSaved.files[path] {
         case .data, .removal: return nil
         case .file(let file): return file.path

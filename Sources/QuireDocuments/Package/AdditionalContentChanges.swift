@@ -19,20 +19,23 @@ enum AdditionalContentChange: Sendable {
     func data() throws -> Data? {
         switch self {
         case .data(let data): data
-        case .file(let file): try file.open().readToEnd()
+        case .file(let file): try file.open().readAll()
         case .removal: nil
         }
     }
 
     /// Makes the file, which must not be there yet, durably but for its name.
     ///
-    /// - Parameter root: The package.
-    func write(to target: String, beneath root: String) throws {
+    /// - Parameters:
+    ///   - root: The package.
+    ///   - classKey: What its files are sealed with, those that were spooled too; `nil` if they are not.
+    func write(to target: String, beneath root: String, sealing classKey: ClassKey?) throws {
         switch self {
         case .data(let data):
             let file = try OpenFile.open(target, beneath: root, for: .creating)
-            try file.write(data)
-            try file.synchronize()
+            let writer = try ContentFileWriter(file, sealing: classKey)
+            try data.withUnsafeBytes { try writer.write($0) }
+            try writer.finish()
         case .file(let file):
             if try file.linkOrCopy(to: target, within: root) {
                 try OpenFile.open(target, beneath: root, for: .reading).synchronize()

@@ -32,12 +32,9 @@ enum AdditionalContentFiles {
 extension OpenFile {
     /// A file that has no name and holds some bytes, at its start.
     static func temporary(holding data: Data) throws -> OpenFile {
-        let path = FileSystem.path(
-            FileManager.default.temporaryDirectory.path, "quire-\(UUID().uuidString)")
-        let file = try OpenFile.open(path, for: .creating)
-        defer { _ = try? FileSystem.removeFileIfPresent(path) }
+        let file = try OpenFile.inMemory(named: "data")
         try file.write(data)
-        return try OpenFile.open(path, for: .reading)
+        return try file.reopened()
     }
 
     /// A handle of its own for the file, closed when nobody has it any more.

@@ -33,7 +33,7 @@ extension AdditionalContentStore {
             _ = try FileSystem.removeFileIfPresent(target, beneath: layout.path)
             if change.isRemoval { continue }
             try makeFolder(of: target)
-            try change.write(to: target, beneath: layout.path)
+            try change.write(to: target, beneath: layout.path, sealing: classKey)
         }
         guard try hasFiles(temporary) else {
             try FileSystem.removeTree(temporary, beneath: layout.path)

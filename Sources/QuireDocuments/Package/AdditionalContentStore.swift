@@ -12,6 +12,8 @@ struct AdditionalContentStore: Sendable {
     static let recordKey = "additionalContentGeneration"
 
     let layout: DocumentPackageLayout
+    /// What the files are sealed with; `nil` if they are not.
+    let classKey: ClassKey?
 
     /// The generation that a store's records name, or `nil` if there is no additional content.
     ///
@@ -37,7 +39,8 @@ struct AdditionalContentStore: Sendable {
             let files = try FileSystem.contentsOfTree(folder, beneath: layout.path).compactMap {
                 path, information in
                 try information.require(nil, at: FileSystem.path(folder, path))
-                return information.kind == .regular ? (path, information.size) : nil
+                let size = ContentFile.count(of: information, sealed: classKey != nil)
+                return information.kind == .regular ? (path, size) : nil
             }
             try checkIsThere(generation)
             return files.sorted { $0.0.utf8.lexicographicallyPrecedes($1.0.utf8) }
@@ -48,16 +51,18 @@ struct AdditionalContentStore: Sendable {
 
     /// The bytes of a file of a generation, or `nil` if it has no such file.
     func data(at path: String, in generation: Int?) throws -> Data? {
-        try file(at: path, in: generation)?.readToEnd()
+        try file(at: path, in: generation)?.readAll()
     }
 
     /// A file of a generation, open for reading, or `nil` if it has no such file.
-    func file(at path: String, in generation: Int?) throws -> OpenFile? {
+    func file(at path: String, in generation: Int?) throws -> ContentFile? {
         guard let generation else { return nil }
         let folder = layout.additionalContent(generation: generation)
         do {
-            return try OpenFile.open(
-                FileSystem.path(folder, path), beneath: layout.path, for: .reading)
+            return try ContentFile(
+                OpenFile.open(
+                    FileSystem.path(folder, path), beneath: layout.path, for: .reading),
+                unsealing: classKey)
         } catch let error as QuireError where error.code == .notFound {
             if FileSystem.exists(folder, beneath: layout.path) { return nil }
             throw missing(generation, error)
@@ -69,6 +74,7 @@ struct AdditionalContentStore: Sendable {
     /// - Returns: Its number, or `nil` if no file is left.
     func write(_ changes: AdditionalContentChanges, after live: Int?) throws -> Int? {
         if let rewriting = changes.rewriting {
+            if let classKey { throw unsealable(classKey.fileProtection) }
             return try write(rewriting, changes.files, after: live)
         }
         var unchanged = Set(try files(in: live).map(\.path))
@@ -101,7 +107,7 @@ struct AdditionalContentStore: Sendable {
         for (path, change) in added.sorted(by: { $0.key < $1.key }) {
             let target = FileSystem.path(folder, path)
             try makeFolder(of: target)
-            try change.write(to: target, beneath: layout.path)
+            try change.write(to: target, beneath: layout.path, sealing: classKey)
         }
         if let live {
             let source = layout.additionalContent(generation: live)
@@ -200,6 +206,14 @@ struct AdditionalContentStore: Sendable {
     func makeFolder(of path: String) throws {
         try FileSystem.makeFolder(
             FileSystem.folder(of: path), beneath: layout.path, withIntermediates: true)
+    }
+
+    /// The error of a class of document that writes files by itself.
+    private func unsealable(_ fileProtection: FileProtection) -> QuireError {
+        QuireError(
+            .protectionUnavailable,
+            "“\(layout.path)” is protected (\(fileProtection.rawValue)), but its class writes additional content to a folder by itself, in clear; have it use AdditionalContent instead.",
+            subject: .init(file: layout.path))
     }
 
     private func missing(_ generation: Int, _ error: QuireError) -> QuireError {

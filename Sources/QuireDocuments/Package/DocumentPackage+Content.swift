@@ -78,7 +78,7 @@ extension DocumentPackage {
                         underlying: error)
                 }
                 if piece.isEmpty { return }
-                try file.write(piece)
+                try piece.withUnsafeBytes { try file.write($0) }
             }
         }
     }
@@ -87,11 +87,11 @@ extension DocumentPackage {
     /// it reads does not change, whatever is saved meanwhile.
     public func additionalContentHandle(at path: String) throws -> FileHandle? {
         let path = path.precomposedStringWithCanonicalMapping
-        return try additionalContentFile(at: path)?.fileHandle()
+        return try additionalContentFile(at: path)?.openedInClear().fileHandle()
     }
 
     /// A file of additional content, open for reading, as of the last save.
-    func additionalContentFile(at path: String) throws -> OpenFile? {
+    func additionalContentFile(at path: String) throws -> ContentFile? {
         try withLiveGeneration { try content.file(at: path, in: $0) }
     }
 

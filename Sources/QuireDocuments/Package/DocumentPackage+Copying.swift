@@ -97,6 +97,18 @@ extension DocumentPackage {
         }
     }
 
+    /// Throws if the package is protected and something would write its contents in clear.
+    ///
+    /// - Parameter consequence: What cannot be done.
+    /// - Throws: ``QuireError`` with code `protectionUnavailable`.
+    func requireUnprotected(_ consequence: String) throws {
+        guard let protection = store.protection else { return }
+        throw QuireError(
+            .protectionUnavailable,
+            "“\(layout.path)” is protected (\(protection.fileProtection.rawValue)), and \(consequence) as long as it is.",
+            subject: .init(file: layout.path))
+    }
+
     /// Throws if something else than another document would be replaced.
     func checkReplaceable(_ path: String) throws {
         guard FileSystem.exists(path) else { return }
@@ -134,6 +146,7 @@ extension DocumentPackage {
     ) throws {
         let path = FileSystem.absolute(path)
         _ = try ArchiveFormat(path: path)
+        try requireUnprotected("it cannot be exported")
         try checkOutside(path)
         if !replacing, FileSystem.exists(path) {
             throw FileSystem.failure("create", path, errno: EEXIST)

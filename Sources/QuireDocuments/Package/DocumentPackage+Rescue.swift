@@ -133,7 +133,8 @@ extension DocumentPackage {
     private static func bringContent(
         from old: DocumentPackageLayout?, to layout: DocumentPackageLayout, _ store: SQLiteStore
     ) throws -> (named: Int?, brought: Int?) {
-        let content = AdditionalContentStore(layout: layout)
+        let content = AdditionalContentStore(
+            layout: layout, classKey: store.protection?.classKey)
         let named = (try? content.generation(in: store.records())) ?? nil
         var generation: Int?
         if let old, FileSystem.exists(old.additionalContent, beneath: old.path) {

@@ -142,7 +142,8 @@ extension DocumentPackage {
         let copy = try SQLiteStore.open(
             at: target.store, continuing: store, options: writingOptions)
         do {
-            let content = AdditionalContentStore(layout: target)
+            let content = AdditionalContentStore(
+                layout: target, classKey: copy.protection?.classKey)
             let named = try content.generation(in: copy.records())
             let old = named.flatMap {
                 FileSystem.exists(target.additionalContent(generation: $0)) ? $0 : nil

@@ -45,7 +45,8 @@ public final class DocumentPackage: Sendable {
         self.store = store
         self.lock = lock
         self.versionStore = versionStore ?? VersionStore(layout: layout)
-        content = AdditionalContentStore(layout: layout)
+        content = AdditionalContentStore(
+            layout: layout, classKey: store.protection?.classKey)
         self.folder = folder ?? (try? OpenFile.open(layout.path, for: .folder))
         storeFile = (try? FileSystem.information(at: layout.store)) ?? nil
     }

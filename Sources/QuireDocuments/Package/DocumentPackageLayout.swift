@@ -8,6 +8,7 @@ import Quire
 ///
 ///     Document.quire/
 ///       DocumentMetadata.plist                            derived from the store; made again if it is missing
+///       Protection.keybag                                 if it is protected: all below is sealed then, but for names and manifests
 ///       Thumbnail.png                                     a picture for libraries, if the document gives one
 ///       .lock                                             only while somebody has it open for writing
 ///       StoreContent/persistentStore                      the SQLite store
@@ -33,6 +34,8 @@ public struct DocumentPackageLayout: Sendable, Hashable {
     }
     /// The metadata file.
     public var metadata: String { FileSystem.path(path, "DocumentMetadata.plist") }
+    /// The keybag, if the document is protected.
+    public var keybag: String { FileSystem.path(path, StoreProtection.keybagName) }
     /// The lock file.
     public var lock: String { FileSystem.path(path, ".lock") }
     /// The folder of the generations of additional content.
@@ -61,7 +64,8 @@ public struct DocumentPackageLayout: Sendable, Hashable {
 
     /// The entries that a package may have, with what they must be.
     private static let entries: [(path: String, kind: FileInformation.Kind)] = [
-        ("DocumentMetadata.plist", .regular), ("Thumbnail.png", .regular), (".lock", .regular),
+        ("DocumentMetadata.plist", .regular), (StoreProtection.keybagName, .regular),
+        ("Thumbnail.png", .regular), (".lock", .regular),
         ("StoreContent", .folder), ("StoreContent/persistentStore", .regular),
         ("StoreContent/persistentStore-wal", .regular),
         ("StoreContent/persistentStore-shm", .regular),

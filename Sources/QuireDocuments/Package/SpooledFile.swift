@@ -15,11 +15,14 @@ final class SpooledFile: Sendable {
     private static let greatestHeldCount = 128
     /// The package folder, which may be moved.
     private let folder: OpenFile?
+    /// What the package's files are sealed with; `nil` if they are not.
+    private let classKey: ClassKey?
     private let name: String
     private let firstRoot: String
 
     private init(_ path: String, id: String = UUID().uuidString, in package: DocumentPackage) {
         folder = package.folder
+        classKey = package.store.protection?.classKey
         name = FileSystem.name(of: path)
         firstRoot = package.layout.path
         self.id = id
@@ -48,7 +51,7 @@ final class SpooledFile: Sendable {
         return nil
     }
 
-    /// Where it can be read by programs that want a path. Quire itself uses ``open(for:)``.
+    /// Where it can be read by programs that want a path, unless it is sealed. Quire itself uses ``open()``.
     var path: String {
         place?.path ?? file?.descriptorPath
             ?? FileSystem.path(firstRoot, name)
@@ -57,7 +60,10 @@ final class SpooledFile: Sendable {
     /// Opens it, also if it has no name any more.
     ///
     /// - Throws: ``QuireError`` with code `notFound`, or `invalidFormat` if something else is in its place.
-    func open(for purpose: OpenFile.Purpose = .reading) throws -> OpenFile {
+    func open() throws -> ContentFile { try ContentFile(openAsIs(), unsealing: classKey) }
+
+    /// Opens it as it is on disk.
+    fileprivate func openAsIs(for purpose: OpenFile.Purpose = .reading) throws -> OpenFile {
         if let place { return try OpenFile.open(place.path, beneath: place.root, for: purpose) }
         if let file, purpose == .reading { return try file.reopened() }
         return try OpenFile.open(
@@ -72,13 +78,16 @@ final class SpooledFile: Sendable {
             return try FileSystem.linkOrCopy(
                 place.path, beneath: place.root, to: target, within: root)
         }
-        let file = try open()
+        let file = try openAsIs()
         defer { file.close() }
         return try FileSystem.linkOrCopy(file.descriptorPath, to: target, within: root)
     }
 
     /// The number of bytes; 0 if the file is gone.
-    var size: Int64 { (try? (file ?? open()).information())?.size ?? 0 }
+    var size: Int64 {
+        guard let information = try? (file ?? openAsIs()).information() else { return 0 }
+        return ContentFile.count(of: information, sealed: classKey != nil)
+    }
 
     /// A free name for new bytes. Not among the generations, where saves remove what has a temporary name.
     private static func temporaryName(in package: DocumentPackage) -> String {
@@ -107,6 +116,10 @@ final class SpooledFile: Sendable {
     convenience init(copying path: String, to package: DocumentPackage) throws {
         let temporary = Self.temporaryName(in: package)
         try Self.make(temporary, in: package) { root in
+            if let classKey = package.store.protection?.classKey {
+                try Self.seal(path, to: temporary, within: root, classKey)
+                return
+            }
             try FileSystem.copyFile(path, to: temporary, within: root)
             let file = try OpenFile.open(temporary, beneath: root, for: .reading)
             let isExecutable = try file.information().permissions & 0o100 != 0
@@ -114,6 +127,21 @@ final class SpooledFile: Sendable {
             try file.synchronize()
         }
         self.init(temporary, in: package)
+    }
+
+    /// Seals the bytes of a file on disk. Whether it may be executed is kept.
+    private static func seal(
+        _ path: String, to temporary: String, within root: String, _ classKey: ClassKey
+    ) throws {
+        let source = try OpenFile.open(path, for: .reading)
+        defer { source.close() }
+        let information = try source.information()
+        try information.require(.regular, at: path)
+        let file = try OpenFile.open(temporary, beneath: root, for: .creating)
+        try file.setPermissionsIfPossible(information.permissions & 0o100 != 0 ? 0o755 : 0o644)
+        let writer = try ContentFileWriter(file, sealing: classKey)
+        try ContentFile(source, unsealing: nil).forEachBlock { try writer.write($0) }
+        try writer.finish()
     }
 
     /// Gives a file that is in the package already a second name.
@@ -125,17 +153,28 @@ final class SpooledFile: Sendable {
         self.init(temporary, id: id, in: package)
     }
 
+    /// Makes an empty file that somebody is to fill.
+    fileprivate convenience init(beginningIn package: DocumentPackage) throws {
+        let temporary = Self.temporaryName(in: package)
+        try Self.make(temporary, in: package) { root in
+            try OpenFile.open(temporary, beneath: root, for: .creating).close()
+        }
+        self.init(temporary, in: package)
+    }
+
     /// Writes what a body gives, durably.
     ///
     /// - Throws: What the body throws, or writing. Then nothing is left.
     convenience init(
-        in package: DocumentPackage, writing body: (OpenFile) throws -> Void
+        in package: DocumentPackage, writing body: (ContentFileWriter) throws -> Void
     ) throws {
         let temporary = Self.temporaryName(in: package)
         try Self.make(temporary, in: package) { root in
             let file = try OpenFile.open(temporary, beneath: root, for: .creating)
-            try body(file)
-            try file.synchronize()
+            let writer = try ContentFileWriter(
+                file, sealing: package.store.protection?.classKey)
+            try body(writer)
+            try writer.finish()
         }
         self.init(temporary, in: package)
     }
@@ -143,20 +182,21 @@ final class SpooledFile: Sendable {
 
 /// Takes bytes that come bit by bit.
 final class SpoolWriter: Sendable {
-    private let file: OpenFile
+    private let writer: ContentFileWriter
     private let spooled: SpooledFile
 
     /// Begins an empty file, which goes if it is not finished.
     init(in package: DocumentPackage) throws {
-        spooled = try SpooledFile(in: package) { _ in }
-        file = try spooled.open(for: .updating)
+        spooled = try SpooledFile(beginningIn: package)
+        writer = try ContentFileWriter(
+            spooled.openAsIs(for: .updating), sealing: package.store.protection?.classKey)
     }
 
-    func write(_ data: Data) throws { try file.write(data) }
+    func write(_ data: Data) throws { try data.withUnsafeBytes { try writer.write($0) } }
 
     /// Makes what was written durable.
     func finish() throws -> SpooledFile {
-        try file.synchronize()
+        try writer.finish()
         return spooled
     }
 }

@@ -60,6 +60,7 @@ final class VersionStore: Sendable {
         _ source: DocumentPackage, _ description: Description, by method: FileSystem.CopyMethod,
         onlyIfNew: Bool, keepingDamage: Bool = true, progress: Progress?
     ) throws -> DocumentVersion {
+        try source.requireUnprotected("no versions of it can be kept")
         writing.lock()
         defer { writing.unlock() }
         try makeFolders()
@@ -184,7 +185,7 @@ final class VersionStore: Sendable {
             let live = place.additionalContent(generation: generation)
             let target = FileSystem.path(folder, Self.contentName)
             try FileSystem.makeFolder(target, beneath: layout.path)
-            let content = AdditionalContentStore(layout: place)
+            let content = AdditionalContentStore(layout: place, classKey: nil)
             for (path, _) in try content.files(in: generation) {
                 manifest.content[path] = try addFile(
                     FileSystem.path(live, path), beneath: place.path,

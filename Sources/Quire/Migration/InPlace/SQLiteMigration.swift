@@ -111,7 +111,8 @@ struct SQLiteMigration {
             let schema = SQLSchema(fresh: layout)
             let load = SQLiteBulkLoad(
                 connection: connection, schema: schema,
-                externalData: SQLiteExternalData(storePath: source.storePath),
+                externalData: SQLiteExternalData(
+                    storePath: source.storePath, classKey: source.protection?.classKey),
                 options: options)
             loading = load
             connection.trustSchema()

@@ -21,7 +21,9 @@ final class ChangeSetLoading: StoreLoading {
         var values = object.values
         for (slot, file) in object.files {
             let data = ExternalData(
-                .file(ExternalDataFile(storedAt: file.path, beneath: file.root)))
+                .file(
+                    ExternalDataFile(
+                        storedAt: file.path, beneath: file.root, classKey: file.classKey)))
             values[slot] = .binary(try data.data())
         }
         places[object.objectID] = objects.count

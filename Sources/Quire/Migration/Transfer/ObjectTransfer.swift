@@ -163,7 +163,8 @@ struct ObjectTransfer {
                 {
                     values[slot] = .null
                     files[slot] = ExternalFile(
-                        path: file.path, root: file.root, sha256: digests[file.path])
+                        path: file.path, root: file.root, classKey: file.classKey,
+                        sha256: digests[file.path])
                     continue
                 }
                 let old = try row.value(at: from)

@@ -13,7 +13,7 @@ extension ExternalData {
         public struct AsyncIterator: AsyncIteratorProtocol {
             fileprivate let value: ExternalData
             fileprivate let size: Int
-            fileprivate var file: OpenFile?
+            fileprivate var file: ContentFile?
             fileprivate var offset = 0
             fileprivate var isAtEnd = false
             fileprivate let digest = RunningDigest()
@@ -46,7 +46,7 @@ extension ExternalData {
 
             /// Reads apart from the caller's queue. Returns errors, as ``ExternalDataSpool`` does.
             @concurrent private static func read(
-                _ value: ExternalData, _ file: OpenFile?, _ size: Int, _ offset: Int,
+                _ value: ExternalData, _ file: ContentFile?, _ size: Int, _ offset: Int,
                 _ digest: RunningDigest
             ) async -> Result<Data, any Error> {
                 Result {
@@ -96,15 +96,13 @@ extension ExternalData {
     private func fileAtItsBeginning() throws -> OpenFile {
         guard case .bytes(let data) = content else {
             let file = try openFile()
-            if let reopened = try? file.reopened() { return reopened }
-            return try self.file?.open() ?? file
+            if file.isSealed { return try file.openedInClear() }
+            if let reopened = try? file.file.reopened() { return reopened }
+            return try self.file?.open().file ?? file.file
         }
-        let path = FileSystem.path(
-            FileManager.default.temporaryDirectory.path, "quire-\(UUID().uuidString)")
-        let file = try OpenFile.open(path, for: .creating)
-        defer { _ = try? FileSystem.removeFileIfPresent(path) }
+        let file = try OpenFile.inMemory(named: "value")
         try file.write(data)
-        return try OpenFile.open(path, for: .reading)
+        return try file.reopened()
     }
 
     /// Writes the bytes to a file, durably, and checks on the way that they are those that were saved.

@@ -29,11 +29,11 @@ public final class ExternalData: Sendable {
 
     let content: Content
     /// The open file, if a program holds this.
-    private let descriptor: OpenFile?
+    private let descriptor: ContentFile?
     /// Whose value it is, for errors.
     let owner: QuireError.Subject
 
-    init(_ content: Content, descriptor: OpenFile? = nil, owner: QuireError.Subject = .init()) {
+    init(_ content: Content, descriptor: ContentFile? = nil, owner: QuireError.Subject = .init()) {
         self.content = content
         self.descriptor = descriptor
         self.owner = owner
@@ -62,7 +62,7 @@ public final class ExternalData: Sendable {
         switch content {
         case .bytes(let data): return data.count
         case .file(let file):
-            if let size = try? descriptor?.information().size { return Int(clamping: size) }
+            if let size = try? descriptor?.count { return Int(clamping: size) }
             return file.size
         }
     }
@@ -73,8 +73,13 @@ public final class ExternalData: Sendable {
         if case .file(let file) = content { file.record?.sha256 } else { nil }
     }
 
-    /// Where the bytes are, to be read; `nil` if they are in the object's row. Nobody may change the file.
-    public var url: URL? { file.map { URL(fileURLWithPath: $0.path) } }
+    /// Where the bytes are, to be read; `nil` if they are in the object's row, or sealed because the store is protected.
+    /// Nobody may change the file.
+    public var url: URL? {
+        file.flatMap { $0.location.classKey == nil ? $0 : nil }.map {
+            URL(fileURLWithPath: $0.path)
+        }
+    }
 
     /// The path of the file, if there is one.
     public var path: String? { file?.path }
@@ -119,7 +124,7 @@ public final class ExternalData: Sendable {
         case .file:
             return try naming {
                 let file = try openFile()
-                let rest = Int(clamping: try file.information().size) - offset
+                let rest = Int(clamping: try file.count) - offset
                 if rest <= 0 { return Data() }
                 var bytes = Data(count: min(count, rest))
                 let read = try bytes.withUnsafeMutableBytes {
@@ -137,17 +142,9 @@ public final class ExternalData: Sendable {
         case .bytes(let data): try data.withUnsafeBytes(body)
         case .file:
             try naming {
-                let file = try openFile()
-                let block = UnsafeMutableRawBufferPointer.allocate(
-                    byteCount: Self.blockSize, alignment: 16)
-                defer { block.deallocate() }
-                var offset: Int64 = 0
-                while true {
+                try openFile().forEachBlock(ofSize: Self.blockSize) { block in
                     if Task.isCancelled { throw Self.cancelled() }
-                    let count = try file.read(into: block, at: offset)
-                    if count > 0 { try body(UnsafeRawBufferPointer(rebasing: block[..<count])) }
-                    if count < block.count { return }
-                    offset += Int64(count)
+                    try body(block)
                 }
             }
         }
@@ -160,7 +157,7 @@ public final class ExternalData: Sendable {
     }
 
     /// The open file. One that this holds open must not be read by its position.
-    func openFile() throws -> OpenFile {
+    func openFile() throws -> ContentFile {
         if let descriptor { return descriptor }
         guard case .file(let file) = content else {
             preconditionFailure("A value in memory has no file.")

@@ -45,6 +45,8 @@ final class ExternalDataFile: Sendable {
     private let home: String
     /// The root of that place.
     private let homeRoot: String
+    /// What it was sealed with there.
+    private let homeKey: ClassKey?
     /// The file itself, whatever its name, if it is not a store's.
     private let identity: FileInformation?
     private let state: Lock<State>
@@ -58,16 +60,18 @@ final class ExternalDataFile: Sendable {
         let folders = place.folders
         home = FileSystem.path(folders.files, name)
         homeRoot = folders.root
+        homeKey = folders.classKey
         identity = nil
         state = Lock(State(owner: .store))
         ExternalDataHolds.hold(name)
     }
 
     /// A file of a store of which nothing else is known.
-    convenience init(storedAt path: String, beneath root: String) {
+    convenience init(storedAt path: String, beneath root: String, classKey: ClassKey?) {
         self.init(
             FileSystem.name(of: path),
-            in: ExternalDataPlace(FileSystem.folder(of: path), beneath: root), records: nil)
+            in: ExternalDataPlace(
+                FileSystem.folder(of: path), beneath: root, classKey: classKey), records: nil)
     }
 
     /// A file with a value that is not saved yet.
@@ -81,6 +85,7 @@ final class ExternalDataFile: Sendable {
         let folders = place.folders
         home = FileSystem.path(folders.files, name)
         homeRoot = folders.root
+        homeKey = folders.classKey
         identity = (try? FileSystem.information(at: home, beneath: homeRoot)) ?? nil
         state = Lock(
             State(owner: .holders, size: record.size, record: record, movedFrom: movedFrom))
@@ -101,12 +106,12 @@ final class ExternalDataFile: Sendable {
     /// The file's path. It changes with the place of the store, unless the file has stayed behind.
     var path: String { location.path }
 
-    /// The file's path, and the root that it must not lead out of.
-    var location: (path: String, root: String) {
+    /// The file's path, the root that it must not lead out of, and what it is sealed with.
+    var location: (path: String, root: String, classKey: ClassKey?) {
         let folders = place.folders
         let path = FileSystem.path(folders.files, name)
         return path == home || FileSystem.exists(path, beneath: folders.root)
-            ? (path, folders.root) : (home, homeRoot)
+            ? (path, folders.root, folders.classKey) : (home, homeRoot, homeKey)
     }
     /// The folder that the file is in.
     var folder: String { FileSystem.folder(of: path) }
@@ -117,7 +122,7 @@ final class ExternalDataFile: Sendable {
     ///
     /// - Returns: Whether it is one in this folder, and no other save has it.
     func claim(in folder: String) -> Bool {
-        let (path, root) = location
+        let (path, root, _) = location
         guard FileSystem.folder(of: path) == folder, isStill(at: path, beneath: root) else {
             return false
         }
@@ -164,14 +169,15 @@ final class ExternalDataFile: Sendable {
     var size: Int {
         if let known = state.withLock({ $0.size }) { return known }
         guard let information else { return 0 }
-        let size = Int(clamping: information.size)
+        let size = Int(
+            clamping: ContentFile.count(of: information, sealed: location.classKey != nil))
         state.withLock { $0.size = size }
         return size
     }
 
     /// What is known of the file; `nil` if there is none, or something else in its place.
     var information: FileInformation? {
-        let (path, root) = location
+        let (path, root, _) = location
         guard let found = (try? FileSystem.information(at: path, beneath: root)) ?? nil,
             found.kind == .regular
         else { return nil }
@@ -202,11 +208,12 @@ final class ExternalDataFile: Sendable {
     /// Opens the file.
     ///
     /// - Throws: ``QuireError`` with code `invalidFormat` if it is missing, for then the store is damaged, or is not a regular
-    ///   file.
-    func open() throws -> OpenFile {
-        let (path, root) = location
+    ///   file, or is not what was sealed; `protectedDataUnavailable` if it is protected and locked.
+    func open() throws -> ContentFile {
+        let (path, root, classKey) = location
         do {
-            return try OpenFile.open(path, beneath: root, for: .reading)
+            return try ContentFile(
+                OpenFile.open(path, beneath: root, for: .reading), unsealing: classKey)
         } catch let error as QuireError where error.code == .notFound {
             throw QuireError(
                 .invalidFormat,

@@ -1,3 +1,5 @@
+import Foundation
+
 /// Where a store's files of external data are. Rows that were read, and values, refer to it, so that they find their files
 /// when the store has been moved.
 final class ExternalDataPlace: Sendable {
@@ -5,12 +7,14 @@ final class ExternalDataPlace: Sendable {
     struct Folders: Sendable {
         var files: String
         var root: String
+        /// What the files are sealed with; `nil` if they are not.
+        var classKey: ClassKey?
     }
 
     private let current: Lock<Folders>
 
-    init(_ folder: String, beneath root: String) {
-        current = Lock(Folders(files: folder, root: root))
+    init(_ folder: String, beneath root: String, classKey: ClassKey?) {
+        current = Lock(Folders(files: folder, root: root, classKey: classKey))
     }
 
     var folders: Folders { current.withLock { $0 } }
@@ -20,7 +24,17 @@ final class ExternalDataPlace: Sendable {
     /// The folder of the store.
     var root: String { folders.root }
 
-    func move(to folder: String, beneath root: String) {
-        current.withLock { $0 = Folders(files: folder, root: root) }
+    /// What the files are sealed with; `nil` if they are not.
+    var classKey: ClassKey? { folders.classKey }
+
+    /// The place for values of no store in particular, or of one that is only read.
+    static func temporary(classKey: ClassKey? = nil) -> ExternalDataPlace {
+        let folder = FileSystem.absolute(FileManager.default.temporaryDirectory.path)
+        return ExternalDataPlace(folder, beneath: folder, classKey: classKey)
+    }
+
+    func move(to other: ExternalDataPlace) {
+        let folders = other.folders
+        current.withLock { $0 = folders }
     }
 }

@@ -6,28 +6,24 @@ import Synchronization
 /// The file lies where the store will have it, so that the save has nothing to copy. Until then nothing refers to it: it
 /// goes when nobody holds the value any more, and if the process is killed, as a file of nobody.
 final class ExternalDataSpool: Sendable {
-    /// The place for values of no store in particular.
-    private static var temporaryPlace: ExternalDataPlace {
-        let folder = FileSystem.absolute(FileManager.default.temporaryDirectory.path)
-        return ExternalDataPlace(folder, beneath: folder)
-    }
-
     private let place: ExternalDataPlace
     private let folder: String
     private let root: String
     private let temporary: String
     private let file: OpenFile
+    private let writer: ContentFileWriter
     private let digest = RunningDigest()
     private let isFinished = Atomic(false)
 
     /// Begins a file in a store's folder, which is made if it is not there.
     init(in place: ExternalDataPlace?) throws {
-        self.place = place ?? Self.temporaryPlace
+        self.place = place ?? .temporary()
         let folders = self.place.folders
         (folder, root) = (folders.files, folders.root)
         try FileSystem.makeFolderDurably(folder, beneath: root)
         let path = FileSystem.path(folder, UUID().uuidString)
         (file, temporary) = try OpenFile.createTemporary(beside: path, beneath: root)
+        writer = try ContentFileWriter(file, sealing: folders.classKey)
         ExternalDataHolds.hold(FileSystem.name(of: temporary))
     }
 
@@ -40,7 +36,7 @@ final class ExternalDataSpool: Sendable {
 
     /// Adds bytes.
     func append(_ bytes: UnsafeRawBufferPointer) throws {
-        try file.write(bytes)
+        try writer.write(bytes)
         digest.update(bytes)
     }
 
@@ -68,7 +64,7 @@ final class ExternalDataSpool: Sendable {
 
     /// Makes the file durable, and gives the value.
     func finish() throws -> ExternalData {
-        try file.synchronize()
+        try writer.finish()
         let name = UUID().uuidString
         // The store may have moved meanwhile, and the file with it.
         let folders = self.place.folders
@@ -77,7 +73,7 @@ final class ExternalDataSpool: Sendable {
             folders.files == folder || !FileSystem.exists(present, beneath: folders.root)
         let place =
             folders.files == folder || !isHere
-            ? place : ExternalDataPlace(folder, beneath: root)
+            ? place : ExternalDataPlace(folder, beneath: root, classKey: self.place.classKey)
         try FileSystem.renameWithoutReplacing(
             isHere ? temporary : present, to: FileSystem.path(place.folder, name),
             beneath: place.root)
@@ -101,7 +97,9 @@ final class ExternalDataSpool: Sendable {
     static func value(
         contentsOf path: String, taking: ExternalData.Taking, in place: ExternalDataPlace?
     ) throws -> ExternalData {
-        if taking == .moving, let moved = try moved(path, to: place ?? temporaryPlace) {
+        let place = place ?? .temporary()
+        let isSealed = place.classKey != nil
+        if taking == .moving, !isSealed, let moved = try moved(path, to: place) {
             return moved
         }
         let source = try OpenFile.open(path, for: .reading)
@@ -109,7 +107,9 @@ final class ExternalDataSpool: Sendable {
         let information = try source.information()
         if information.kind == .folder { throw FileSystem.failure("read", path, errno: EISDIR) }
         let spool = try ExternalDataSpool(in: place)
-        if information.kind == .regular, information.size > 0, spool.file.takeBlocks(of: source) {
+        if !isSealed, information.kind == .regular, information.size > 0,
+            spool.file.takeBlocks(of: source)
+        {
             let block = UnsafeMutableRawBufferPointer.allocate(
                 byteCount: ExternalData.blockSize, alignment: 16)
             defer { block.deallocate() }
@@ -146,7 +146,8 @@ final class ExternalDataSpool: Sendable {
             let file = try OpenFile.open(link, beneath: folders.root, for: .reading)
             let digest = RunningDigest()
             try ExternalData(
-                .file(ExternalDataFile(storedAt: link, beneath: folders.root)), descriptor: file
+                .file(ExternalDataFile(storedAt: link, beneath: folders.root, classKey: nil)),
+                descriptor: ContentFile(file, unsealing: nil)
             ).forEachBlock(digest.update)
             try file.synchronize()
             return ExternalData(

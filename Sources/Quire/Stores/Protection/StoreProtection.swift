@@ -1,5 +1,3 @@
-package import QuireProtection
-
 /// What a store, and all else in the document package that it is in, is sealed with: the domain of its keybag.
 ///
 /// A store is protected if there is a keybag: `Protection.keybag` in the package, or beside a store that is in none a file of

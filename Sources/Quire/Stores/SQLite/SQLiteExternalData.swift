@@ -16,7 +16,11 @@ struct SQLiteExternalData: ExternalDataReading {
     let place: ExternalDataPlace
 
     /// The files of the store at a path.
-    init(storePath: String, records: SQLiteExternalRecords? = nil) {
+    ///
+    /// - Parameter classKey: What they are sealed with; `nil` if they are not, or are not to be read or written by this.
+    init(
+        storePath: String, classKey: ClassKey? = nil, records: SQLiteExternalRecords? = nil
+    ) {
         self.records = records
         let name = FileSystem.name(of: storePath)
         let stem: Substring
@@ -28,11 +32,11 @@ struct SQLiteExternalData: ExternalDataReading {
         root = FileSystem.folder(of: storePath)
         let support = FileSystem.path(root, ".\(stem)_SUPPORT")
         folder = FileSystem.path(support, "_EXTERNAL_DATA")
-        place = ExternalDataPlace(folder, beneath: root)
+        place = ExternalDataPlace(folder, beneath: root, classKey: classKey)
     }
 
     /// What was read from this store finds its files with another one.
-    func move(to other: SQLiteExternalData) { place.move(to: other.folder, beneath: other.root) }
+    func move(to other: SQLiteExternalData) { place.move(to: other.place) }
 
     /// The folder around it, which has the store's name.
     var supportFolder: String { FileSystem.folder(of: folder) }
@@ -77,6 +81,14 @@ struct SQLiteExternalData: ExternalDataReading {
         } catch let error as QuireError where error.code == .notFound {
             return []
         }
+    }
+
+    /// Writes a new file with bytes, durably but for its name.
+    func write(_ data: Data, toFileNamed name: String) throws {
+        let path = path(ofFileNamed: name)
+        try FileSystem.writeNewFile(
+            place.classKey?.sealed(data, path: path) ?? data, at: path, beneath: root,
+            synchronizingFolder: false)
     }
 
     func data(named name: String) throws -> Data { try externalData(named: name).data() }

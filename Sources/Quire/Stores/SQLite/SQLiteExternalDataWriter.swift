@@ -152,8 +152,7 @@ struct SQLiteExternalDataWriter {
         let name = UUID().uuidString
         let path = externalData.path(ofFileNamed: name)
         if try !linkTwin(of: ExternalData(data), record, to: path, files) {
-            try FileSystem.writeNewFile(
-                data, at: path, beneath: externalData.root, synchronizingFolder: false)
+            try externalData.write(data, toFileNamed: name)
         }
         return .init(name: name, record: record)
     }
@@ -187,7 +186,7 @@ struct SQLiteExternalDataWriter {
             return .init(name: name, record: record, origin: file)
         }
         let copy = try value.naming {
-            try SQLiteExternalCopy.copy(value, to: path, beneath: externalData.root)
+            try SQLiteExternalCopy.copy(value, to: name, in: externalData)
         }
         return .init(name: name, record: copy, origin: file)
     }
@@ -227,8 +226,7 @@ struct SQLiteExternalDataWriter {
             let path = externalData.path(ofFileNamed: name)
             if path == value.path { continue }
             // It may have been damaged since; then the value must not become the damaged one.
-            let other = ExternalData(
-                .file(ExternalDataFile(storedAt: path, beneath: externalData.root)))
+            let other = try externalData.externalData(named: name)
             if other.size == record.size, (try? other.readsSame(as: value)) == true { return path }
         }
         return nil
@@ -251,7 +249,7 @@ struct SQLiteExternalDataWriter {
         _ files: SQLiteExternalFiles
     ) throws {
         guard let twin = try twin(of: value, record, files) else { return }
-        let (path, root) = file.location
+        let (path, root, _) = file.location
         let temporary = FileSystem.temporarySibling(of: path, for: "new")
         guard (try? FileSystem.link(twin, to: temporary, beneath: root)) != nil else { return }
         do {

@@ -105,7 +105,8 @@ public final class SQLiteStore: PersistentStore {
         isReadOnly = options.isReadOnly
         let records = SQLiteExternalRecords()
         externalData = SQLiteExternalData(
-            storePath: options.externalDataOwner ?? source.storePath, records: records)
+            storePath: options.externalDataOwner ?? source.storePath,
+            classKey: source.protection?.classKey, records: records)
         // In memory there is no place beside the store.
         hasExternalData =
             !source.access.isMemory

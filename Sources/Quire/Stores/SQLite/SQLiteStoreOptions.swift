@@ -1,5 +1,3 @@
-public import QuireProtection
-
 /// How a SQLite store uses its file.
 public struct SQLiteStoreOptions: Sendable {
     /// How SQLite keeps a transaction whole.

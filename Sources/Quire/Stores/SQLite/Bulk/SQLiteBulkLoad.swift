@@ -162,18 +162,17 @@ final class SQLiteBulkLoad: StoreLoading {
         if case .external(let data) = value, data.size > options.externalDataThreshold,
             let file = data.file
         {
-            let (path, root) = file.location
-            let known = ExternalFile(path: path, root: root, sha256: file.record?.sha256)
+            let (path, root, classKey) = file.location
+            let known = ExternalFile(
+                path: path, root: root, classKey: classKey, sha256: file.record?.sha256)
             return .binary(SQLiteExternalData.reference(toFileNamed: try adopt(known)))
         }
         guard let data = try value.contents() else { return .null }
         if data.count > options.externalDataThreshold {
             let name = UUID().uuidString
             try prepareFolder()
-            let path = externalData.path(ofFileNamed: name)
-            try FileSystem.writeNewFile(
-                data, at: path, beneath: externalData.root, synchronizingFolder: false)
-            newFiles.append(path)
+            try externalData.write(data, toFileNamed: name)
+            newFiles.append(externalData.path(ofFileNamed: name))
             try record(name, size: data.count, digest: RunningDigest.sha256(of: data))
             return .binary(SQLiteExternalData.reference(toFileNamed: name))
         }
@@ -187,9 +186,8 @@ final class SQLiteBulkLoad: StoreLoading {
         if isHere && adopted.insert(name).inserted { return name }
         try prepareFolder()
         let newName = UUID().uuidString
-        let path = externalData.path(ofFileNamed: newName)
-        let copy = try SQLiteExternalCopy.copy(file, to: path, beneath: externalData.root)
-        newFiles.append(path)
+        let copy = try SQLiteExternalCopy.copy(file, to: newName, in: externalData)
+        newFiles.append(externalData.path(ofFileNamed: newName))
         if let known = file.sha256, known != copy.sha256 {
             throw QuireError(
                 .invalidFormat,

@@ -4,26 +4,31 @@ import Foundation
 enum SQLiteExternalCopy {
     /// Makes a new file durable, but not its name.
     static func copy(
-        _ file: ExternalFile, to newPath: String, beneath root: String
+        _ file: ExternalFile, to name: String, in externalData: SQLiteExternalData
     ) throws -> ExternalDataRecord {
         try copy(
-            ExternalData(.file(ExternalDataFile(storedAt: file.path, beneath: file.root))),
-            to: newPath, beneath: root)
+            ExternalData(
+                .file(
+                    ExternalDataFile(
+                        storedAt: file.path, beneath: file.root, classKey: file.classKey))),
+            to: name, in: externalData)
     }
 
     /// Makes a new file durable, but not its name.
     static func copy(
-        _ value: ExternalData, to newPath: String, beneath root: String
+        _ value: ExternalData, to name: String, in externalData: SQLiteExternalData
     ) throws -> ExternalDataRecord {
+        let (newPath, root) = (externalData.path(ofFileNamed: name), externalData.root)
         let (target, temporary) = try OpenFile.createTemporary(beside: newPath, beneath: root)
         do {
+            let writer = try ContentFileWriter(target, sealing: externalData.place.classKey)
             let digest = RunningDigest()
             try value.forEachBlock { block in
                 digest.update(block)
-                try target.write(block)
+                try writer.write(block)
             }
             if let known = value.file?.knownRecord { try value.check(digest, against: known) }
-            try target.synchronize()
+            try writer.finish()
             try FileSystem.renameWithoutReplacing(temporary, to: newPath, beneath: root)
             target.close()
             return ExternalDataRecord(size: digest.size, sha256: digest.sha256)
@@ -36,14 +41,14 @@ enum SQLiteExternalCopy {
 
 extension ObjectSnapshot {
     /// The file that holds the value of a slot, if one does.
-    func externalFile(at slot: Int) -> (path: String, root: String)? {
+    func externalFile(at slot: Int) -> (path: String, root: String, classKey: ClassKey?)? {
         let row = PackedRow(chunk: chunk, offset: offset)
         guard entity.slots[slot].isExternalCapable, row.hasValue(slot),
             let files = chunk.externalData as? SQLiteExternalData,
             let name = SQLiteExternalData.fileName(
                 in: row.bytes(slot, slotCount: entity.slots.count))
         else { return nil }
-        return (files.path(ofFileNamed: name), files.root)
+        return (files.path(ofFileNamed: name), files.root, files.place.classKey)
     }
 }
 

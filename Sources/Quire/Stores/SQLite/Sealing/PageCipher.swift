@@ -1,7 +1,6 @@
 import CLinux
 import CSQLite
 import Foundation
-import QuireProtection
 
 /// Seals the pages of one store, and opens them, with the store's keys.
 ///

@@ -26,8 +26,8 @@ final class SealingFile {
     private let kind: Kind
     private let cipher: PageCipher
     private let file: SQLiteFile
-    /// Room for a page and the header of its frame.
-    private let scratch = UnsafeMutableRawPointer.allocate(byteCount: 8192, alignment: 16)
+    /// Room for a page, and for the header of its frame before that. The cipher is slow with buffers of some other alignments.
+    private let scratch = UnsafeMutableRawPointer.allocate(byteCount: 8192, alignment: 4096)
     private var nonces = PageNonces()
     /// The number of a page that was written last, and where its content is to follow.
     private var announced: (page: UInt32, offset: Int64)?

@@ -1,6 +1,5 @@
 import CSQLite
 import Glibc
-import QuireProtection
 
 /// SQLite's file system for stores that are protected: the system's own, with ``SealingFile`` between.
 ///
