@@ -97,8 +97,11 @@ extension ProtectionDomain {
 
     /// Changes the keybag, and writes it if it is on disk.
     ///
+    /// The closure gets the keybag as it is on disk, verified, and the master key.
+    ///
     /// - Parameter masterKey: The master key, if the domain need not be unlocked.
-    func change<Result>(
+    /// - Throws: What the closure throws, and as ``addPassphrase(_:label:)``.
+    package func change<Result>(
         _ masterKey: SecretMemory? = nil,
         _ body: (inout Keybag, SecretMemory) throws -> Result
     ) throws -> Result {

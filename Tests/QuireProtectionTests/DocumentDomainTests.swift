@@ -111,7 +111,38 @@ import Testing
         }
     }
 
+    @Test func oneThatIsNotOnDiskIsLockedAndUnlocked() throws {
+        let domain = try ProtectionDomain.makeKeybag(
+            protection: .complete, slots: [NewSlot(.keyFile(.keyFile))], parent: nil)
+        let key = try storeKey(domain).data
+        domain.lockNow()
+        #expect(code { try domain.write(to: path) } == .protectedDataUnavailable)
+        try domain.unlock(.keyFile(.keyFile))
+        try domain.addSlot(.passphrase("more"), cost: .least)
+        try domain.write(to: path, beneath: document)
+        domain.lockNow()
+        try open().unlock(.passphrase("more"))
+        #expect(try storeKey(domain).data == key)
+        let there = code { try domain.write(to: path, beneath: document) }
+        #expect(there == .alreadyExists)
+    }
+
+    @Test func oneMadeWhileThePersonIsLockedIsLockedWithThem() async throws {
+        person.lockNow()
+        let domain = try ProtectionDomain.makeKeybag(
+            protection: .completeUnlessOpen, slots: [], parent: person)
+        let classKey = try domain.classKey()
+        let (_, wrapped) = try classKey.makeFileKey()
+        #expect(domain.isUnlocked && !person.isUnlocked)
+        #expect(await person.lock(after: .seconds(10), sleep: ManualClock().sleep))
+        #expect(!domain.isUnlocked)
+        // What is open goes on.
+        #expect(try classKey.fileKey(for: wrapped).isAvailable)
+    }
+
     @Test func withoutAnyKeyNothingCanBeProtected() {
+        #expect(
+            code { _ = try person.classKey(for: FileProtection.none) } == .protectionUnavailable)
         #expect(code { try make(.complete, hasParent: false) } == .protectionUnavailable)
         #expect(code { try make(.none) } == .protectionUnavailable)
     }
