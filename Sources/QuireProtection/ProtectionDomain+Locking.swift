@@ -2,6 +2,9 @@ public import Foundation
 import QuireSystem
 
 /// What has something open that belongs to a domain, and must do something when it is locked and unlocked.
+///
+/// A call does not wait for the one before: if the domain is unlocked while a responder is closing, it is told so then, and if
+/// it is locked and unlocked in quick succession, calls may come late. ``ProtectionDomain/isUnlocked`` says what is so now.
 package protocol ProtectedDataResponder: AnyObject, Sendable {
     /// The domain will be locked soon: saves what is to be saved and closes. The domain waits for it, but not for ever.
     func protectedDataWillBecomeUnavailable() async
@@ -171,7 +174,8 @@ extension ProtectionDomain {
     /// Tells everybody that the domain is unlocked, and waits for nobody.
     func tellAvailable() {
         postAvailable()
-        Task { await callRespondersAvailable() }
+        let responders = responders
+        Task { await Self.call(responders) { await $0.protectedDataDidBecomeAvailable() } }
     }
 
     /// Calls responders beside each other.

@@ -73,7 +73,7 @@ extension ProtectionDomain {
         let classKeys = try keybag.unwrapClassKeys(masterKey)
         domain.state.withLock {
             $0.unlocked = UnlockedKeys(masterKey: masterKey, classKeys: classKeys)
-            $0.keepUntilFirstAuthentication(classKeys)
+            $0.keep(keybag, classKeys)
             $0.parent = parent
         }
         parent?.state.withLock { $0.children.append(domain) }

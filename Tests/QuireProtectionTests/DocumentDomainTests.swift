@@ -207,6 +207,55 @@ import Testing
         #expect(domain.isUnlocked)
     }
 
+    @Test func oneThatIsUnlockedByItselfDuringTheGracePeriodStaysOpen() async throws {
+        try make(.complete, slots: [NewSlot(.passphrase("theirs"), cost: .least)])
+        let domain = try open()
+        let key = try storeKey(domain)
+        let never = ManualClock()
+        let responder = Responder(waitingFor: never)
+        domain.addResponder(responder)
+        let clock = ManualClock()
+        let lock = Task { await person.lock(after: .seconds(10), sleep: clock.sleep) }
+        #expect(await responder.next() == "will")
+        try domain.unlock(.passphrase("theirs"))
+        #expect(await responder.next() == "available")
+        clock.fire()
+        #expect(await lock.value)
+        #expect(!person.isUnlocked && domain.isUnlocked && key.isAvailable)
+        never.fire()
+    }
+
+    @Test func takingTheLockBackIsToldToDocuments() async throws {
+        try make(.complete)
+        let domain = try open()
+        let key = try storeKey(domain)
+        let never = ManualClock()
+        let responder = Responder(waitingFor: never)
+        domain.addResponder(responder)
+        let clock = ManualClock()
+        let lock = Task { await person.lock(after: .seconds(10), sleep: clock.sleep) }
+        #expect(await responder.next() == "will")
+        try person.unlock(.keyFile(.keyFile))
+        #expect(await responder.next() == "available")
+        #expect(await lock.value == false)
+        #expect(domain.isUnlocked && key.isAvailable)
+        never.fire()
+        clock.fire()
+    }
+
+    @Test func anotherKeybagInItsPlaceIsRefused() throws {
+        try make(.complete)
+        let domain = try open()
+        _ = try storeKey(domain)
+        person.lockNow()
+        try FileManager.default.removeItem(atPath: path)
+        #expect(code { _ = try domain.classKey() } == .notFound)
+        let other = try ProtectionDomain.makeKeybag(
+            protection: .completeUnlessOpen, slots: [], parent: person)
+        try other.write(to: path, beneath: document)
+        #expect(code { _ = try domain.classKey() } == .storeReplaced)
+    }
+
     @Test func damageIsToldFromALockedDomain() throws {
         try make(.complete)
         var bytes = try FileSystem.contents(of: path)
