@@ -128,7 +128,7 @@ let package = Package(
         .target(
             name: "Quire",
             dependencies: [
-                "QuireSystem", "QuireProtection", "CSQLite", "CLibXML2", "CZLib", "CLinux",
+                "QuireSystem", "QuireProtection", "CSQLite", "CLibXML2", "CZLib",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "OrderedCollections", package: "swift-collections"),
@@ -199,7 +199,7 @@ let package = Package(
             ],
             swiftSettings: settings),
         .testTarget(
-            name: "QuireTests", dependencies: ["Quire", "QuireTestSupport"],
+            name: "QuireTests", dependencies: ["Quire", "QuireProtection", "QuireTestSupport"],
             swiftSettings: settings),
         .testTarget(
             name: "QuireConcurrencyTests", dependencies: ["Quire", "QuireTestSupport"],

@@ -1,11 +1,16 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <malloc.h>
+#include <stdlib.h>
 #include <sys/inotify.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
 #include "CLinux.h"
+
+// Builds that are not optimized were seen to leave keys up to 11,000 bytes down.
+#define QUIRE_WIPED_STACK 16384
 
 int quire_inotify_open(void) { return inotify_init1(IN_NONBLOCK | IN_CLOEXEC); }
 
@@ -60,7 +65,29 @@ int quire_peer_user(int descriptor, unsigned int *user) {
     return 0;
 }
 
-__attribute__((noinline)) void quire_wipe_stack(void) {
-    char stack[8192];
-    explicit_bzero(stack, sizeof stack);
+void quire_wipe_freed_blocks(size_t smallest, size_t greatest, int count) {
+    struct block {
+        struct block *next;
+    } *taken = NULL;
+    // glibc has a list for every 16 bytes.
+    for (size_t size = smallest; size <= greatest; size += 16) {
+        for (int index = 0; index < count; index++) {
+            struct block *block = malloc(size);
+            if (block == NULL) break;
+            explicit_bzero(block, malloc_usable_size(block));
+            block->next = taken;
+            taken = block;
+        }
+    }
+    while (taken != NULL) {
+        struct block *next = taken->next;
+        free(taken);
+        taken = next;
+    }
+}
+
+// The registers too: the dynamic linker puts them on the stack when a function is called for the first time.
+__attribute__((noinline, zero_call_used_regs("all"))) void quire_wipe_stack(void) {
+    char bytes[QUIRE_WIPED_STACK];
+    explicit_bzero(bytes, sizeof bytes);
 }

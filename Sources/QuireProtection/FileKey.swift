@@ -1,7 +1,6 @@
 package import Crypto
 package import Foundation
 package import QuireSystem
-import Synchronization
 
 /// The key of one file, unwrapped: what its pages or chunks are sealed with, and what binds them to the file.
 ///
@@ -11,7 +10,13 @@ package final class FileKey: Sendable {
     package let file: UUID
     /// The class of the file.
     package let fileProtection: FileProtection
-    private let secret: Mutex<SecretMemory?>
+    private let secrets: Lock<Secrets?>
+
+    /// The key, and the keys that were derived from it. A revocation drops all.
+    private struct Secrets: Sendable {
+        var key: SecretMemory
+        var derived: [String: SecretMemory] = [:]
+    }
 
     /// A key for a file.
     ///
@@ -19,24 +24,57 @@ package final class FileKey: Sendable {
     package init(file: UUID, fileProtection: FileProtection, secret: SecretMemory) {
         self.file = file
         self.fileProtection = fileProtection
-        self.secret = Mutex(secret)
+        self.secrets = Lock(Secrets(key: secret))
     }
 
     /// Gives a closure the key, in memory that is wiped when the closure returns.
     ///
     /// - Throws: ``QuireError`` with code `protectedDataUnavailable` if the key was revoked.
     package func withKey<Result>(_ body: (SymmetricKey) throws -> Result) throws -> Result {
-        guard let secret = secret.withLock({ $0 }) else {
-            throw QuireError.protectedDataUnavailable
+        try use(secrets.withLock { $0?.key }, body)
+    }
+
+    /// Gives a closure a key that is derived from the file's for one purpose: HKDF-SHA256 with the file's identifier as
+    /// the salt. It is derived once, and revoked with the file's.
+    ///
+    /// - Parameter purpose: The `info` of HKDF.
+    /// - Throws: What the closure throws, or ``QuireError`` with code `protectedDataUnavailable` if the key was revoked.
+    package func withDerivedKey<Result>(
+        _ purpose: String, _ body: (SymmetricKey) throws -> Result
+    ) throws -> Result {
+        let derived = try secrets.withLock { secrets -> SecretMemory? in
+            guard let key = secrets?.key else { return nil }
+            if let derived = secrets?.derived[purpose] { return derived }
+            let derived = try derive(purpose, from: key)
+            secrets?.derived[purpose] = derived
+            return derived
         }
+        return try use(derived, body)
+    }
+
+    private func use<Result>(
+        _ secret: SecretMemory?, _ body: (SymmetricKey) throws -> Result
+    ) throws -> Result {
+        guard let secret else { throw QuireError.protectedDataUnavailable }
         return try secret.withUnsafeBytes { try body(SymmetricKey(data: $0)) }
     }
 
+    private func derive(_ purpose: String, from key: SecretMemory) throws -> SecretMemory {
+        try wipingTraces {
+            try withUnsafeBytes(of: file.uuid) { salt in
+                try SecretMemory(
+                    copying: HKDF<SHA256>.deriveKey(
+                        inputKeyMaterial: key.withUnsafeBytes { SymmetricKey(data: $0) },
+                        salt: salt, info: Data(purpose.utf8), outputByteCount: 32))
+            }
+        }
+    }
+
     /// Whether the key can be used.
-    package var isAvailable: Bool { secret.withLock { $0 != nil } }
+    package var isAvailable: Bool { secrets.withLock { $0 != nil } }
 
     /// Takes the key away from everybody who has it.
-    package func revoke() { secret.withLock { $0 = nil } }
+    package func revoke() { secrets.withLock { $0 = nil } }
 }
 
 /// The key of a file as it is kept on disk: wrapped by the key of the file's class in a keybag.

@@ -19,9 +19,11 @@ struct KeybagFile: Sendable {
     }
 
     /// Reads the keybag. Nothing of it is verified.
-    func read() throws -> Keybag {
-        try Keybag(
-            FileSystem.contents(of: path, beneath: root, limit: Keybag.greatestSize), path: path)
+    func read() throws -> Keybag { try Keybag(bytes(), path: path) }
+
+    /// Reads the bytes of the keybag.
+    func bytes() throws -> Data {
+        try FileSystem.contents(of: path, beneath: root, limit: Keybag.greatestSize)
     }
 
     /// Writes a keybag where nothing is.

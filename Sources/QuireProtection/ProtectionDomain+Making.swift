@@ -105,6 +105,36 @@ extension ProtectionDomain {
         ProtectionDomainRegistry.add(self)
     }
 
+    /// Writes the keybag for a copy of what it belongs to, which has the same keys.
+    ///
+    /// - Returns: The domain of the copy, in the same state, and locked with this one. To be held until what it belongs to is
+    ///   open, or the state is lost.
+    /// - Throws: ``QuireError`` with code `alreadyExists` if there is something of that name, or what reading and writing throw.
+    @discardableResult
+    package func writeCopy(
+        to path: String, beneath root: String? = nil
+    ) throws -> ProtectionDomain {
+        guard let original = state.withLock({ $0.file }) else {
+            throw QuireError(
+                .invalidState,
+                "“\(name)” is not on disk yet, so it cannot be copied; write it first.")
+        }
+        let file = KeybagFile(path: FileSystem.absolute(path), root: root)
+        // As it is on disk: without its master key nobody could write it anew.
+        let bytes = try original.bytes()
+        try file.create(bytes, isPrivate: false)
+        let copy = ProtectionDomain(try Keybag(bytes, path: file.path), file: file)
+        let state = self.state.withLock { state in
+            state.children.append(copy)
+            return (state.unlocked, state.untilFirstAuthentication, state.parent)
+        }
+        copy.state.withLock { copy in
+            (copy.unlocked, copy.untilFirstAuthentication, copy.parent) = state
+        }
+        ProtectionDomainRegistry.add(copy)
+        return copy
+    }
+
     /// The domain's file has another path: what it is in was moved.
     package func didMove(to path: String, beneath root: String? = nil) {
         let file = KeybagFile(path: FileSystem.absolute(path), root: root)

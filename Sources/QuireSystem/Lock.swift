@@ -15,13 +15,13 @@
     #if QUIRE_THREAD_SANITIZER
         private let storage: PthreadStorage<Value>
 
-        package init(_ value: consuming sending Value) {
+        @usableFromInline package init(_ value: consuming sending Value) {
             storage = PthreadStorage(value)
         }
 
         deinit { storage.destroy() }
 
-        package borrowing func withLock<Result: ~Copyable, Failure: Error>(
+        @usableFromInline package borrowing func withLock<Result: ~Copyable, Failure: Error>(
             _ body: (inout sending Value) throws(Failure) -> sending Result
         ) throws(Failure) -> sending Result {
             pthread_mutex_lock(storage.mutex)

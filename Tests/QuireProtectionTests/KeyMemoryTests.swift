@@ -1,101 +1,129 @@
 import Crypto
 import Foundation
-import QuireSystem
+import QuireProtection
 import Testing
 
-@testable import QuireProtection
+/// That keys do not stay in memory: neither in blocks that were freed, nor on the stack.
+///
+/// They read all of the process's memory that is writable and private, for the key and for each half of it, as what was
+/// freed may be used again in part.
+struct KeyMemoryTests {
+    private let none = UnsafeRawBufferPointer(start: nil, count: 0)
 
-/// What is left of keys in the memory of the process.
-@Suite(.serialized) struct KeyMemoryTests {
-    /// How often a text that is hidden by ``mask`` is in the writable memory of this process.
-    private func occurrences(of hidden: [UInt8]) throws -> Int {
-        let size = 1 << 20
-        // Pages of their own, which are left out below.
-        let own = try #require(
-            mmap(
-                nil, size + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))
-        defer { munmap(own, size + 4096) }
-        let needle = own + size
-        for (index, byte) in hidden.enumerated() {
-            needle.storeBytes(of: byte ^ Self.mask, toByteOffset: index, as: UInt8.self)
+    // Pages, and contents for which a buffer is as large as the object that holds the key schedule.
+    @Test(arguments: [4064, 590, 576, 564, 560, 0])
+    func keyOfPagesIsGoneOnceItIsRevoked(size: Int) throws {
+        for isOpening in [false, true] {
+            let (key, needles) = try newKey()
+            try key.withKey { try sealPages(of: size, isOpening: isOpening, with: $0) }
+            key.revoke()
+            for needle in needles { #expect(try needle.placesInMemory() == []) }
         }
-        // A byte that memory is not full of.
-        let rare = try #require(
-            hidden.enumerated().map { (offset: $0.offset, byte: $0.element ^ Self.mask) }
-                .filter { (0x80...0xFE).contains($0.byte) }.min { $0.byte < $1.byte })
-        let memory = open("/proc/self/mem", O_RDONLY)
-        try #require(memory >= 0)
-        defer { close(memory) }
-        let maps = String(
-            decoding: try FileSystem.contents(of: "/proc/self/maps"), as: UTF8.self)
-        try #require(!maps.isEmpty)
-        var found = 0
-        for line in maps.split(separator: "\n") {
-            let fields = line.split(separator: " ")
-            let ends = fields[0].split(separator: "-").compactMap { UInt(String($0), radix: 16) }
-            guard ends.count == 2, fields[1].hasPrefix("rw") else { continue }
-            var place = ends[0]
-            while place < ends[1] {
-                let count = pread(memory, own, min(size, Int(ends[1] - place)), off_t(place))
-                // It was unmapped meanwhile.
-                if count <= 0 { break }
-                var start = 0
-                while let hit = memchr(own + start, Int32(rare.byte), count - start) {
-                    start = hit - own + 1
-                    let first = hit - rare.offset
-                    guard first >= own, first + hidden.count <= own + count,
-                        memcmp(first, needle, hidden.count) == 0
-                    else { continue }
-                    let address = place + UInt(first - own)
-                    let isOwn =
-                        address >= UInt(bitPattern: own)
-                        && address < UInt(bitPattern: own) + UInt(size + 4096)
-                    if !isOwn { found += 1 }
+    }
+
+    @Test func keyThatDoesNotOpenAPageIsGoneOnceItIsRevoked() throws {
+        let (key, needles) = try newKey()
+        try key.withKey { key in
+            var opened = [UInt8](repeating: 0, count: 4064)
+            let sealed = [UInt8](repeating: 9, count: 4080)
+            let isRight = try open(sealed, key, [UInt8](repeating: 1, count: 12), into: &opened)
+            #expect(!isRight)
+        }
+        key.revoke()
+        for needle in needles { #expect(try needle.placesInMemory() == []) }
+    }
+
+    @Test func keysOfAFileAreFoundWhileTheyCanBeUsedAndGoneOnceTheyAreRevoked() throws {
+        let (key, needles) = try newKey()
+        let derived = try ["Quire sealed file header 1", "Quire sealed file chunks 1"].map {
+            try key.withDerivedKey($0) { key in key.withUnsafeBytes { MaskedBytes(of: $0) } }
+        }
+        let contents = Data(repeating: 3, count: 100_000)
+        let sealed = try SealedFileWriter.seal(
+            contents, key: key,
+            wrappedKey: WrappedFileKey(
+                file: key.file, fileProtection: key.fileProtection, epoch: 1, bytes: Data(count: 40)
+            ),
+            path: "a")
+        let opened = try SealedFileReader.open(sealed, path: "a") { _ in key }
+        #expect(opened == contents)
+        for needle in needles + derived {
+            #expect(
+                try !needle.placesInMemory().isEmpty,
+                "The search does not find a key that is there.")
+        }
+        key.revoke()
+        for needle in needles + derived + derived.flatMap({ [$0.half(0), $0.half(1)] }) {
+            #expect(try needle.placesInMemory() == [])
+        }
+    }
+
+    @Test func tracesOfKeysAreWiped() throws {
+        let (key, needles) = try newKey()
+        try key.withKey { key in
+            try wipingTraces {
+                let other = SymmetricKey(size: .bits256)
+                _ = try AES.KeyWrap.unwrap(AES.KeyWrap.wrap(key, using: other), using: other)
+                _ = try AES.KeyWrap.unwrap(AES.KeyWrap.wrap(other, using: key), using: key)
+                _ = HMAC<SHA256>.authenticationCode(for: Data(count: 100), using: key)
+                _ = HKDF<SHA256>.deriveKey(
+                    inputKeyMaterial: key, salt: Data(count: 16), info: Data(count: 20),
+                    outputByteCount: 32)
+                let secret = try key.withUnsafeBytes {
+                    try Curve25519.KeyAgreement.PrivateKey(rawRepresentation: $0)
                 }
-                if count <= hidden.count || place + UInt(count) >= ends[1] { break }
-                // What lies across two pieces is found in the next.
-                place += UInt(count - hidden.count)
+                _ = try secret.sharedSecretFromKeyAgreement(
+                    with: Curve25519.KeyAgreement.PrivateKey().publicKey)
             }
         }
-        return found
+        key.revoke()
+        for needle in needles { #expect(try needle.placesInMemory() == []) }
     }
 
-    private static let mask: UInt8 = 0x5A
-
-    private func hidden(_ secret: SecretMemory) -> [UInt8] {
-        secret.withUnsafeBytes { $0.map { $0 ^ Self.mask } }
+    /// A new key, of which the test keeps no other reference, and what to look for.
+    private func newKey() throws -> (FileKey, [MaskedBytes]) {
+        let secret = try SecretMemory(randomCount: 32)
+        let whole = secret.withUnsafeBytes { MaskedBytes(of: $0) }
+        let key = FileKey(file: UUID(), fileProtection: .complete, secret: secret)
+        return (key, [whole, whole.half(0), whole.half(1)])
     }
 
-    @Test func afterALockNoKeyIsInMemory() async throws {
-        let folder = try TestFolder()
-        try ProtectionDomain.makeKeyFile(at: folder.path("key"))
-        let domain = try ProtectionDomain.setUp(
-            at: folder.path("me.keybag"), keyFile: folder.path("key"))
-        try domain.addSlot(.passphrase("secret"), cost: .least)
-        _ = try domain.addRecoveryKey()
-        domain.lockNow()
-        try domain.unlock(.passphrase("secret"))
-        let keys = try #require(domain.state.withLock { $0.unlocked })
-        var secrets = [hidden(keys.masterKey)]
-        for classKey in keys.classKeys {
-            secrets += [hidden(classKey.complete), hidden(classKey.privateKey)]
+    private func sealPages(of size: Int, isOpening: Bool, with key: SymmetricKey) throws {
+        let page = [UInt8](repeating: 7, count: size)
+        for number: UInt8 in 0..<200 {
+            let nonce = [UInt8](repeating: number, count: 12)
+            var sealed = [UInt8](repeating: 0, count: size + AuthenticatedEncryption.tagByteCount)
+            try seal(page, key, nonce, into: &sealed)
+            guard isOpening else { continue }
+            var opened = [UInt8](repeating: 0, count: size)
+            #expect(try open(sealed, key, nonce, into: &opened))
+            #expect(opened == page)
         }
-        let (fileKey, wrapped) = try domain.classKey(for: .complete).makeFileKey()
-        _ = try domain.classKey(for: .completeUnlessOpen).makeFileKey()
-        try fileKey.withKey { key in
-            secrets.append(key.withUnsafeBytes { $0.map { $0 ^ Self.mask } })
+    }
+
+    private func seal(
+        _ page: [UInt8], _ key: SymmetricKey, _ nonce: [UInt8], into sealed: inout [UInt8]
+    ) throws {
+        try page.withUnsafeBytes { page in
+            try nonce.withUnsafeBytes { nonce in
+                try sealed.withUnsafeMutableBytes { sealed in
+                    try AuthenticatedEncryption.seal(
+                        page, key: key, nonce: nonce, authenticating: none, into: sealed)
+                }
+            }
         }
-        _ = try domain.classKey(for: .complete).fileKey(for: wrapped)
-        // The scanner finds what is there.
-        for (index, secret) in secrets.enumerated() {
-            let count = try occurrences(of: secret)
-            #expect(count > 0, "key \(index)")
-        }
-        _ = consume keys
-        domain.lockNow()
-        for (index, secret) in secrets.enumerated() {
-            let count = try occurrences(of: secret)
-            #expect(count == 0, "key \(index) is there \(count) times")
+    }
+
+    private func open(
+        _ sealed: [UInt8], _ key: SymmetricKey, _ nonce: [UInt8], into page: inout [UInt8]
+    ) throws -> Bool {
+        try sealed.withUnsafeBytes { sealed in
+            try nonce.withUnsafeBytes { nonce in
+                try page.withUnsafeMutableBytes { page in
+                    try AuthenticatedEncryption.open(
+                        sealed, key: key, nonce: nonce, authenticating: none, into: page)
+                }
+            }
         }
     }
 }

@@ -29,8 +29,10 @@ import Testing
         (
             "CLinux",
             [
-                "QuireSystem/", "QuireDocuments/Coordination/FileEvents",
-                "QuireDocuments/Coordination/LocalSocket", "Quire/Support/MemoryPrefetch",
+                "QuireSystem/", "QuireProtection/AuthenticatedEncryption",
+                "Quire/Stores/SQLite/Sealing/PageCipher",
+                "QuireDocuments/Coordination/FileEvents",
+                "QuireDocuments/Coordination/LocalSocket",
             ]
         ),
     ])

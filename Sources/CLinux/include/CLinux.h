@@ -22,6 +22,11 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+// Random bytes of the kernel's generator. Up to 256 come as a whole, unless a signal comes before the generator is ready.
+static inline ssize_t quire_getrandom(void *bytes, size_t count) {
+    return (ssize_t)syscall(SYS_getrandom, bytes, count, 0);
+}
+
 #define QUIRE_RENAME_NOREPLACE 1u
 #define QUIRE_RENAME_EXCHANGE 2u
 
@@ -122,7 +127,13 @@ static inline void quire_prefetch(const void *address) {
     __builtin_prefetch(address);
 }
 
-// Overwrites the stack below the caller's frame, where functions that have returned may have left keys.
+// Overwrites the blocks that this thread freed last and would get back first from malloc: so many of each size from the
+// smallest to the greatest. glibc hands back the 7 blocks of a size that a thread freed last; with another malloc, and for
+// more blocks than that, it is an attempt. Called before something as well, it makes sure that blocks of that size come
+// from the thread's own, and go back there.
+void quire_wipe_freed_blocks(size_t smallest, size_t greatest, int count);
+
+// Overwrites what the last calls left on the stack below the caller's frame, and in registers.
 void quire_wipe_stack(void);
 
 #endif

@@ -183,6 +183,7 @@ private struct StoreRepairRun {
 
     private func open() throws -> SQLiteStore {
         var options = SQLiteStoreOptions()
+        options.protection = try StoreProtection.find(forStoreAt: path)
         options.isReadOnly = true
         options.externalDataOwner = path
         return try SQLiteStore.open(at: copy, model: model, options: options)
@@ -213,7 +214,8 @@ private struct StoreRepairRun {
     // MARK: - Mending
 
     private mutating func mend(_ schema: SQLSchema, carriesModel: Bool) throws {
-        let source = try SQLiteStoreSource(path: copy, isReadOnly: false)
+        let source = try SQLiteStoreSource(
+            path: copy, isReadOnly: false, protection: StoreProtection.find(forStoreAt: path))
         defer { source.release() }
         let connection = try source.connect(.writing, options: SQLiteStoreOptions())
         defer { connection.close() }

@@ -41,6 +41,8 @@ final class SQLiteConnection: @unchecked Sendable {
     var lostCommit: QuireError?
     /// How it waits for locks of other processes; SQLite refers to it.
     private var busyWait: SQLiteBusyWait?
+    /// Keeps the cipher of a store that is protected known to SQLite.
+    let sealing: SealingFileSystem.Registration?
     /// Counts the statements handed out, for tests.
     var counter: SQLiteStatementCounter?
 
@@ -52,9 +54,10 @@ final class SQLiteConnection: @unchecked Sendable {
     ///
     /// - Throws: ``SQLiteFailure``, or ``QuireError`` with code `invalidFormat` if its journal names another file; for one in
     ///   a package also `notFound`.
-    init(path: String, mode: Mode) throws {
+    init(path: String, mode: Mode, cipher: PageCipher? = nil) throws {
         self.path = path
-        var flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
+        // VACUUM INTO names its target by a URI where that is protected.
+        var flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_URI
         var file = path
         if mode != .memory, let root = SQLiteFiles.root(of: path) {
             file = try SQLiteFiles.canonicalPath(path, beneath: root)
@@ -66,12 +69,14 @@ final class SQLiteConnection: @unchecked Sendable {
         case .writing: flags |= SQLITE_OPEN_READWRITE
         case .reading: flags |= SQLITE_OPEN_READONLY
         case .memory:
-            flags |= SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_URI
-            name = "file:" + Self.percentEncoded(path) + "?vfs=memdb"
+            flags |= SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
+            name = Self.uri(path, "vfs=memdb")
         case .immutable:
-            flags |= SQLITE_OPEN_READONLY | SQLITE_OPEN_URI
-            name = "file:" + Self.percentEncoded(file) + "?immutable=1"
+            flags |= SQLITE_OPEN_READONLY
         }
+        sealing = try cipher.map(SealingFileSystem.Registration.init)
+        let query = (mode == .immutable ? ["immutable=1"] : []) + (sealing.map { [$0.query] } ?? [])
+        if !query.isEmpty { name = Self.uri(file, query.joined(separator: "&")) }
         if mode.locksFile { try SQLiteFiles.checkJournal(of: file) }
         var opened: OpaquePointer?
         let code = sqlite3_open_v2(name, &opened, flags, nil)
@@ -94,6 +99,7 @@ final class SQLiteConnection: @unchecked Sendable {
         }
         sqlite3_limit(handle, SQLITE_LIMIT_ATTACHED, 1)  // What VACUUM needs.
         sqlite3_limit(handle, SQLITE_LIMIT_WORKER_THREADS, 0)
+        if sealing != nil { reserveBytesForSealing() }
     }
 
     deinit { close() }
@@ -118,6 +124,13 @@ final class SQLiteConnection: @unchecked Sendable {
         isSchemaTrusted = isTrusted
         _ = quire_sqlite3_db_config_int(
             handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, isTrusted ? 1 : 0)
+    }
+
+    /// Has each page of a database that is made, by this connection or by its `VACUUM INTO`, end with the bytes that sealing
+    /// needs. One that is there keeps what it has.
+    func reserveBytesForSealing() {
+        var size = Int32(PageCipher.reservedSize)
+        _ = sqlite3_file_control(handle, "main", SQLITE_FCNTL_RESERVE_BYTES, &size)
     }
 
     /// Sets how it waits for locks of other processes.
@@ -224,8 +237,9 @@ final class SQLiteConnection: @unchecked Sendable {
     /// Gives back memory that is not needed any more.
     func releaseMemory() { sqlite3_db_release_memory(handle) }
 
-    private static func percentEncoded(_ path: String) -> String {
-        var result = ""
+    /// The URI of a file for SQLite.
+    static func uri(_ path: String, _ query: String) -> String {
+        var result = "file:"
         for byte in path.utf8 {
             switch byte {
             case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, UInt8(ascii: "/"), UInt8(ascii: "."),
@@ -236,6 +250,6 @@ final class SQLiteConnection: @unchecked Sendable {
                 result += digits.utf8.count == 1 ? "%0" + digits : "%" + digits
             }
         }
-        return result
+        return result + "?" + query
     }
 }

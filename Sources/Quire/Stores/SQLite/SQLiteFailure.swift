@@ -20,7 +20,10 @@ struct SQLiteFailure: Error, CustomStringConvertible {
     /// After a failed fsync the kernel may have dropped what was to be written, and the next fsync succeeds all the
     /// same. So a failure is never followed by another try.
     var leavesFileUnknown: Bool {
-        primaryCode == SQLITE_IOERR && code != Self.sharedMemoryMap && code != Self.sharedMemorySize
+        primaryCode == SQLITE_IOERR
+            && ![
+                Self.sharedMemoryMap, Self.sharedMemorySize, PageCipher.locked, PageCipher.damaged,
+            ].contains(code)
     }
 
     /// Whether the disk, or a quota, is full. Only for writing pages SQLite has a code that says so: making a journal or the
@@ -150,6 +153,16 @@ extension SQLiteFailure {
             return make(.invalidValue, "A value is too large for “\(path)”: \(message).")
         case SQLITE_NOMEM:
             return make(.storeUnavailable, "There is not enough memory to use “\(path)”.")
+        case SQLITE_IOERR where code == PageCipher.locked:
+            return make(
+                .protectedDataUnavailable,
+                "“\(path)” cannot be read or written because its protection domain is locked; unlock it and try again."
+            )
+        case SQLITE_IOERR where code == PageCipher.damaged:
+            return make(
+                .invalidFormat,
+                "“\(path)” is damaged, or was changed by somebody who has not its keys: a page does not open. Restore it "
+                    + "from a backup.")
         case SQLITE_IOERR:
             return make(
                 .storeUnavailable,

@@ -27,10 +27,12 @@ extension SQLiteStore {
         }
         // A damaged database is not read row by row, which would leave out what cannot be reached.
         if try keepingDamage && !integrityProblems().isEmpty {
+            try protection?.writeKeybag(forStoreAt: path)
             try writePageCopy(to: path)
-            if withoutDraft { try? Self.dropDraft(ofCopyAt: path) }
+            if withoutDraft { try? dropDraft(ofCopyAt: path) }
             return try copyExternalData(to: path, linking: linking, skippingMissing: true)
         }
+        try protection?.writeKeybag(forStoreAt: path)
         do {
             try makeEmptyFile(at: path)
             try read { connection in
@@ -40,7 +42,8 @@ extension SQLiteStore {
                 defer { try? connection.execute("PRAGMA query_only = \(queryOnly)") }
                 let version = try connection.integer("PRAGMA data_version")
                 try connection.withStatement("VACUUM INTO ?") {
-                    try $0.bind(path, at: 1)
+                    let target = connection.sealing.map { SQLiteConnection.uri(path, $0.query) }
+                    try $0.bind(target ?? path, at: 1)
                     try $0.run()
                 }
                 let counts = try connection.rowCounts()
@@ -49,12 +52,14 @@ extension SQLiteStore {
                     try requireRows(counts, inCopyAt: path)
                 }
             }
-            if withoutDraft { try Self.dropDraft(ofCopyAt: path) }
+            if withoutDraft { try dropDraft(ofCopyAt: path) }
             // VACUUM counts up the version of the schema, at this place of the header: a copy of a copy would differ. Nobody
-            // has opened the file yet who could have remembered the version.
-            let file = try OpenFile.open(path, for: .updating)
-            try file.write([0, 0, 0, 1], at: 40)
-            file.close()
+            // has opened the file yet who could have remembered the version. Sealed copies differ anyway.
+            if protection == nil {
+                let file = try OpenFile.open(path, for: .updating)
+                try file.write([0, 0, 0, 1], at: 40)
+                file.close()
+            }
         } catch {
             _ = try? FileSystem.removeFileIfPresent(path)
             throw error
@@ -64,7 +69,8 @@ extension SQLiteStore {
 
     /// Checks that each table of a copy has as many rows as the store's.
     func requireRows(_ counts: [String: Int64], inCopyAt path: String) throws {
-        let copy = try SQLiteConnection(path: path, mode: .immutable)
+        let copy = try SQLiteConnection(
+            path: path, mode: .immutable, cipher: protection?.cipher)
         defer { copy.close() }
         let found = try copy.rowCounts()
         for (table, count) in counts.sorted(by: { $0.key < $1.key })
@@ -94,6 +100,7 @@ extension SQLiteStore {
             var options = SQLiteStoreOptions()
             options.isReadOnly = true
             options.configuration = configurationName
+            options.protection = protection
             // What the copy refers to, not what this store refers to by now.
             let copy = try SQLiteStore.open(at: path, model: layout.model, options: options)
             defer { try? copy.close() }
@@ -201,12 +208,20 @@ extension SQLiteStore {
     static func moveIntoPlace(_ temporary: String, to path: String) throws {
         let support = SQLiteExternalData(storePath: temporary).supportFolder
         var moved: String?
+        var movedKeybag: String?
         var isNamed = false
         do {
             if FileSystem.exists(support) {
                 let place = SQLiteExternalData(storePath: path).supportFolder
                 try FileSystem.renameWithoutReplacing(support, to: place)
                 moved = place
+                try FileSystem.synchronizeFolder(containing: path)
+            }
+            let keybag = StoreProtection.keybag(ofStoreAt: temporary).path
+            if FileSystem.exists(keybag) {
+                let place = StoreProtection.keybag(ofStoreAt: path).path
+                try FileSystem.renameWithoutReplacing(keybag, to: place)
+                movedKeybag = place
                 try FileSystem.synchronizeFolder(containing: path)
             }
             try FileSystem.renameWithoutReplacing(temporary, to: path)
@@ -216,6 +231,7 @@ extension SQLiteStore {
             // It may not survive a power loss, so it is not there.
             if isNamed { try? FileSystem.renameWithoutReplacing(path, to: temporary) }
             if let moved { try? FileSystem.removeTree(moved) }
+            if let movedKeybag { _ = try? FileSystem.removeFileIfPresent(movedKeybag) }
             throw error
         }
     }
@@ -232,7 +248,8 @@ extension SQLiteStore {
         to path: String, byWriter: Bool = false, progress: Progress? = nil
     ) throws {
         func copy(_ connection: SQLiteConnection) throws {
-            let target = try SQLiteConnection(path: path, mode: .creating)
+            let target = try SQLiteConnection(
+                path: path, mode: .creating, cipher: protection?.cipher)
             defer { target.close() }
             try target.execute("PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY")
             // One transaction, so that what others save meanwhile does not begin the copy anew.

@@ -7,8 +7,8 @@ extension SQLiteStore {
     ///   - path: Where; there must be nothing yet. The folder must exist.
     ///   - model: The model.
     ///   - options: How to use the file.
-    /// - Throws: ``QuireError`` with code `alreadyExists`, `invalidModel`, `outOfSpace`, `readOnly` or
-    ///   `storeUnavailable`. Then no file is left.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `invalidModel`, `outOfSpace`, `readOnly`, `protectionUnavailable` if it
+    ///   cannot be protected as the options ask, or `storeUnavailable`. Then no file is left.
     public static func create(
         at path: String, model: ManagedObjectModel,
         options: SQLiteStoreOptions = SQLiteStoreOptions()
@@ -27,12 +27,20 @@ extension SQLiteStore {
         try NewStorePlace(
             path: path, isTaken: exists(at: path), isInMemory: SQLiteMemoryPath.contains(path)
         ).check(isReadOnly: options.isReadOnly)
-        let source = try SQLiteStoreSource(path: path, isReadOnly: false)
+        let hadKeybag = try StoreProtection.domain(ofStoreAt: path) != nil
+        let protection = try StoreProtection.make(
+            forStoreAt: path, options.fileProtection, domain: options.protectionDomain,
+            slots: options.protectionSlots)
+        let source = try SQLiteStoreSource(path: path, isReadOnly: false, protection: protection)
         do {
             return try create(
                 source: source, layout: layout, entities: entities, options: options)
         } catch {
             source.release()
+            if protection != nil && !hadKeybag {
+                let keybag = StoreProtection.keybag(ofStoreAt: path)
+                _ = try? FileSystem.removeFileIfPresent(keybag.path, beneath: keybag.root)
+            }
             for suffix in ["", "-wal", "-shm", "-journal"] where !source.access.isMemory {
                 _ = try? FileSystem.removeFileIfPresent(path + suffix)
             }

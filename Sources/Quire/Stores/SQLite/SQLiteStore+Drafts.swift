@@ -75,14 +75,15 @@ extension SQLiteStore {
     }
 
     /// Removes the draft of a copy that nobody has opened yet, and every trace of it.
-    static func dropDraft(ofCopyAt path: String) throws {
-        let source = try SQLiteStoreSource(path: path, isReadOnly: false)
+    func dropDraft(ofCopyAt path: String) throws {
+        let source = try SQLiteStoreSource(
+            path: path, isReadOnly: false, protection: protection)
         defer { source.release() }
         let connection = try source.connect(.writing, options: SQLiteStoreOptions())
         defer { connection.close() }
         guard try connection.draftSize() != nil else { return }
         try connection.execute(SQLiteTables.dropDraft)
-        try removeRecord(connection)
+        try Self.removeRecord(connection)
         try connection.execute("VACUUM")
     }
 

@@ -21,6 +21,14 @@ extension SQLiteStore {
         try read { try SQLiteMetadataReader(connection: $0, path: storePath).metadata() }
     }
 
+    /// The class of protection that a store on disk has, or the document package that it is in. No key is needed, so that
+    /// nobody has vouched for it yet: opening the store does.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidFormat` or `unsupported` if its keybag cannot be read.
+    public static func fileProtection(at path: String) throws -> FileProtection {
+        try StoreProtection.domain(ofStoreAt: path)?.protection ?? .none
+    }
+
     /// What a store says of itself, without its model. Opening it leaves no trace.
     ///
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` or `storeUnavailable`.

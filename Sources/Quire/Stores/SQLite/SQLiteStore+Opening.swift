@@ -17,7 +17,8 @@ extension SQLiteStore {
     ///   - options: How to use the file.
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if the file is no store or is damaged,
     ///   `incompatibleModel` if the store lacks something of the model, the model something of the store, or the
-    ///   store carries no model and none is given, `readOnly`, `locked` or `storeUnavailable`.
+    ///   store carries no model and none is given, `protectedDataUnavailable` if it is protected and locked,
+    ///   `protectionUnavailable` if it is not protected as the options ask, `readOnly`, `locked` or `storeUnavailable`.
     public static func open(
         at path: String, model: ManagedObjectModel? = nil,
         options: SQLiteStoreOptions = SQLiteStoreOptions()
@@ -44,7 +45,9 @@ extension SQLiteStore {
                 subject: .init(file: path))
         }
         let collects = options.isOnlyWriter && !options.isReadOnly && !isInUse(path)
-        let source = try SQLiteStoreSource(path: path, isReadOnly: options.isReadOnly)
+        let source = try SQLiteStoreSource(
+            path: path, isReadOnly: options.isReadOnly, protection: options.protection)
+        try source.requireProtection(options.fileProtection)
         do {
             let connection = try source.connect(
                 options.isReadOnly ? .reading : .writing, options: options)

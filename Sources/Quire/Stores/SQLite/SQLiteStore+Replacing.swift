@@ -13,6 +13,9 @@ extension SQLiteStore {
         try alone(with: path) { try FileSystem.removeFile(path) }
         try FileSystem.synchronizeFolder(containing: path)
         try removeSupport(SQLiteExternalData(storePath: path))
+        // Last: without it the rest could not be destroyed once more.
+        let keybag = StoreProtection.keybag(ofStoreAt: path)
+        _ = try FileSystem.removeFileIfPresent(keybag.path, beneath: keybag.root)
     }
 
     /// Puts a copy of another store in the place of the store at a path, or where there is none yet. The copy has the
@@ -56,6 +59,7 @@ extension SQLiteStore {
             let file = try OpenFile.open(temporary, for: .updating)
             try file.synchronize()
             file.close()
+            try takeKeybag(of: temporary, to: path)
             if FileSystem.exists(path) {
                 try alone(with: path) { try FileSystem.rename(temporary, to: path) }
             } else {
@@ -69,6 +73,26 @@ extension SQLiteStore {
         }
         try FileSystem.synchronizeFolder(containing: path)
         removeUnreferenced(at: path, place)
+    }
+
+    /// Gives a place the keybag of a copy that is to come there.
+    ///
+    /// - Throws: ``QuireError`` with code `protectionUnavailable` if the store that is there has other keys, or has or lacks
+    ///   protection that the copy lacks or has: for an instant one would be there with the keybag of the other.
+    private static func takeKeybag(of temporary: String, to path: String) throws {
+        let (old, new) = try (
+            StoreProtection.domain(ofStoreAt: path), StoreProtection.domain(ofStoreAt: temporary)
+        )
+        if FileSystem.exists(path) {
+            if old?.identifier == new?.identifier { return }
+            throw QuireError(
+                .protectionUnavailable,
+                "“\(path)” cannot be replaced by a store with other keys; destroy it first, or copy the other elsewhere.",
+                subject: .init(file: path))
+        }
+        guard let new else { return }
+        let keybag = StoreProtection.keybag(ofStoreAt: path)
+        try new.writeCopy(to: keybag.path, beneath: keybag.root)
     }
 
     /// Writes a copy of a store that may be open elsewhere.

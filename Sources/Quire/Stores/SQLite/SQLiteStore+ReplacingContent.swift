@@ -160,7 +160,9 @@ extension SQLiteStore {
     ///   is still there unless the error leaves that open (`leavesCommitOpen`).
     package func replaceContent(withDatabaseAt path: String, progress: Progress? = nil) throws {
         try withWriter { writer in
-            let source = try SQLiteConnection(path: path, mode: .immutable)
+            // Made of a copy of this store, or to take its place: it has the same keys, or none if this has none.
+            let source = try SQLiteConnection(
+                path: path, mode: .immutable, cipher: protection?.cipher)
             defer { source.close() }
             try writer.connection.files?.check()
             do {

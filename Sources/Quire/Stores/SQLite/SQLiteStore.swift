@@ -128,6 +128,9 @@ public final class SQLiteStore: PersistentStore {
         }
     }
 
+    /// What its files are sealed with; `nil` if they are not.
+    package var protection: StoreProtection? { source.protection }
+
     /// Whether it is a store in memory, which is gone when nobody has it open.
     var isInMemory: Bool { source.access.isMemory }
 
@@ -150,6 +153,8 @@ public final class SQLiteStore: PersistentStore {
 
     /// Runs a closure with a connection that sees the last save, and turns its failures into errors.
     func read<Result>(_ body: (SQLiteConnection) throws -> Result) throws -> Result {
+        // Pages that SQLite has in memory it would still read.
+        try source.protection?.checkAvailable(storePath)
         do {
             if let writer = writerOfJoinedSaves { return try body(writer.connection) }
             if hasLog.load(ordering: .acquiring) {
@@ -218,6 +223,7 @@ public final class SQLiteStore: PersistentStore {
     private func write<Result>(
         joining: Bool = false, _ body: (SQLiteWriter) throws -> Result
     ) throws -> Result {
+        try source.protection?.checkAvailable(storePath)
         do {
             if let writer = writerOfJoinedSaves {
                 guard joining else { throw joinedSavesError() }

@@ -1,3 +1,5 @@
+public import QuireProtection
+
 /// How a SQLite store uses its file.
 public struct SQLiteStoreOptions: Sendable {
     /// How SQLite keeps a transaction whole.
@@ -66,6 +68,17 @@ public struct SQLiteStoreOptions: Sendable {
     /// Whether the file is built anew, as small as it can be, when the store is opened for writing. It takes as much space
     /// again meanwhile.
     public var vacuumsWhenOpened = false
+    /// The class of protection that a new store gets. `nil` for that of ``protectionDomain``, or none if there is no domain.
+    ///
+    /// A store that is there keeps its class. To open it with another one fails, with code `protectionUnavailable`, unless that
+    /// is `none`. In memory there are no files to protect.
+    public var fileProtection: FileProtection?
+    /// The domain whose keys protect a new store; `nil` for ``ProtectionDomain/default``.
+    public var protectionDomain: ProtectionDomain?
+    /// What unlocks a new store besides.
+    package var protectionSlots: [NewSlot] = []
+    /// The protection of a copy that is looked at or mended: that of its original.
+    var protection: StoreProtection?
     /// Whether a lock outside the store sees to it that no other process writes. Identifiers need not be recorded then
     /// before they are used, so that nothing is written but by saves. A store that is opened for reading only gives some
     /// out too: for objects that are saved to a copy.

@@ -35,14 +35,19 @@ final class SQLiteStoreSource: Sendable {
     /// That the process has the file open for writing, or as others have; `nil` if not.
     private let use: SQLiteOpenFiles.Use?
     let isOnNetwork: Bool
+    /// What its files are sealed with; `nil` if they are not.
+    let protection: StoreProtection?
     private let isReleased = Atomic(false)
 
     /// The writer may hold much of the database in memory during a large save, which halves its time.
     private static let writerCacheSize = 64 << 20
 
     /// Finds out how to use a file, which need not exist if it is to be created.
-    init(path: String, isReadOnly: Bool) throws {
+    ///
+    /// - Parameter protection: What it is sealed with, if that is known; otherwise its keybag is looked for.
+    init(path: String, isReadOnly: Bool, protection: StoreProtection? = nil) throws {
         storePath = FileSystem.absolute(path)
+        self.protection = try protection ?? StoreProtection.find(forStoreAt: storePath)
         if let name = SQLiteMemoryPath.name(of: storePath) {
             isOnNetwork = false
             files = nil
@@ -70,7 +75,7 @@ final class SQLiteStoreSource: Sendable {
             databasePath = storePath
             access = .besideWriter
             use = nil
-        } else if Self.isInUse(storePath) {
+        } else if Self.isInUse(storePath, self.protection?.cipher) {
             databasePath = storePath
             access = .besideOthers
             use = SQLiteOpenFiles.add(storePath)
@@ -89,6 +94,15 @@ final class SQLiteStoreSource: Sendable {
 
     deinit { release() }
 
+    /// Checks that the store is protected as a program asks.
+    ///
+    /// - Throws: ``QuireError`` with code `protectionUnavailable`.
+    func requireProtection(_ asked: FileProtection?) throws {
+        guard let asked, asked != .none else { return }
+        let present = protection?.fileProtection ?? .none
+        if asked != present { throw StoreProtection.otherClass(asked, present, storePath) }
+    }
+
     /// Removes what was made for reading. Called when all connections are closed.
     func release() {
         guard !isReleased.exchange(true, ordering: .acquiringAndReleasing) else { return }
@@ -99,7 +113,7 @@ final class SQLiteStoreSource: Sendable {
     // MARK: - Files that others use
 
     /// Whether another process has a store open, and its log can be read along with it.
-    private static func isInUse(_ path: String) -> Bool {
+    private static func isInUse(_ path: String, _ cipher: PageCipher?) -> Bool {
         guard
             let memory = try? OpenFile.open(
                 path + "-shm", beneath: SQLiteFiles.root(of: path), for: .reading),
@@ -107,7 +121,8 @@ final class SQLiteStoreSource: Sendable {
         else { return false }
         memory.close()
         // Who may not write beside the file may not be able to.
-        guard let connection = try? SQLiteConnection(path: path, mode: .reading) else {
+        guard let connection = try? SQLiteConnection(path: path, mode: .reading, cipher: cipher)
+        else {
             return false
         }
         defer { connection.close() }
@@ -203,7 +218,9 @@ final class SQLiteStoreSource: Sendable {
         case (.besideWriter, _), (.besideOthers, _), (.writing, _): mode = .reading
         }
         if databasePath == storePath { try files?.check() }
-        let connection = try SQLiteConnection(path: databasePath, mode: mode)
+        try protection?.checkAvailable(storePath)
+        let connection = try SQLiteConnection(
+            path: databasePath, mode: mode, cipher: protection?.cipher)
         do {
             if databasePath == storePath {
                 try files?.didOpen(connection)

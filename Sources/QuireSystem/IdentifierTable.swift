@@ -1,46 +1,53 @@
 /// A table from 64-bit identifiers, which are never 0, to numbers: open addressing, no allocation per entry.
-struct IdentifierTable: ~Copyable {
-    private struct Entry {
-        var key: UInt64
-        var value: UInt64
+///
+/// Inlinable, because it is asked per row, except what happens seldom.
+@usableFromInline package struct IdentifierTable: ~Copyable {
+    @usableFromInline struct Entry {
+        @usableFromInline var key: UInt64
+        @usableFromInline var value: UInt64
+
+        @inlinable init(key: UInt64, value: UInt64) {
+            self.key = key
+            self.value = value
+        }
     }
 
-    private var entries: UnsafeMutablePointer<Entry>
-    private var mask: Int
-    private(set) var count = 0
+    @usableFromInline var entries: UnsafeMutablePointer<Entry>
+    @usableFromInline var mask: Int
+    @usableFromInline package internal(set) var count = 0
 
-    var isEmpty: Bool { count == 0 }
+    @inlinable package var isEmpty: Bool { count == 0 }
 
     /// Makes an empty table with room for some entries.
-    init(minimumCapacity: Int = 0) {
+    @inlinable package init(minimumCapacity: Int = 0) {
         var capacity = Self.leastCapacity
         while capacity * 3 < minimumCapacity * 4 { capacity *= 2 }
         mask = capacity - 1
         entries = Self.makeEntries(capacity)
     }
 
-    private static let leastCapacity = 16
+    @inlinable static var leastCapacity: Int { 16 }
 
     /// How many entries there is room for, with some to spare.
-    var capacity: Int { mask + 1 }
+    @inlinable package var capacity: Int { mask + 1 }
 
-    deinit { entries.deallocate() }
+    @inlinable deinit { entries.deallocate() }
 
-    private static func makeEntries(_ capacity: Int) -> UnsafeMutablePointer<Entry> {
+    @inlinable static func makeEntries(_ capacity: Int) -> UnsafeMutablePointer<Entry> {
         let entries = UnsafeMutablePointer<Entry>.allocate(capacity: capacity)
         entries.initialize(repeating: Entry(key: 0, value: 0), count: capacity)
         return entries
     }
 
     @inline(__always)
-    private func home(of key: UInt64) -> Int {
+    @inlinable func home(of key: UInt64) -> Int {
         // Keys are consecutive numbers below an entity number: multiply to spread, take the high bits.
         Int(truncatingIfNeeded: (key &* 0x9E37_79B9_7F4A_7C15) >> 20) & mask
     }
 
     /// The place of a key, or the empty one where it would be.
     @inline(__always)
-    private func place(of key: UInt64) -> Int {
+    @inlinable func place(of key: UInt64) -> Int {
         var index = home(of: key)
         while entries[index].key != key && entries[index].key != 0 { index = (index + 1) & mask }
         return index
@@ -48,7 +55,7 @@ struct IdentifierTable: ~Copyable {
 
     /// The number of a key.
     @inline(__always)
-    subscript(key: UInt64) -> UInt64? {
+    @inlinable package subscript(key: UInt64) -> UInt64? {
         let entry = entries[place(of: key)]
         return entry.key == 0 ? nil : entry.value
     }
@@ -57,7 +64,7 @@ struct IdentifierTable: ~Copyable {
     ///
     /// - Returns: The number it had before.
     @discardableResult
-    mutating func set(_ value: UInt64, for key: UInt64) -> UInt64? {
+    @inlinable package mutating func set(_ value: UInt64, for key: UInt64) -> UInt64? {
         var place = place(of: key)
         if entries[place].key != 0 {
             defer { entries[place].value = value }
@@ -74,7 +81,7 @@ struct IdentifierTable: ~Copyable {
 
     /// Takes a key out. Returns its number, if it had one.
     @discardableResult
-    mutating func remove(_ key: UInt64) -> UInt64? {
+    @inlinable package mutating func remove(_ key: UInt64) -> UInt64? {
         var gap = place(of: key)
         if entries[gap].key == 0 { return nil }
         let value = entries[gap].value
@@ -95,21 +102,21 @@ struct IdentifierTable: ~Copyable {
     }
 
     /// Calls a closure with each key and its number, in no order. The closure must not change the table.
-    borrowing func forEach(_ body: (_ key: UInt64, _ value: UInt64) -> Void) {
+    @inlinable package borrowing func forEach(_ body: (_ key: UInt64, _ value: UInt64) -> Void) {
         for index in 0...mask where entries[index].key != 0 {
             body(entries[index].key, entries[index].value)
         }
     }
 
     /// Replaces all numbers.
-    mutating func updateAll(_ replacement: (UInt64) -> UInt64) {
+    @inlinable package mutating func updateAll(_ replacement: (UInt64) -> UInt64) {
         for index in 0...mask where entries[index].key != 0 {
             entries[index].value = replacement(entries[index].value)
         }
     }
 
     /// Takes everything out, and gives back what memory it took.
-    mutating func removeAll() {
+    package mutating func removeAll() {
         if count == 0 { return }
         entries.deallocate()
         mask = Self.leastCapacity - 1
@@ -117,7 +124,7 @@ struct IdentifierTable: ~Copyable {
         count = 0
     }
 
-    private mutating func resize(to newCapacity: Int) {
+    @usableFromInline mutating func resize(to newCapacity: Int) {
         let old = entries
         let oldCapacity = capacity
         entries = Self.makeEntries(newCapacity)

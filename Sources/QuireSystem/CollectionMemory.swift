@@ -1,7 +1,7 @@
 extension Dictionary {
     /// Makes a dictionary smaller that has much more room than it needs, as ``IdentifierTable`` does by itself. Call it after
     /// elements were removed; it costs as much as they did.
-    mutating func giveBackMemory() {
+    @inlinable package mutating func giveBackMemory() {
         guard count * 8 < capacity && capacity > 64 else { return }
         // A copy, or what filters keep, would have the same capacity.
         var smaller = Dictionary(minimumCapacity: count)
@@ -12,7 +12,7 @@ extension Dictionary {
 
 extension Set {
     /// Makes a set smaller that has much more room than it needs; see the method of dictionaries.
-    mutating func giveBackMemory() {
+    @inlinable package mutating func giveBackMemory() {
         guard count * 8 < capacity && capacity > 64 else { return }
         var smaller = Set(minimumCapacity: count)
         for member in self { smaller.insert(member) }

@@ -1,19 +1,22 @@
 /// Keeps values that take long to make, by keys, and the one asked for last at hand.
 ///
 /// When it is full it is emptied: programs that ask for few values again and again keep them, others must not fill the
-/// memory.
-final class BoundedCache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
-    private struct Content {
-        var last: (key: Key, value: Value)?
-        var values: [Key: Value] = [:]
+/// memory. Inlinable, because it is asked once per object that is tested in memory.
+@usableFromInline
+package final class BoundedCache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
+    @usableFromInline struct Content {
+        @usableFromInline var last: (key: Key, value: Value)?
+        @usableFromInline var values: [Key: Value] = [:]
+
+        init() {}
     }
 
-    private let greatestCount: Int
-    private let content = Lock(Content())
+    @usableFromInline let greatestCount: Int
+    @usableFromInline let content = Lock(Content())
 
-    init(greatestCount: Int) { self.greatestCount = greatestCount }
+    package init(greatestCount: Int) { self.greatestCount = greatestCount }
 
-    subscript(key: Key) -> Value? {
+    @inlinable package subscript(key: Key) -> Value? {
         get {
             content.withLock { content in
                 if let last = content.last, last.key == key { return last.value }
@@ -32,7 +35,7 @@ final class BoundedCache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     }
 
     /// The value of a key, which is made if it is not there.
-    func value(for key: Key, make: () throws -> Value) rethrows -> Value {
+    @inlinable package func value(for key: Key, make: () throws -> Value) rethrows -> Value {
         if let known = self[key] { return known }
         let made = try make()
         self[key] = made

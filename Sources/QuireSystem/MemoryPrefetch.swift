@@ -1,8 +1,8 @@
-import CLinux
+public import CLinux
 
 /// Asks the processor to have the memory at an address at hand soon.
 ///
 /// For loops over packed rows: a row that is read for the first time has to come from main memory, which takes
 /// longer than all that is done with it.
-@inline(__always)
-func prefetchMemory(at address: UnsafeRawPointer) { quire_prefetch(address) }
+@inlinable @inline(__always)
+package func prefetchMemory(at address: UnsafeRawPointer) { quire_prefetch(address) }

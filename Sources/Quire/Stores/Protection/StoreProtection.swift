@@ -1,0 +1,140 @@
+package import QuireProtection
+
+/// What a store, and all else in the document package that it is in, is sealed with: the domain of its keybag.
+///
+/// A store is protected if there is a keybag: `Protection.keybag` in the package, or beside a store that is in none a file of
+/// its name and `.keybag`. Everything of it is sealed then; a file that is not is an error.
+package final class StoreProtection: Sendable {
+    /// The domain of the keybag.
+    package let domain: ProtectionDomain
+    /// What makes and unwraps the keys of files.
+    package let classKey: ClassKey
+    /// What seals the pages of a SQLite store.
+    let cipher: PageCipher
+
+    /// The class.
+    package var fileProtection: FileProtection { classKey.fileProtection }
+
+    private init(_ domain: ProtectionDomain) throws {
+        self.domain = domain
+        let classKey = try domain.classKey()
+        self.classKey = classKey
+        let keys = Dictionary(
+            try domain.storeKeys.map { ($0.number, try classKey.fileKey(for: $0.key)) },
+            uniquingKeysWith: { $1 })
+        guard let current = keys.keys.max() else {
+            throw QuireError(
+                .invalidFormat,
+                "The keybag “\(domain.path ?? "")” has no key for a store; restore it from a backup.",
+                subject: .init(file: domain.path))
+        }
+        cipher = PageCipher(keys: keys, current: current)
+    }
+
+    // MARK: - Keybags
+
+    /// The name of the keybag in a document package.
+    package static let keybagName = "Protection.keybag"
+
+    /// Where the keybag of a store is, and the package that it is in.
+    package static func keybag(ofStoreAt path: String) -> (path: String, root: String?) {
+        let path = FileSystem.absolute(path)
+        guard let root = SQLiteFiles.root(of: path) else { return (path + ".keybag", nil) }
+        return (FileSystem.path(root, keybagName), root)
+    }
+
+    /// The domain of a store that is protected; `nil` if it is not. No key is needed.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidFormat` or `unsupported` if the keybag cannot be read.
+    package static func domain(ofStoreAt path: String) throws -> ProtectionDomain? {
+        if SQLiteMemoryPath.contains(FileSystem.absolute(path)) { return nil }
+        let keybag = keybag(ofStoreAt: path)
+        guard FileSystem.exists(keybag.path, beneath: keybag.root) else { return nil }
+        return try ProtectionDomain.domain(of: keybag.path, beneath: keybag.root)
+    }
+
+    /// The protection of a store that is there; `nil` if it has none.
+    ///
+    /// - Throws: ``QuireError`` with code `protectedDataUnavailable` if its domain is locked, `invalidFormat` if the keybag
+    ///   cannot be read.
+    package static func find(forStoreAt path: String) throws -> StoreProtection? {
+        guard let domain = try domain(ofStoreAt: path) else { return nil }
+        do { return try StoreProtection(domain) } catch let error as QuireError
+            where error.code == .protectedDataUnavailable
+        {
+            let place = SQLiteFiles.root(of: FileSystem.absolute(path)) ?? path
+            throw QuireError(
+                .protectedDataUnavailable,
+                "“\(place)” is protected (\(domain.protection.rawValue)) and locked; unlock it, and try again.",
+                subject: .init(file: place), underlying: error)
+        }
+    }
+
+    /// Makes the keybag for a store that is about to be made, or finds that of the package that it is made in.
+    ///
+    /// - Parameters:
+    ///   - asked: The class; `nil` for that of the process's domain, or none without one.
+    ///   - domain: The domain that unlocks it; `nil` for the process's.
+    ///   - slots: What unlocks it besides.
+    /// - Returns: `nil` if the store is not to be protected.
+    /// - Throws: ``QuireError`` with code `protectionUnavailable` if it cannot be protected, `protectedDataUnavailable` if the
+    ///   domain is locked and the class needs its key, or what writing throws.
+    static func make(
+        forStoreAt path: String, _ asked: FileProtection?, domain: ProtectionDomain?,
+        slots: [NewSlot]
+    ) throws -> StoreProtection? {
+        if SQLiteMemoryPath.contains(path) {
+            guard let asked, asked != .none else { return nil }
+            throw QuireError(
+                .protectionUnavailable,
+                "A store in memory cannot be protected as “\(asked.rawValue)”: it has no files to seal. Use “none”.",
+                subject: .init(file: path))
+        }
+        if let present = try find(forStoreAt: path) {
+            if let asked, asked != .none, asked != present.fileProtection {
+                throw otherClass(asked, present.fileProtection, path)
+            }
+            return present
+        }
+        let parent = domain ?? ProtectionDomain.default
+        let chosen =
+            asked ?? (parent == nil && slots.isEmpty ? .none : parent?.protection ?? .complete)
+        if chosen == .none { return nil }
+        let made = try ProtectionDomain.makeKeybag(
+            protection: chosen, slots: slots, parent: parent)
+        let protection = try StoreProtection(made)
+        let keybag = keybag(ofStoreAt: path)
+        try made.write(to: keybag.path, beneath: keybag.root)
+        return protection
+    }
+
+    /// Writes the keybag for a copy of the store, whose files are sealed with the same keys, unless it is there.
+    package func writeKeybag(forStoreAt path: String) throws {
+        let keybag = Self.keybag(ofStoreAt: path)
+        if FileSystem.exists(keybag.path, beneath: keybag.root) { return }
+        try domain.writeCopy(to: keybag.path, beneath: keybag.root)
+    }
+
+    // MARK: - Checks
+
+    /// The error of a store that has another class than was asked for.
+    static func otherClass(
+        _ asked: FileProtection, _ present: FileProtection, _ path: String
+    ) -> QuireError {
+        QuireError(
+            .protectionUnavailable,
+            "“\(path)” is protected as “\(present.rawValue)”, not as “\(asked.rawValue)”; change its protection first, or ask for what it has.",
+            subject: .init(file: path))
+    }
+
+    /// Checks that the keys have not been taken away.
+    ///
+    /// - Throws: ``QuireError`` with code `protectedDataUnavailable`.
+    func checkAvailable(_ path: String) throws {
+        if cipher.isAvailable { return }
+        throw QuireError(
+            .protectedDataUnavailable,
+            "“\(path)” cannot be read or written because its protection domain is locked; unlock it and try again.",
+            subject: .init(file: path))
+    }
+}

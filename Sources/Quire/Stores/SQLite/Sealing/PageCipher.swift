@@ -1,0 +1,135 @@
+import CLinux
+import CSQLite
+import Foundation
+import QuireProtection
+
+/// Seals the pages of one store, and opens them, with the store's keys.
+///
+/// A sealed page is 4,064 bytes of ciphertext, and in the bytes that SQLite reserves at a page's end the tag (16), the nonce
+/// (12) and the number of the key (4). What is authenticated besides is the store's identifier and the page's number, so
+/// that no page can be taken for another one. An older version of the same page can be put in its place: nothing is kept
+/// that would tell. See `EncryptionFormat.md`.
+final class PageCipher: Sendable {
+    /// The size of all pages.
+    static let pageSize = 4096
+    /// The bytes that SQLite must reserve at the end of each page.
+    static let reservedSize = 32
+
+    /// SQLite's code for a page that does not open.
+    static let damaged = SQLITE_IOERR | (32 << 8)
+    /// SQLite's code for a key that is not available any more.
+    static let locked = SQLITE_IOERR | (28 << 8)
+
+    private static let contentSize = pageSize - reservedSize
+    private static let nonceOffset = contentSize + AuthenticatedEncryption.tagByteCount
+    private static let keyNumberOffset = nonceOffset + PageNonces.size
+
+    private let keys: [UInt32: FileKey]
+    private let current: UInt32
+    private let key: FileKey
+
+    /// A cipher with the keys of a store by their numbers.
+    ///
+    /// - Parameter current: The number of the key that seals.
+    init(keys: [UInt32: FileKey], current: UInt32) {
+        precondition(keys[current] != nil, "PageCipher: it has no key \(current).")
+        self.keys = keys
+        self.current = current
+        key = keys[current]!
+    }
+
+    /// Whether the keys can be used.
+    var isAvailable: Bool { key.isAvailable }
+
+    /// Seals a page.
+    ///
+    /// - Returns: SQLite's code.
+    func seal(
+        _ page: UnsafeRawPointer, number: UInt32, nonces: inout PageNonces,
+        into sealed: UnsafeMutableRawPointer
+    ) -> Int32 {
+        let nonce = sealed + Self.nonceOffset
+        guard nonces.next(into: nonce) else { return SQLiteFile.writeFailed }
+        do {
+            try withAuthenticated(key, number) { authenticated in
+                try key.withKey {
+                    try AuthenticatedEncryption.seal(
+                        UnsafeRawBufferPointer(start: page, count: Self.contentSize), key: $0,
+                        nonce: UnsafeRawBufferPointer(start: nonce, count: PageNonces.size),
+                        authenticating: authenticated,
+                        into: UnsafeMutableRawBufferPointer(
+                            start: sealed, count: Self.nonceOffset))
+                }
+            }
+        } catch {
+            return key.isAvailable ? SQLiteFile.writeFailed : Self.locked
+        }
+        (sealed + Self.keyNumberOffset).storeBytes(of: current.bigEndian, as: UInt32.self)
+        return SQLITE_OK
+    }
+
+    /// Opens a page in its place. What SQLite reserves becomes zeros, as it was when the checksums of logs were made.
+    ///
+    /// - Returns: SQLite's code; ``damaged`` for whatever does not open.
+    func open(_ page: UnsafeMutableRawPointer, number: UInt32) -> Int32 {
+        let keyNumber = UInt32(
+            bigEndian: (page + Self.keyNumberOffset).loadUnaligned(as: UInt32.self))
+        guard let key = keys[keyNumber] else { return Self.damaged }
+        let isRight: Bool
+        do {
+            isRight = try withAuthenticated(key, number) { authenticated in
+                try key.withKey {
+                    try AuthenticatedEncryption.open(
+                        UnsafeRawBufferPointer(start: page, count: Self.nonceOffset), key: $0,
+                        nonce: UnsafeRawBufferPointer(
+                            start: page + Self.nonceOffset, count: PageNonces.size),
+                        authenticating: authenticated,
+                        into: UnsafeMutableRawBufferPointer(start: page, count: Self.contentSize))
+                }
+            }
+        } catch {
+            return key.isAvailable ? SQLiteFile.readFailed : Self.locked
+        }
+        if !isRight { return Self.damaged }
+        memset(page + Self.contentSize, 0, Self.reservedSize)
+        return SQLITE_OK
+    }
+
+    private func withAuthenticated<Result>(
+        _ key: FileKey, _ number: UInt32,
+        _ body: (UnsafeRawBufferPointer) throws -> Result
+    ) throws -> Result {
+        try withUnsafeTemporaryAllocation(byteCount: 20, alignment: 4) { bytes in
+            bytes.storeBytes(of: key.file.uuid, as: uuid_t.self)
+            bytes.storeBytes(of: number.bigEndian, toByteOffset: 16, as: UInt32.self)
+            return try body(UnsafeRawBufferPointer(bytes))
+        }
+    }
+}
+
+/// Random nonces of 96 bits, several fetched from the system at a time. With these a key may seal 2³² pages (NIST SP
+/// 800-38D), which is 16 TiB written.
+///
+/// SQLite forbids to carry an open database over a fork, which would use some twice.
+struct PageNonces {
+    static let size = 12
+    private static let countAtOnce = 20
+
+    private var bytes = [UInt8](repeating: 0, count: size * countAtOnce)
+    private var used = countAtOnce
+
+    /// Stores the next nonce.
+    ///
+    /// - Returns: Whether the system gave random bytes.
+    mutating func next(into place: UnsafeMutableRawPointer) -> Bool {
+        if used == Self.countAtOnce {
+            guard quire_getrandom(&bytes, bytes.count) == bytes.count else { return false }
+            used = 0
+        }
+        bytes.withUnsafeBytes {
+            place.copyMemory(from: $0.baseAddress! + used * Self.size, byteCount: Self.size)
+        }
+        used += 1
+        return true
+    }
+}

@@ -1,0 +1,178 @@
+import CSQLite
+import Glibc
+
+/// A file that SQLite's own file system has opened, by its functions.
+struct SQLiteFile {
+    /// SQLite's code for the end of a file before the end of what was to be read, which is then filled with zeros.
+    static let shortRead = SQLITE_IOERR | (2 << 8)
+    static let readFailed = SQLITE_IOERR | (1 << 8)
+    static let writeFailed = SQLITE_IOERR | (3 << 8)
+
+    private let file: UnsafeMutablePointer<sqlite3_file>
+    private let methods: UnsafePointer<sqlite3_io_methods>
+
+    /// - Precondition: The file is open.
+    init(_ file: UnsafeMutablePointer<sqlite3_file>) {
+        self.file = file
+        methods = file.pointee.pMethods
+    }
+
+    func read(_ buffer: UnsafeMutableRawPointer, _ count: Int, at offset: Int64) -> Int32 {
+        methods.pointee.xRead(file, buffer, Int32(count), offset)
+    }
+
+    func write(_ buffer: UnsafeRawPointer, _ count: Int, at offset: Int64) -> Int32 {
+        methods.pointee.xWrite(file, buffer, Int32(count), offset)
+    }
+
+    func truncate(to size: Int64) -> Int32 { methods.pointee.xTruncate(file, size) }
+
+    func size(_ size: inout Int64) -> Int32 { methods.pointee.xFileSize(file, &size) }
+}
+
+extension SQLiteFile {
+    /// What SQLite has of a file of ours: the table of functions, and the object that they use; after it, for a sealed
+    /// file, the system's own record of the file.
+    struct Record {
+        static let size = 32
+
+        private let address: UnsafeMutableRawPointer
+
+        init(_ file: UnsafeMutablePointer<sqlite3_file>) { address = UnsafeMutableRawPointer(file) }
+
+        /// The system's own record.
+        var real: UnsafeMutablePointer<sqlite3_file> {
+            (address + Self.size).assumingMemoryBound(to: sqlite3_file.self)
+        }
+
+        private var methods: UnsafeMutablePointer<UnsafePointer<sqlite3_io_methods>?> {
+            address.assumingMemoryBound(to: UnsafePointer<sqlite3_io_methods>?.self)
+        }
+
+        private var object: UnsafeMutablePointer<UnsafeRawPointer?> {
+            (address + 8).assumingMemoryBound(to: UnsafeRawPointer?.self)
+        }
+
+        /// Says that nothing is open.
+        func clear() {
+            methods.pointee = nil
+            object.pointee = nil
+            memset(real, 0, MemoryLayout<sqlite3_file>.size)
+        }
+
+        func set(_ file: SealingFile) {
+            object.pointee = UnsafeRawPointer(Unmanaged.passRetained(file).toOpaque())
+            methods.pointee = SealingFile.methods
+        }
+
+        func set(_ file: TemporaryMemoryFile) {
+            object.pointee = UnsafeRawPointer(Unmanaged.passRetained(file).toOpaque())
+            methods.pointee = TemporaryMemoryFile.methods
+        }
+
+        var sealingFile: SealingFile { unmanaged().takeUnretainedValue() }
+        var memoryFile: TemporaryMemoryFile { unmanaged().takeUnretainedValue() }
+
+        func releaseSealingFile() {
+            (unmanaged() as Unmanaged<SealingFile>).release()
+            object.pointee = nil
+        }
+
+        func releaseMemoryFile() {
+            (unmanaged() as Unmanaged<TemporaryMemoryFile>).release()
+            object.pointee = nil
+        }
+
+        private func unmanaged<Object: AnyObject>() -> Unmanaged<Object> {
+            // SQLite calls no function of a file that is not open.
+            Unmanaged.fromOpaque(object.pointee!)
+        }
+    }
+}
+
+extension SealingFile {
+    /// SQLite's table of functions. What has nothing to do with pages goes to the system's own file. Version 2 has no memory
+    /// mapping, which would show pages as they are on disk.
+    ///
+    /// Never written after it was made.
+    nonisolated(unsafe) static let methods: UnsafePointer<sqlite3_io_methods> = {
+        let table = UnsafeMutablePointer<sqlite3_io_methods>.allocate(capacity: 1)
+        table.initialize(to: sqlite3_io_methods())
+        table.pointee.iVersion = 2
+        table.pointee.xClose = { file in
+            let record = SQLiteFile.Record(file!)
+            let code = record.real.pointee.pMethods.pointee.xClose(record.real)
+            record.releaseSealingFile()
+            return code
+        }
+        table.pointee.xRead = { file, buffer, count, offset in
+            SQLiteFile.Record(file!).sealingFile.read(buffer!, Int(count), at: offset)
+        }
+        table.pointee.xWrite = { file, buffer, count, offset in
+            SQLiteFile.Record(file!).sealingFile.write(buffer!, Int(count), at: offset)
+        }
+        table.pointee.xTruncate = { file, size in
+            SQLiteFile.Record(file!).sealingFile.truncate(to: size)
+        }
+        table.pointee.xSync = { file, flags in
+            let real = SQLiteFile.Record(file!).real
+            return real.pointee.pMethods.pointee.xSync(real, flags)
+        }
+        table.pointee.xFileSize = { file, size in
+            let real = SQLiteFile.Record(file!).real
+            return real.pointee.pMethods.pointee.xFileSize(real, size)
+        }
+        table.pointee.xLock = { file, level in
+            let real = SQLiteFile.Record(file!).real
+            return real.pointee.pMethods.pointee.xLock(real, level)
+        }
+        table.pointee.xUnlock = { file, level in
+            let real = SQLiteFile.Record(file!).real
+            return real.pointee.pMethods.pointee.xUnlock(real, level)
+        }
+        table.pointee.xCheckReservedLock = { file, isReserved in
+            let real = SQLiteFile.Record(file!).real
+            return real.pointee.pMethods.pointee.xCheckReservedLock(real, isReserved)
+        }
+        table.pointee.xFileControl = { file, operation, argument in
+            switch operation {
+            // Making room in advance leaves pages of zeros; the others need what is not offered here.
+            case SQLITE_FCNTL_SIZE_HINT, SQLITE_FCNTL_CHUNK_SIZE, SQLITE_FCNTL_MMAP_SIZE,
+                SQLITE_FCNTL_BEGIN_ATOMIC_WRITE, SQLITE_FCNTL_COMMIT_ATOMIC_WRITE,
+                SQLITE_FCNTL_ROLLBACK_ATOMIC_WRITE:
+                return SQLITE_NOTFOUND
+            default:
+                let real = SQLiteFile.Record(file!).real
+                return real.pointee.pMethods.pointee.xFileControl(real, operation, argument)
+            }
+        }
+        table.pointee.xSectorSize = { file in
+            let real = SQLiteFile.Record(file!).real
+            return real.pointee.pMethods.pointee.xSectorSize(real)
+        }
+        table.pointee.xDeviceCharacteristics = { file in
+            let real = SQLiteFile.Record(file!).real
+            // No atomic writes: SQLite would write no journal, or write it in other pieces.
+            return real.pointee.pMethods.pointee.xDeviceCharacteristics(real)
+                & (SQLITE_IOCAP_POWERSAFE_OVERWRITE | SQLITE_IOCAP_UNDELETABLE_WHEN_OPEN
+                    | SQLITE_IOCAP_IMMUTABLE)
+        }
+        table.pointee.xShmMap = { file, region, size, extends, address in
+            let real = SQLiteFile.Record(file!).real
+            return real.pointee.pMethods.pointee.xShmMap(real, region, size, extends, address)
+        }
+        table.pointee.xShmLock = { file, offset, count, flags in
+            let real = SQLiteFile.Record(file!).real
+            return real.pointee.pMethods.pointee.xShmLock(real, offset, count, flags)
+        }
+        table.pointee.xShmBarrier = { file in
+            let real = SQLiteFile.Record(file!).real
+            real.pointee.pMethods.pointee.xShmBarrier(real)
+        }
+        table.pointee.xShmUnmap = { file, deletes in
+            let real = SQLiteFile.Record(file!).real
+            return real.pointee.pMethods.pointee.xShmUnmap(real, deletes)
+        }
+        return UnsafePointer(table)
+    }()
+}

@@ -1,0 +1,186 @@
+import Crypto
+package import Foundation
+import QuireSystem
+
+/// The first 144 bytes of a sealed file: which file it is, its wrapped key, and a code that authenticates both.
+///
+/// The layout is in EncryptionFormat.md, *Sealed files*. Until ``verify(with:)`` has returned, a header says only which key
+/// to unwrap for that, and nothing in it is to be trusted.
+package struct SealedFileHeader: Sendable {
+    /// The length of a header.
+    package static let byteCount = 144
+
+    private static let mark = Data("QUIRSEAL".utf8)
+    private static let version: UInt16 = 1
+    private static let authenticatedByteCount = 112
+    private static let greatestWrappedCount = 72
+
+    /// The file's wrapped key.
+    package let wrappedKey: WrappedFileKey
+    /// All of it, its code included.
+    package let bytes: Data
+    private let path: String
+
+    /// A header for a file that is to be written.
+    ///
+    /// - Parameters:
+    ///   - wrappedKey: `key`, as the keybag wrapped it.
+    ///   - path: The path of the file, for errors.
+    /// - Throws: ``QuireError`` with code `protectedDataUnavailable` if the key was revoked.
+    package init(wrappedKey: WrappedFileKey, key: FileKey, path: String) throws {
+        precondition(
+            wrappedKey.file == key.file && wrappedKey.fileProtection == key.fileProtection,
+            "SealedFileHeader: the wrapped key is of another file.")
+        precondition(
+            wrappedKey.bytes.count == Self.wrappedCount(of: wrappedKey.fileProtection),
+            "SealedFileHeader: the wrapped key has \(wrappedKey.bytes.count) bytes.")
+        var bytes = Self.mark
+        bytes.appendBigEndian(Self.version)
+        bytes.append(Self.number(of: wrappedKey.fileProtection))
+        bytes.append(UInt8(SealedChunk.byteCount.trailingZeroBitCount))
+        bytes.appendBigEndian(wrappedKey.epoch)
+        withUnsafeBytes(of: wrappedKey.file.uuid) { bytes.append(contentsOf: $0) }
+        bytes.appendBigEndian(UInt16(wrappedKey.bytes.count))
+        bytes.append(wrappedKey.bytes)
+        bytes.append(Data(count: Self.authenticatedByteCount - bytes.count))
+        let authenticated = bytes
+        let code = try Self.withCodeKey(key, path) { key in
+            HMAC<SHA256>.authenticationCode(for: authenticated, using: key)
+        }
+        bytes.append(contentsOf: code)
+        self.wrappedKey = wrappedKey
+        self.bytes = bytes
+        self.path = path
+    }
+
+    /// The header that a file begins with.
+    ///
+    /// - Parameters:
+    ///   - start: The file from its beginning; what comes after the header is ignored.
+    ///   - path: The path of the file, for errors.
+    /// - Throws: ``QuireError`` with code `invalidFormat`.
+    package init(parsing start: some Collection<UInt8>, path: String) throws {
+        let bytes = Data(start.prefix(Self.byteCount))
+        guard Self.isSealed(bytes) else {
+            throw QuireError(
+                .invalidFormat,
+                "“\(path)” is not a sealed file, or the beginning of it is damaged; restore it from a backup.",
+                subject: .init(file: path))
+        }
+        guard bytes.count == Self.byteCount else {
+            throw Self.damaged(path, "it ends inside its header")
+        }
+        let version = UInt16(bigEndianIn: bytes, at: 8)
+        guard version == Self.version else {
+            throw QuireError(
+                .invalidFormat,
+                "“\(path)” says that it is sealed in format \(version), and this version of Quire reads format "
+                    + "\(Self.version); open it with a newer one, or restore it from a backup if it is damaged.",
+                subject: .init(file: path))
+        }
+        let fileProtection = FileProtection.allCases.first {
+            $0 != .none && Self.number(of: $0) == bytes[10]
+        }
+        let wrappedCount = Int(UInt16(bigEndianIn: bytes, at: 32))
+        guard let fileProtection, wrappedCount == Self.wrappedCount(of: fileProtection),
+            Int(bytes[11]) == SealedChunk.byteCount.trailingZeroBitCount,
+            bytes[(34 + wrappedCount)..<Self.authenticatedByteCount].allSatisfy({ $0 == 0 })
+        else { throw Self.damaged(path, "its header cannot be right") }
+        let file = bytes[16..<32].withUnsafeBytes { UUID(uuid: $0.loadUnaligned(as: uuid_t.self)) }
+        wrappedKey = WrappedFileKey(
+            file: file, fileProtection: fileProtection, epoch: UInt32(bigEndianIn: bytes, at: 12),
+            bytes: Data(bytes[34..<(34 + wrappedCount)]))
+        self.bytes = bytes
+        self.path = path
+    }
+
+    /// Whether a file that begins with these bytes says that it is sealed.
+    package static func isSealed(_ start: some Collection<UInt8>) -> Bool {
+        start.starts(with: mark)
+    }
+
+    /// Checks that the header is the one that was written with the key.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidFormat` if it is not, or `protectedDataUnavailable` if the key was revoked.
+    package func verify(with key: FileKey) throws {
+        // The comparison takes the same time wherever the codes differ.
+        let isValid = try Self.withCodeKey(key, path) { key in
+            HMAC<SHA256>.isValidAuthenticationCode(
+                bytes[Self.authenticatedByteCount...],
+                authenticating: bytes[..<Self.authenticatedByteCount], using: key)
+        }
+        guard isValid, key.file == wrappedKey.file else { throw Self.foreign(path) }
+    }
+
+    private static func withCodeKey<Result>(
+        _ key: FileKey, _ path: String, _ body: (SymmetricKey) throws -> Result
+    ) throws -> Result {
+        try key.withDerivedKey("Quire sealed file header 1", path: path) { key in
+            try wipingTraces { try body(key) }
+        }
+    }
+
+    // MARK: - Errors
+
+    /// The error of a file that was sealed with another key, which is not to be told from a damaged header.
+    static func foreign(_ path: String, underlying: (any Error)? = nil) -> QuireError {
+        QuireError(
+            .invalidFormat,
+            "“\(path)” was not sealed with this document's keys, or its header is damaged; restore it from a backup.",
+            subject: .init(file: path), underlying: underlying)
+    }
+
+    /// The error of a file that was changed or cut.
+    static func damaged(_ path: String, _ what: String) -> QuireError {
+        QuireError(
+            .invalidFormat, "“\(path)” is damaged: \(what); restore it from a backup.",
+            subject: .init(file: path))
+    }
+
+    // MARK: - Fields
+
+    private static func number(of fileProtection: FileProtection) -> UInt8 {
+        switch fileProtection {
+        case .none: 0
+        case .complete: 1
+        case .completeUnlessOpen: 2
+        case .completeUntilFirstUserAuthentication: 3
+        }
+    }
+
+    /// The length of a wrapped key of a class; none has 0.
+    private static func wrappedCount(of fileProtection: FileProtection) -> Int {
+        switch fileProtection {
+        case .none: 0
+        case .complete, .completeUntilFirstUserAuthentication: 40
+        case .completeUnlessOpen: greatestWrappedCount
+        }
+    }
+}
+
+extension Data {
+    fileprivate mutating func appendBigEndian(_ number: some FixedWidthInteger) {
+        Swift.withUnsafeBytes(of: number.bigEndian) { append(contentsOf: $0) }
+    }
+}
+
+extension FixedWidthInteger {
+    /// The number at an offset of bytes whose indices begin at 0, the greatest byte first.
+    fileprivate init(bigEndianIn bytes: Data, at offset: Int) {
+        self = bytes[offset..<(offset + MemoryLayout<Self>.size)].reduce(0) { $0 << 8 | Self($1) }
+    }
+}
+
+extension FileKey {
+    /// Gives a closure a key that is derived from the file's; an error says which file it is.
+    func withDerivedKey<Result>(
+        _ purpose: String, path: String, _ body: (SymmetricKey) throws -> Result
+    ) throws -> Result {
+        do {
+            return try withDerivedKey(purpose, body)
+        } catch var error as QuireError where error.code == .protectedDataUnavailable {
+            error.subject.file = error.subject.file ?? path
+            throw error
+        }
+    }
+}

@@ -1,0 +1,129 @@
+package import Foundation
+import QuireSystem
+
+/// Writes a sealed file: its header, and its contents in chunks of 64 KiB.
+///
+/// A chunk's nonce is its number, so a key must be used for one writing only: a file is never changed in place or appended
+/// to later, and a writer that has failed stays failed, as the chunk that it sealed last may be on disk. A new writing
+/// takes a new key.
+///
+/// A chunk is sealed when it is known whether another follows. One chunk is in memory.
+package final class SealedFileWriter {
+    private let key: FileKey
+    private let path: String
+    private let write: (UnsafeRawBufferPointer) throws -> Void
+    /// The contents of the chunk that is being filled, and then the same chunk sealed.
+    private var buffer = [UInt8](repeating: 0, count: SealedChunk.sealedByteCount)
+    private var filled = 0
+    private var nextChunk: Int64 = 0
+    /// False from an error or the last chunk on.
+    private var isOpen = true
+
+    /// Writes the header.
+    ///
+    /// - Parameters:
+    ///   - key: A key that nothing was written with.
+    ///   - wrappedKey: The same, as the keybag wrapped it.
+    ///   - path: The path of the file, for errors.
+    ///   - write: Takes the bytes of the sealed file, in order. It must not keep the pointer.
+    /// - Throws: What `write` throws, or ``QuireError`` with code `protectedDataUnavailable` if the key was revoked.
+    package init(
+        key: FileKey, wrappedKey: WrappedFileKey, path: String,
+        write: @escaping (UnsafeRawBufferPointer) throws -> Void
+    ) throws {
+        self.key = key
+        self.path = path
+        self.write = write
+        let header = try SealedFileHeader(wrappedKey: wrappedKey, key: key, path: path)
+        try header.bytes.withUnsafeBytes(write)
+    }
+
+    /// Appends to the contents.
+    ///
+    /// - Throws: What `write` throws, or ``QuireError`` with code `protectedDataUnavailable` if the key was revoked; the file
+    ///   is not to be used then. `invalidState` after ``finish()`` or an error.
+    package func append(_ bytes: UnsafeRawBufferPointer) throws {
+        try checkIsOpen()
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            // Something follows, so no chunk that is sealed here is the last.
+            if filled == SealedChunk.byteCount { try seal(nil, isLast: false) }
+            if filled == 0, rest.count > SealedChunk.byteCount {
+                let chunk = rest.prefix(SealedChunk.byteCount)
+                try seal(UnsafeRawBufferPointer(rebasing: chunk), isLast: false)
+                rest = rest.dropFirst(chunk.count)
+            } else {
+                let part = rest.prefix(SealedChunk.byteCount - filled)
+                buffer.withUnsafeMutableBytes {
+                    UnsafeMutableRawBufferPointer(rebasing: $0[filled...])
+                        .copyMemory(from: UnsafeRawBufferPointer(rebasing: part))
+                }
+                filled += part.count
+                rest = rest.dropFirst(part.count)
+            }
+        }
+    }
+
+    /// Seals the last chunk. Without it the file is one that was cut, and does not open.
+    ///
+    /// - Throws: As ``append(_:)``.
+    package func finish() throws {
+        try checkIsOpen()
+        try seal(nil, isLast: true)
+        isOpen = false
+    }
+
+    /// Seals a chunk and writes it.
+    ///
+    /// - Parameter chunk: Its contents; those in the buffer if nil.
+    private func seal(_ chunk: UnsafeRawBufferPointer?, isLast: Bool) throws {
+        isOpen = false
+        try buffer.withUnsafeMutableBytes { buffer in
+            let plain = chunk ?? UnsafeRawBufferPointer(rebasing: buffer.prefix(filled))
+            let sealed = UnsafeMutableRawBufferPointer(
+                rebasing: buffer.prefix(plain.count + AuthenticatedEncryption.tagByteCount))
+            try SealedChunk.seal(
+                plain, number: nextChunk, isLast: isLast, key: key, path: path, into: sealed)
+            try write(UnsafeRawBufferPointer(sealed))
+        }
+        filled = 0
+        nextChunk += 1
+        isOpen = true
+    }
+
+    private func checkIsOpen() throws {
+        guard isOpen else {
+            throw QuireError(
+                .invalidState,
+                "“\(path)” was finished or could not be written, and nothing can be added to it; write it anew.",
+                subject: .init(file: path))
+        }
+    }
+
+    // MARK: - Whole files
+
+    /// The length of the sealed file of contents.
+    package static func sealedByteCount(of count: Int64) -> Int64 {
+        let chunks = max(
+            1, (count + Int64(SealedChunk.byteCount) - 1) / Int64(SealedChunk.byteCount))
+        return Int64(SealedFileHeader.byteCount) + count
+            + chunks * Int64(AuthenticatedEncryption.tagByteCount)
+    }
+
+    /// Seals contents that are in memory.
+    ///
+    /// - Parameters: As of ``init(key:wrappedKey:path:write:)``.
+    /// - Returns: The sealed file.
+    /// - Throws: ``QuireError`` with code `protectedDataUnavailable` if the key was revoked.
+    package static func seal(
+        _ contents: Data, key: FileKey, wrappedKey: WrappedFileKey, path: String
+    ) throws -> Data {
+        var sealed = Data(capacity: Int(sealedByteCount(of: Int64(contents.count))))
+        let writer = try SealedFileWriter(key: key, wrappedKey: wrappedKey, path: path) {
+            sealed.append(contentsOf: $0)
+        }
+        try contents.withUnsafeBytes { try writer.append($0) }
+        try writer.finish()
+        return sealed
+    }
+}

@@ -1,0 +1,188 @@
+import Foundation
+import QuireProtection
+import QuireTestSupport
+import Testing
+
+@testable import Quire
+
+/// SQLite stores outside of documents that are protected.
+struct ProtectedStoreTests {
+    private let folder: TemporaryFolder
+    private let path: String
+    private let domain: ProtectionDomain
+    private static let canary = "CANARY-91c2"
+
+    init() throws {
+        folder = try TemporaryFolder()
+        path = folder.path("books.sqlite")
+        try Data(repeating: 7, count: 32).write(to: URL(fileURLWithPath: folder.path("key")))
+        chmod(folder.path("key"), 0o600)
+        domain = try ProtectionDomain.setUp(
+            at: folder.path("me.keybag"), keyFile: folder.path("key"))
+    }
+
+    private func options(
+        _ protection: FileProtection? = .complete,
+        _ journal: SQLiteStoreOptions.Journal = .automatic
+    ) -> SQLiteStoreOptions {
+        var options = SQLiteStoreOptions()
+        options.fileProtection = protection
+        options.protectionDomain = domain
+        options.journal = journal
+        return options
+    }
+
+    @MainActor private func add(_ names: [String], to store: SQLiteStore) throws {
+        let context = ManagedObjectContext.mainQueue(
+            coordinator: PersistentStoreCoordinator(store: store))
+        for name in names {
+            let author = try context.insertObject(entityName: "Author")
+            author["name"] = .string(Self.canary + name)
+        }
+        try context.save()
+    }
+
+    private func count(_ store: SQLiteStore) throws -> Int {
+        try store.count(matching: FetchRequest("Author"))
+    }
+
+    private func requireNoCanary(sourceLocation: SourceLocation = #_sourceLocation) throws {
+        for name in try FileManager.default.subpathsOfDirectory(atPath: folder.path) {
+            guard let bytes = FileManager.default.contents(atPath: folder.path(name)) else {
+                continue
+            }
+            #expect(
+                bytes.range(of: Data(Self.canary.utf8)) == nil, "\(name)",
+                sourceLocation: sourceLocation)
+        }
+    }
+
+    private func code(_ body: () throws -> some Any) -> QuireError.Code? {
+        do { _ = try body() } catch { return (error as? QuireError)?.code }
+        return nil
+    }
+
+    @MainActor @Test(arguments: [SQLiteStoreOptions.Journal.writeAheadLog, .rollback])
+    func aStoreIsReadAndWrittenWhileItsDomainIsUnlocked(
+        _ journal: SQLiteStoreOptions.Journal
+    ) async throws {
+        let store = try SQLiteStore.create(
+            at: path, model: FixtureModels.library, options: options(.complete, journal))
+        try add((0..<500).map(String.init), to: store)
+        try requireNoCanary()
+        #expect(try count(store) == 500)
+        try store.close()
+        try requireNoCanary()
+        #expect(try SQLiteStore.fileProtection(at: path) == .complete)
+        // What it has is enough to open it.
+        let again = try SQLiteStore.open(at: path)
+        #expect(try count(again) == 500)
+        await domain.lock(after: .zero)
+        #expect(code { try count(again) } == .protectedDataUnavailable)
+        #expect(code { try add(["more"], to: again) } == .protectedDataUnavailable)
+        #expect(code { try SQLiteStore.open(at: path) } == .protectedDataUnavailable)
+        #expect(code { try SQLiteStore.metadata(at: path) } == .protectedDataUnavailable)
+        #expect(try SQLiteStore.fileProtection(at: path) == .complete)
+        try? again.close()
+        try await domain.unlock(keyFile: folder.path("key"))
+        let unlocked = try SQLiteStore.open(at: path)
+        #expect(try count(unlocked) == 500)
+        try unlocked.close()
+    }
+
+    @Test func aKeyFileOfItsOwnOpensAStore() async throws {
+        var options = SQLiteStoreOptions()
+        options.fileProtection = .complete
+        options.protectionSlots = [
+            NewSlot(.keyFile(Data(repeating: 7, count: 32)))
+        ]
+        let store = try SQLiteStore.create(
+            at: path, model: FixtureModels.library, options: options)
+        let domain = try #require(store.protection?.domain)
+        try store.close()
+        await domain.lock(after: .zero)
+        #expect(code { try SQLiteStore.open(at: path) } == .protectedDataUnavailable)
+        let same = try ProtectionDomain.domain(of: path + ".keybag")
+        try await same.unlock(keyFile: folder.path("key"))
+        try SQLiteStore.open(at: path).close()
+    }
+
+    @Test func nothingIsMadeWithLessProtectionThanWasAskedFor() throws {
+        var options = SQLiteStoreOptions()
+        options.fileProtection = .complete
+        #expect(
+            code {
+                try SQLiteStore.create(at: path, model: FixtureModels.library, options: options)
+            }
+                == .protectionUnavailable)
+        #expect(
+            try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted()
+                == ["key", "me.keybag"])
+        try SQLiteStore.create(at: path, model: FixtureModels.library).close()
+        #expect(try SQLiteStore.fileProtection(at: path) == .none)
+        #expect(code { try SQLiteStore.open(at: path, options: options) } == .protectionUnavailable)
+        #expect(
+            code {
+                try SQLiteStore.create(
+                    at: "/dev/null/protected", model: FixtureModels.library, options: options)
+            } == .protectionUnavailable)
+    }
+
+    @MainActor @Test func copiesAreSealedAndOpenWithTheSameKeys() async throws {
+        let store = try SQLiteStore.create(
+            at: path, model: FixtureModels.library, options: options())
+        try add(["one", "two"], to: store)
+        let copy = folder.path("copy.sqlite")
+        try store.writeDurableCopy(to: copy)
+        try store.close()
+        try requireNoCanary()
+        let opened = try SQLiteStore.open(at: copy)
+        #expect(try count(opened) == 2)
+        try opened.close()
+        try SQLiteStore.replace(at: path, withStoreAt: copy)
+        #expect(try count(SQLiteStore.open(at: path)) == 2)
+        try requireNoCanary()
+    }
+
+    @MainActor @Test func readersLeaveNoTraceAlsoWhereALogIsUnmerged() throws {
+        let store = try SQLiteStore.create(
+            at: path, model: FixtureModels.library, options: options())
+        try add(["one"], to: store)
+        let killed = folder.path("killed.sqlite")
+        for suffix in ["", "-wal", ".keybag"] {
+            try FileManager.default.copyItem(atPath: path + suffix, toPath: killed + suffix)
+        }
+        try store.close()
+        let before = try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted()
+        try ProtectionDomain.domain(of: killed + ".keybag").unlock(
+            .keyFile(Data(repeating: 7, count: 32)))
+        var options = SQLiteStoreOptions()
+        options.isReadOnly = true
+        let reader = try SQLiteStore.open(at: killed, options: options)
+        #expect(try count(reader) == 1)
+        try reader.close()
+        #expect(
+            try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted() == before)
+    }
+
+    @MainActor @Test func checkAndRepairWorkWhileUnlocked() throws {
+        let store = try SQLiteStore.create(
+            at: path, model: FixtureModels.library, options: options())
+        try add(["one"], to: store)
+        try store.executeOnWriter("UPDATE Z_PRIMARYKEY SET Z_MAX = 0")
+        try store.close()
+        let report = try StoreRepair.repair(path)
+        #expect(report.after.problems.isEmpty)
+        #expect(!report.actions.isEmpty)
+        try requireNoCanary()
+        #expect(try count(SQLiteStore.open(at: path)) == 1)
+    }
+
+    @MainActor @Test func destroyRemovesTheKeybagToo() throws {
+        try SQLiteStore.create(at: path, model: FixtureModels.library, options: options()).close()
+        try SQLiteStore.destroy(at: path)
+        #expect(
+            try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted()
+                == ["key", "me.keybag"])
+    }
+}
