@@ -122,12 +122,18 @@ extension ProtectionDomain {
     ///   - fileProtection: The class; without one, that of the keybag.
     ///   - creating: Whether only new files are to be made: then `completeUnlessOpen` needs no unlocked domain.
     /// - Throws: ``QuireError`` with code `protectedDataUnavailable` if the domain is locked and the class needs its key,
-    ///   `invalidFormat` if the keybag was damaged.
+    ///   `invalidFormat` if the keybag was damaged, `protectionUnavailable` if the class is `none`.
     package func classKey(
         for fileProtection: FileProtection? = nil, creating: Bool = false
     ) throws -> ClassKey {
-        try classKey(
-            for: fileProtection ?? protection, creating: creating, throughParent: true)
+        let fileProtection = fileProtection ?? protection
+        guard fileProtection != .none else {
+            throw QuireError(
+                .protectionUnavailable,
+                "The class “none” has no key in “\(name)”; give another class, or do not protect the file.",
+                subject: .init(file: name))
+        }
+        return try classKey(for: fileProtection, creating: creating, throughParent: true)
     }
 
     func classKey(

@@ -1,7 +1,6 @@
 package import Crypto
 package import Foundation
 package import QuireSystem
-import Synchronization
 
 /// The key of one file, unwrapped: what its pages or chunks are sealed with, and what binds them to the file.
 ///
@@ -11,7 +10,7 @@ package final class FileKey: Sendable {
     package let file: UUID
     /// The class of the file.
     package let fileProtection: FileProtection
-    private let secrets: Mutex<Secrets?>
+    private let secrets: Lock<Secrets?>
 
     /// The key, and the keys that were derived from it. A revocation drops all.
     private struct Secrets: Sendable {
@@ -25,7 +24,7 @@ package final class FileKey: Sendable {
     package init(file: UUID, fileProtection: FileProtection, secret: SecretMemory) {
         self.file = file
         self.fileProtection = fileProtection
-        self.secrets = Mutex(Secrets(key: secret))
+        self.secrets = Lock(Secrets(key: secret))
     }
 
     /// Gives a closure the key, in memory that is wiped when the closure returns.

@@ -1,4 +1,3 @@
-import CLinux
 package import Crypto
 import CryptoExtras
 package import Foundation
@@ -8,7 +7,8 @@ import QuireSystem
 ///
 /// - A key that is unwrapped is in ``SecretMemory`` from its first byte on. `AES.KeyWrap.unwrap` would leave it in an array
 ///   that is not wiped, so the inverse of RFC 3394 is here, on the block cipher of swift-crypto.
-/// - The block cipher leaves its key schedule on the stack, which has the key in it: the stack is wiped after each use.
+/// - The block cipher leaves its key schedule on the stack, which has the key in it, and derivations leave traces on the heap:
+///   both are wiped after each use (``wipingTraces(_:)``).
 package enum KeyWrapping {
     /// The number of bytes of a wrapped key of 32 bytes.
     package static let wrappedCount = 40
@@ -17,9 +17,10 @@ package enum KeyWrapping {
 
     /// Wraps a key by another with AES key wrap (RFC 3394).
     package static func wrap(_ secret: SecretMemory, by key: SymmetricKey) throws -> Data {
-        defer { quire_wipe_stack() }
-        return try secret.withUnsafeBytes {
-            try AES.KeyWrap.wrap(SymmetricKey(data: $0), using: key)
+        try wipingTraces {
+            try secret.withUnsafeBytes {
+                try AES.KeyWrap.wrap(SymmetricKey(data: $0), using: key)
+            }
         }
     }
 
@@ -27,11 +28,16 @@ package enum KeyWrapping {
     ///
     /// - Returns: `nil` if it was not wrapped by that key, or is damaged.
     package static func unwrap(_ wrapped: Data, by key: SymmetricKey) throws -> SecretMemory? {
+        try wipingTraces { try unwrapLeavingTraces(wrapped, by: key) }
+    }
+
+    private static func unwrapLeavingTraces(
+        _ wrapped: Data, by key: SymmetricKey
+    ) throws -> SecretMemory? {
         let count = wrapped.count - 8
         guard count >= 16, count % 8 == 0, count + 24 <= SecretMemory.greatestCount else {
             return nil
         }
-        defer { quire_wipe_stack() }
         var isRight = false
         let work = try SecretMemory(count: count + 24) { memory in
             // A block of the cipher, then the registers A (8 bytes) and R[1]…R[n] of RFC 3394.
@@ -67,17 +73,19 @@ package enum KeyWrapping {
     package static func derive(
         from secret: SymmetricKey, salt: Data, info: Data
     ) -> SymmetricKey {
-        HKDF<SHA256>.deriveKey(
-            inputKeyMaterial: secret, salt: salt, info: info, outputByteCount: 32)
+        wipingTraces {
+            HKDF<SHA256>.deriveKey(
+                inputKeyMaterial: secret, salt: salt, info: info, outputByteCount: 32)
+        }
     }
 
     /// Derives a key of 32 bytes from a secret with HKDF-SHA256 (RFC 5869).
     package static func derive(
         from secret: SecretMemory, salt: Data, info: String
     ) -> SymmetricKey {
-        secret.withUnsafeBytes {
-            derive(from: SymmetricKey(data: $0), salt: salt, info: Data(info.utf8))
-        }
+        derive(
+            from: secret.withUnsafeBytes { SymmetricKey(data: $0) }, salt: salt,
+            info: Data(info.utf8))
     }
 }
 
@@ -109,16 +117,17 @@ extension KeyWrapping {
         _ bytes: Data, file: UUID, privateKey: SecretMemory
     ) throws -> SecretMemory? {
         guard bytes.count == publicKeyCount + wrappedCount else { return nil }
-        defer { quire_wipe_stack() }
         let ephemeral = Data(bytes.prefix(publicKeyCount))
-        let pair = try privateKey.withUnsafeBytes {
-            try Curve25519.KeyAgreement.PrivateKey(rawRepresentation: $0)
+        let key = try wipingTraces {
+            let pair = try privateKey.withUnsafeBytes {
+                try Curve25519.KeyAgreement.PrivateKey(rawRepresentation: $0)
+            }
+            let shared = try pair.sharedSecretFromKeyAgreement(
+                with: .init(rawRepresentation: ephemeral))
+            return agreedKey(
+                shared, file: file, ephemeral: ephemeral,
+                publicKey: pair.publicKey.rawRepresentation)
         }
-        let shared = try pair.sharedSecretFromKeyAgreement(
-            with: .init(rawRepresentation: ephemeral))
-        let key = agreedKey(
-            shared, file: file, ephemeral: ephemeral,
-            publicKey: pair.publicKey.rawRepresentation)
         return try unwrap(Data(bytes.dropFirst(publicKeyCount)), by: key)
     }
 

@@ -87,9 +87,11 @@ package struct Keybag: Sendable {
         let masterKey = try SecretMemory(randomCount: 32)
         let key = classKeyKey(masterKey, identifier)
         let privateKey = try SecretMemory(randomCount: 32)
-        let publicKey = try privateKey.withUnsafeBytes {
-            try Curve25519.KeyAgreement.PrivateKey(rawRepresentation: $0)
-        }.publicKey.rawRepresentation
+        let publicKey = try wipingTraces {
+            try privateKey.withUnsafeBytes {
+                try Curve25519.KeyAgreement.PrivateKey(rawRepresentation: $0)
+            }.publicKey.rawRepresentation
+        }
         let classKeys = ClassKeys(
             epoch: 1,
             complete: try KeyWrapping.wrap(SecretMemory(randomCount: 32), by: key),
@@ -148,9 +150,11 @@ extension Keybag {
     ///
     /// - Throws: ``QuireError`` with code `invalidFormat` if they differ.
     package func verify(_ masterKey: SecretMemory) throws {
-        let isRight = HMAC<SHA256>.isValidAuthenticationCode(
-            authenticationCode, authenticating: encodedContent,
-            using: authenticationKey(masterKey))
+        let isRight = wipingTraces {
+            HMAC<SHA256>.isValidAuthenticationCode(
+                authenticationCode, authenticating: encodedContent,
+                using: authenticationKey(masterKey))
+        }
         if !isRight { throw damageError() }
     }
 
@@ -252,10 +256,11 @@ extension Keybag {
     /// The bytes of the file.
     package func encoded(_ masterKey: SecretMemory) -> Data {
         let content = encodedContent
-        return content
-            + Data(
-                HMAC<SHA256>.authenticationCode(
-                    for: content, using: authenticationKey(masterKey)))
+        let code = wipingTraces {
+            HMAC<SHA256>.authenticationCode(
+                for: content, using: authenticationKey(masterKey))
+        }
+        return content + Data(code)
     }
 
     private func checkFreeSlot() throws {

@@ -199,9 +199,12 @@ package struct ScryptCost: Hashable, Sendable {
         // An empty one has no address that could be given to the library.
         guard isAcceptable, !passphrase.isEmpty else { throw QuireError.wrongKey(path: path) }
         do {
-            return try KDF.Scrypt.deriveKey(
-                from: passphrase, salt: salt, outputByteCount: 64, rounds: 1 << Int(logarithmOfN),
-                blockSize: Int(r), parallelism: Int(p))
+            // The library does not wipe the bytes that it makes the key of.
+            return try wipingTraces {
+                try KDF.Scrypt.deriveKey(
+                    from: passphrase, salt: salt, outputByteCount: 64,
+                    rounds: 1 << Int(logarithmOfN), blockSize: Int(r), parallelism: Int(p))
+            }
         } catch {
             throw QuireError(
                 .inputOutput,

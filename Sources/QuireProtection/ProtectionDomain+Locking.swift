@@ -2,6 +2,9 @@ public import Foundation
 import QuireSystem
 
 /// What has something open that belongs to a domain, and must do something when it is locked and unlocked.
+///
+/// A call does not wait for the one before: if the domain is unlocked while a responder is closing, it is told so then, and if
+/// it is locked and unlocked in quick succession, calls may come late. ``ProtectionDomain/isUnlocked`` says what is so now.
 package protocol ProtectedDataResponder: AnyObject, Sendable {
     /// The domain will be locked soon: saves what is to be saved and closes. The domain waits for it, but not for ever.
     func protectedDataWillBecomeUnavailable() async
@@ -62,16 +65,18 @@ extension ProtectionDomain {
         after grace: Duration, sleep: @escaping @Sendable (Duration) async -> Void
     ) async -> Bool {
         let (waiting, end) = AsyncStream.makeStream(of: Void.self)
+        let children = state.withLock { $0.children.objects }.filter(\.isUnlocked)
         let begun: (number: Int, isFirst: Bool)? = state.withLock { state in
             state.isLockedByItself = true
-            if state.unlocked == nil { return nil }
+            // One that is locked has children that are not if they were made since.
+            if state.unlocked == nil, children.isEmpty { return nil }
             let isFirst = state.pendingLocks.isEmpty
             state.lastLock += 1
             state.pendingLocks[state.lastLock] = end
             return (state.lastLock, isFirst)
         }
         guard let begun else { return true }
-        let domains = [self] + state.withLock { $0.children.objects.filter(\.isUnlocked) }
+        let domains = ([self] + children).filter(\.isUnlocked)
         if begun.isFirst { for domain in domains { domain.postUnavailable() } }
         // A lock that is begun meanwhile ends with this one, if not before.
         if begun.isFirst {
@@ -93,14 +98,11 @@ extension ProtectionDomain {
 
     /// Locks the domain, and those that were unlocked through it, at once. What is open is told, and not waited for.
     package func lockNow() {
-        let isUnlocked = state.withLock { state in
+        let children = state.withLock { state in
             state.isLockedByItself = true
-            return state.unlocked != nil
+            return state.children.objects
         }
-        if isUnlocked {
-            let domains = [self] + state.withLock { $0.children.objects.filter(\.isUnlocked) }
-            for domain in domains { domain.postUnavailable() }
-        }
+        for domain in [self] + children where domain.isUnlocked { domain.postUnavailable() }
         removeKeys()
     }
 
@@ -172,7 +174,8 @@ extension ProtectionDomain {
     /// Tells everybody that the domain is unlocked, and waits for nobody.
     func tellAvailable() {
         postAvailable()
-        Task { await callRespondersAvailable() }
+        let responders = responders
+        Task { await Self.call(responders) { await $0.protectedDataDidBecomeAvailable() } }
     }
 
     /// Calls responders beside each other.

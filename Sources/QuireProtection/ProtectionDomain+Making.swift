@@ -42,7 +42,9 @@ extension ProtectionDomain {
         let domain = try make(
             protection, path: "the new keybag", slots: slots, parent: parent)
         let storeKey = try domain.classKey(creating: true).makeFileKey().wrapped
-        domain.state.withLock { $0.keybag.storeKeys = [.init(number: 1, key: storeKey)] }
+        try domain.change { keybag, _ in
+            keybag.storeKeys = [.init(number: 1, key: storeKey)]
+        }
         return domain
     }
 
@@ -65,11 +67,13 @@ extension ProtectionDomain {
             try keybag.addSlot(
                 slot.credential, label: slot.label, masterKey: masterKey, cost: slot.cost)
         }
+        // As one that was read, with its authentication code.
+        keybag = try Keybag(keybag.encoded(masterKey), path: path)
         let domain = ProtectionDomain(keybag, file: nil)
         let classKeys = try keybag.unwrapClassKeys(masterKey)
         domain.state.withLock {
             $0.unlocked = UnlockedKeys(masterKey: masterKey, classKeys: classKeys)
-            $0.keepUntilFirstAuthentication(classKeys)
+            $0.keep(keybag, classKeys)
             $0.parent = parent
         }
         parent?.state.withLock { $0.children.append(domain) }

@@ -97,8 +97,11 @@ extension ProtectionDomain {
 
     /// Changes the keybag, and writes it if it is on disk.
     ///
+    /// The closure gets the keybag as it is on disk, verified, and the master key.
+    ///
     /// - Parameter masterKey: The master key, if the domain need not be unlocked.
-    func change<Result>(
+    /// - Throws: What the closure throws, and as ``addPassphrase(_:label:)``.
+    package func change<Result>(
         _ masterKey: SecretMemory? = nil,
         _ body: (inout Keybag, SecretMemory) throws -> Result
     ) throws -> Result {
@@ -112,6 +115,8 @@ extension ProtectionDomain {
         func changed(_ found: Keybag) throws -> Data {
             keybag = found
             result = try body(&keybag, masterKey)
+            // So many changes there cannot have been.
+            guard keybag.revision < .max else { throw found.damageError() }
             keybag.revision += 1
             let bytes = keybag.encoded(masterKey)
             keybag = try Keybag(bytes, path: found.path)
@@ -119,16 +124,14 @@ extension ProtectionDomain {
         }
         if let file {
             try file.update { found in
-                try check(found)
+                try check(found, notBefore: verifiedRevision)
                 try found.verify(masterKey)
                 return try changed(found)
             }
         } else {
             _ = try changed(known)
         }
-        state.withLock {
-            if $0.keybag.revision < keybag.revision { $0.keybag = keybag }
-        }
+        state.withLock { $0.keep(keybag) }
         guard let result else { preconditionFailure("Keybag change was not run.") }
         return result
     }

@@ -67,23 +67,27 @@ extension ProtectionDomain {
     func currentKeybag() throws -> Keybag {
         let (known, file) = state.withLock { ($0.keybag, $0.file) }
         guard let file else { return known }
+        // Asked before the file is read: another thread may be writing it.
+        let revision = verifiedRevision
         let found = try file.read()
-        try check(found)
+        try check(found, notBefore: revision)
         return found
     }
 
+    /// The revision of the keybag that was verified; 0 if none was.
+    var verifiedRevision: UInt64 {
+        state.withLock { $0.untilFirstAuthentication.isEmpty ? 0 : $0.keybag.revision }
+    }
+
     /// Throws if a keybag that was read is not this domain's, or older than one that was verified.
-    func check(_ found: Keybag) throws {
-        let (revision, isVerified) = state.withLock {
-            ($0.keybag.revision, !$0.untilFirstAuthentication.isEmpty)
-        }
+    func check(_ found: Keybag, notBefore revision: UInt64) throws {
         guard found.identifier == identifier, found.classKeyDigest == classKeyDigest else {
             throw QuireError(
                 .storeReplaced,
                 "Another keybag is now at “\(found.path)”; close what is open with the former one, and open it again.",
                 subject: .init(file: found.path))
         }
-        if isVerified, found.revision < revision {
+        if found.revision < revision {
             throw QuireError(
                 .storeReplaced,
                 "An older state of the keybag “\(found.path)” was put in its place, in which a passphrase may open it that no longer should; put the newer one back, or end this program first.",
@@ -116,27 +120,39 @@ extension ProtectionDomain {
         let (wasLocked, pending, formerParent) = state.withLock { state in
             let before = (state.unlocked == nil, state.pendingLocks, state.parent)
             state.unlocked = UnlockedKeys(masterKey: masterKey, classKeys: classKeys)
-            state.keepUntilFirstAuthentication(classKeys)
-            // Another thread may have changed it since it was read.
-            if state.keybag.revision <= keybag.revision { state.keybag = keybag }
+            state.keep(keybag, classKeys)
             state.isLockedByItself = false
             state.pendingLocks = [:]
             state.parent = parent
             return before
         }
         for lock in pending.values { lock.finish() }
+        var isFreed = false
         if let formerParent, formerParent !== parent {
-            formerParent.state.withLock { $0.children.removeAll { $0 === self } }
+            // That may be about to be locked, and this one with it.
+            isFreed = formerParent.state.withLock { state in
+                state.children.removeAll { $0 === self }
+                return !state.pendingLocks.isEmpty
+            }
         }
         if !pending.isEmpty {
-            return [self] + state.withLock { $0.children.objects.filter(\.isUnlocked) }
+            return [self] + state.withLock { $0.children.objects }.filter(\.isUnlocked)
         }
-        return wasLocked ? [self] : []
+        return wasLocked || isFreed ? [self] : []
     }
 }
 
 extension ProtectionDomain.State {
-    mutating func keepUntilFirstAuthentication(_ classKeys: [Keybag.UnwrappedClassKeys]) {
+    /// Takes over a keybag that is verified, unless another thread has changed it since it was read.
+    mutating func keep(_ verified: Keybag) {
+        if untilFirstAuthentication.isEmpty || keybag.revision <= verified.revision {
+            keybag = verified
+        }
+    }
+
+    /// Takes over a keybag that is verified, and its keys that stay.
+    mutating func keep(_ verified: Keybag, _ classKeys: [Keybag.UnwrappedClassKeys]) {
+        keep(verified)
         for keys in classKeys {
             untilFirstAuthentication[keys.epoch] = keys.untilFirstAuthentication
         }
@@ -150,15 +166,22 @@ extension ProtectionDomain {
     ///
     /// What is open is told, and not waited for.
     ///
-    /// - Throws: ``QuireError`` with code `invalidFormat` if the keybag was damaged.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if the keybag was damaged, `storeReplaced` if another keybag or an
+    ///   older one is in its place, or what reading throws.
     func unlockThroughParent() throws {
         for domain in try openThroughParent() { domain.tellAvailable() }
     }
 
     /// - Parameter isAfterUnlock: Whether the parent was just unlocked, which ends a lock of this domain by itself.
     private func openThroughParent(isAfterUnlock: Bool = false) throws -> [ProtectionDomain] {
-        let isRefused = state.withLock { $0.isLockedByItself && !isAfterUnlock }
-        guard !isRefused, let keybag = try? currentKeybag() else { return [] }
+        let isPossible = state.withLock { state in
+            (isAfterUnlock || !state.isLockedByItself)
+                && state.keybag.slots.contains {
+                    if case .domain = $0.content { true } else { false }
+                }
+        }
+        if !isPossible { return [] }
+        let keybag = try currentKeybag()
         for slot in keybag.slots {
             guard case .domain(let parent, let wrapped) = slot.content,
                 wrapped.file == identifier
@@ -198,8 +221,7 @@ extension ProtectionDomain {
     ) throws -> [ProtectionDomain] {
         let classKeys = try keybag.unwrapClassKeys(masterKey)
         state.withLock {
-            $0.keepUntilFirstAuthentication(classKeys)
-            if $0.keybag.revision <= keybag.revision { $0.keybag = keybag }
+            $0.keep(keybag, classKeys)
         }
         return []
     }

@@ -1,6 +1,5 @@
 package import Foundation
 import QuireSystem
-import Synchronization
 
 /// Secret bytes in memory that is not swapped, is in no core dump and in no forked child, and is wiped when it is released.
 ///
@@ -60,7 +59,7 @@ package final class SecretMemory: @unchecked Sendable {
 ///
 /// Unchecked because the lock of ``shared`` is around every use.
 private struct SecretPages: @unchecked Sendable {
-    static let shared = Mutex(SecretPages())
+    static let shared = Lock(SecretPages())
 
     private static let pageCount = 4
     private var free: [UnsafeMutableRawPointer] = []

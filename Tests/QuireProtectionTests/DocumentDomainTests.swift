@@ -111,7 +111,38 @@ import Testing
         }
     }
 
+    @Test func oneThatIsNotOnDiskIsLockedAndUnlocked() throws {
+        let domain = try ProtectionDomain.makeKeybag(
+            protection: .complete, slots: [NewSlot(.keyFile(.keyFile))], parent: nil)
+        let key = try storeKey(domain).data
+        domain.lockNow()
+        #expect(code { try domain.write(to: path) } == .protectedDataUnavailable)
+        try domain.unlock(.keyFile(.keyFile))
+        try domain.addSlot(.passphrase("more"), cost: .least)
+        try domain.write(to: path, beneath: document)
+        domain.lockNow()
+        try open().unlock(.passphrase("more"))
+        #expect(try storeKey(domain).data == key)
+        let there = code { try domain.write(to: path, beneath: document) }
+        #expect(there == .alreadyExists)
+    }
+
+    @Test func oneMadeWhileThePersonIsLockedIsLockedWithThem() async throws {
+        person.lockNow()
+        let domain = try ProtectionDomain.makeKeybag(
+            protection: .completeUnlessOpen, slots: [], parent: person)
+        let classKey = try domain.classKey()
+        let (_, wrapped) = try classKey.makeFileKey()
+        #expect(domain.isUnlocked && !person.isUnlocked)
+        #expect(await person.lock(after: .seconds(10), sleep: ManualClock().sleep))
+        #expect(!domain.isUnlocked)
+        // What is open goes on.
+        #expect(try classKey.fileKey(for: wrapped).isAvailable)
+    }
+
     @Test func withoutAnyKeyNothingCanBeProtected() {
+        #expect(
+            code { _ = try person.classKey(for: FileProtection.none) } == .protectionUnavailable)
         #expect(code { try make(.complete, hasParent: false) } == .protectionUnavailable)
         #expect(code { try make(.none) } == .protectionUnavailable)
     }
@@ -174,6 +205,55 @@ import Testing
         try person.unlock(.keyFile(.keyFile))
         #expect(await events.next() == .didBecomeAvailable)
         #expect(domain.isUnlocked)
+    }
+
+    @Test func oneThatIsUnlockedByItselfDuringTheGracePeriodStaysOpen() async throws {
+        try make(.complete, slots: [NewSlot(.passphrase("theirs"), cost: .least)])
+        let domain = try open()
+        let key = try storeKey(domain)
+        let never = ManualClock()
+        let responder = Responder(waitingFor: never)
+        domain.addResponder(responder)
+        let clock = ManualClock()
+        let lock = Task { await person.lock(after: .seconds(10), sleep: clock.sleep) }
+        #expect(await responder.next() == "will")
+        try domain.unlock(.passphrase("theirs"))
+        #expect(await responder.next() == "available")
+        clock.fire()
+        #expect(await lock.value)
+        #expect(!person.isUnlocked && domain.isUnlocked && key.isAvailable)
+        never.fire()
+    }
+
+    @Test func takingTheLockBackIsToldToDocuments() async throws {
+        try make(.complete)
+        let domain = try open()
+        let key = try storeKey(domain)
+        let never = ManualClock()
+        let responder = Responder(waitingFor: never)
+        domain.addResponder(responder)
+        let clock = ManualClock()
+        let lock = Task { await person.lock(after: .seconds(10), sleep: clock.sleep) }
+        #expect(await responder.next() == "will")
+        try person.unlock(.keyFile(.keyFile))
+        #expect(await responder.next() == "available")
+        #expect(await lock.value == false)
+        #expect(domain.isUnlocked && key.isAvailable)
+        never.fire()
+        clock.fire()
+    }
+
+    @Test func anotherKeybagInItsPlaceIsRefused() throws {
+        try make(.complete)
+        let domain = try open()
+        _ = try storeKey(domain)
+        person.lockNow()
+        try FileManager.default.removeItem(atPath: path)
+        #expect(code { _ = try domain.classKey() } == .notFound)
+        let other = try ProtectionDomain.makeKeybag(
+            protection: .completeUnlessOpen, slots: [], parent: person)
+        try other.write(to: path, beneath: document)
+        #expect(code { _ = try domain.classKey() } == .storeReplaced)
     }
 
     @Test func damageIsToldFromALockedDomain() throws {

@@ -5,29 +5,6 @@ import Testing
 
 @testable import QuireProtection
 
-/// A responder that notes what it is told, and can take its time.
-private final class Responder: ProtectedDataResponder {
-    let calls = Mutex<[String]>([])
-    let told = AsyncStream.makeStream(of: String.self)
-    /// What it waits for before it lets the domain be locked.
-    let patience: ManualClock?
-
-    init(waitingFor patience: ManualClock? = nil) { self.patience = patience }
-
-    private func note(_ call: String) {
-        calls.withLock { $0.append(call) }
-        told.continuation.yield(call)
-    }
-
-    func protectedDataWillBecomeUnavailable() async {
-        note("will")
-        await patience?.sleep(.zero)
-        note("closed")
-    }
-
-    func protectedDataDidBecomeAvailable() async { note("available") }
-}
-
 @Suite struct DomainLockingTests {
     private let folder: TestFolder
     private let domain: ProtectionDomain
@@ -42,18 +19,13 @@ private final class Responder: ProtectedDataResponder {
         Task { await domain.lock(after: .seconds(10), sleep: clock.sleep) }
     }
 
-    /// Waits for the next thing that a responder is told.
-    private func next(_ responder: Responder) async -> String? {
-        await responder.told.stream.first { _ in true }
-    }
-
     @Test func respondersCloseBeforeTheKeysGo() async throws {
         let patience = ManualClock()
         let responder = Responder(waitingFor: patience)
         domain.addResponder(responder)
         let (key, _) = try domain.classKey().makeFileKey()
         let lock = beginLock()
-        #expect(await next(responder) == "will")
+        #expect(await responder.next() == "will")
         #expect(domain.isUnlocked && key.isAvailable)
         #expect(code { _ = try domain.classKey().makeFileKey() } == nil)
         patience.fire()
@@ -69,14 +41,14 @@ private final class Responder: ProtectedDataResponder {
         let responder = Responder(waitingFor: never)
         domain.addResponder(responder)
         let lock = beginLock()
-        #expect(await next(responder) == "will")
+        #expect(await responder.next() == "will")
         #expect(domain.isUnlocked)
         clock.fire()
         #expect(await lock.value)
         #expect(!domain.isUnlocked)
         #expect(responder.calls.withLock { $0 } == ["will"])
         never.fire()
-        #expect(await next(responder) == "closed")
+        #expect(await responder.next() == "closed")
     }
 
     @Test func withoutRespondersNothingIsAwaited() async {
@@ -92,10 +64,10 @@ private final class Responder: ProtectedDataResponder {
         domain.addResponder(responder)
         let (key, _) = try domain.classKey().makeFileKey()
         let lock = beginLock()
-        #expect(await next(responder) == "will")
+        #expect(await responder.next() == "will")
         try domain.unlock(.keyFile(.keyFile))
         #expect(await lock.value == false)
-        #expect(await next(responder) == "available")
+        #expect(await responder.next() == "available")
         clock.fire()
         #expect(domain.isUnlocked && key.isAvailable)
         never.fire()
@@ -106,7 +78,7 @@ private final class Responder: ProtectedDataResponder {
         let responder = Responder(waitingFor: never)
         domain.addResponder(responder)
         let lock = beginLock()
-        #expect(await next(responder) == "will")
+        #expect(await responder.next() == "will")
         #expect(code { try domain.unlock(.passphrase("no")) } == .wrongKey)
         clock.fire()
         #expect(await lock.value)
@@ -119,7 +91,7 @@ private final class Responder: ProtectedDataResponder {
         let responder = Responder(waitingFor: never)
         domain.addResponder(responder)
         let first = beginLock()
-        #expect(await next(responder) == "will")
+        #expect(await responder.next() == "will")
         let secondClock = ManualClock()
         secondClock.fire()
         #expect(await domain.lock(after: .zero, sleep: secondClock.sleep))
@@ -133,7 +105,7 @@ private final class Responder: ProtectedDataResponder {
         let responder = Responder(waitingFor: never)
         domain.addResponder(responder)
         let lock = beginLock()
-        #expect(await next(responder) == "will")
+        #expect(await responder.next() == "will")
         lock.cancel()
         #expect(await lock.value)
         #expect(!domain.isUnlocked)

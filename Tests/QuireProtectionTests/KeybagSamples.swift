@@ -1,5 +1,6 @@
 import Foundation
 import QuireSystem
+import Synchronization
 import Testing
 
 @testable import QuireProtection
@@ -110,4 +111,30 @@ final class ManualClock: Sendable {
 
     /// Ends the sleep, also one that has not begun.
     func fire() { continuation.finish() }
+}
+
+/// A responder that notes what it is told, and can take its time.
+final class Responder: ProtectedDataResponder {
+    let calls = Mutex<[String]>([])
+    let told = AsyncStream.makeStream(of: String.self)
+    /// What it waits for before it lets the domain be locked.
+    let patience: ManualClock?
+
+    init(waitingFor patience: ManualClock? = nil) { self.patience = patience }
+
+    private func note(_ call: String) {
+        calls.withLock { $0.append(call) }
+        told.continuation.yield(call)
+    }
+
+    func protectedDataWillBecomeUnavailable() async {
+        note("will")
+        await patience?.sleep(.zero)
+        note("closed")
+    }
+
+    func protectedDataDidBecomeAvailable() async { note("available") }
+
+    /// Waits for the next thing that it is told.
+    func next() async -> String? { await told.stream.first { _ in true } }
 }

@@ -167,6 +167,44 @@ import Testing
         #expect(other.isUnlocked)
     }
 
+    @Test func whatWasReadUnverifiedIsForgotten() throws {
+        _ = try setUp()
+        let good = try bytes()
+        var forged = good
+        // The revision, and the class.
+        forged.replaceSubrange(28..<36, with: Data(repeating: 0xFF, count: 8))
+        forged[36] = FileProtection.complete.code
+        try overwrite(forged)
+        let domain = try ProtectionDomain.domain(of: keybagPath)
+        #expect(domain.protection == .complete)
+        #expect(code { try domain.unlock(.passphrase("secret")) } == .invalidFormat)
+        try overwrite(good)
+        try domain.unlock(.passphrase("secret"))
+        #expect(domain.protection == .completeUntilFirstUserAuthentication)
+        #expect(domain.verifiedRevision == 3)
+        _ = try domain.addRecoveryKey()
+    }
+
+    @Test func unlockingWhileOthersChangeItIsNoRollback() async throws {
+        let domain = try folder.person()
+        await withTaskGroup(of: Void.self) { group in
+            for number in 0..<20 {
+                group.addTask {
+                    let found = code {
+                        if number % 2 == 0 {
+                            try domain.unlock(.keyFile(.keyFile))
+                        } else {
+                            try domain.removeSlot(
+                                domain.addSlot(.keyFile(Data.keyFile + [1]), label: "\(number)"))
+                        }
+                    }
+                    // There may be eight slots for a moment.
+                    #expect([nil, .invalidState].contains(found))
+                }
+            }
+        }
+    }
+
     @Test func defaultDomainCanBeSet() throws {
         #expect(ProtectionDomain.default == nil)
         let domain = try folder.person()

@@ -29,7 +29,9 @@ import Testing
         (
             "CLinux",
             [
-                "QuireSystem/", "QuireDocuments/Coordination/FileEvents",
+                "QuireSystem/", "QuireProtection/AuthenticatedEncryption",
+                "Quire/Stores/SQLite/Sealing/PageCipher",
+                "QuireDocuments/Coordination/FileEvents",
                 "QuireDocuments/Coordination/LocalSocket",
             ]
         ),
