@@ -48,6 +48,43 @@ extension ProtectionDomain {
         return domain
     }
 
+    /// Makes a keybag for the same files under another class, with the same slots and class keys and a new key for the store.
+    /// The new domain takes this one's place.
+    ///
+    /// - Throws: ``QuireError`` with code `protectedDataUnavailable` if it is locked, or if a slot belongs to a domain that is
+    ///   not unlocked in this process.
+    package func makeKeybag(protection: FileProtection) throws -> ProtectionDomain {
+        precondition(protection != .none, "makeKeybag: the class none has no keys.")
+        var (keybag, unlocked, parent) = try state.withLock { state in
+            guard let unlocked = state.unlocked else { throw Self.lockedError(state.keybag.path) }
+            return (state.keybag, unlocked, state.parent)
+        }
+        keybag.fileProtection = protection
+        keybag.revision += 1
+        keybag.storeKeys = []
+        for slot in keybag.slots {
+            guard case .domain(let identifier, _) = slot.content else { continue }
+            let domains = [parent].compactMap(\.self) + ProtectionDomainRegistry.domains(identifier)
+            guard let domain = domains.first(where: { $0.identifier == identifier }) else {
+                throw Self.lockedError(keybag.path)
+            }
+            let wrapped = try domain.classKey(for: protection, creating: true)
+                .wrap(unlocked.masterKey, file: keybag.identifier)
+            keybag.slots.removeAll { $0.identifier == slot.identifier }
+            try keybag.addDomainSlot(parent: identifier, wrapped: wrapped, label: slot.label)
+        }
+        let changed = ProtectionDomain(keybag, file: nil)
+        changed.state.withLock {
+            $0.unlocked = unlocked
+            $0.keepUntilFirstAuthentication(unlocked.classKeys)
+            $0.parent = parent
+        }
+        parent?.state.withLock { $0.children.append(changed) }
+        let storeKey = try changed.classKey(creating: true).makeFileKey().wrapped
+        changed.state.withLock { $0.keybag.storeKeys = [.init(number: 1, key: storeKey)] }
+        return changed
+    }
+
     static func make(
         _ protection: FileProtection, path: String, slots: [NewSlot], parent: ProtectionDomain?
     ) throws -> ProtectionDomain {

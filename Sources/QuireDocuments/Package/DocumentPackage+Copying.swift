@@ -351,13 +351,17 @@ extension DocumentPackage {
                 if !isLost { problems.append(externalDataMessage(file.path, "is missing")) }
                 continue
             }
-            var isSound = file.size.map { $0 == information.size } ?? true
+            let classKey = copy.protection?.classKey
+            let size = ContentFile.count(of: information, sealed: classKey != nil)
+            var isSound = file.size.map { $0 == size } ?? true
             if isSound, let digest = file.sha256 {
                 if method == .linking {
                     digests[file.path] = digest.map(Self.hexadecimal).joined()
                 } else {
                     let folder = FileSystem.folder(of: file.path)
-                    isSound = try FileDigest.sha256(ofFileAt: file.path, beneath: folder) == digest
+                    isSound =
+                        try FileDigest.sha256(
+                            ofFileAt: file.path, beneath: folder, unsealing: classKey) == digest
                 }
             }
             if !isSound { problems.append(externalDataMessage(file.path, "is not what was saved")) }

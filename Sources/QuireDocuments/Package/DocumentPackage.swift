@@ -229,11 +229,12 @@ public final class DocumentPackage: Sendable {
     ///   - waiting: How to wait if somebody has.
     ///   - locking: Whether it is to be locked from the first moment, for somebody who goes on with it.
     ///   - original: The folder whose permissions it gets; `nil` for those of any new folder.
+    ///   - whenLocked: Called when the package that is there is locked, before it is replaced.
     /// - Returns: The lock, if there is to be one.
     @discardableResult
     static func build(
         at path: String, replacing: Bool = false, waiting: LockWait? = nil, locking: Bool = false,
-        permissionsOf original: FileInformation? = nil,
+        permissionsOf original: FileInformation? = nil, whenLocked: () throws -> Void = {},
         _ body: (DocumentPackageLayout) throws -> Void
     ) throws -> DocumentLock? {
         let path = FileSystem.absolute(path)
@@ -246,13 +247,13 @@ public final class DocumentPackage: Sendable {
         return try sibling.building {
             try build(
                 at: path, as: sibling, replacing: replacing, waiting: waiting, locking: locking,
-                permissionsOf: original, body)
+                permissionsOf: original, whenLocked: whenLocked, body)
         }
     }
 
     private static func build(
         at path: String, as sibling: TemporarySibling, replacing: Bool, waiting: LockWait?,
-        locking: Bool, permissionsOf original: FileInformation?,
+        locking: Bool, permissionsOf original: FileInformation?, whenLocked: () throws -> Void,
         _ body: (DocumentPackageLayout) throws -> Void
     ) throws -> DocumentLock? {
         let temporary = sibling.path
@@ -265,6 +266,7 @@ public final class DocumentPackage: Sendable {
         let place = DocumentPackageLayout(path: path)
         if replacing, FileSystem.exists(path) {
             let replaced = try DocumentLock.acquire(for: place, waiting: waiting)
+            try whenLocked()
             // It has the temporary name for a while, where others must not take it for abandoned.
             let claim = try OpenFile.open(path, for: .folder)
             defer { claim.close() }

@@ -72,7 +72,8 @@ import Testing
     /// Files that are soon done are claimed as well, until they have their names.
     @Test func whatIsBeingWrittenStays() throws {
         let (file, path) = try OpenFile.createTemporary(beside: folder.path("a"))
-        let spool = try ExternalDataSpool(in: .init(folder.path, beneath: folder.path))
+        let spool = try ExternalDataSpool(
+            in: .init(folder.path, beneath: folder.path, classKey: nil))
         TemporarySibling.removeAbandoned(in: folder.path)
         #expect(FileSystem.exists(path))
         try Data([1]).withUnsafeBytes { try spool.append($0) }

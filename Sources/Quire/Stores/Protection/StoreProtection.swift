@@ -9,11 +9,13 @@ package final class StoreProtection: Sendable {
     package let classKey: ClassKey
     /// What seals the pages of a SQLite store.
     let cipher: PageCipher
+    /// The domains of copies: held, so that what was unlocked here is unlocked there.
+    private let copies = Lock<[ProtectionDomain]>([])
 
     /// The class.
     package var fileProtection: FileProtection { classKey.fileProtection }
 
-    private init(_ domain: ProtectionDomain) throws {
+    package init(_ domain: ProtectionDomain) throws {
         self.domain = domain
         let classKey = try domain.classKey()
         self.classKey = classKey
@@ -110,7 +112,8 @@ package final class StoreProtection: Sendable {
     package func writeKeybag(forStoreAt path: String) throws {
         let keybag = Self.keybag(ofStoreAt: path)
         if FileSystem.exists(keybag.path, beneath: keybag.root) { return }
-        try domain.writeCopy(to: keybag.path, beneath: keybag.root)
+        let copy = try domain.writeCopy(to: keybag.path, beneath: keybag.root)
+        copies.withLock { $0.append(copy) }
     }
 
     // MARK: - Checks

@@ -49,7 +49,7 @@ extension SQLiteStore {
                 let counts = try connection.rowCounts()
                 // After a save of another connection they are not those of the copy.
                 if try connection.integer("PRAGMA data_version") == version {
-                    try requireRows(counts, inCopyAt: path)
+                    try requireRows(counts, inCopyAt: path, protection)
                 }
             }
             if withoutDraft { try dropDraft(ofCopyAt: path) }
@@ -67,8 +67,53 @@ extension SQLiteStore {
         try copyExternalData(to: path, linking: linking, skippingMissing: keepingDamage)
     }
 
+    /// Writes a copy with everything in the store, the draft too, that is sealed otherwise than the store: with other keys, for
+    /// the first time, or not any more. Nothing is synchronized.
+    ///
+    /// - Parameter other: What the copy is sealed with; `nil` if it is not to be sealed.
+    /// - Throws: As ``writeCopy(to:linking:withoutDraft:keepingDamage:)``; `invalidFormat` also if external data are not what
+    ///   was sealed. Then there is no copy.
+    package func writeCopy(to path: String, protectedBy other: StoreProtection?) throws {
+        if FileSystem.exists(path) { throw FileSystem.failure("create", path, errno: EEXIST) }
+        let target = try other.map { try SealingFileSystem.Registration($0.cipher) }
+        do {
+            try makeEmptyFile(at: path)
+            try read { connection in
+                let queryOnly = try connection.integer("PRAGMA query_only") ?? 0
+                try connection.execute("PRAGMA query_only = OFF; PRAGMA page_size = 4096")
+                defer { try? connection.execute("PRAGMA query_only = \(queryOnly)") }
+                if target != nil { connection.reserveBytesForSealing() }
+                let version = try connection.integer("PRAGMA data_version")
+                try connection.withStatement("VACUUM INTO ?") {
+                    let query = target?.query ?? SealingFileSystem.clearQuery
+                    try $0.bind(SQLiteConnection.uri(path, query), at: 1)
+                    try $0.run()
+                }
+                let counts = try connection.rowCounts()
+                if try connection.integer("PRAGMA data_version") == version {
+                    try requireRows(counts, inCopyAt: path, other)
+                }
+            }
+            let copy = SQLiteExternalData(storePath: path, classKey: other?.classKey)
+            let names = try externalFileNames()
+            if !names.isEmpty {
+                try FileSystem.makeFolder(
+                    copy.folder, beneath: copy.root, withIntermediates: true)
+            }
+            for name in names.sorted() {
+                _ = try SQLiteExternalCopy.copy(
+                    externalData.externalData(named: name), to: name, in: copy)
+            }
+        } catch {
+            _ = try? FileSystem.removeFileIfPresent(path)
+            throw error
+        }
+    }
+
     /// Checks that each table of a copy has as many rows as the store's.
-    func requireRows(_ counts: [String: Int64], inCopyAt path: String) throws {
+    private func requireRows(
+        _ counts: [String: Int64], inCopyAt path: String, _ protection: StoreProtection?
+    ) throws {
         let copy = try SQLiteConnection(
             path: path, mode: .immutable, cipher: protection?.cipher)
         defer { copy.close() }

@@ -132,6 +132,9 @@ public final class SQLiteStore: PersistentStore {
     /// What its files are sealed with; `nil` if they are not.
     package var protection: StoreProtection? { source.protection }
 
+    /// What changes when somebody writes to the store's files.
+    package func fileState() throws -> [Int64] { try SQLiteStoreSource.state(of: storePath) }
+
     /// Whether it is a store in memory, which is gone when nobody has it open.
     var isInMemory: Bool { source.access.isMemory }
 

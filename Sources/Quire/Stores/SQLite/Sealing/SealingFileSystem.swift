@@ -12,6 +12,11 @@ enum SealingFileSystem {
     /// The query parameter of a URI that has the number of the cipher.
     static let parameter = "cipher"
 
+    /// The query of a URI that opens a database with the system's own file system.
+    static var clearQuery: String {
+        "vfs=" + (sqlite3_vfs_find(nil)?.pointee.zName.map { String(cString: $0) } ?? "unix")
+    }
+
     /// A cipher that connections can be opened with, as long as this is kept.
     final class Registration: Sendable {
         /// The number that the query parameter has.
