@@ -1,6 +1,5 @@
 package import Foundation
 import QuireSystem
-import Synchronization
 
 /// Reads a sealed file, from anywhere in it.
 ///
@@ -21,7 +20,7 @@ package final class SealedFileReader: Sendable {
     private let key: FileKey
     private let chunkCount: Int64
     private let readBytes: ReadBytes
-    private let buffers: Mutex<Buffers>
+    private let buffers: Lock<Buffers>
 
     private struct Buffers: Sendable {
         /// A chunk as it is in the file.
@@ -63,7 +62,7 @@ package final class SealedFileReader: Sendable {
             throw SealedFileHeader.damaged(path, "it ends inside chunk \(chunkCount)")
         }
         let size = Int(min(chunks, fullCount))
-        buffers = Mutex(
+        buffers = Lock(
             Buffers(
                 sealed: [UInt8](repeating: 0, count: size),
                 plain: [UInt8](repeating: 0, count: size - Int(tagCount))))

@@ -154,8 +154,6 @@ struct ProtectedStoreTests {
         }
         try store.close()
         let before = try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted()
-        try ProtectionDomain.domain(of: killed + ".keybag").unlock(
-            .keyFile(Data(repeating: 7, count: 32)))
         var options = SQLiteStoreOptions()
         options.isReadOnly = true
         let reader = try SQLiteStore.open(at: killed, options: options)
