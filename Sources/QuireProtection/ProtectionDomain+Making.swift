@@ -73,15 +73,18 @@ extension ProtectionDomain {
             keybag.slots.removeAll { $0.identifier == slot.identifier }
             try keybag.addDomainSlot(parent: identifier, wrapped: wrapped, label: slot.label)
         }
+        keybag = try Keybag(keybag.encoded(unlocked.masterKey), path: keybag.path)
         let changed = ProtectionDomain(keybag, file: nil)
         changed.state.withLock {
             $0.unlocked = unlocked
-            $0.keepUntilFirstAuthentication(unlocked.classKeys)
+            $0.keep(keybag, unlocked.classKeys)
             $0.parent = parent
         }
         parent?.state.withLock { $0.children.append(changed) }
         let storeKey = try changed.classKey(creating: true).makeFileKey().wrapped
-        changed.state.withLock { $0.keybag.storeKeys = [.init(number: 1, key: storeKey)] }
+        try changed.change { keybag, _ in
+            keybag.storeKeys = [.init(number: 1, key: storeKey)]
+        }
         return changed
     }
 
