@@ -42,7 +42,7 @@ import Testing
     ) throws {
         let options = AtomicStoreOptions()
         let opening = try Store.opening(
-            model.layout(), file: AtomicStoreFile(path: path), options: options)
+            model.layout(), file: AtomicStoreFile(path: path, protection: nil), options: options)
         var contents = opening.contents
         contents.carriesModel = false
         let store = Store(

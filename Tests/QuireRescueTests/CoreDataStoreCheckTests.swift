@@ -101,7 +101,7 @@ import Testing
         contents.carriesModel = carriesModel
         let store = type.init(
             AtomicStoreOpening(
-                contents: contents, file: AtomicStoreFile(path: path),
+                contents: contents, file: AtomicStoreFile(path: path, protection: nil),
                 options: AtomicStoreOptions()))
         try store.writeFirst()
         let context = ManagedObjectContext.mainQueue(

@@ -17,6 +17,10 @@ public struct PersistentStoreDescription: Sendable {
     public var isReadOnly = false
     /// How long a SQLite store waits for another process that is writing.
     public var timeout = Duration.seconds(5)
+    /// The class of protection that a new store in a file gets; see ``SQLiteStoreOptions/fileProtection``.
+    public var fileProtection: FileProtection?
+    /// The domain whose keys protect a new store; `nil` for ``ProtectionDomain/default``.
+    public var protectionDomain: ProtectionDomain?
     /// How a SQLite store uses its file. ``configuration``, ``isReadOnly`` and ``timeout`` win over what it has of them.
     public var sqliteOptions = SQLiteStoreOptions()
     /// How a store in a file is migrated that was made with another model; `nil` if adding it is to fail then. A store of a
@@ -37,6 +41,8 @@ public struct PersistentStoreDescription: Sendable {
         options.configuration = configuration
         options.isReadOnly = isReadOnly
         options.busyTimeout = timeout
+        if let fileProtection { options.fileProtection = fileProtection }
+        if let protectionDomain { options.protectionDomain = protectionDomain }
         return options
     }
 
@@ -45,6 +51,8 @@ public struct PersistentStoreDescription: Sendable {
         var options = AtomicStoreOptions()
         options.configuration = configuration
         options.isReadOnly = isReadOnly
+        options.fileProtection = fileProtection
+        options.protectionDomain = protectionDomain
         return options
     }
 

@@ -44,6 +44,12 @@ public enum StoreRecovery {
         guard FileSystem.exists(FileSystem.folder(of: newPath)) else {
             throw FileSystem.failure("create", newPath, errno: ENOENT)
         }
+        if let protection = try StoreProtection.domain(ofStoreAt: path)?.protection {
+            throw QuireError(
+                .protectionUnavailable,
+                "“\(path)” is protected (\(protection.rawValue)), and its sealed pages cannot be searched for objects; repair it, or restore it from a backup.",
+                subject: .init(file: path))
+        }
         var salvage = try StoreSalvage(
             path: path, includesFreedRows: options.includesDeletedObjects)
         try salvage.survey(model: model)

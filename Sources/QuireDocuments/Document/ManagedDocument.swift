@@ -121,6 +121,28 @@ open class ManagedDocument {
         set { storeOptions.configuration = newValue }
     }
 
+    /// The class of protection: what an open document has, and otherwise what a new one gets, `nil` for that of
+    /// ``protectionDomain``, or none if there is no domain.
+    ///
+    /// A document that is there keeps its class, which
+    /// ``DocumentPackage/setFileProtection(_:ofDocumentAt:domain:waiting:)`` changes. To open it with another one fails, with
+    /// code `protectionUnavailable`, unless that is `none`.
+    public var fileProtection: FileProtection? {
+        get {
+            guard let store = openDocument?.package.store else {
+                return storeOptions.fileProtection
+            }
+            return store.protection?.fileProtection ?? FileProtection.none
+        }
+        set { storeOptions.fileProtection = newValue }
+    }
+    /// The domain whose keys protect the document: its own while it is open, and otherwise the one that a new document
+    /// belongs to, `nil` for ``ProtectionDomain/default``.
+    public var protectionDomain: ProtectionDomain? {
+        get { openDocument?.package.store.protection?.domain ?? storeOptions.protectionDomain }
+        set { storeOptions.protectionDomain = newValue }
+    }
+
     /// The context to edit the document's objects in. It belongs to the main queue; its parent, which saves to the store,
     /// to a queue of its own. Swift's Observation follows its objects; see ``ManagedObjectContext/isObservable``.
     ///

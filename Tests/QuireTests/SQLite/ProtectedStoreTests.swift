@@ -184,3 +184,62 @@ struct ProtectedStoreTests {
                 == ["key", "me.keybag"])
     }
 }
+
+/// XML and binary stores that are protected.
+struct ProtectedAtomicStoreTests {
+    private let folder: TemporaryFolder
+    private let domain: ProtectionDomain
+    private static let canary = "CANARY-77aa"
+
+    init() throws {
+        folder = try TemporaryFolder()
+        try ProtectionDomain.makeKeyFile(at: folder.path("key"))
+        domain = try ProtectionDomain.setUp(
+            at: folder.path("me.keybag"), keyFile: folder.path("key"))
+    }
+
+    private func code(_ body: () throws -> some Any) -> QuireError.Code? {
+        do { _ = try body() } catch { return (error as? QuireError)?.code }
+        return nil
+    }
+
+    @MainActor @Test(arguments: [StoreType.xml, .binary])
+    func theFileIsSealedAsAWhole(_ type: StoreType) async throws {
+        let path = folder.path("authors.store")
+        var description = PersistentStoreDescription(path: path, type: type)
+        description.fileProtection = .complete
+        description.protectionDomain = domain
+        func open() throws -> (PersistentStoreCoordinator, ManagedObjectContext) {
+            let coordinator = try PersistentStoreCoordinator(
+                managedObjectModel: FixtureModels.library)
+            try coordinator.addPersistentStore(description)
+            return (coordinator, .mainQueue(coordinator: coordinator))
+        }
+        let (coordinator, context) = try open()
+        for name in ["one", "two"] {
+            try context.insertObject(entityName: "Author")["name"] = .string(Self.canary + name)
+            try context.save()
+            let bytes = try Data(contentsOf: URL(fileURLWithPath: path))
+            #expect(bytes.range(of: Data(Self.canary.utf8)) == nil)
+        }
+        try coordinator.close()
+        #expect(try StoreFile(at: path).type == type)
+        // A copy of another type is protected as well.
+        let copy = folder.path("copy.sqlite")
+        try StoreFile(at: path).convert(to: copy, type: .sqlite)
+        #expect(try SQLiteStore.fileProtection(at: copy) == .complete)
+        #expect(try SQLiteStore.open(at: copy).count(matching: FetchRequest("Author")) == 2)
+        await domain.lock(after: .zero)
+        #expect(code(open) == .protectedDataUnavailable)
+        try await domain.unlock(keyFile: folder.path("key"))
+        let (again, other) = try open()
+        #expect(try other.fetch(FetchRequest("Author")).count == 2)
+        try again.close()
+        var bytes = try Data(contentsOf: URL(fileURLWithPath: path))
+        bytes[bytes.count / 2] ^= 1
+        try bytes.write(to: URL(fileURLWithPath: path))
+        #expect(code(open) == .invalidFormat)
+        description.type = .inMemory
+        #expect(code(open) == .protectionUnavailable)
+    }
+}

@@ -31,6 +31,7 @@ enum StoreTypes {
             }
             return try SQLiteStore.create(at: path, layout: layout, options: options)
         case .inMemory:
+            try StoreProtection.require(description.fileProtection, of: nil, "memory")
             return try InMemoryStore(
                 layout: layout, options: description.effectiveAtomicOptions)
         case .xml: return try open(XMLStore.self, description, layout)

@@ -70,6 +70,8 @@ struct NewStoreFile {
     private func fill(
         _ temporary: String, from source: any PersistentStore, progress: ((Progress) -> Void)?
     ) throws {
+        // What is protected stays so.
+        try StoreProtection.of(source)?.writeKeybag(forStoreAt: temporary)
         let store = try create(at: temporary, layout(for: source), source.configurationName)
         let check: TransferCheck?
         do {

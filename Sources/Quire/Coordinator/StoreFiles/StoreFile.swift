@@ -41,8 +41,15 @@ public struct StoreFile: Sendable {
         // One that is open and new may have nothing in it but its log yet.
         if SQLiteOpenFiles.contains(path) { return .sqlite }
         let file = try OpenFile.open(path, for: .reading)
-        let head = try file.read(Int(min(file.information().size, headSize)), at: 0)
-        file.close()
+        defer { file.close() }
+        var head = try file.read(Int(min(file.information().size, headSize)), at: 0)
+        if try StoreProtection.domain(ofStoreAt: path) != nil {
+            // A SQLite database is sealed page by page, others as a whole.
+            guard SealedFileHeader.isSealed(head) else { return .sqlite }
+            let sealed = try ContentFile(
+                file, unsealing: StoreProtection.find(forStoreAt: path)?.classKey)
+            head = [UInt8](try sealed.readAll().prefix(Int(headSize)))
+        }
         if head.starts(with: Array("SQLite format 3\0".utf8)) { return .sqlite }
         if head.starts(with: Array("CoreData".utf8)) { return .binary }
         let text = String(decoding: head, as: UTF8.self)
@@ -121,6 +128,7 @@ public struct StoreFile: Sendable {
         if type == .sqlite { return try SQLiteStore.destroy(at: path) }
         try FileSystem.removeFile(path)
         try FileSystem.synchronizeFolder(containing: path)
+        try StoreProtection.removeKeybag(ofStoreAt: path)
     }
 
     /// Puts a copy of another store of the same type in the place of this one. The copy has the other's UUID and model.
@@ -141,6 +149,12 @@ public struct StoreFile: Sendable {
         }
         // Reads and checks all of it: what cannot be opened must not come in the place of what can.
         try other.open().close()
-        try AtomicFileReplace.replace(path, with: FileSystem.contents(of: other.path))
+        let (mine, theirs) = try (
+            StoreProtection.find(forStoreAt: path), StoreProtection.find(forStoreAt: other.path)
+        )
+        var data = try FileSystem.contents(of: other.path)
+        if let theirs { data = try theirs.classKey.unsealed(data, path: other.path) }
+        if let mine { data = try mine.classKey.sealed(data, path: path) }
+        try AtomicFileReplace.replace(path, with: data)
     }
 }

@@ -21,7 +21,10 @@ extension AtomicStore {
         for step in steps { store = try migrated(store, by: step, migration, options) }
         let data = try store.fileContents()
         let copy = migration.copyPath.map(FileSystem.absolute)
-        if let copy { try FileSystem.writeNewFile(FileSystem.contents(of: path), at: copy) }
+        if let copy {
+            try source.protection?.writeKeybag(forStoreAt: copy)
+            try FileSystem.writeNewFile(FileSystem.contents(of: path), at: copy)
+        }
         do { try source.replaceFile(with: data) } catch {
             if let copy { _ = try? FileSystem.removeFileIfPresent(copy) }
             throw error

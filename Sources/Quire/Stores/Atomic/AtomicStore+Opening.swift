@@ -9,6 +9,15 @@ public struct AtomicStoreOptions: Sendable {
     /// Classes to bind to the entities of the model, whether it is given or the store carries it; see
     /// ``ManagedObjectModel/bind(classes:)``.
     public var objectClasses: [any EntityClass.Type] = []
+    /// The class of protection that a new store gets. `nil` for that of ``protectionDomain``, or none if there is no domain.
+    ///
+    /// A store that is there keeps its class. To open it with another one fails, with code `protectionUnavailable`, unless that
+    /// is `none`.
+    public var fileProtection: FileProtection?
+    /// The domain whose keys protect a new store; `nil` for ``ProtectionDomain/default``.
+    public var protectionDomain: ProtectionDomain?
+    /// What unlocks a new store besides.
+    package var protectionSlots: [NewSlot] = []
     /// How to wait for other processes that have the file locked when a store is opened for writing, which locks it itself
     /// then, until it is closed; `nil` to lock it for each save only.
     package var lockWait: FileLockWait?
@@ -34,8 +43,8 @@ extension AtomicStore {
     ///   - path: Where; there must be nothing yet. The folder must exist.
     ///   - model: The model.
     ///   - options: How to use the file.
-    /// - Throws: ``QuireError`` with code `alreadyExists`, `invalidModel`, `unsupported`, `outOfSpace`, `readOnly` or
-    ///   `storeUnavailable`. Then no file is left.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `invalidModel`, `unsupported`, `outOfSpace`, `readOnly`,
+    ///   `protectionUnavailable` if it cannot be protected as the options ask, or `storeUnavailable`. Then no file is left.
     public static func create(
         at path: String, model: ManagedObjectModel,
         options: AtomicStoreOptions = AtomicStoreOptions()
@@ -52,10 +61,15 @@ extension AtomicStore {
         let path = FileSystem.absolute(path)
         try NewStorePlace(path: path, isTaken: FileSystem.exists(path))
             .check(isReadOnly: options.isReadOnly)
-        let store = Self(
-            try opening(layout, file: AtomicStoreFile(path: path), options: options))
-        try store.writeFirst()
-        return store
+        return try StoreProtection.making(
+            forStoreAt: path, options.fileProtection, domain: options.protectionDomain,
+            slots: options.protectionSlots
+        ) { protection in
+            let file = AtomicStoreFile(path: path, protection: protection)
+            let store = Self(try opening(layout, file: file, options: options))
+            try store.writeFirst()
+            return store
+        }
     }
 
     /// What a store begins with that is empty.
@@ -86,7 +100,8 @@ extension AtomicStore {
     ///   - options: How to use the file.
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if the file is no store of this kind or is damaged,
     ///   `incompatibleModel` if it holds something that the model does not have, was made with another model, or carries
-    ///   none and none is given, or `inputOutput`.
+    ///   none and none is given, `protectedDataUnavailable` if it is protected and locked, `protectionUnavailable` if it is
+    ///   not protected as the options ask, or `inputOutput`.
     public static func open(
         at path: String, model: ManagedObjectModel? = nil,
         options: AtomicStoreOptions = AtomicStoreOptions()
@@ -103,6 +118,7 @@ extension AtomicStore {
         let (file, data) = try read(
             path, lockWait: options.isReadOnly ? nil : options.lockWait)
         let path = file.path
+        try StoreProtection.require(options.fileProtection, of: file.protection, path)
         if !options.isReadOnly { TemporarySibling.removeAbandoned(in: FileSystem.folder(of: path)) }
         let metadata = try loadMetadata(from: data, path: path)
         let carried = try metadata.carriedModel(path: path)
@@ -159,7 +175,8 @@ extension AtomicStore {
                 .invalidFormat, "“\(path)” is no file, so it cannot be a store.",
                 subject: .init(file: path))
         }
-        let file = AtomicStoreFile(path: path, lockWait: lockWait)
+        let file = AtomicStoreFile(
+            path: path, lockWait: lockWait, protection: try StoreProtection.find(forStoreAt: path))
         return (file, try file.read())
     }
 

@@ -46,6 +46,8 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
     /// Whether the model was made of what is in the file, which carries none, because none was given.
     public let hasInferredModel: Bool
     private let file: AtomicStoreFile?
+    /// What the file is sealed with; `nil` if it is not, or there is none.
+    package var protection: StoreProtection? { file?.protection }
     private let contents: Lock<AtomicContents?>
     /// Unsafe because it is used only while ``saving`` is held.
     private nonisolated(unsafe) var index: AtomicUniqueIndex?

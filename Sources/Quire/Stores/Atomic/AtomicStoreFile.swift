@@ -17,14 +17,22 @@ final class AtomicStoreFile: Sendable {
 
     /// How to lock the file as long as it is open; `nil` if that is done for each save only.
     private let lockWait: FileLockWait?
+    /// What the file is sealed with, as a whole; `nil` if it is not.
+    let protection: StoreProtection?
 
-    init(path: String, lockWait: FileLockWait? = nil) {
+    init(path: String, lockWait: FileLockWait? = nil, protection: StoreProtection?) {
         self.path = path
         self.lockWait = lockWait
+        self.protection = protection
     }
 
-    /// Reads the file, and remembers which it was.
+    /// Reads what is in the file, and remembers which it was.
     func read() throws -> Data {
+        let data = try readAsIs()
+        return try protection?.classKey.unsealed(data, path: path) ?? data
+    }
+
+    private func readAsIs() throws -> Data {
         // Somebody may write into it rather than replace it; then what was read may be parts of two states.
         for _ in 0..<5 {
             let file = try openToRead()
@@ -61,7 +69,8 @@ final class AtomicStoreFile: Sendable {
     }
 
     /// Makes the file, which must not be there yet.
-    func create(with data: Data) throws {
+    func create(with contents: Data) throws {
+        let data = try protection?.classKey.sealed(contents, path: path) ?? contents
         let file = try OpenFile.open(path, for: .creating)
         do {
             try file.write(data)
@@ -83,7 +92,8 @@ final class AtomicStoreFile: Sendable {
     /// - Parameter beforeCommit: Called when that has been found out, and may stop it by throwing.
     /// - Returns: The error that leaves the new file in place, though perhaps not for good; `nil` if all went well.
     /// - Throws: ``QuireError``; then the file is as it was.
-    func replace(with data: Data, beforeCommit: () throws -> Void) throws -> (any Error)? {
+    func replace(with contents: Data, beforeCommit: () throws -> Void) throws -> (any Error)? {
+        let data = try protection?.classKey.sealed(contents, path: path) ?? contents
         let lock = lockWait == nil ? try lock() : nil
         defer { lock?.close() }
         guard let known = state.withLock({ $0 }),

@@ -70,16 +70,35 @@ package final class StoreProtection: Sendable {
         }
     }
 
-    /// Makes the keybag for a store that is about to be made, or finds that of the package that it is made in.
+    /// Makes the keybag for a store, or finds that of the package that it is made in, and has the store made. If that fails a
+    /// new keybag goes.
     ///
     /// - Parameters:
     ///   - asked: The class; `nil` for that of the process's domain, or none without one.
     ///   - domain: The domain that unlocks it; `nil` for the process's.
     ///   - slots: What unlocks it besides.
-    /// - Returns: `nil` if the store is not to be protected.
-    /// - Throws: ``QuireError`` with code `protectionUnavailable` if it cannot be protected, `protectedDataUnavailable` if the
+    ///   - body: Makes the store; is given `nil` if it is not to be protected.
+    /// - Throws: What the closure throws, or ``QuireError`` with code `protectionUnavailable` if it cannot be protected, `protectedDataUnavailable` if the
     ///   domain is locked and the class needs its key, or what writing throws.
-    static func make(
+    static func making<Store>(
+        forStoreAt path: String, _ asked: FileProtection?, domain: ProtectionDomain?,
+        slots: [NewSlot], _ body: (StoreProtection?) throws -> Store
+    ) throws -> Store {
+        let hadKeybag = try self.domain(ofStoreAt: path) != nil
+        let protection = try make(forStoreAt: path, asked, domain: domain, slots: slots)
+        do { return try body(protection) } catch {
+            if protection != nil && !hadKeybag { try? removeKeybag(ofStoreAt: path) }
+            throw error
+        }
+    }
+
+    /// Removes the keybag of a store that is gone. Without it the rest can never be read again.
+    static func removeKeybag(ofStoreAt path: String) throws {
+        let keybag = keybag(ofStoreAt: path)
+        try FileSystem.removeFileIfPresent(keybag.path, beneath: keybag.root)
+    }
+
+    private static func make(
         forStoreAt path: String, _ asked: FileProtection?, domain: ProtectionDomain?,
         slots: [NewSlot]
     ) throws -> StoreProtection? {
@@ -91,9 +110,7 @@ package final class StoreProtection: Sendable {
                 subject: .init(file: path))
         }
         if let present = try find(forStoreAt: path) {
-            if let asked, asked != .none, asked != present.fileProtection {
-                throw otherClass(asked, present.fileProtection, path)
-            }
+            try require(asked, of: present, path)
             return present
         }
         let parent = domain ?? ProtectionDomain.default
@@ -116,13 +133,23 @@ package final class StoreProtection: Sendable {
         copies.withLock { $0.append(copy) }
     }
 
+    /// What a store is sealed with; `nil` if it is not.
+    package static func of(_ store: any PersistentStore) -> StoreProtection? {
+        (store as? SQLiteStore)?.protection ?? (store as? AtomicStore)?.protection
+    }
+
     // MARK: - Checks
 
-    /// The error of a store that has another class than was asked for.
-    static func otherClass(
-        _ asked: FileProtection, _ present: FileProtection, _ path: String
-    ) -> QuireError {
-        QuireError(
+    /// Checks that a store is protected as a program asks.
+    ///
+    /// - Throws: ``QuireError`` with code `protectionUnavailable`: nothing is read or written with less protection than was
+    ///   asked for.
+    static func require(
+        _ asked: FileProtection?, of protection: StoreProtection?, _ path: String
+    ) throws {
+        let present = protection?.fileProtection ?? .none
+        guard let asked, asked != .none, asked != present else { return }
+        throw QuireError(
             .protectionUnavailable,
             "“\(path)” is protected as “\(present.rawValue)”, not as “\(asked.rawValue)”; change its protection first, or ask for what it has.",
             subject: .init(file: path))

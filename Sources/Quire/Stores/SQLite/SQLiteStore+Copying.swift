@@ -111,8 +111,8 @@ extension SQLiteStore {
     }
 
     /// Checks that each table of a copy has as many rows as the store's.
-    private func requireRows(
-        _ counts: [String: Int64], inCopyAt path: String, _ protection: StoreProtection?
+    func requireRows(
+        _ counts: [String: Int64], inCopyAt path: String, _ protection: StoreProtection? = nil
     ) throws {
         let copy = try SQLiteConnection(
             path: path, mode: .immutable, cipher: protection?.cipher)

@@ -27,24 +27,22 @@ extension SQLiteStore {
         try NewStorePlace(
             path: path, isTaken: exists(at: path), isInMemory: SQLiteMemoryPath.contains(path)
         ).check(isReadOnly: options.isReadOnly)
-        let hadKeybag = try StoreProtection.domain(ofStoreAt: path) != nil
-        let protection = try StoreProtection.make(
+        return try StoreProtection.making(
             forStoreAt: path, options.fileProtection, domain: options.protectionDomain,
-            slots: options.protectionSlots)
-        let source = try SQLiteStoreSource(path: path, isReadOnly: false, protection: protection)
-        do {
-            return try create(
-                source: source, layout: layout, entities: entities, options: options)
-        } catch {
-            source.release()
-            if protection != nil && !hadKeybag {
-                let keybag = StoreProtection.keybag(ofStoreAt: path)
-                _ = try? FileSystem.removeFileIfPresent(keybag.path, beneath: keybag.root)
+            slots: options.protectionSlots
+        ) { protection in
+            let source = try SQLiteStoreSource(
+                path: path, isReadOnly: false, protection: protection)
+            do {
+                return try create(
+                    source: source, layout: layout, entities: entities, options: options)
+            } catch {
+                source.release()
+                for suffix in ["", "-wal", "-shm", "-journal"] where !source.access.isMemory {
+                    _ = try? FileSystem.removeFileIfPresent(path + suffix)
+                }
+                throw (error as? SQLiteFailure)?.error(path: path) ?? error
             }
-            for suffix in ["", "-wal", "-shm", "-journal"] where !source.access.isMemory {
-                _ = try? FileSystem.removeFileIfPresent(path + suffix)
-            }
-            throw (error as? SQLiteFailure)?.error(path: path) ?? error
         }
     }
 

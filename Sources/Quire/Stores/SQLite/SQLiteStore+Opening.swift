@@ -47,7 +47,7 @@ extension SQLiteStore {
         let collects = options.isOnlyWriter && !options.isReadOnly && !isInUse(path)
         let source = try SQLiteStoreSource(
             path: path, isReadOnly: options.isReadOnly, protection: options.protection)
-        try source.requireProtection(options.fileProtection)
+        try StoreProtection.require(options.fileProtection, of: source.protection, path)
         do {
             let connection = try source.connect(
                 options.isReadOnly ? .reading : .writing, options: options)

@@ -14,8 +14,7 @@ extension SQLiteStore {
         try FileSystem.synchronizeFolder(containing: path)
         try removeSupport(SQLiteExternalData(storePath: path))
         // Last: without it the rest could not be destroyed once more.
-        let keybag = StoreProtection.keybag(ofStoreAt: path)
-        _ = try FileSystem.removeFileIfPresent(keybag.path, beneath: keybag.root)
+        try StoreProtection.removeKeybag(ofStoreAt: path)
     }
 
     /// Puts a copy of another store in the place of the store at a path, or where there is none yet. The copy has the

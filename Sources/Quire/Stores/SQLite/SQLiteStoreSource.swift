@@ -94,15 +94,6 @@ final class SQLiteStoreSource: Sendable {
 
     deinit { release() }
 
-    /// Checks that the store is protected as a program asks.
-    ///
-    /// - Throws: ``QuireError`` with code `protectionUnavailable`.
-    func requireProtection(_ asked: FileProtection?) throws {
-        guard let asked, asked != .none else { return }
-        let present = protection?.fileProtection ?? .none
-        if asked != present { throw StoreProtection.otherClass(asked, present, storePath) }
-    }
-
     /// Removes what was made for reading. Called when all connections are closed.
     func release() {
         guard !isReleased.exchange(true, ordering: .acquiringAndReleasing) else { return }

@@ -1,0 +1,281 @@
+import Foundation
+import Quire
+import QuireTestSupport
+import Testing
+
+@testable import QuireDocuments
+
+/// Documents that are protected: what is on disk, and what can be done with it.
+@Suite @MainActor struct ProtectedDocumentTests {
+    let folder: TemporaryFolder
+    let path: String
+    let domain: ProtectionDomain
+    private static let canary = "CANARY-5e8d"
+
+    init() throws {
+        folder = try TemporaryFolder()
+        path = folder.path("Notes.quire")
+        try ProtectionDomain.makeKeyFile(at: folder.path("key"))
+        domain = try ProtectionDomain.setUp(
+            at: folder.path("me.keybag"), keyFile: folder.path("key"))
+    }
+
+    nonisolated static let classes: [FileProtection] = [
+        .complete, .completeUnlessOpen, .completeUntilFirstUserAuthentication,
+    ]
+
+    private static let picture = Data((canary + "picture").utf8) + Data(count: 300_000)
+    private static let attachment = Data((canary + "attachment").utf8) + Data(count: 150_000)
+
+    /// A document with objects, external data and additional content, saved and open.
+    private func make(_ protection: FileProtection?) async throws -> ManagedDocument {
+        let document = ManagedDocument(path: path)
+        document.autosavePolicy = .never
+        document.fileProtection = protection
+        document.protectionDomain = protection == nil ? nil : domain
+        try await document.create(model: notesModel)
+        try document.addNote(Self.canary + "title", picture: Self.picture)
+        try document.additionalContent.write(Self.attachment, at: "folder/attachment")
+        try await document.save()
+        return document
+    }
+
+    private func requireWhole(
+        _ document: ManagedDocument, sourceLocation: SourceLocation = #_sourceLocation
+    ) throws {
+        #expect(
+            try document.titles().contains(Self.canary + "title"), sourceLocation: sourceLocation)
+        let note = try #require(
+            try document.managedObjectContext.fetch(FetchRequest("Note"))
+                .first { $0.string("title") == Self.canary + "title" })
+        #expect(note.binary("picture") == Self.picture, sourceLocation: sourceLocation)
+        #expect(
+            try document.additionalContent.data(at: "folder/attachment") == Self.attachment,
+            sourceLocation: sourceLocation)
+    }
+
+    private func requireNoCanary(
+        in path: String? = nil, sourceLocation: SourceLocation = #_sourceLocation
+    ) throws {
+        var count = 0
+        for (name, bytes) in try contents(ofFolder: path ?? folder.path) {
+            count += 1
+            #expect(
+                bytes.range(of: Data(Self.canary.utf8)) == nil, "\(name)",
+                sourceLocation: sourceLocation)
+        }
+        #expect(count > 5, sourceLocation: sourceLocation)
+    }
+
+    // MARK: Use
+
+    @Test(arguments: classes) func nothingIsOnDiskInClearAndAllIsReadWithTheKey(
+        _ protection: FileProtection
+    ) async throws {
+        let document = try await make(protection)
+        #expect(document.fileProtection == protection)
+        try requireNoCanary()
+        // Unsaved: spooled external data and additional content, and a draft.
+        let film = Data((Self.canary + "film").utf8) + Data(count: 200_000)
+        try await document.additionalContent.write(
+            AsyncStream {
+                $0.yield(film); $0.finish()
+            }, at: "film")
+        let note = try document.addNote(Self.canary + "second")
+        let handle = try #require(try document.additionalContent.fileHandle(forReading: "film"))
+        try note.setExternalData(readingFrom: handle, forKey: "picture")
+        try requireNoCanary()
+        try await document.save()
+        try requireNoCanary()
+        #expect(try document.additionalContent.url(for: "film") == nil)
+        #expect(note.binary("picture") == film)
+        try await document.close()
+        try requireNoCanary()
+        #expect(try DocumentPackage.fileProtection(at: path) == protection)
+        let again = ManagedDocument(path: path)
+        try await again.open()
+        try requireWhole(again)
+        #expect(try again.additionalContent.data(at: "film") == film)
+        #expect(
+            try again.additionalContent.fileHandle(forReading: "film")?.readToEnd() == film)
+        try await again.close()
+        let reader = try DocumentPackage.open(at: path, readOnly: true)
+        #expect(try reader.packageProblems().isEmpty)
+        #expect(try StoreCheck.run(reader.store).problems.isEmpty)
+        try reader.close()
+    }
+
+    @Test(arguments: classes) func aLockedDocumentDoesNotOpenUnlessItsClassSaysSo(
+        _ protection: FileProtection
+    ) async throws {
+        try await make(protection).close()
+        await domain.lock(after: .zero)
+        let document = ManagedDocument(path: path)
+        let error = await failure { try await document.open() }
+        if protection == .completeUntilFirstUserAuthentication {
+            #expect(error == nil)
+            try requireWhole(document)
+            try await document.close()
+        } else {
+            #expect(error?.code == .protectedDataUnavailable)
+            #expect(error?.subject.file == path)
+        }
+        #expect(try DocumentPackage.fileProtection(at: path) == protection)
+        try await domain.unlock(keyFile: folder.path("key"))
+        try await document.open()
+        try requireWhole(document)
+        try await document.close()
+    }
+
+    @Test func whileACompleteDocumentIsLockedEverythingThrows() async throws {
+        let document = try await make(.complete)
+        try document.addNote("unsaved")
+        await domain.lock(after: .zero)
+        #expect(
+            failure { _ = try document.additionalContent.data(at: "folder/attachment") }?.code
+                == .protectedDataUnavailable)
+        #expect(await failure { try await document.save() }?.code == .protectedDataUnavailable)
+        #expect(document.hasUnsavedChanges)
+        try await document.close(discardingChanges: true)
+        try await domain.unlock(keyFile: folder.path("key"))
+        try await document.open()
+        try requireWhole(document)
+        try await document.close()
+    }
+
+    @Test func copiesHaveTheKeysOfTheirOriginal() async throws {
+        let document = try await make(.complete)
+        let (copy, other) = (folder.path("Copy.quire"), folder.path("Other.quire"))
+        try document.addNote("unsaved")
+        try await document.saveTo(copy)
+        try await document.saveAs(other)
+        try requireWhole(document)
+        try document.addNote("more")
+        try await document.save()
+        try await document.move(to: folder.path("Moved.quire"))
+        try requireWhole(document)
+        try requireNoCanary()
+        try await document.close()
+        for path in [path, copy, folder.path("Moved.quire")] {
+            let opened = ManagedDocument(path: path)
+            try await opened.open()
+            try requireWhole(opened)
+            #expect(opened.fileProtection == .complete)
+            try await opened.close()
+        }
+    }
+
+    // MARK: Changing the class
+
+    @Test(arguments: classes) func aDocumentIsProtectedAndNotAnyMoreWithAllThatItHas(
+        _ protection: FileProtection
+    ) async throws {
+        try await make(nil).close()
+        let bytes = try contents(ofFolder: path).values
+        #expect(bytes.contains { $0.range(of: Data(Self.canary.utf8)) != nil })
+        try DocumentPackage.setFileProtection(protection, ofDocumentAt: path, domain: domain)
+        try requireNoCanary()
+        let document = ManagedDocument(path: path)
+        document.fileProtection = protection
+        try await document.open()
+        try requireWhole(document)
+        try document.addNote("later")
+        try await document.close()
+        let other = protection == .complete ? FileProtection.completeUnlessOpen : .complete
+        try DocumentPackage.setFileProtection(other, ofDocumentAt: path)
+        #expect(try DocumentPackage.fileProtection(at: path) == other)
+        try requireNoCanary()
+        document.fileProtection = other
+        try await document.open()
+        try requireWhole(document)
+        try await document.close()
+        try DocumentPackage.setFileProtection(.none, ofDocumentAt: path)
+        #expect(try DocumentPackage.fileProtection(at: path) == .none)
+        let plain = ManagedDocument(path: path)
+        try await plain.open()
+        try requireWhole(plain)
+        #expect(try plain.titles().contains("later"))
+        try await plain.close()
+    }
+
+    @Test func nothingIsProtectedSilentlyLess() async throws {
+        let document = ManagedDocument(path: path)
+        document.fileProtection = .complete
+        #expect(
+            await failure { try await document.create(model: notesModel) }?.code
+                == .protectionUnavailable)
+        #expect(!FileSystem.exists(path))
+        try await make(nil).close()
+        #expect(await failure { try await document.open() }?.code == .protectionUnavailable)
+        let package = try DocumentPackage.open(at: path, readOnly: true)
+        try package.close()
+    }
+
+    @Test func aDocumentThatIsOpenKeepsItsClass() async throws {
+        let document = try await make(nil)
+        #expect(
+            failure {
+                try DocumentPackage.setFileProtection(
+                    .complete, ofDocumentAt: path, domain: domain)
+            }?.code == .locked)
+        #expect(try DocumentPackage.fileProtection(at: path) == .none)
+        try await document.close()
+    }
+
+    // MARK: Attacks
+
+    @Test func filesThatWereExchangedOrChangedAreErrors() async throws {
+        try await make(.complete).close()
+        let external = DocumentPackageLayout(path: path).externalData
+        let name = try #require(try FileSystem.names(in: external).first)
+        let file = FileSystem.path(external, name)
+        let whole = try Data(contentsOf: URL(fileURLWithPath: file))
+        let content =
+            DocumentPackageLayout(path: path).additionalContent(generation: 1)
+            + "/folder/attachment"
+        let attachment = try Data(contentsOf: URL(fileURLWithPath: content))
+        var flipped = whole
+        flipped[flipped.count / 2] ^= 4
+        // Another file of the document is told apart by the digest that the store has.
+        for bytes in [flipped, whole.dropLast(1), Data(Self.picture), Data()] {
+            try bytes.write(to: URL(fileURLWithPath: file))
+            let document = ManagedDocument(path: path)
+            try await document.open(readOnly: true)
+            let note = try #require(
+                try document.managedObjectContext.fetch(FetchRequest("Note")).first)
+            #expect(
+                failure { _ = try note.externalData(forKey: "picture")?.data() }?.code
+                    == .invalidFormat)
+            try await document.close()
+        }
+        try attachment.write(to: URL(fileURLWithPath: file))
+        let package = try DocumentPackage.open(at: path, readOnly: true)
+        #expect(try !StoreCheck.run(package.store).problems.isEmpty)
+        try package.close()
+    }
+
+    @Test func aDocumentWithoutItsKeybagOrWithAnothersIsAnError() async throws {
+        try await make(.complete).close()
+        let keybag = DocumentPackageLayout(path: path).keybag
+        let own = try Data(contentsOf: URL(fileURLWithPath: keybag))
+        try FileSystem.removeFile(keybag)
+        #expect(
+            failure { _ = try DocumentPackage.open(at: path, readOnly: true) }?.code
+                == .invalidFormat)
+        var flipped = own
+        flipped[own.count - 1] ^= 1
+        try flipped.write(to: URL(fileURLWithPath: keybag))
+        #expect(failure { _ = try DocumentPackage.open(at: path, readOnly: true) } != nil)
+        let other = folder.path("Other.quire")
+        let document = ManagedDocument(path: other)
+        document.fileProtection = .complete
+        document.protectionDomain = domain
+        try await document.create(model: notesModel)
+        try await document.close()
+        try Data(contentsOf: URL(fileURLWithPath: DocumentPackageLayout(path: other).keybag))
+            .write(to: URL(fileURLWithPath: keybag))
+        #expect(
+            failure { _ = try DocumentPackage.open(at: path, readOnly: true) }?.code
+                == .invalidFormat)
+    }
+}
