@@ -45,7 +45,7 @@ package final class ClassKey: Sendable {
     ) throws -> (key: FileKey, wrapped: WrappedFileKey) {
         let secret = try SecretMemory(randomCount: 32)
         let wrapped = try wrap(secret, file: file)
-        return (try fileKey(secret, file: file), wrapped)
+        return (try fileKey(secret, wrapped), wrapped)
     }
 
     /// The key of a file.
@@ -53,12 +53,21 @@ package final class ClassKey: Sendable {
     /// - Throws: ``QuireError`` with code `protectedDataUnavailable` if the domain is locked and the class needs its key,
     ///   `invalidFormat` if it was not wrapped by this class of this keybag, or is damaged.
     package func fileKey(for wrapped: WrappedFileKey) throws -> FileKey {
-        try fileKey(unwrap(wrapped), file: wrapped.file)
+        try fileKey(unwrap(wrapped), wrapped)
     }
 
-    private func fileKey(_ secret: SecretMemory, file: UUID) throws -> FileKey {
-        let key = FileKey(file: file, fileProtection: fileProtection, secret: secret)
-        if fileProtection == .complete { try domain.willRevoke(key) }
+    private func fileKey(_ secret: SecretMemory, _ wrapped: WrappedFileKey) throws -> FileKey {
+        guard fileProtection == .complete else {
+            return FileKey(file: wrapped.file, fileProtection: fileProtection, secret: secret)
+        }
+        let key = FileKey(
+            file: wrapped.file, fileProtection: fileProtection, secret: secret,
+            renewal: { [self] key in
+                key.restore(try unwrap(wrapped))
+                // Revokes it again if the domain was locked meanwhile.
+                try domain.willRevoke(key)
+            })
+        try domain.willRevoke(key)
         return key
     }
 

@@ -4,13 +4,16 @@ package import QuireSystem
 
 /// The key of one file, unwrapped: what its pages or chunks are sealed with, and what binds them to the file.
 ///
-/// A domain that is locked revokes the keys of files that must not be used then; from that moment every use throws.
+/// A domain that is locked revokes the keys of files that must not be used then; from that moment every use throws, until the
+/// domain is unlocked again: the key is then unwrapped anew when it is used.
 package final class FileKey: Sendable {
     /// The file's identifier, which is in what each page or chunk authenticates, so that none can be moved to another file.
     package let file: UUID
     /// The class of the file.
     package let fileProtection: FileProtection
     private let secrets: Lock<Secrets?>
+    /// Unwraps a key that was revoked, and puts it back by ``restore(_:)``; throws while the domain is locked.
+    private let renewal: (@Sendable (FileKey) throws -> Void)?
 
     /// The key, and the keys that were derived from it. A revocation drops all.
     private struct Secrets: Sendable {
@@ -20,18 +23,25 @@ package final class FileKey: Sendable {
 
     /// A key for a file.
     ///
-    /// - Parameter secret: 32 bytes.
-    package init(file: UUID, fileProtection: FileProtection, secret: SecretMemory) {
+    /// - Parameters:
+    ///   - secret: 32 bytes.
+    ///   - renewal: Unwraps the key again after it was revoked; `nil` if it stays so.
+    package init(
+        file: UUID, fileProtection: FileProtection, secret: SecretMemory,
+        renewal: (@Sendable (FileKey) throws -> Void)? = nil
+    ) {
         self.file = file
         self.fileProtection = fileProtection
         self.secrets = Lock(Secrets(key: secret))
+        self.renewal = renewal
     }
 
     /// Gives a closure the key, in memory that is wiped when the closure returns.
     ///
     /// - Throws: ``QuireError`` with code `protectedDataUnavailable` if the key was revoked.
     package func withKey<Result>(_ body: (SymmetricKey) throws -> Result) throws -> Result {
-        try use(secrets.withLock { $0?.key }, body)
+        try renewIfRevoked()
+        return try use(secrets.withLock { $0?.key }, body)
     }
 
     /// Gives a closure a key that is derived from the file's for one purpose: HKDF-SHA256 with the file's identifier as
@@ -42,6 +52,7 @@ package final class FileKey: Sendable {
     package func withDerivedKey<Result>(
         _ purpose: String, _ body: (SymmetricKey) throws -> Result
     ) throws -> Result {
+        try renewIfRevoked()
         let derived = try secrets.withLock { secrets -> SecretMemory? in
             guard let key = secrets?.key else { return nil }
             if let derived = secrets?.derived[purpose] { return derived }
@@ -70,8 +81,20 @@ package final class FileKey: Sendable {
         }
     }
 
+    private func renewIfRevoked() throws {
+        guard let renewal, secrets.withLock({ $0 == nil }) else { return }
+        try renewal(self)
+    }
+
+    /// Puts a key back that was revoked.
+    func restore(_ secret: SecretMemory) {
+        secrets.withLock { if $0 == nil { $0 = Secrets(key: secret) } }
+    }
+
     /// Whether the key can be used.
-    package var isAvailable: Bool { secrets.withLock { $0 != nil } }
+    package var isAvailable: Bool {
+        (try? renewIfRevoked()) != nil && secrets.withLock { $0 != nil }
+    }
 
     /// Takes the key away from everybody who has it.
     package func revoke() { secrets.withLock { $0 = nil } }

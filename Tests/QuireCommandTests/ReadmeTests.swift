@@ -21,7 +21,7 @@ import Testing
 
     /// The programs that blocks of the README make, one block after the other.
     private static let examples: [(name: String, blocks: [Int])] = [
-        ("ReadmeExample", [0, 2]), ("TypedReadmeExample", [1]),
+        ("ReadmeExample", [0, 2, 3]), ("TypedReadmeExample", [1]),
     ]
 
     @Test(arguments: examples)

@@ -61,3 +61,17 @@ try await films.close()
 for entry in try await DocumentLibrary(folder: ".").entries() {
     print(entry.title, entry.objectCount)
 }
+
+// Protection: what is on disk is sealed, and opens while the person's domain is unlocked.
+try ProtectionDomain.makeKeyFile(at: "me.key")
+let domain = try ProtectionDomain.setUp(at: "me.keybag", keyFile: "me.key")
+let diary = ManagedDocument(path: "Diary.quire")
+(diary.fileProtection, diary.protectionDomain) = (.complete, domain)
+try await diary.create(from: .named("Library"))
+try await diary.close()
+await domain.lock(after: .zero)
+do { try await diary.open() } catch let error as QuireError { print(error.code.rawValue) }
+try await domain.unlock(keyFile: "me.key")
+try await diary.open()
+print("open again:", diary.fileProtection == .complete)
+try await diary.close()

@@ -98,6 +98,13 @@ extension DocumentPackage {
                 for (path, information) in files {
                     do {
                         try information.require(path == folder ? .folder : nil, at: path)
+                        // What is sealed tells whether it is whole.
+                        if information.kind == .regular, let classKey = content.classKey {
+                            try ContentFile(
+                                OpenFile.open(path, beneath: layout.path, for: .reading),
+                                unsealing: classKey
+                            ).forEachBlock { _ in }
+                        }
                     } catch let error as QuireError {
                         problems.append(
                             .init(severity: .error, path: path, message: error.message))
@@ -138,7 +145,7 @@ extension DocumentPackage {
         try expect(
             [
                 "DocumentMetadata.plist", ".lock", "StoreContent", "AdditionalContent", "Versions",
-                "Thumbnail.png", "DraftFiles",
+                "Thumbnail.png", "DraftFiles", StoreProtection.keybagName,
             ],
             in: layout.path)
         try expect(

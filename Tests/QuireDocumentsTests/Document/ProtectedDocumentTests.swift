@@ -136,11 +136,18 @@ import Testing
                 == .protectedDataUnavailable)
         #expect(await failure { try await document.save() }?.code == .protectedDataUnavailable)
         #expect(document.hasUnsavedChanges)
-        try await document.close(discardingChanges: true)
+        let context = document.managedObjectContext
         try await domain.unlock(keyFile: folder.path("key"))
-        try await document.open()
+        // The same document goes on, with the same objects and what was not saved.
+        #expect(document.managedObjectContext === context)
         try requireWhole(document)
+        try await document.save()
+        #expect(!document.hasUnsavedChanges)
+        context.undo()
+        #expect(try !document.titles().contains("unsaved"))
+        context.redo()
         try await document.close()
+        #expect(try await ManagedDocument.titles(at: path).contains("unsaved"))
     }
 
     @Test func copiesHaveTheKeysOfTheirOriginal() async throws {

@@ -71,7 +71,9 @@ struct NewStoreFile {
         _ temporary: String, from source: any PersistentStore, progress: ((Progress) -> Void)?
     ) throws {
         // What is protected stays so.
-        try StoreProtection.of(source)?.writeKeybag(forStoreAt: temporary)
+        let protection =
+            (source as? SQLiteStore)?.protection ?? (source as? AtomicStore)?.protection
+        try protection?.writeKeybag(forStoreAt: temporary)
         let store = try create(at: temporary, layout(for: source), source.configurationName)
         let check: TransferCheck?
         do {

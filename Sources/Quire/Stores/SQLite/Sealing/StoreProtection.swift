@@ -133,11 +133,6 @@ package final class StoreProtection: Sendable {
         copies.withLock { $0.append(copy) }
     }
 
-    /// What a store is sealed with; `nil` if it is not.
-    package static func of(_ store: any PersistentStore) -> StoreProtection? {
-        (store as? SQLiteStore)?.protection ?? (store as? AtomicStore)?.protection
-    }
-
     // MARK: - Checks
 
     /// Checks that a store is protected as a program asks.
