@@ -80,7 +80,10 @@ extension ProtectionDomain {
         if begun.isFirst { for domain in domains { domain.postUnavailable() } }
         // A lock that is begun meanwhile ends with this one, if not before.
         if begun.isFirst {
+            // Those of a document's domain are the person's too.
+            var told: Set<ObjectIdentifier> = []
             let responders = domains.flatMap(\.responders)
+                .filter { told.insert(ObjectIdentifier($0)).inserted }
             // Who takes too long is not waited for, and goes on.
             Task {
                 await Self.call(responders) { await $0.protectedDataWillBecomeUnavailable() }
@@ -106,19 +109,24 @@ extension ProtectionDomain {
         removeKeys()
     }
 
-    /// Adds somebody to be told, who is not kept.
+    /// Adds somebody to be told, by this domain and the one that it was unlocked through, who is not kept. Adding twice does
+    /// nothing.
     package func addResponder(_ responder: any ProtectedDataResponder) {
-        state.withLock {
-            $0.responders.removeAll { $0.responder == nil }
-            $0.responders.append(WeakResponder(responder: responder))
+        let parent = state.withLock { state in
+            state.responders.removeAll { $0.responder == nil || $0.responder === responder }
+            state.responders.append(WeakResponder(responder: responder))
+            return state.parent
         }
+        parent?.addResponder(responder)
     }
 
     /// Removes somebody who was to be told.
     package func removeResponder(_ responder: any ProtectedDataResponder) {
-        state.withLock {
-            $0.responders.removeAll { $0.responder == nil || $0.responder === responder }
+        let parent = state.withLock { state in
+            state.responders.removeAll { $0.responder == nil || $0.responder === responder }
+            return state.parent
         }
+        parent?.removeResponder(responder)
     }
 
     // MARK: - Keys

@@ -100,7 +100,9 @@ import Testing
         #expect(creating == (goesOn ? nil : .protectedDataUnavailable))
         try domain.unlock(.keyFile(.keyFile))
         #expect(try domain.classKey().fileKey(for: file).data == key)
-        // A key that was revoked stays so.
+        // A key that was revoked is unwrapped again when it is used, and revoked again.
+        #expect(try fileKey.data == key)
+        domain.lockNow()
         #expect(fileKey.isAvailable == goesOn)
     }
 

@@ -27,7 +27,7 @@ extension ManagedDocument {
             return autosaveTimer.cancel()
         }
         autosaveSchedule.isUnsaved(at: .now)
-        guard !machine.isSaveExpected, !documentState.contains(.inConflict),
+        guard !machine.isSaveExpected, !documentState.contains(.inConflict), isDataAvailable,
             let due = autosaveSchedule.due(autosavePolicy)
         else {
             return autosaveTimer.cancel()

@@ -249,11 +249,13 @@ extension ManagedDocument {
         open.restoreDraft(draft)
         presence = DocumentPresence(of: self)
         watchPackage()
+        protectionDomain?.addResponder(self)
         return open
     }
 
     /// Is not told of others any more, nor they of it.
     func stopPresenting() {
+        protectionDomain?.removeResponder(self)
         stopWatching()
         presence?.end()
         presence = nil

@@ -44,14 +44,16 @@ extension ManagedDocument {
 }
 
 extension DocumentPackage {
-    /// Writes what a library shows of the package: what is given, with what the store and earlier metadata know. Of one that
-    /// is protected only the dates, because it is written in clear.
+    /// Writes what a library shows of the package: what is given, with what the store and earlier metadata know. Of one
+    /// that is protected only the dates, because it is written in clear.
     func writeLibraryMetadata(_ given: LibraryMetadata, modified: Date?) throws {
         var metadata = store.protection == nil ? given : LibraryMetadata()
         let old = LibraryMetadata(readingFrom: layout)
         metadata.created = given.created ?? old.created ?? modified ?? Date()
         metadata.modified = given.modified ?? modified ?? Date()
-        if metadata.objectCounts.isEmpty, store.protection == nil { metadata.objectCounts = try objectCounts() }
+        if metadata.objectCounts.isEmpty, store.protection == nil {
+            metadata.objectCounts = try objectCounts()
+        }
         try metadata.write(to: layout)
     }
 

@@ -61,8 +61,12 @@ public final class DocumentPackage: Sendable {
     public static func create(
         at path: String, model: ManagedObjectModel, options: SQLiteStoreOptions = .init()
     ) throws -> DocumentPackage {
+        // Held, so that what is unlocked now is unlocked when the store is opened.
+        var protection: StoreProtection?
+        defer { withExtendedLifetime(protection) {} }
         let lock = try build(at: path, locking: true) { layout in
             let store = try SQLiteStore.create(at: layout.store, model: model, options: options)
+            protection = store.protection
             try metadata(of: store, generation: nil).write(to: layout)
             try store.close()
         }

@@ -150,6 +150,24 @@ import Testing
         #expect(try await ManagedDocument.titles(at: path).contains("unsaved"))
     }
 
+    @Test func aCompleteDocumentSavesItselfBeforeItIsLocked() async throws {
+        let document = try await make(.complete)
+        document.autosavePolicy = AutosavePolicy(delay: .seconds(1000))
+        try document.addNote("in time")
+        await domain.lock()
+        #expect(!domain.isUnlocked)
+        #expect(!document.hasUnsavedChanges)
+        // Made while it is locked, it waits for the unlock.
+        document.autosavePolicy = AutosavePolicy(delay: .zero)
+        document.updateChangeCount(.done)
+        #expect(failure { _ = try document.titles() }?.code == .protectedDataUnavailable)
+        #expect(document.hasUnsavedChanges)
+        try await domain.unlock(keyFile: folder.path("key"))
+        await document.waitUntil { !$0.hasUnsavedChanges }
+        #expect(try document.titles().contains("in time"))
+        try await document.close()
+    }
+
     @Test func copiesHaveTheKeysOfTheirOriginal() async throws {
         let document = try await make(.complete)
         let (copy, other) = (folder.path("Copy.quire"), folder.path("Other.quire"))
@@ -203,6 +221,28 @@ import Testing
         try requireWhole(plain)
         #expect(try plain.titles().contains("later"))
         try await plain.close()
+    }
+
+    @Test func aDocumentWithoutADomainIsOpenedByItsOwnKeyFile() async throws {
+        let document = ManagedDocument(path: path)
+        document.fileProtection = .complete
+        document.storeOptions.protectionSlots = [
+            NewSlot(.keyFile(try Data(contentsOf: URL(fileURLWithPath: folder.path("key")))))
+        ]
+        try await document.create(model: notesModel)
+        try document.addNote("mine")
+        let copy = folder.path("Copy.quire")
+        try await document.saveAs(copy)
+        let held = try #require(document.protectionDomain)
+        try await document.close()
+        await held.lock(after: .zero)
+        #expect(
+            await failure { try await document.open() }?.code == .protectedDataUnavailable)
+        let own = try #require(try DocumentPackage.protectionDomain(at: copy))
+        try await own.unlock(keyFile: folder.path("key"))
+        try await document.open()
+        #expect(try document.titles() == ["mine"])
+        try await document.close()
     }
 
     @Test func nothingIsProtectedSilentlyLess() async throws {

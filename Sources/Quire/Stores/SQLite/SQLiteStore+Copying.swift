@@ -25,33 +25,29 @@ extension SQLiteStore {
         if FileSystem.exists(path) {
             throw FileSystem.failure("create", path, errno: EEXIST)
         }
+        let hasNewKeybag = try protection?.writeKeybag(forStoreAt: path) ?? false
+        do {
+            try writeFiles(
+                to: path, linking: linking, withoutDraft: withoutDraft,
+                keepingDamage: keepingDamage)
+        } catch {
+            if hasNewKeybag { try? StoreProtection.removeKeybag(ofStoreAt: path) }
+            throw error
+        }
+    }
+
+    private func writeFiles(
+        to path: String, linking: Bool, withoutDraft: Bool, keepingDamage: Bool
+    ) throws {
         // A damaged database is not read row by row, which would leave out what cannot be reached.
         if try keepingDamage && !integrityProblems().isEmpty {
-            try protection?.writeKeybag(forStoreAt: path)
             try writePageCopy(to: path)
             if withoutDraft { try? dropDraft(ofCopyAt: path) }
             return try copyExternalData(to: path, linking: linking, skippingMissing: true)
         }
-        try protection?.writeKeybag(forStoreAt: path)
         do {
             try makeEmptyFile(at: path)
-            try read { connection in
-                // The copy is another database, but SQLite would not write it either.
-                let queryOnly = try connection.integer("PRAGMA query_only") ?? 0
-                try connection.execute("PRAGMA query_only = OFF")
-                defer { try? connection.execute("PRAGMA query_only = \(queryOnly)") }
-                let version = try connection.integer("PRAGMA data_version")
-                try connection.withStatement("VACUUM INTO ?") {
-                    let target = connection.sealing.map { SQLiteConnection.uri(path, $0.query) }
-                    try $0.bind(target ?? path, at: 1)
-                    try $0.run()
-                }
-                let counts = try connection.rowCounts()
-                // After a save of another connection they are not those of the copy.
-                if try connection.integer("PRAGMA data_version") == version {
-                    try requireRows(counts, inCopyAt: path, protection)
-                }
-            }
+            try vacuum(into: path, sealedBy: protection)
             if withoutDraft { try dropDraft(ofCopyAt: path) }
             // VACUUM counts up the version of the schema, at this place of the header: a copy of a copy would differ. Nobody
             // has opened the file yet who could have remembered the version. Sealed copies differ anyway.
@@ -75,25 +71,9 @@ extension SQLiteStore {
     ///   was sealed. Then there is no copy.
     package func writeCopy(to path: String, protectedBy other: StoreProtection?) throws {
         if FileSystem.exists(path) { throw FileSystem.failure("create", path, errno: EEXIST) }
-        let target = try other.map { try SealingFileSystem.Registration($0.cipher) }
         do {
             try makeEmptyFile(at: path)
-            try read { connection in
-                let queryOnly = try connection.integer("PRAGMA query_only") ?? 0
-                try connection.execute("PRAGMA query_only = OFF; PRAGMA page_size = 4096")
-                defer { try? connection.execute("PRAGMA query_only = \(queryOnly)") }
-                if target != nil { connection.reserveBytesForSealing() }
-                let version = try connection.integer("PRAGMA data_version")
-                try connection.withStatement("VACUUM INTO ?") {
-                    let query = target?.query ?? SealingFileSystem.clearQuery
-                    try $0.bind(SQLiteConnection.uri(path, query), at: 1)
-                    try $0.run()
-                }
-                let counts = try connection.rowCounts()
-                if try connection.integer("PRAGMA data_version") == version {
-                    try requireRows(counts, inCopyAt: path, other)
-                }
-            }
+            try vacuum(into: path, sealedBy: other)
             let copy = SQLiteExternalData(storePath: path, classKey: other?.classKey)
             let names = try externalFileNames()
             if !names.isEmpty {
@@ -107,6 +87,33 @@ extension SQLiteStore {
         } catch {
             _ = try? FileSystem.removeFileIfPresent(path)
             throw error
+        }
+    }
+
+    /// Writes the database anew, row by row, and checks that no row is missing.
+    private func vacuum(into path: String, sealedBy other: StoreProtection?) throws {
+        let target = try other.map { try SealingFileSystem.Registration($0.cipher) }
+        try read { connection in
+            // The copy is another database, but SQLite would not write it either.
+            let queryOnly = try connection.integer("PRAGMA query_only") ?? 0
+            try connection.execute("PRAGMA query_only = OFF")
+            defer { try? connection.execute("PRAGMA query_only = \(queryOnly)") }
+            if target != nil {
+                try connection.execute("PRAGMA page_size = \(PageCipher.pageSize)")
+                connection.reserveBytesForSealing()
+            }
+            let version = try connection.integer("PRAGMA data_version")
+            try connection.withStatement("VACUUM INTO ?") {
+                // Without a name of its own it would be opened with the store's.
+                let query = target?.query ?? SealingFileSystem.clearQuery
+                try $0.bind(SQLiteConnection.uri(path, query), at: 1)
+                try $0.run()
+            }
+            let counts = try connection.rowCounts()
+            // After a save of another connection they are not those of the copy.
+            if try connection.integer("PRAGMA data_version") == version {
+                try requireRows(counts, inCopyAt: path, other)
+            }
         }
     }
 

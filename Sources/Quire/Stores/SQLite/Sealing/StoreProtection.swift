@@ -78,8 +78,8 @@ package final class StoreProtection: Sendable {
     ///   - domain: The domain that unlocks it; `nil` for the process's.
     ///   - slots: What unlocks it besides.
     ///   - body: Makes the store; is given `nil` if it is not to be protected.
-    /// - Throws: What the closure throws, or ``QuireError`` with code `protectionUnavailable` if it cannot be protected, `protectedDataUnavailable` if the
-    ///   domain is locked and the class needs its key, or what writing throws.
+    /// - Throws: What the closure throws, or ``QuireError`` with code `protectionUnavailable` if it cannot be protected,
+    ///   `protectedDataUnavailable` if the domain is locked and the class needs its key, or what writing throws.
     static func making<Store>(
         forStoreAt path: String, _ asked: FileProtection?, domain: ProtectionDomain?,
         slots: [NewSlot], _ body: (StoreProtection?) throws -> Store
@@ -126,11 +126,21 @@ package final class StoreProtection: Sendable {
     }
 
     /// Writes the keybag for a copy of the store, whose files are sealed with the same keys, unless it is there.
-    package func writeKeybag(forStoreAt path: String) throws {
+    ///
+    /// - Returns: Whether it was written.
+    /// - Throws: ``QuireError`` with code `alreadyExists` if another keybag is there, or what writing throws.
+    @discardableResult
+    package func writeKeybag(forStoreAt path: String) throws -> Bool {
         let keybag = Self.keybag(ofStoreAt: path)
-        if FileSystem.exists(keybag.path, beneath: keybag.root) { return }
+        if FileSystem.exists(keybag.path, beneath: keybag.root),
+            try ProtectionDomain.domain(of: keybag.path, beneath: keybag.root).identifier
+                == domain.identifier
+        {
+            return false
+        }
         let copy = try domain.writeCopy(to: keybag.path, beneath: keybag.root)
         copies.withLock { $0.append(copy) }
+        return true
     }
 
     // MARK: - Checks
@@ -150,11 +160,14 @@ package final class StoreProtection: Sendable {
             subject: .init(file: path))
     }
 
+    /// Whether what is sealed can be read and written: not while the domain of what is of class `complete` is locked.
+    package var isAvailable: Bool { cipher.isAvailable }
+
     /// Checks that the keys have not been taken away.
     ///
     /// - Throws: ``QuireError`` with code `protectedDataUnavailable`.
     func checkAvailable(_ path: String) throws {
-        if cipher.isAvailable { return }
+        if isAvailable { return }
         throw QuireError(
             .protectedDataUnavailable,
             "“\(path)” cannot be read or written because its protection domain is locked; unlock it and try again.",
