@@ -1,4 +1,4 @@
-import Foundation
+package import Foundation
 import QuireSystem
 
 /// The file that has a keybag.
@@ -84,12 +84,12 @@ struct KeybagFile: Sendable {
 }
 
 /// Files with random bytes that open a slot.
-enum KeyFile {
+package enum KeyFile {
     /// Reads a key file.
     ///
     /// - Throws: ``QuireError`` with code `invalidValue` if it is not a file, of a size that no key file has, or if others
     ///   than its user may write to it: they could have exchanged it.
-    static func read(_ path: String) throws -> Data {
+    package static func read(_ path: String) throws -> Data {
         let file = try OpenFile.open(path, for: .reading)
         defer { file.close() }
         let information = try file.information()

@@ -14,7 +14,7 @@ struct LibraryListing {
         if entries.isEmpty { return }
         var table = TextTable([
             ("name", .left), ("title", .left), ("saved", .left), ("bytes", .right),
-            ("objects", .right), ("open", .left),
+            ("objects", .right), ("open", .left), ("protection", .left),
         ])
         table.rows = entries.map { entry in
             [
@@ -22,6 +22,7 @@ struct LibraryListing {
                 entry.title, entry.modified.map(DateText.text) ?? "",
                 String(entry.size), String(entry.objectCount),
                 entry.error == nil ? entry.owner == nil ? "" : "open" : "broken",
+                entry.fileProtection == .none ? "" : entry.fileProtection.rawValue,
             ]
         }
         try output.print(raw: table.text)
@@ -39,6 +40,8 @@ struct LibraryListing {
             "objects": .object(entry.metadata.objectCounts.mapValues { .integer(Int64($0)) }),
             "values": .object(entry.metadata.values.mapValues { .string($0) }),
             "thumbnail": JSONValue(entry.thumbnailPath), "open": OwnerListing.json(entry.owner),
+            "protection": ProtectionListing.json(
+                entry.fileProtection, isLocked: entry.fileProtection != .none),
             "error": JSONValue(entry.error?.message),
         ])
     }

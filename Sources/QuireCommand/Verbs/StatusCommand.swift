@@ -9,7 +9,8 @@ struct StatusCommand: AsyncParsableCommand {
         abstract: "Says who has a document open, and how it stands.",
         discussion: """
             Nobody is disturbed: the document is looked at as by somebody who only reads. Who only reads it is not \
-            known, because readers leave no trace.
+            known, because readers leave no trace. No key is needed; of a protected document only what can be seen without one \
+            is said.
 
             EXAMPLES:
               quire status Library.quire
@@ -57,15 +58,21 @@ struct StatusCommand: AsyncParsableCommand {
             lines.append("Nobody has it open for writing.")
         }
         if let date = status.lastSaved { lines.append("Last saved \(DateText.text(date)).") }
-        if status.hasDraft { lines.append("A draft of changes that could not be saved is there.") }
+        if status.fileProtection != .none {
+            let state = status.isLocked ? " and locked" : ""
+            lines.append("Protected (\(status.fileProtection.rawValue))\(state).")
+        }
+        if status.hasDraft == true {
+            lines.append("A draft of changes that could not be saved is there.")
+        }
         if let generation = status.generation {
             lines.append("Additional content of generation \(generation).")
         }
         if status.versionCount > 0 {
             lines.append("\(Count.of(status.versionCount, "version")) kept.")
         }
-        if !status.leftovers.isEmpty {
-            let files = Count.of(status.leftovers.count, "file")
+        if let leftovers = status.leftovers, !leftovers.isEmpty {
+            let files = Count.of(leftovers.count, "file")
             lines.append(
                 status.owner == nil
                     ? "\(files) left by interrupted saves; opening it removes them."
@@ -78,10 +85,12 @@ struct StatusCommand: AsyncParsableCommand {
         .object([
             "path": .string(path), "open": OwnerListing.json(status.owner),
             "unsavedChanges": status.ownerHasUnsavedChanges.map { .boolean($0) } ?? .null,
-            "draft": .boolean(status.hasDraft), "lastSaved": DateText.json(status.lastSaved),
+            "draft": status.hasDraft.map { .boolean($0) } ?? .null,
+            "protection": ProtectionListing.json(status.fileProtection, isLocked: status.isLocked),
+            "lastSaved": DateText.json(status.lastSaved),
             "generation": status.generation.map { .integer(Int64($0)) } ?? .null,
             "versions": .integer(Int64(status.versionCount)),
-            "leftovers": .array(status.leftovers.map { .string($0) }),
+            "leftovers": status.leftovers.map { .array($0.map { .string($0) }) } ?? .null,
         ])
     }
 }

@@ -20,6 +20,8 @@ extension DocumentLibrary {
         public var thumbnailPath: String?
         /// Who has it open for writing, if anybody has.
         public var owner: DocumentOwner?
+        /// The class of its protection, as its keybag says it. No key has vouched for that.
+        public var fileProtection = FileProtection.none
         /// Why it cannot be opened, as far as that is seen from outside.
         public var error: QuireError?
 
@@ -40,6 +42,7 @@ extension DocumentLibrary.Entry: Hashable {
         left.path == right.path && left.uuid == right.uuid && left.metadata == right.metadata
             && left.modified == right.modified && left.size == right.size
             && left.thumbnailPath == right.thumbnailPath && left.owner == right.owner
+            && left.fileProtection == right.fileProtection
             && left.error?.message == right.error?.message
     }
 
@@ -63,6 +66,7 @@ extension DocumentLibrary.Entry {
         do {
             try DocumentPackage.checkIsPackage(layout)
             try DocumentMetadata.checkFormat(of: layout)
+            fileProtection = try DocumentPackage.fileProtection(at: layout.path)
             let files = try FileSystem.contentsOfTree(layout.path)
             size = FileInformation.totalSize(of: files.map(\.information))
             let store = "StoreContent/persistentStore"

@@ -22,7 +22,10 @@ struct SaveDestination: Sendable {
 
 extension DocumentPackage {
     /// When the store was written last; `nil` if that cannot be told.
-    var modificationDate: Date? {
+    var modificationDate: Date? { Self.modificationDate(of: layout) }
+
+    /// When the store of a package was written last; `nil` if that cannot be told.
+    static func modificationDate(of layout: DocumentPackageLayout) -> Date? {
         let times = ["", "-wal"].compactMap {
             ((try? FileSystem.information(at: layout.store + $0)) ?? nil)?.modificationTime
         }

@@ -205,7 +205,7 @@ public final class DocumentPackage: Sendable {
         return DocumentPackage(layout: layout, store: store, lock: lock, folder: folder)
     }
 
-    static func checkIsPackage(_ layout: DocumentPackageLayout) throws {
+    package static func checkIsPackage(_ layout: DocumentPackageLayout) throws {
         guard let information = try FileSystem.information(at: layout.path) else {
             throw FileSystem.failure("open", layout.path, errno: ENOENT)
         }

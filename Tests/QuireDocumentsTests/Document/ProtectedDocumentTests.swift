@@ -127,6 +127,36 @@ import Testing
         try await document.close()
     }
 
+    @Test func statusAndLibraryNeedNoKey() async throws {
+        try await make(.complete).close()
+        let path = path
+        let open = try await FileQueue.copies.run { try DocumentPackage.status(at: path) }
+        #expect(open.fileProtection == .complete && !open.isLocked)
+        #expect(open.hasDraft == false && open.generation == 1 && open.leftovers == [])
+        await domain.lock(after: .zero)
+        let locked = try await FileQueue.copies.run { try DocumentPackage.status(at: path) }
+        #expect(locked.fileProtection == .complete && locked.isLocked)
+        #expect(locked.hasDraft == nil && locked.generation == nil && locked.leftovers == nil)
+        #expect(locked.lastSaved == open.lastSaved && locked.versionCount == 0)
+        let entry = DocumentLibrary.Entry(lookingAt: path)
+        #expect(entry.fileProtection == .complete && entry.error == nil)
+    }
+
+    @Test func aNewDocumentIsOpenWithTheKeysOfItsOwnSlots() async throws {
+        let document = ManagedDocument(path: path)
+        document.fileProtection = .complete
+        let key = try KeyFile.read(folder.path("key"))
+        document.storeOptions.protectionSlots = [NewSlot(.keyFile(key), label: "own")]
+        try await document.create(model: notesModel)
+        try document.addNote(Self.canary)
+        try await document.save()
+        let own = try #require(document.protectionDomain)
+        #expect(own.isUnlocked && own !== domain)
+        #expect(own.slots.map(\.label) == ["own"])
+        try await document.close()
+        try requireNoCanary()
+    }
+
     @Test func whileACompleteDocumentIsLockedEverythingThrows() async throws {
         let document = try await make(.complete)
         try document.addNote("unsaved")

@@ -234,7 +234,8 @@ private final class TitledDocument: ManagedDocument {
         #expect(status.ownerHasUnsavedChanges == true)
         #expect(status.generation == 1)
         #expect(status.versionCount == 0)
-        #expect(!status.hasDraft)
+        #expect(status.hasDraft == false)
+        #expect(status.fileProtection == .none && !status.isLocked)
         #expect(status.lastSaved != nil)
         try await writer.perform("close")
         let closed = try await FileQueue.copies.run { try DocumentPackage.status(at: path) }
