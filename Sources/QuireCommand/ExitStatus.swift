@@ -14,6 +14,8 @@ enum ExitStatus: Int32 {
     case notFound = 3
     /// A document, file, value or condition is not as it must be.
     case invalidData = 4
+    /// What is protected is locked, or the key that was given does not unlock it.
+    case locked = 5
 
     /// The exit code for an error of the library.
     init(_ code: QuireError.Code) {
@@ -22,6 +24,7 @@ enum ExitStatus: Int32 {
         case .invalidFormat, .invalidModel, .incompatibleModel, .invalidValue, .validation,
             .invalidQuery, .deleteDenied, .removalDenied, .constraintConflict:
             self = .invalidData
+        case .protectedDataUnavailable, .wrongKey: self = .locked
         default: self = .failed
         }
     }
@@ -60,7 +63,11 @@ struct Failure: Error {
 
     private init(_ error: QuireError) {
         // A sentence per line of the terminal: what the library quotes from a file may hold line ends.
-        let sentence = error.message.split(whereSeparator: \.isNewline).joined(separator: " ")
+        var sentence = error.message.split(whereSeparator: \.isNewline).joined(separator: " ")
+        if error.code == .protectedDataUnavailable {
+            sentence +=
+                " Keys are given by --key-file FILE, --passphrase-fd N or --recovery-key-fd N."
+        }
         self.init(sentence: sentence, status: ExitStatus(error.code))
     }
 

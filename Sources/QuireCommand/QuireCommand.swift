@@ -14,7 +14,7 @@ struct QuireCommand: AsyncParsableCommand {
 
             Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found (document, entity, key, object), \
             4 invalid data (document, file, value, condition; or check, repair or recover leave something wrong \
-            or lost).
+            or lost), 5 locked (protected, and no key or a wrong one was given).
 
             EXAMPLES:
               quire new Library.quire --template Library
@@ -31,7 +31,7 @@ struct QuireCommand: AsyncParsableCommand {
                     TemplatesCommand.self, NewCommand.self, InfoCommand.self,
                     ModelCommand.self, OnDocument<CheckVerb>.self, MigrateCommand.self,
                     OpenCommand.self, StatusCommand.self, LibraryCommand.self, ContentCommand.self,
-                    VersionsCommand.self,
+                    VersionsCommand.self, ProtectCommand.self, KeysCommand.self,
                     SaveAsCommand.self, DuplicateCommand.self, RevertCommand.self,
                 ]),
             CommandGroup(

@@ -54,11 +54,13 @@ struct OnDocument<Verb: DocumentVerb>: AsyncParsableCommand {
 
     @OptionGroup var verb: Verb
     @OptionGroup var options: DocumentOptions
+    @OptionGroup var unlock: UnlockOptions
     @OptionGroup var wait: WaitOption
 
     @MainActor
     mutating func run() async throws {
         let output = Output(json: options.json, tellsOfChange: Verb.access == .write)
+        try unlock.unlock(path)
         let document = try await DocumentSession.open(
             path, modelPath: options.model, access: Verb.access, waiting: wait)
         if let note = document.modelNote { Output.report(note) }

@@ -30,6 +30,7 @@ struct ContentDocument: ParsableArguments {
     @Argument(help: ArgumentHelp("A document package.", valueName: "PATH"))
     var path: String
 
+    @OptionGroup var unlock: UnlockOptions
     @OptionGroup var wait: WaitOption
 
     func with<Result>(
@@ -41,6 +42,7 @@ struct ContentDocument: ParsableArguments {
                 "“\(path)” is no document package; only those have additional content.",
                 subject: .init(file: path))
         }
+        try unlock.unlock(path)
         let package = try DocumentPackage.open(
             at: path, readOnly: !writing, waiting: wait.lockWait(for: path))
         do {

@@ -52,9 +52,12 @@ struct ConvertCommand: AsyncParsableCommand {
     @Flag(help: "Print JSON.")
     var json = false
 
+    @OptionGroup var unlock: UnlockOptions
+
     @MainActor
     func run() async throws {
         let output = Output(json: json, tellsOfChange: true)
+        try unlock.unlock(path)
         let model = try model.map { try ManagedObjectModel(contentsOf: $0) }
         let store: String
         switch try DocumentPath.kind(of: path) {
@@ -75,6 +78,7 @@ struct ConvertCommand: AsyncParsableCommand {
             error.message += " Say --allow-removal if it is to go."
             throw error
         }
+        try unlock.unlock(newPath)
         let new = try StoreFile(at: newPath).open()
         defer { try? new.close() }
         let count = try new.layout.entities.filter { $0.number == $0.rootNumber }

@@ -29,6 +29,8 @@ struct ExportCommand: AsyncParsableCommand {
     @Flag(help: "Print JSON.")
     var json = false
 
+    @OptionGroup var unlock: UnlockOptions
+
     @MainActor
     func run() async throws {
         let output = Output(json: json, tellsOfChange: true)
@@ -37,6 +39,7 @@ struct ExportCommand: AsyncParsableCommand {
                 .unsupported, "“\(path)” is no document package; only those are exported.",
                 subject: .init(file: path))
         }
+        try unlock.unlock(path)
         let package = try DocumentPackage.open(at: path, readOnly: true)
         do {
             try package.export(to: archive, keepingDamage: keepDamage)

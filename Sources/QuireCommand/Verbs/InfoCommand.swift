@@ -10,10 +10,12 @@ struct InfoCommand: AsyncParsableCommand {
     var path: String
 
     @OptionGroup var options: DocumentOptions
+    @OptionGroup var unlock: UnlockOptions
 
     @MainActor
     func run() async throws {
         let output = Output(json: options.json)
+        try unlock.unlock(path)
         let document =
             try DocumentPath.kind(of: path) == .archive
             ? DocumentSession.open(archive: path)

@@ -35,6 +35,7 @@ struct DocumentInfo {
     var kind: DocumentSession.Kind
     var storeType: String
     var storeUUID: String
+    var protection: FileProtection
     var modelVersionIdentifiers: [String]
     var entities: [Entity]
     var additionalContent: [DocumentSession.ContentFile]
@@ -45,6 +46,12 @@ struct DocumentInfo {
         kind = document.kind
         storeType = document.store.type.rawValue
         storeUUID = document.store.identity.uuid
+        protection =
+            switch document.store {
+            case let store as SQLiteStore: store.protection?.fileProtection ?? .none
+            case let store as AtomicStore: store.protection?.fileProtection ?? .none
+            default: .none
+            }
         let layout = document.layout
         modelVersionIdentifiers = try document.store.metadata().modelVersionIdentifiers
         entities = try layout.entities.map { entity in
@@ -59,12 +66,14 @@ struct DocumentInfo {
         externalData = try document.externalData()
     }
 
-    var json: JSONValue {
-        .object([
+    /// The members of the JSON object.
+    var members: [String: JSONValue] {
+        [
             "path": .string(path),
             "kind": .string(kind.rawValue),
             "storeType": .string(storeType),
             "storeUUID": .string(storeUUID),
+            "protection": ProtectionListing.json(protection, isLocked: false),
             "modelVersionIdentifiers": .array(modelVersionIdentifiers.map { .string($0) }),
             "entities": .array(
                 entities.map {
@@ -81,17 +90,18 @@ struct DocumentInfo {
                 "files": .integer(Int64(externalData.files)),
                 "bytes": .integer(externalData.bytes),
             ]),
-        ])
+        ]
     }
 
     func print(_ output: Output) throws {
         if output.json {
-            try output.print(json, levels: 2)
+            try output.print(.object(members), levels: 2)
             return
         }
         try output.print("\(path): \(kind.title), store \(storeType) \(storeUUID)")
         let versions = modelVersionIdentifiers.filter { !$0.isEmpty }.joined(separator: ", ")
         if !versions.isEmpty { try output.print("Model version: \(versions)") }
+        if protection != .none { try output.print("Protection: \(protection.rawValue)") }
         try output.print("")
         var table = TextTable([("entity", .left), ("parent", .left), ("objects", .right)])
         for entity in entities {

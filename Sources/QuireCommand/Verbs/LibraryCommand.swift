@@ -127,8 +127,10 @@ struct LibraryCommand: AsyncParsableCommand {
         @Option(help: ArgumentHelp("The copy's name, without .quire.", valueName: "NAME"))
         var name: String?
         @OptionGroup var options: OutputOptions
+        @OptionGroup var unlock: UnlockOptions
 
         func run() async throws {
+            try unlock.unlock(path)
             let copy = try await DocumentLibrary(ofDocument: path).duplicate(path, named: name)
             try options.print("Copied \(path) to \(copy).", path: copy)
         }

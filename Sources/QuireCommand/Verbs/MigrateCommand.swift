@@ -50,6 +50,7 @@ struct MigrateCommand: AsyncParsableCommand {
     @Flag(help: "Print JSON.")
     var json = false
 
+    @OptionGroup var unlock: UnlockOptions
     @OptionGroup var wait: WaitOption
 
     @MainActor
@@ -62,6 +63,7 @@ struct MigrateCommand: AsyncParsableCommand {
                 "“\(path)” is an archive; extract it first: quire extract \(path) DOCUMENT.quire",
                 subject: .init(file: path))
         }
+        try unlock.unlock(path)
         let store =
             kind == .package ? DocumentPackageLayout(path: path).store : path
         let versions = try ModelVersions(contentsOf: model)

@@ -26,6 +26,8 @@ struct ModelCheckCommand: AsyncParsableCommand {
     @Flag(help: "Print JSON.")
     var json = false
 
+    @OptionGroup var unlock: UnlockOptions
+
     /// What was found in one version.
     private struct Findings {
         var name: String
@@ -37,6 +39,7 @@ struct ModelCheckCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
+        try unlock.unlock(path)
         let output = Output(json: json)
         var all: [Findings] = []
         if version == nil, let versions = try ModelSource.versions(at: path) {

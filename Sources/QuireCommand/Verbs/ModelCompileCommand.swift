@@ -31,6 +31,8 @@ struct ModelCompileCommand: AsyncParsableCommand {
     @Flag(help: "Print JSON.")
     var json = false
 
+    @OptionGroup var unlock: UnlockOptions
+
     func validate() throws {
         guard output.hasSuffix(".momd") || output.hasSuffix(".mom") else {
             throw ValidationError(
@@ -54,6 +56,7 @@ struct ModelCompileCommand: AsyncParsableCommand {
             count = versions.names.count
             warnings = try versions.compile(to: output)
         } else {
+            try unlock.unlock(path)
             let source = try await ModelSource.read(path, version: version)
             let (data, omissions) = try source.model.compiledModel()
             warnings = source.remarks + omissions

@@ -33,6 +33,8 @@ struct ModelDiffCommand: AsyncParsableCommand {
     @Flag(help: "Print JSON.")
     var json = false
 
+    @OptionGroup var unlock: UnlockOptions
+
     func validate() throws {
         if new == nil && from == nil && to == nil {
             throw ValidationError("Say what to compare with: another model, or a version.")
@@ -41,6 +43,7 @@ struct ModelDiffCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
+        try unlock.unlock(old, new ?? old)
         let output = Output(json: json)
         let before = try await ModelSource.read(old, version: from)
         let after = try await ModelSource.read(new ?? old, version: to)

@@ -56,6 +56,8 @@ struct ModelGenerateCommand: AsyncParsableCommand {
     @Flag(help: "Print JSON.")
     var json = false
 
+    @OptionGroup var unlock: UnlockOptions
+
     func validate() throws {
         if let oneFile, oneFile.isEmpty || oneFile.contains("/") || oneFile.hasPrefix(".") {
             throw ValidationError(
@@ -67,6 +69,7 @@ struct ModelGenerateCommand: AsyncParsableCommand {
     func run() async throws {
         let output = Output(json: json, tellsOfChange: true)
         let template = try ClassTemplate(named: template)
+        try unlock.unlock(model)
         let source = try await ModelSource.read(model)
         var plan = ClassPlan(source.model, modelName: source.name)
         if !entity.isEmpty { try plan.keep(entities: entity) }

@@ -25,6 +25,8 @@ struct ModelMergeCommand: AsyncParsableCommand {
     @Flag(help: "Print JSON.")
     var json = false
 
+    @OptionGroup var unlock: UnlockOptions
+
     func validate() throws {
         if paths.count < 2 { throw ValidationError("Say which models to merge: two or more.") }
         if !output.hasSuffix(".xcdatamodel") {
@@ -34,6 +36,7 @@ struct ModelMergeCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
+        try unlock.unlock(paths)
         var models: [ManagedObjectModel] = []
         for path in paths {
             let source = try await ModelSource.read(path)

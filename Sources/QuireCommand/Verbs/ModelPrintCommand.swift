@@ -27,8 +27,11 @@ struct ModelPrintCommand: AsyncParsableCommand {
     @Flag(help: "Print JSON.")
     var json = false
 
+    @OptionGroup var unlock: UnlockOptions
+
     @MainActor
     func run() async throws {
+        try unlock.unlock(path)
         let output = Output(json: json)
         let source = try await ModelSource.read(path, version: version)
         for remark in source.remarks { Output.report("Warning: \(remark)") }

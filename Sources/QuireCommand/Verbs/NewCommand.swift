@@ -12,6 +12,7 @@ struct NewCommand: AsyncParsableCommand {
             EXAMPLES:
               quire new Library.quire --template Library
               quire new Recipes.quire --model Recipes.xcdatamodeld
+              quire new Diary.quire --template Notes --class complete --recovery-key
             """)
 
     @Argument(
@@ -24,6 +25,13 @@ struct NewCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The model of an empty document.", valueName: "M.xcdatamodeld"))
     var model: String?
 
+    @Option(
+        name: .customLong("class"),
+        help: ArgumentHelp("Protect it from the start, with this class.", valueName: "CLASS"))
+    var protection = FileProtection.none
+
+    @OptionGroup var keys: NewKeyOptions
+
     @Flag(help: "Print JSON.")
     var json = false
 
@@ -31,24 +39,32 @@ struct NewCommand: AsyncParsableCommand {
         if (template == nil) == (model == nil) {
             throw ValidationError("Say either --template or --model.")
         }
+        if protection == .none, keys.isGiven {
+            throw ValidationError("Say with --class how the document is to be protected.")
+        }
     }
 
     @MainActor
     func run() async throws {
-        let output = Output(json: json, tellsOfChange: true)
         let template = try template.map { try DocumentTemplate.named($0) }
         let document = ManagedDocument(path: path)
+        let words = protection == .none ? nil : try protect(document)
         if let template {
             try await document.create(from: template)
         } else {
             try await document.create(model: ManagedObjectModel(contentsOf: model ?? ""))
         }
+        if let domain = document.protectionDomain { UnlockOptions.hold(domain) }
         try await document.close()
         let made = try await DocumentSession.open(path, modelPath: nil, access: .read)
         let info = try DocumentInfo(of: made)
         try await made.close()
+        // A key that could not be printed is not passed over.
+        let output = Output(json: json, tellsOfChange: words == nil)
         if json {
-            try info.print(output)
+            var members = info.members
+            if let words { members["recoveryKey"] = .string(words) }
+            try output.print(.object(members), levels: 2)
         } else {
             let objects = info.entities.reduce(0) { $0 + $1.count }
             let origin = template.map { "the template \($0.name)" } ?? "the model \(model ?? "")"
@@ -58,5 +74,26 @@ struct NewCommand: AsyncParsableCommand {
                     + "\(Count.of(objects, "object")).")
         }
         try output.flush()
+    }
+
+    /// Has a document protected when it is made.
+    ///
+    /// - Returns: The words of a new recovery key. They have been printed, unless that is to be JSON.
+    @MainActor
+    private func protect(_ document: ManagedDocument) throws -> String? {
+        if FileSystem.exists(path) {
+            // No key is made for what is there already.
+            throw FileSystem.failure("create", path, errno: EEXIST)
+        }
+        let (slots, words) = try keys.slots()
+        document.fileProtection = protection
+        document.storeOptions.protectionSlots = slots
+        if let words, !json {
+            // Before it is made: if they cannot be printed, nobody has what may be the only key.
+            let output = Output(json: false)
+            try output.print("\(ProtectionListing.wordsNote)\n\(words)")
+            try output.flush()
+        }
+        return words
     }
 }

@@ -26,6 +26,7 @@ struct OpenCommand: AsyncParsableCommand {
     var autosave: Double?
 
     @OptionGroup var options: DocumentOptions
+    @OptionGroup var unlock: UnlockOptions
     @OptionGroup var wait: WaitOption
 
     func validate() throws {
@@ -36,6 +37,7 @@ struct OpenCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
+        try unlock.unlock(path)
         let document = try await DocumentSession.open(
             path, modelPath: options.model, access: .write, isInteractive: true,
             waiting: wait)

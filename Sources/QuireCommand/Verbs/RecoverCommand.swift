@@ -30,9 +30,11 @@ struct RecoverCommand: AsyncParsableCommand {
     var deleted = false
 
     @OptionGroup var options: DocumentOptions
+    @OptionGroup var unlock: UnlockOptions
 
     func run() async throws {
         let output = Output(json: options.json, tellsOfChange: true)
+        try unlock.unlock(path)
         let model = try options.model.map { try ManagedObjectModel(contentsOf: $0) }
         var recovery = StoreRecovery.Options()
         recovery.includesDeletedObjects = deleted

@@ -28,10 +28,12 @@ struct RepairCommand: AsyncParsableCommand {
     var noBackup = false
 
     @OptionGroup var options: DocumentOptions
+    @OptionGroup var unlock: UnlockOptions
     @OptionGroup var wait: WaitOption
 
     func run() async throws {
         let output = Output(json: options.json, tellsOfChange: !dryRun)
+        try unlock.unlock(path)
         let model = try options.model.map { try ManagedObjectModel(contentsOf: $0) }
         var repair = StoreRepair.Options()
         repair.isDryRun = dryRun

@@ -26,10 +26,12 @@ struct RevertCommand: AsyncParsableCommand {
     @Flag(help: "Print JSON.")
     var json = false
 
+    @OptionGroup var unlock: UnlockOptions
     @OptionGroup var wait: WaitOption
 
     @MainActor
     func run() async throws {
+        try unlock.unlock([path] + (to.map { [$0] } ?? []))
         let package = try DocumentPackage.open(at: path, waiting: wait.lockWait(for: path))
         let hadDraft = try package.hasDraft()
         do {

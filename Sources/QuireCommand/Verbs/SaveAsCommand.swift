@@ -32,10 +32,12 @@ struct SaveAsCommand: AsyncParsableCommand {
     @Flag(help: "Print JSON.")
     var json = false
 
+    @OptionGroup var unlock: UnlockOptions
     @OptionGroup var wait: WaitOption
 
     @MainActor
     func run() async throws {
+        try unlock.unlock(path)
         try DocumentCopy(of: path, keepingDamage: keepDamage)
             .write(to: newPath, replacing: replace, waiting: wait.lockWait(for: newPath))
         let output = Output(json: json, tellsOfChange: true)
@@ -67,8 +69,11 @@ struct DuplicateCommand: AsyncParsableCommand {
     @Flag(help: "Print JSON.")
     var json = false
 
+    @OptionGroup var unlock: UnlockOptions
+
     @MainActor
     func run() async throws {
+        try unlock.unlock(path)
         let copy = try DocumentCopy(of: path, keepingDamage: keepDamage).duplicate()
         let output = Output(json: json, tellsOfChange: true)
         if json {

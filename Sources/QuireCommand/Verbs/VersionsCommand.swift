@@ -34,6 +34,7 @@ struct VersionsDocument: ParsableArguments {
     @Flag(help: "Print JSON.")
     var json = false
 
+    @OptionGroup var unlock: UnlockOptions
     @OptionGroup var wait: WaitOption
 
     func versions() throws -> [DocumentVersion] {
@@ -82,12 +83,14 @@ struct VersionsDocument: ParsableArguments {
         return result
     }
 
+    /// Also unlocks it, before anything is opened.
     private func checkKind() throws {
         guard try DocumentPath.kind(of: path) == .package else {
             throw QuireError(
                 .unsupported, "“\(path)” is no document package; only those have versions.",
                 subject: .init(file: path))
         }
+        try unlock.unlock(path)
     }
 }
 

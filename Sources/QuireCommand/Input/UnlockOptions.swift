@@ -1,0 +1,210 @@
+public import ArgumentParser
+import Foundation
+public import Quire
+import QuireDocuments
+
+/// The options of every verb that opens documents: what unlocks those that are protected.
+struct UnlockOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp("A key file that unlocks what is protected.", valueName: "FILE"),
+        completion: .file())
+    var keyFile: String?
+
+    @Option(
+        name: .customLong("passphrase-fd"),
+        help: ArgumentHelp(
+            "Unlock it with a passphrase, a line that is read from this open descriptor.",
+            valueName: "N"))
+    var passphraseDescriptor: Int32?
+
+    @Option(
+        name: .customLong("recovery-key-fd"),
+        help: ArgumentHelp(
+            "Unlock it with the words of a recovery key, read from this open descriptor.",
+            valueName: "N"))
+    var recoveryKeyDescriptor: Int32?
+
+    /// Whether there is any of the options.
+    var isGiven: Bool {
+        keyFile != nil || passphraseDescriptor != nil || recoveryKeyDescriptor != nil
+    }
+
+    func validate() throws {
+        let given = [
+            keyFile != nil, passphraseDescriptor != nil, recoveryKeyDescriptor != nil,
+        ]
+        if given.count(where: \.self) > 1 {
+            throw ValidationError(
+                "Give one of --key-file, --passphrase-fd and --recovery-key-fd.")
+        }
+        try Self.check(passphraseDescriptor, of: "--passphrase-fd")
+        try Self.check(recoveryKeyDescriptor, of: "--recovery-key-fd")
+    }
+
+    /// Throws a usage error if an option gives a descriptor that cannot be read.
+    static func check(_ descriptor: Int32?, of option: String) throws {
+        guard let descriptor, !SecretLine.canRead(descriptor) else { return }
+        throw ValidationError(
+            "\(option) \(descriptor): no file is open for reading as descriptor \(descriptor); open one, as in “\(option) 3 3< FILE”."
+        )
+    }
+
+    /// What was given or typed before: a descriptor is read once, and a copy that a verb makes and opens needs it again.
+    private static let known = Lock<KeybagCredential?>(nil)
+
+    /// What was given; `nil` if nothing was.
+    func credential() throws -> KeybagCredential? {
+        if !isGiven { return nil }
+        if let known = Self.known.withLock({ $0 }) { return known }
+        var credential: KeybagCredential?
+        if let keyFile {
+            credential = .keyFile(try KeyFile.read(keyFile))
+        } else if let passphraseDescriptor {
+            credential = .passphrase(
+                try SecretLine.read("the passphrase", from: passphraseDescriptor))
+        } else if let recoveryKeyDescriptor {
+            let words = try SecretLine.read("the recovery key", from: recoveryKeyDescriptor)
+            credential = .recoveryKey(try RecoveryKey(words: words))
+        }
+        Self.known.withLock { $0 = credential }
+        return credential
+    }
+
+    // MARK: - Unlocking
+
+    /// The domains that were unlocked, which stay so until the process ends. Nothing else holds one before a document is open.
+    private static let held = Lock<[ProtectionDomain]>([])
+
+    /// Holds a domain, and with it its keys, until the process ends.
+    static func hold(_ domain: ProtectionDomain) {
+        held.withLock { held in
+            if !held.contains(where: { $0 === domain }) { held.append(domain) }
+        }
+    }
+
+    /// The domain of what is at a path, a document or a bare store; `nil` if it is not protected, or nothing is there.
+    ///
+    /// - Throws: `QuireError` with code `invalidFormat` or `unsupported` if its keybag cannot be read.
+    static func domain(at path: String) throws -> ProtectionDomain? {
+        let information = (try? FileSystem.information(at: path)) ?? nil
+        return information?.kind == .folder
+            ? try DocumentPackage.protectionDomain(at: path)
+            : try StoreProtection.domain(ofStoreAt: path)
+    }
+
+    /// Unlocks what is at paths and protected, with what was given; if nothing was, with a passphrase that is asked for on
+    /// the terminal. To be called before anything is opened. If nothing was given and nobody can be asked it does nothing, and
+    /// opening says that it is locked.
+    ///
+    /// - Throws: `QuireError` with code `wrongKey` if it opens no slot, or what reading the key or the keybag throws.
+    func unlock(_ paths: [String]) throws {
+        for path in paths {
+            guard let domain = try Self.domain(at: path) else { continue }
+            Self.hold(domain)
+            if domain.isUnlocked { continue }
+            if let given = try credential() {
+                try domain.unlock(given)
+            } else if domain.slots.contains(where: { $0.kind == .passphrase }) {
+                try Self.askToUnlock(domain, of: path)
+            }
+        }
+    }
+
+    /// Unlocks what is at paths and protected, as above.
+    func unlock(_ paths: String...) throws { try unlock(paths) }
+
+    /// Unlocks a domain with the passphrase that was typed for another, or asks for one if somebody is there.
+    private static func askToUnlock(_ domain: ProtectionDomain, of path: String) throws {
+        if let known = known.withLock({ $0 }) {
+            do { return try domain.unlock(known) } catch let error as QuireError
+                where error.code == .wrongKey
+            {}
+        }
+        guard
+            let passphrase = try SecretLine.ask(
+                "the passphrase", "Passphrase for “\(path)”: ")
+        else { return }
+        try domain.unlock(.passphrase(passphrase))
+        known.withLock { $0 = .passphrase(passphrase) }
+    }
+
+    /// The domain of something that is protected, unlocked.
+    ///
+    /// - Throws: As ``unlock(_:)``, and `QuireError` with code `protectionUnavailable` if it is not protected,
+    ///   `protectedDataUnavailable` if it is still locked.
+    func unlockedDomain(at path: String) throws -> ProtectionDomain {
+        guard let domain = try Self.domain(at: path) else { throw Self.notProtectedError(path) }
+        try unlock(path)
+        if domain.isUnlocked { return domain }
+        throw QuireError(
+            .protectedDataUnavailable,
+            "“\(path)” is protected (\(domain.protection.rawValue)) and locked; unlock it, and try again.",
+            subject: .init(file: path))
+    }
+
+    /// The error of what has no keys.
+    static func notProtectedError(_ path: String) -> QuireError {
+        QuireError(
+            .protectionUnavailable,
+            "“\(path)” is not protected and has no keys; “quire protect” gives it some.",
+            subject: .init(file: path))
+    }
+}
+
+/// The options of verbs that protect what was not protected: what is to unlock it.
+struct NewKeyOptions: ParsableArguments {
+    @OptionGroup var unlock: UnlockOptions
+
+    @Flag(help: "Make the key file, of random bytes that only you may read.")
+    var makeKeyFile = false
+
+    @Flag(help: "Make a recovery key as well, and print its words, which cannot be had again.")
+    var recoveryKey = false
+
+    func validate() throws {
+        if makeKeyFile && unlock.keyFile == nil {
+            throw ValidationError("Say with --key-file where the key file is to be made.")
+        }
+    }
+
+    /// Whether anything is to be made.
+    var makesKeys: Bool { makeKeyFile || recoveryKey }
+
+    /// Whether there is any of the options.
+    var isGiven: Bool { makesKeys || unlock.isGiven }
+
+    /// The slots of a new keybag, and the words of a new recovery key. Makes the key file if that was asked for, and asks for a
+    /// passphrase on the terminal if nothing was given.
+    ///
+    /// - Throws: ``Failure`` with the status `usage` if nothing was given and nobody can be asked, `QuireError` with code
+    ///   `alreadyExists` if the key file is there, or what reading it throws.
+    func slots() throws -> (slots: [NewSlot], words: String?) {
+        if unlock.recoveryKeyDescriptor != nil {
+            throw Failure(
+                sentence:
+                    "--recovery-key-fd is for what has a recovery key already; --recovery-key makes one.",
+                status: .usage)
+        }
+        if makeKeyFile, let keyFile = unlock.keyFile {
+            try ProtectionDomain.makeKeyFile(at: keyFile)
+        }
+        var slots: [NewSlot] = []
+        if let credential = try unlock.credential() {
+            slots.append(NewSlot(credential))
+        } else if !recoveryKey {
+            guard let passphrase = try SecretLine.askForNewPassphrase() else {
+                throw Failure(
+                    sentence:
+                        "Say what is to unlock it: --key-file FILE, with --make-key-file if there is none yet, --passphrase-fd N or --recovery-key.",
+                    status: .usage)
+            }
+            slots.append(NewSlot(.passphrase(passphrase)))
+        }
+        guard recoveryKey else { return (slots, nil) }
+        let key = try RecoveryKey()
+        slots.append(NewSlot(.recoveryKey(key)))
+        return (slots, key.words)
+    }
+}
+
+extension FileProtection: ExpressibleByArgument {}

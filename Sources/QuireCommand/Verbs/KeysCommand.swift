@@ -1,0 +1,192 @@
+import ArgumentParser
+import Foundation
+import Quire
+import QuireDocuments
+
+/// `quire keys …`
+struct KeysCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "keys",
+        abstract: "Lists, adds and removes what unlocks a protected document.",
+        discussion: """
+            Each key unlocks all of the document: a passphrase, a key file, or a recovery key of 17 words. Who has copied the \
+            document before can still open the copy with a key that was removed since.
+
+            EXAMPLES:
+              quire keys list D.quire
+              quire keys add D.quire --key-file my.key --new-passphrase --label 'at home'
+              quire keys add D.quire --key-file my.key --recovery-key
+              quire keys remove D.quire 5E0C --key-file my.key
+            """,
+        subcommands: [KeysListCommand.self, KeysAddCommand.self, KeysRemoveCommand.self])
+}
+
+/// `quire keys list PATH`
+struct KeysListCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list", abstract: "Lists what unlocks a document. No key is needed.")
+
+    @Argument(help: ArgumentHelp("A document or a store.", valueName: "PATH"))
+    var path: String
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    func run() async throws {
+        _ = try DocumentPath.kind(of: path)
+        let output = Output(json: json)
+        let domain = try UnlockOptions.domain(at: path)
+        if json {
+            try output.print(
+                .array((domain?.slots ?? []).map(ProtectionListing.json)), levels: 1)
+        } else if let domain {
+            try output.print(raw: ProtectionListing.table(domain.slots))
+        } else {
+            try output.print("\(path) is not protected.")
+        }
+        try output.flush()
+    }
+}
+
+/// `quire keys add PATH`
+struct KeysAddCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "add", abstract: "Adds a passphrase, a key file or a recovery key.",
+        discussion: """
+            The options of which the name begins with “new” give the key to add, the others one that unlocks the document.
+            """)
+
+    @Argument(help: ArgumentHelp("A document or a store.", valueName: "PATH"))
+    var path: String
+
+    @Option(
+        help: ArgumentHelp("Add a key file.", valueName: "FILE"), completion: .file())
+    var newKeyFile: String?
+
+    @Flag(help: "Make the new key file, of random bytes that only you may read.")
+    var makeKeyFile = false
+
+    @Flag(help: "Add a passphrase that is asked for on the terminal.")
+    var newPassphrase = false
+
+    @Option(
+        name: .customLong("new-passphrase-fd"),
+        help: ArgumentHelp(
+            "Add a passphrase, a line that is read from this open descriptor.", valueName: "N"))
+    var newPassphraseDescriptor: Int32?
+
+    @Flag(help: "Make and add a recovery key, and print its words, which cannot be had again.")
+    var recoveryKey = false
+
+    @Option(help: ArgumentHelp("A name for it, which can be read without a key.", valueName: "L"))
+    var label = ""
+
+    @OptionGroup var unlock: UnlockOptions
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    func validate() throws {
+        let given = [
+            newKeyFile != nil, newPassphrase, newPassphraseDescriptor != nil, recoveryKey,
+        ]
+        if given.count(where: \.self) != 1 {
+            throw ValidationError(
+                "Give one of --new-key-file, --new-passphrase, --new-passphrase-fd and --recovery-key."
+            )
+        }
+        if makeKeyFile && newKeyFile == nil {
+            throw ValidationError("Say with --new-key-file where the key file is to be made.")
+        }
+        if let newPassphraseDescriptor, newPassphraseDescriptor == unlock.passphraseDescriptor {
+            throw ValidationError(
+                "--passphrase-fd and --new-passphrase-fd need descriptors of their own.")
+        }
+        try UnlockOptions.check(newPassphraseDescriptor, of: "--new-passphrase-fd")
+    }
+
+    func run() async throws {
+        _ = try DocumentPath.kind(of: path)
+        let domain = try unlock.unlockedDomain(at: path)
+        let (credential, words) = try newCredential()
+        let id = try domain.addSlot(credential, label: label)
+        let output = Output(json: json, tellsOfChange: true)
+        if json {
+            try output.print(
+                .object(["id": .string(id.uuidString), "recoveryKey": JSONValue(words)]),
+                levels: 1)
+        } else {
+            if let words { try output.print("\(ProtectionListing.wordsNote)\n\(words)") }
+            try output.print("Added the key \(id.uuidString) to \(path).")
+        }
+        try output.flush()
+    }
+
+    private func newCredential() throws -> (KeybagCredential, words: String?) {
+        if let newKeyFile {
+            if makeKeyFile { try ProtectionDomain.makeKeyFile(at: newKeyFile) }
+            return (.keyFile(try KeyFile.read(newKeyFile)), nil)
+        }
+        if let newPassphraseDescriptor {
+            let passphrase = try SecretLine.read(
+                "the new passphrase", from: newPassphraseDescriptor)
+            return (.passphrase(passphrase), nil)
+        }
+        if recoveryKey {
+            let key = try RecoveryKey()
+            return (.recoveryKey(key), key.words)
+        }
+        guard let passphrase = try SecretLine.askForNewPassphrase() else {
+            throw Failure(
+                sentence:
+                    "There is no terminal to ask for a passphrase; give one with --new-passphrase-fd N.",
+                status: .usage)
+        }
+        return (.passphrase(passphrase), nil)
+    }
+}
+
+/// `quire keys remove PATH KEY`
+struct KeysRemoveCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "remove", abstract: "Removes a key; the last one stays.")
+
+    @Argument(help: ArgumentHelp("A document or a store.", valueName: "PATH"))
+    var path: String
+
+    @Argument(
+        help: ArgumentHelp("What list calls it, or the beginning of that.", valueName: "KEY"))
+    var key: String
+
+    @OptionGroup var unlock: UnlockOptions
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    func run() async throws {
+        _ = try DocumentPath.kind(of: path)
+        let domain = try unlock.unlockedDomain(at: path)
+        let prefix = key.uppercased()
+        let meant = domain.slots.map(\.id).filter {
+            !prefix.isEmpty && $0.uuidString.hasPrefix(prefix)
+        }
+        if meant.count > 1 {
+            throw QuireError(
+                .invalidValue,
+                "\(meant.count) keys of “\(path)” begin with “\(key)”; give more of its beginning.",
+                subject: .init(file: path))
+        }
+        guard let id = meant.first else {
+            throw QuireError(
+                .notFound, "“\(path)” has no key “\(key)”.", subject: .init(file: path))
+        }
+        try domain.removeSlot(id)
+        let output = Output(json: json, tellsOfChange: true)
+        if json {
+            try output.print(.object(["removed": .string(id.uuidString)]), levels: 1)
+        } else {
+            try output.print("Removed the key \(id.uuidString) of \(path).")
+        }
+        try output.flush()
+    }
+}

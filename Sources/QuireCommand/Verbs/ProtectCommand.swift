@@ -1,0 +1,173 @@
+import ArgumentParser
+import Foundation
+import Quire
+import QuireDocuments
+
+/// `quire protect PATH --class C`, `quire protect PATH --show`
+struct ProtectCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "protect",
+        abstract: "Protects a document by encryption, changes how, or shows it.",
+        discussion: """
+            All of the document is sealed anew, in one exchange: it is protected as asked for, or as it was. Nobody may have it \
+            open for writing. Without a key that unlocks it, nobody can read it again: keep copies of key files, and a recovery \
+            key on paper. While a command runs that has the key, the classes complete, completeUnlessOpen and \
+            completeUntilFirstUserAuthentication are alike; they say what a program that stays open does when it is locked.
+
+            A document that is not protected gets what is given as its first key. One that is protected is unlocked with it \
+            and keeps its keys; quire keys changes those. With none as the class it is in clear afterwards.
+
+            EXAMPLES:
+              quire protect D.quire --class complete --key-file my.key --make-key-file
+              quire protect D.quire --class complete --recovery-key
+              quire protect D.quire --show
+              quire protect D.quire --class none --key-file my.key
+            """)
+
+    @Argument(help: ArgumentHelp("A document package.", valueName: "PATH"))
+    var path: String
+
+    @Option(
+        name: .customLong("class"),
+        help: ArgumentHelp("The class that it gets.", valueName: "CLASS"))
+    var protection: FileProtection?
+
+    @Flag(help: "Print the class, whether it is locked, and what unlocks it. No key is needed.")
+    var show = false
+
+    @OptionGroup var keys: NewKeyOptions
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    @OptionGroup var wait: WaitOption
+
+    func validate() throws {
+        if show == (protection != nil) { throw ValidationError("Say either --class or --show.") }
+        if keys.makesKeys, show || protection == FileProtection.none {
+            throw ValidationError(
+                "--make-key-file and --recovery-key are for a document that is to be protected.")
+        }
+    }
+
+    func run() async throws {
+        switch try DocumentPath.kind(of: path) {
+        case .package: try DocumentPackage.checkIsPackage(DocumentPackageLayout(path: path))
+        case .store:
+            throw QuireError(
+                .unsupported,
+                "“\(path)” is a bare store; only document packages can be protected by the command yet.",
+                subject: .init(file: path))
+        case .archive:
+            throw QuireError(
+                .unsupported,
+                "“\(path)” is an archive; extract it first: quire extract \(path) DOCUMENT.quire",
+                subject: .init(file: path))
+        }
+        let domain = try DocumentPackage.protectionDomain(at: path)
+        guard let protection else { return try printState(of: domain) }
+        let former = domain?.protection ?? .none
+        if domain != nil {
+            try changeClass(from: former, to: protection)
+        } else if protection == .none {
+            try answer("\(path) is not protected.", protection, former)
+        } else {
+            try protect(as: protection)
+        }
+    }
+
+    /// Protects a document that was not.
+    private func protect(as protection: FileProtection) throws {
+        let (slots, words) = try keys.slots()
+        let sentence = "Protected \(path) as \(protection.rawValue)."
+        // Before anything is sealed: if they cannot be printed, nobody has what may be the only key.
+        if let words {
+            let output = Output(json: json)
+            if json {
+                try output.print(members(protection, .none, words), levels: 1)
+            } else {
+                try output.print("\(ProtectionListing.wordsNote)\n\(words)")
+            }
+            try output.flush()
+        }
+        try set(protection, slots: slots)
+        if words == nil || !json { try answer(sentence, protection, .none) }
+        Output.report(
+            "The blocks of the disk that “\(path)” was on before may remain readable until they are used again."
+        )
+    }
+
+    /// Changes the class of a document that is protected.
+    private func changeClass(from former: FileProtection, to protection: FileProtection) throws {
+        if keys.makesKeys {
+            throw Failure(
+                sentence:
+                    "“\(path)” is protected already, and keeps its keys; “quire keys add” gives it another.",
+                status: .usage)
+        }
+        _ = try keys.unlock.unlockedDomain(at: path)
+        try set(protection, slots: [])
+        let sentence =
+            if protection == former {
+                "\(path) is protected as \(protection.rawValue) already."
+            } else if protection == .none {
+                "\(path) is in clear now: whoever can read its files can read what is in them."
+            } else {
+                "\(path) is protected as \(protection.rawValue) now, no longer as \(former.rawValue)."
+            }
+        try answer(sentence, protection, former)
+    }
+
+    private func set(_ protection: FileProtection, slots: [NewSlot]) throws {
+        try DocumentPackage.setFileProtection(
+            protection, ofDocumentAt: path, domain: nil, slots: slots,
+            waiting: wait.lockWait(for: path))
+    }
+
+    // MARK: - Printing
+
+    private func members(
+        _ protection: FileProtection, _ former: FileProtection, _ words: String?
+    ) -> JSONValue {
+        .object([
+            "path": .string(path), "class": .string(protection.rawValue),
+            "formerClass": .string(former.rawValue), "recoveryKey": JSONValue(words),
+        ])
+    }
+
+    private func answer(
+        _ sentence: String, _ protection: FileProtection, _ former: FileProtection
+    ) throws {
+        let output = Output(json: json, tellsOfChange: true)
+        if json {
+            try output.print(members(protection, former, nil), levels: 1)
+        } else {
+            try output.print(sentence)
+        }
+        try output.flush()
+    }
+
+    private func printState(of domain: ProtectionDomain?) throws {
+        if let domain {
+            UnlockOptions.hold(domain)
+            if let credential = try keys.unlock.credential() { try domain.unlock(credential) }
+        }
+        let (protection, isLocked) = (domain?.protection ?? .none, domain?.isUnlocked == false)
+        let output = Output(json: json)
+        if json {
+            try output.print(
+                .object([
+                    "path": .string(path), "class": .string(protection.rawValue),
+                    "locked": .boolean(isLocked),
+                    "keys": .array((domain?.slots ?? []).map(ProtectionListing.json)),
+                ]), levels: 2)
+        } else if let domain {
+            try output.print(
+                "\(path): \(protection.rawValue), \(isLocked ? "locked" : "unlocked")\n")
+            try output.print(raw: ProtectionListing.table(domain.slots))
+        } else {
+            try output.print("\(path) is not protected.")
+        }
+        try output.flush()
+    }
+}
