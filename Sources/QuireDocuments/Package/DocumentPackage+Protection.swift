@@ -64,7 +64,7 @@ extension DocumentPackage {
         {
             throw QuireError(
                 .protectionUnavailable,
-                "“\(layout.path)” has versions, which are not sealed anew; remove them first (quire versions prune --keep 0).",
+                "“\(layout.path)” has versions, which are not sealed anew; remove them first.",
                 subject: .init(file: layout.path))
         }
         let state = try package.store.fileState()
