@@ -13,7 +13,6 @@ package struct SealedFileHeader: Sendable {
     private static let mark = Data("QUIRSEAL".utf8)
     private static let version: UInt16 = 1
     private static let authenticatedByteCount = 112
-    private static let greatestWrappedCount = 72
 
     /// The file's wrapped key.
     package let wrappedKey: WrappedFileKey
@@ -32,11 +31,11 @@ package struct SealedFileHeader: Sendable {
             wrappedKey.file == key.file && wrappedKey.fileProtection == key.fileProtection,
             "SealedFileHeader: the wrapped key is of another file.")
         precondition(
-            wrappedKey.bytes.count == Self.wrappedCount(of: wrappedKey.fileProtection),
+            wrappedKey.bytes.count == WrappedFileKey.wrappedCount(for: wrappedKey.fileProtection),
             "SealedFileHeader: the wrapped key has \(wrappedKey.bytes.count) bytes.")
         var bytes = Self.mark
         bytes.appendBigEndian(Self.version)
-        bytes.append(Self.number(of: wrappedKey.fileProtection))
+        bytes.append(wrappedKey.fileProtection.code)
         bytes.append(UInt8(SealedChunk.byteCount.trailingZeroBitCount))
         bytes.appendBigEndian(wrappedKey.epoch)
         withUnsafeBytes(of: wrappedKey.file.uuid) { bytes.append(contentsOf: $0) }
@@ -78,11 +77,9 @@ package struct SealedFileHeader: Sendable {
                     + "\(Self.version); open it with a newer one, or restore it from a backup if it is damaged.",
                 subject: .init(file: path))
         }
-        let fileProtection = FileProtection.allCases.first {
-            $0 != .none && Self.number(of: $0) == bytes[10]
-        }
         let wrappedCount = Int(UInt16(bigEndianIn: bytes, at: 32))
-        guard let fileProtection, wrappedCount == Self.wrappedCount(of: fileProtection),
+        guard let fileProtection = FileProtection(code: bytes[10]), fileProtection != .none,
+            wrappedCount == WrappedFileKey.wrappedCount(for: fileProtection),
             Int(bytes[11]) == SealedChunk.byteCount.trailingZeroBitCount,
             bytes[(34 + wrappedCount)..<Self.authenticatedByteCount].allSatisfy({ $0 == 0 })
         else { throw Self.damaged(path, "its header cannot be right") }
@@ -135,26 +132,6 @@ package struct SealedFileHeader: Sendable {
         QuireError(
             .invalidFormat, "“\(path)” is damaged: \(what); restore it from a backup.",
             subject: .init(file: path))
-    }
-
-    // MARK: - Fields
-
-    private static func number(of fileProtection: FileProtection) -> UInt8 {
-        switch fileProtection {
-        case .none: 0
-        case .complete: 1
-        case .completeUnlessOpen: 2
-        case .completeUntilFirstUserAuthentication: 3
-        }
-    }
-
-    /// The length of a wrapped key of a class; none has 0.
-    private static func wrappedCount(of fileProtection: FileProtection) -> Int {
-        switch fileProtection {
-        case .none: 0
-        case .complete, .completeUntilFirstUserAuthentication: 40
-        case .completeUnlessOpen: greatestWrappedCount
-        }
     }
 }
 
