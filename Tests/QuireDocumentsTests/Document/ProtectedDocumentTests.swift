@@ -336,9 +336,9 @@ import Testing
         let keybag = DocumentPackageLayout(path: path).keybag
         let own = try Data(contentsOf: URL(fileURLWithPath: keybag))
         try FileSystem.removeFile(keybag)
-        #expect(
-            failure { _ = try DocumentPackage.open(at: path, readOnly: true) }?.code
-                == .invalidFormat)
+        let error = failure { _ = try DocumentPackage.open(at: path, readOnly: true) }
+        #expect(error?.code == .invalidFormat)
+        #expect(error?.message.contains("its keybag “\(keybag)” is missing") == true)
         var flipped = own
         flipped[own.count - 1] ^= 1
         try flipped.write(to: URL(fileURLWithPath: keybag))

@@ -137,7 +137,11 @@ extension SQLiteFailure {
         case SQLITE_CORRUPT:
             return make(.invalidFormat, "“\(path)” is damaged: \(message).")
         case SQLITE_NOTADB:
-            return make(.invalidFormat, "“\(path)” is not a SQLite database.")
+            let keybag = StoreProtection.keybag(ofStoreAt: path).path
+            return make(
+                .invalidFormat,
+                "“\(path)” is not a SQLite database; or it is protected, and its keybag “\(keybag)” is missing."
+            )
         case SQLITE_CONSTRAINT:
             return constraintError(path: path, schema: schema)
         case SQLITE_CANTOPEN:
