@@ -186,7 +186,7 @@ import Testing
         return try shell.output(
             """
             mkfifo typed; exec 3<> typed; : > seen
-            timeout 100 script -qefc "\(command)" seen < typed > /dev/null & pid=$!
+            timeout 600 script -qefc "\(command)" seen < typed > /dev/null & pid=$!
             \(answers.joined(separator: "\n"))
             wait $pid; echo "code $?"; exec 3>&-; rm typed
             sed '1d;$d' seen | tr -d '\\r'

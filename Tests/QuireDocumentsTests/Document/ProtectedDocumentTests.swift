@@ -184,7 +184,7 @@ import Testing
         let document = try await make(.complete)
         document.autosavePolicy = AutosavePolicy(delay: .seconds(1000))
         try document.addNote("in time")
-        await domain.lock()
+        await domain.lock(after: .seconds(600))
         #expect(!domain.isUnlocked)
         #expect(!document.hasUnsavedChanges)
         // Made while it is locked, it waits for the unlock.

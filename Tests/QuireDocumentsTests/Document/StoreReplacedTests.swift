@@ -308,7 +308,7 @@ import Testing
 extension ManagedDocument {
     /// Waits until something is so, which changes of the document's state or of its package bring about.
     func waitUntil(_ condition: (ManagedDocument) -> Bool) async {
-        let deadline = ContinuousClock.now + .seconds(30)
+        let deadline = ContinuousClock.now + .seconds(240)
         while !condition(self) && .now < deadline { await Task.yield() }
         #expect(condition(self))
     }
