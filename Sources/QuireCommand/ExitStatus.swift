@@ -14,7 +14,7 @@ enum ExitStatus: Int32 {
     case notFound = 3
     /// A document, file, value or condition is not as it must be.
     case invalidData = 4
-    /// What is protected is locked, or the key that was given does not unlock it.
+    /// Protected data are locked, or the given key does not unlock them.
     case locked = 5
 
     /// The exit code for an error of the library.

@@ -8,7 +8,7 @@ import QuireSystem
 /// swift-crypto keeps the expanded key of a call in an object that it frees without wiping it, and copies of the key
 /// remain on the stack. Both are wiped here before a call returns.
 package enum AuthenticatedEncryption {
-    /// How much longer than its contents something sealed is.
+    /// The length of the tag, which follows the ciphertext.
     package static let tagByteCount = 16
     /// The length of a nonce.
     package static let nonceByteCount = 12

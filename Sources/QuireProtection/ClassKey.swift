@@ -4,7 +4,7 @@ import QuireSystem
 
 /// The key of a class in a domain, for what has something open: makes keys of files, and unwraps them.
 ///
-/// What it can do follows the table of ``FileProtection``:
+/// Behaves as the table of ``FileProtection`` says:
 ///
 /// - `complete`: works while the domain is unlocked. It holds no key itself, and the file keys that it gives are revoked when
 ///   the domain is locked.

@@ -4,7 +4,7 @@ package import QuireSystem
 /// A file of something that may be protected, open for reading: gives what was written, which on disk is sealed if there is
 /// a class key. See ``SealedFileReader``.
 ///
-/// Where there is a key, every file must be sealed. One that is not is an error, as it was not written by who has the key.
+/// With a class key every file must be sealed. An unsealed one is an error: it was written without the key.
 package final class ContentFile: Sendable {
     /// The file as it is on disk.
     package let file: OpenFile

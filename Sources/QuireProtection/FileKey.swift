@@ -109,9 +109,9 @@ package struct WrappedFileKey: Hashable, Sendable {
     package var file: UUID
     /// The class whose key wraps it; never `none`.
     package var fileProtection: FileProtection
-    /// Which of the class's keys wraps it: these are numbered from 1, and a rotation makes the next.
+    /// The epoch of the class key that wraps it, from 1; a rotation increments it.
     package var epoch: UInt32
-    /// What is wrapped: 40 bytes; for `completeUnlessOpen` an ephemeral public key of 32 bytes comes first.
+    /// The wrapped key: 40 bytes; for `completeUnlessOpen` an ephemeral public key of 32 bytes comes first.
     package var bytes: Data
 
     /// A wrapped key by its parts.

@@ -49,11 +49,11 @@ package struct Keybag: Sendable {
         }
     }
 
-    /// What errors call the keybag.
+    /// The path of the keybag, for errors.
     package var path: String
     /// The keybag's identifier.
     package let identifier: UUID
-    /// How often it has been changed.
+    /// The revision, incremented by each change.
     package var revision: UInt64 = 1
     /// The class of the files; never `none`.
     package var fileProtection: FileProtection
@@ -63,7 +63,7 @@ package struct Keybag: Sendable {
     package internal(set) var slots: [KeybagSlot] = []
     /// The keys of the store; the latest last.
     package var storeKeys: [StoreKey] = []
-    /// What has to be done yet of a change that was begun.
+    /// The state of an unfinished change.
     package var changeInProgress = Data()
     /// The authentication code that was read.
     var authenticationCode = Data()

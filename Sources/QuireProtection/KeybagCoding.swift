@@ -88,7 +88,7 @@ extension Keybag {
         return bytes
     }
 
-    /// What tells one keybag from another that claims to be the same: the SHA-256 of the class keys as the file has them.
+    /// The SHA-256 of the encoded class keys, which identifies a keybag together with its identifier.
     package var classKeyDigest: Data { Data(SHA256.hash(data: encodedClassKeys)) }
 }
 

@@ -13,7 +13,7 @@ struct KeybagFile: Sendable {
 
     private static let patience = FileLockWait(timeout: .seconds(10)) { _ in }
 
-    /// What the system says about it, if it is there.
+    /// The file's metadata, if it exists.
     var information: FileInformation? {
         (try? FileSystem.information(at: path, beneath: root)) ?? nil
     }
@@ -42,9 +42,9 @@ struct KeybagFile: Sendable {
         let isDone: Bool? = try Self.patience.polling(path) { _ in
             let file = try OpenFile.open(path, beneath: root, for: .reading)
             defer { file.close() }
-            // Where there are no claims, the last of two changes wins.
+            // Without flock on the file system, the last of two concurrent changes wins.
             guard (try? file.claim()) ?? true,
-                // Whoever had it claimed has replaced it.
+                // The previous holder of the claim has replaced it.
                 let found = try FileSystem.information(at: path, beneath: root),
                 try file.information().isSameFile(as: found)
             else { return nil }

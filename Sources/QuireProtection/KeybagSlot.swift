@@ -5,7 +5,7 @@ import QuireSystem
 
 /// One of the ways to the master key of a keybag.
 package struct KeybagSlot: Hashable, Sendable {
-    /// What is needed to open the slot, and what is wrapped for it.
+    /// The kind of credential, with its parameters and the wrapped master key.
     package enum Content: Hashable, Sendable {
         /// A passphrase, through scrypt.
         case passphrase(cost: ScryptCost, wrapped: Data)
@@ -30,7 +30,7 @@ package struct KeybagSlot: Hashable, Sendable {
     package let label: String
     /// 32 random bytes.
     package let salt: Data
-    /// What the slot is.
+    /// The kind of slot, with its wrapped key.
     package let content: Content
 
     /// A slot by its parts.
@@ -128,7 +128,7 @@ package struct KeybagSlot: Hashable, Sendable {
     }
 }
 
-/// What a person has to open a keybag with.
+/// A credential that opens a slot of a keybag.
 package enum KeybagCredential: Sendable {
     /// A passphrase. Its canonical composition (NFC) counts, in UTF-8.
     case passphrase(String)
@@ -165,13 +165,13 @@ package enum KeybagCredential: Sendable {
     }
 }
 
-/// What trying one passphrase costs: the parameters of scrypt (RFC 7914).
+/// The cost parameters of scrypt (RFC 7914).
 package struct ScryptCost: Hashable, Sendable {
     /// The binary logarithm of N.
     package var logarithmOfN: UInt8
     /// The size of a block.
     package var r: UInt32
-    /// How often it is done.
+    /// The parallelization parameter.
     package var p: UInt32
 
     /// 128 MiB and about half a second.

@@ -1,7 +1,7 @@
 public import Foundation
 import QuireSystem
 
-/// What has something open that belongs to a domain, and must do something when it is locked and unlocked.
+/// An observer of a domain that saves open files before the domain is locked.
 ///
 /// A call does not wait for the one before: if the domain is unlocked while a responder is closing, it is told so then, and if
 /// it is locked and unlocked in quick succession, calls may come late. ``ProtectionDomain/isUnlocked`` says what is so now.
@@ -28,7 +28,7 @@ extension ProtectionDomain {
     public static let protectedDataDidBecomeAvailableNotification = Notification.Name(
         "QuireProtectedDataDidBecomeAvailable")
 
-    /// What happens to a domain.
+    /// A change of a domain's lock state.
     public enum Event: Sendable, Hashable {
         /// It is about to be locked; what is open can still be saved.
         case willBecomeUnavailable
@@ -38,7 +38,7 @@ extension ProtectionDomain {
         case didBecomeAvailable
     }
 
-    /// What happens to the domain from now on, in order.
+    /// The events of the domain from now on, in order.
     ///
     /// Every call gives a sequence of its own. It ends with the domain, which it does not keep.
     public var events: AsyncStream<Event> { broadcast.stream() }
@@ -84,7 +84,7 @@ extension ProtectionDomain {
             var told: Set<ObjectIdentifier> = []
             let responders = domains.flatMap(\.responders)
                 .filter { told.insert(ObjectIdentifier($0)).inserted }
-            // Who takes too long is not waited for, and goes on.
+            // Responders that exceed the grace period go on, but are not awaited.
             Task {
                 await Self.call(responders) { await $0.protectedDataWillBecomeUnavailable() }
                 end.finish()

@@ -43,7 +43,7 @@ extension ProtectionDomain {
 
     /// Removes a slot.
     ///
-    /// Who has copied the keybag before can still open the copy with it.
+    /// Earlier copies of the keybag can still be opened with it.
     ///
     /// - Throws: As ``addPassphrase(_:label:)``; `notFound` if there is none with the identifier, `invalidState` if it is the
     ///   last.
@@ -53,7 +53,7 @@ extension ProtectionDomain {
 
     /// Puts a passphrase in the place of another. The domain may be locked, and stays so.
     ///
-    /// Who has copied the keybag before can still open the copy with the former one.
+    /// Earlier copies of the keybag can still be opened with the former one.
     ///
     /// - Complexity: About half a second for each slot with a passphrase, and one more, not on the caller's executor.
     /// - Throws: As ``addPassphrase(_:label:)``; `wrongKey` if the former passphrase opens no slot.
@@ -75,7 +75,7 @@ extension ProtectionDomain {
     ///
     /// - Throws: As ``addPassphrase(_:label:)``; `protectedDataUnavailable` also if that domain is locked and the class needs
     ///   its key.
-    package func addDomain(_ domain: ProtectionDomain, label: String = "") throws {
+    public func addDomain(_ domain: ProtectionDomain, label: String = "") throws {
         try change { keybag, masterKey in
             let wrapped = try domain.classKey(for: keybag.fileProtection, creating: true)
                 .wrap(masterKey, file: keybag.identifier)

@@ -40,11 +40,6 @@ extension ProtectionDomain {
         for domain in told { domain.tellAvailable() }
     }
 
-    /// Unlocks the domain with a key file on the caller's thread. What is open is told, and not waited for.
-    package func unlockNow(keyFile: String) throws {
-        try unlock(.keyFile(KeyFile.read(keyFile)))
-    }
-
     private func finishUnlocking(_ told: [ProtectionDomain]) async {
         for domain in told {
             domain.postAvailable()
@@ -164,7 +159,7 @@ extension ProtectionDomain.State {
 extension ProtectionDomain {
     /// Unlocks the domain, as far as its class needs, through a domain that it has a slot for, if that is unlocked as far.
     ///
-    /// What is open is told, and not waited for.
+    /// Notifies responders without waiting for them.
     ///
     /// - Throws: ``QuireError`` with code `invalidFormat` if the keybag was damaged, `storeReplaced` if another keybag or an
     ///   older one is in its place, or what reading throws.
@@ -230,7 +225,7 @@ extension ProtectionDomain {
     private func unlockChildren() -> [ProtectionDomain] {
         let locked = state.withLock { $0.children.objects }.filter { !$0.isUnlocked }
         return locked.flatMap { child in
-            // What is wrong with one is said by its next use.
+            // Its next use reports the error.
             (try? child.openThroughParent(isAfterUnlock: true)) ?? []
         }
     }

@@ -27,9 +27,9 @@ import QuireSystem
 public final class ProtectionDomain: Sendable {
     struct State {
         var keybag: Keybag
-        /// Where the keybag is; `nil` if it is not on disk yet.
+        /// The path of the keybag; `nil` if it is not on disk yet.
         var file: KeybagFile?
-        /// What there is while it is unlocked.
+        /// The unwrapped keys; `nil` while it is locked.
         var unlocked: UnlockedKeys?
         /// The keys of `completeUntilFirstUserAuthentication` by their epochs, from the first unlock on.
         var untilFirstAuthentication: [UInt32: SecretMemory] = [:]
@@ -42,7 +42,7 @@ public final class ProtectionDomain: Sendable {
         /// The keys of files of `complete` that were handed out.
         var fileKeys = WeakList<FileKey>()
         var responders: [WeakResponder] = []
-        /// What ends the waiting of each lock that has begun, by its number.
+        /// The continuations that end the grace periods of pending locks, by lock number.
         var pendingLocks: [Int: AsyncStream<Void>.Continuation] = [:]
         var lastLock = 0
     }
@@ -185,10 +185,10 @@ extension ProtectionDomain {
     /// The class of its files. Until it was unlocked once, this is what the file says, which anybody could have written.
     public var protection: FileProtection { state.withLock { $0.keybag.fileProtection } }
 
-    /// Where the keybag is; `nil` if it is not on disk yet.
+    /// The path of the keybag; `nil` if it is not on disk yet.
     public var path: String? { state.withLock { $0.file?.path } }
 
-    /// What errors call it.
+    /// The path of the keybag, for errors.
     var name: String { state.withLock { $0.keybag.path } }
 
     /// The keys of the store that the keybag belongs to, wrapped.
@@ -196,7 +196,7 @@ extension ProtectionDomain {
 
     /// One of the ways to unlock a domain.
     public struct Slot: Sendable, Hashable, Identifiable {
-        /// What it is opened with. The set is open: later versions may add kinds.
+        /// The kind of credential. The set is open: later versions may add kinds.
         public struct Kind: RawRepresentable, Hashable, Sendable {
             /// The kind's stable name.
             public let rawValue: String
@@ -218,7 +218,7 @@ extension ProtectionDomain {
 
         /// The slot's identifier.
         public let id: UUID
-        /// What it is opened with.
+        /// The kind of credential.
         public let kind: Kind
         /// The person's name for it.
         public let label: String
@@ -266,5 +266,53 @@ struct WeakList<Object: AnyObject & Sendable>: Sendable {
 
     mutating func removeAll(where isRemoved: (Object) -> Bool) {
         references.removeAll { $0.object.map(isRemoved) ?? true }
+    }
+}
+
+// MARK: - Registry
+
+/// The domains that this process has, so that a keybag gives the same one as long as something holds it.
+///
+/// A keybag is known by its identifier and its class keys: a copy that somebody has made with the same identifier and other
+/// keys is another one. A true copy at another path, as of a document that was copied, is another one too, because its slots
+/// are its own; unless the file is no longer where it was: then it was moved.
+enum ProtectionDomainRegistry {
+    private static let domains = Lock(WeakList<ProtectionDomain>())
+
+    static func add(_ domain: ProtectionDomain) { domains.withLock { $0.append(domain) } }
+
+    /// The domain of a keybag that was read from a file: one that is there, or a new one, locked.
+    static func domain(of keybag: Keybag, in file: KeybagFile) -> ProtectionDomain {
+        let digest = keybag.classKeyDigest
+        // Two that are asked for at once get the same.
+        return domains.withLock { domains in
+            let same = domains.objects.filter {
+                $0.identifier == keybag.identifier && $0.classKeyDigest == digest
+            }
+            if let found = same.first(where: { $0.path == file.path }) {
+                found.adopt(keybag)
+                return found
+            }
+            let information = file.information
+            for domain in same {
+                guard let formerFile = domain.state.withLock({ $0.file }) else { continue }
+                if let former = formerFile.information {
+                    // Another path may lead to it through a symbolic link.
+                    guard information?.isSameFile(as: former) == true else { continue }
+                } else {
+                    domain.didMove(to: file.path, beneath: file.root)
+                }
+                domain.adopt(keybag)
+                return domain
+            }
+            let domain = ProtectionDomain(keybag, file: file)
+            domains.append(domain)
+            return domain
+        }
+    }
+
+    /// The domains of keybags with an identifier.
+    static func domains(_ identifier: UUID) -> [ProtectionDomain] {
+        domains.withLock { $0.objects }.filter { $0.identifier == identifier }
     }
 }

@@ -3,7 +3,7 @@ import QuireSystem
 
 /// Reads a sealed file, from anywhere in it.
 ///
-/// What it returns is what was sealed: each chunk is authenticated with its place before any of it is returned. The header
+/// Returns authenticated plaintext only: each chunk is authenticated with its place before any of it is returned. The header
 /// and the last chunk are opened first, so that a file that was cut or lengthened is found before anything is read; other
 /// chunks are checked when they are read. An older version of the whole file is not told from the newest.
 ///

@@ -24,7 +24,7 @@ package final class SecretMemory: @unchecked Sendable {
         precondition(count <= Self.greatestCount, "SecretMemory: \(count) bytes are too many.")
         address = try SecretPages.shared.withLock { try $0.take() }
         self.count = count
-        // What the closure throws ends in deinit, as all properties are set.
+        // All properties are set, so an error of the closure runs deinit.
         try fill(UnsafeMutableRawBufferPointer(start: address, count: count))
     }
 

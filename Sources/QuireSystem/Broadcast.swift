@@ -54,7 +54,4 @@ package final class Broadcast<Element: Sendable>: Sendable {
         let element = element()
         for consumer in state.withLock({ $0.consumers.values }) { consumer.yield(element) }
     }
-
-    /// The number of consumers, for tests.
-    var consumerCount: Int { state.withLock { $0.consumers.count } }
 }

@@ -128,9 +128,9 @@ extension QuireError.Code {
     public static let readOnly = Self(rawValue: "readOnly")
     /// Another process has the document open.
     public static let locked = Self(rawValue: "locked")
-    /// What is protected cannot be read or written, because its protection domain is locked.
+    /// Protected data cannot be read or written, because their protection domain is locked.
     public static let protectedDataUnavailable = Self(rawValue: "protectedDataUnavailable")
-    /// What was to be protected cannot be: there is no domain, the domain is locked, or what it is cannot be sealed.
+    /// A store or document cannot be protected as requested: there is no domain, or its kind cannot be sealed.
     public static let protectionUnavailable = Self(rawValue: "protectionUnavailable")
     /// No slot of a keybag opens with the passphrase, key file or recovery key that was given.
     public static let wrongKey = Self(rawValue: "wrongKey")

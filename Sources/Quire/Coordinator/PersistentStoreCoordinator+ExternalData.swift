@@ -46,12 +46,15 @@ extension PersistentStoreCoordinator {
         return externalDataPlace { $0 === store }
     }
 
-    /// Where the first of some stores keeps values in files; `nil` if it keeps none, or cannot be written.
+    /// The folder for new values of the first matching store: that of its external data, or, if it has none or is read-only,
+    /// the temporary folder, with the keys of a protected store; `nil` for the temporary folder, unsealed.
     func externalDataPlace(where isWanted: (StoreIdentity) -> Bool) -> ExternalDataPlace? {
-        guard let store = persistentStores.first(where: { isWanted($0.identity) }) as? SQLiteStore,
-            store.hasExternalData
-        else { return nil }
-        if !store.isReadOnly { return store.externalData.place }
-        return store.protection.map { ExternalDataPlace.temporary(classKey: $0.classKey) }
+        guard let store = persistentStores.first(where: { isWanted($0.identity) }) else {
+            return nil
+        }
+        if let store = store as? SQLiteStore, store.hasExternalData, !store.isReadOnly {
+            return store.externalData.place
+        }
+        return store.storeProtection.map { .temporary(classKey: $0.classKey) }
     }
 }

@@ -136,7 +136,11 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
 
     func row(for objectID: ManagedObjectID, maximumAge: Double) throws -> ObjectSnapshot? {
         if objectID.isTemporary { return nil }
-        if let row = rowCache.row(objectID.bits, maximumAge: maximumAge) { return row }
+        if let row = rowCache.row(objectID.bits, maximumAge: maximumAge),
+            store.isDataAvailable
+        {
+            return row
+        }
         let ticket = rowCache.ticket()
         guard let row = try store.row(for: objectID) else {
             rowCache.remove(CollectionOfOne(objectID.bits))
@@ -147,7 +151,8 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
     }
 
     func rows(for objectIDs: [ManagedObjectID], maximumAge: Double) throws -> RowSet {
-        let (found, missing) = rowCache.rows(objectIDs, maximumAge: maximumAge)
+        var (found, missing) = rowCache.rows(objectIDs, maximumAge: maximumAge)
+        if !store.isDataAvailable { (found, missing) = ([], objectIDs) }
         if missing.isEmpty { return RowSet(found, layout: layout, store: storeIdentity) }
         let ticket = rowCache.ticket()
         let rows = try store.rows(for: missing.filter { !$0.isTemporary })

@@ -264,8 +264,8 @@ private struct StoreRecoveryRun {
         try connection.execute("DETACH DATABASE \(StoreTransfer.attached)")
     }
 
-    /// Reports salvaged objects, values and references that the new store lacks. Skipped if losses have been reported already,
-    /// which explain a difference.
+    /// Reports salvaged objects, values and references that the new store lacks. Skipped after losses have been
+    /// reported, because these differences would be reported twice.
     private mutating func countMissing(in target: SQLiteStore, salvaged: String) throws {
         if report.lostValues > 0 || report.duplicates > 0 || !report.actions.isEmpty { return }
         let source = try open(salvaged)

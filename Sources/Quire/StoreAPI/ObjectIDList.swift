@@ -28,7 +28,7 @@ public struct ObjectIDList: RandomAccessCollection, Sendable {
 }
 
 extension ObjectIDList {
-    /// How many rows are read at a time where all are read.
+    /// The number of rows in a fetch batch when all rows are read.
     static let batchSize = 1000
 
     /// Calls a closure with batches of identifiers, in order.

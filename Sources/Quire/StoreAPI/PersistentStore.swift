@@ -83,6 +83,10 @@ public protocol PersistentStore: AnyObject, Sendable {
     /// saved since the save before it.
     var foreignSaveCount: Int { get }
 
+    /// Whether rows may be read now, cached ones included: `false` while protected data of class `complete` are locked. Reading
+    /// and saving throw ``QuireError`` with code `protectedDataUnavailable` then.
+    var isDataAvailable: Bool { get }
+
     /// The version of what is saved; `nil` if the store cannot tell.
     var contentVersion: ContentVersion? { get }
 
@@ -238,4 +242,7 @@ extension PersistentStore {
 
     /// Nobody else saves.
     public var foreignSaveCount: Int { 0 }
+
+    /// `true`, as for every store that is not protected.
+    public var isDataAvailable: Bool { true }
 }

@@ -6,7 +6,7 @@ struct ExternalFile: Sendable {
     var path: String
     /// The folder of its store, which the path must not lead out of.
     var root: String
-    /// What it is sealed with; `nil` if it is not.
+    /// The class key of the file; `nil` for an unsealed file.
     var classKey: ClassKey?
     /// The number and digest of its bytes, if its store has recorded them.
     var sha256: Data?

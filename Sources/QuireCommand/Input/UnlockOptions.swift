@@ -49,10 +49,10 @@ struct UnlockOptions: ParsableArguments {
         )
     }
 
-    /// What was given or typed before: a descriptor is read once, and a copy that a verb makes and opens needs it again.
+    /// The credential read before: a descriptor can be read only once, but a copy that a verb opens needs it again.
     private static let known = Lock<KeybagCredential?>(nil)
 
-    /// What was given; `nil` if nothing was.
+    /// The credential of the options; `nil` without one.
     func credential() throws -> KeybagCredential? {
         if !isGiven { return nil }
         if let known = Self.known.withLock({ $0 }) { return known }

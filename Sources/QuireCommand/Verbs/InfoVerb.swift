@@ -46,12 +46,7 @@ struct DocumentInfo {
         kind = document.kind
         storeType = document.store.type.rawValue
         storeUUID = document.store.identity.uuid
-        protection =
-            switch document.store {
-            case let store as SQLiteStore: store.protection?.fileProtection ?? .none
-            case let store as AtomicStore: store.protection?.fileProtection ?? .none
-            default: .none
-            }
+        protection = document.store.storeProtection?.fileProtection ?? .none
         let layout = document.layout
         modelVersionIdentifiers = try document.store.metadata().modelVersionIdentifiers
         entities = try layout.entities.map { entity in

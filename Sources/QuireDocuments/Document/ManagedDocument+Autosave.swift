@@ -42,3 +42,28 @@ extension ManagedDocument {
         submit(.autosave) { [path] in logFailedAutosave(of: path, $0) }
     }
 }
+
+// MARK: - Locking of protected data
+
+// An open document of class `complete` autosaves when its domain is about to be locked. While it is locked, fetching, firing
+// faults, reading and saving throw `protectedDataUnavailable`; objects, context, undo and unsaved changes are kept.
+
+extension ManagedDocument: ProtectedDataResponder {
+    /// Whether what is on disk can be read and written now.
+    @MainActor var isDataAvailable: Bool {
+        openDocument?.package.store.protection?.isAvailable ?? true
+    }
+
+    /// Saves what is unsaved, unless the document never saves itself. What cannot be saved in time stays unsaved.
+    @MainActor package func protectedDataWillBecomeUnavailable() async {
+        guard fileProtection == .complete, !isReadOnly, autosavePolicy.isEnabled,
+            hasUnsavedChanges
+        else { return }
+        do { try await autosave() } catch {
+            logFailedAutosave(of: path, error as? QuireError)
+        }
+    }
+
+    /// Sees to it that what could not be saved is saved.
+    @MainActor package func protectedDataDidBecomeAvailable() async { scheduleAutosave() }
+}

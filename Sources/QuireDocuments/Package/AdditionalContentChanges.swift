@@ -28,7 +28,7 @@ enum AdditionalContentChange: Sendable {
     ///
     /// - Parameters:
     ///   - root: The package.
-    ///   - classKey: What its files are sealed with, those that were spooled too; `nil` if they are not.
+    ///   - classKey: The class key of the package's files, spooled ones included; `nil` for unsealed files.
     func write(to target: String, beneath root: String, sealing classKey: ClassKey?) throws {
         switch self {
         case .data(let data):

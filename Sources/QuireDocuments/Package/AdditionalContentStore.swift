@@ -12,7 +12,7 @@ struct AdditionalContentStore: Sendable {
     static let recordKey = "additionalContentGeneration"
 
     let layout: DocumentPackageLayout
-    /// What the files are sealed with; `nil` if they are not.
+    /// The class key of the files; `nil` for unsealed files.
     let classKey: ClassKey?
 
     /// The generation that a store's records name, or `nil` if there is no additional content.

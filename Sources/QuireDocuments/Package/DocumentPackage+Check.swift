@@ -98,7 +98,7 @@ extension DocumentPackage {
                 for (path, information) in files {
                     do {
                         try information.require(path == folder ? .folder : nil, at: path)
-                        // What is sealed tells whether it is whole.
+                        // Reading a sealed file authenticates it.
                         if information.kind == .regular, let classKey = content.classKey {
                             try ContentFile(
                                 OpenFile.open(path, beneath: layout.path, for: .reading),

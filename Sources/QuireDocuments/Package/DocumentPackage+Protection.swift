@@ -1,9 +1,9 @@
 import Foundation
 public import Quire
 
-// Changing what a package is sealed with: a package is built beside it that has all of it, sealed anew, and takes its place
-// in one exchange. Whatever interrupts that leaves the old one. The blocks of the disk that held the old one may still be
-// there; nothing that a program does to a file overwrites them for sure.
+// Changing the keys of a package: a new package with the same content and other keys is built beside it, and exchanged with
+// it atomically. An interruption leaves the old one. Disk blocks of the old package may remain readable: overwriting a file
+// does not guarantee that its blocks are overwritten.
 
 extension DocumentPackage {
     /// The class of protection of a document on disk. No key is needed, so that nobody has vouched for it yet: opening the
@@ -93,7 +93,7 @@ extension DocumentPackage {
         }
     }
 
-    /// Fills a package with everything of this one, sealed otherwise.
+    /// Fills a new package with the content of this one, sealed with other keys or unsealed.
     private func fill(_ target: DocumentPackageLayout, protectedBy new: StoreProtection?) throws {
         try store.writeCopy(to: target.store, protectedBy: new)
         if let generation = try liveGeneration() {
@@ -120,7 +120,7 @@ extension DocumentPackage {
             storeUUID: store.identity.uuid, storeType: store.type.rawValue,
             additionalContentGeneration: liveGeneration()
         ).write(to: target)
-        // What a library shows is in clear, and no part of the document: it is written again when that is saved.
+        // Library metadata are stored in clear, and written again by the next save.
         var metadata = LibraryMetadata()
         metadata.created = LibraryMetadata(readingFrom: layout).created
         try metadata.write(to: target)

@@ -15,7 +15,7 @@ final class SpooledFile: Sendable {
     private static let greatestHeldCount = 128
     /// The package folder, which may be moved.
     private let folder: OpenFile?
-    /// What the package's files are sealed with; `nil` if they are not.
+    /// The class key of the package's files; `nil` for unsealed files.
     private let classKey: ClassKey?
     private let name: String
     private let firstRoot: String
@@ -51,7 +51,7 @@ final class SpooledFile: Sendable {
         return nil
     }
 
-    /// Where it can be read by programs that want a path, unless it is sealed. Quire itself uses ``open()``.
+    /// The path, for programs that need one; the file may be sealed. Quire itself uses ``open()``.
     var path: String {
         place?.path ?? file?.descriptorPath
             ?? FileSystem.path(firstRoot, name)

@@ -127,6 +127,78 @@ import Testing
         try await document.close()
     }
 
+    enum LockState: CaseIterable {
+        case beforeFirstUnlock, unlocked, lockedAgain
+    }
+
+    /// A cell of the table of ``FileProtection``: whether documents are created, opened, and used while open.
+    @Test(arguments: classes, LockState.allCases)
+    func whatCanBeDoneIsAsTheTableOfClassesSays(
+        _ protection: FileProtection, _ state: LockState
+    ) async throws {
+        let untilFirst = FileProtection.completeUntilFirstUserAuthentication
+        let isOpenable =
+            state == .unlocked || (state == .lockedAgain && protection == untilFirst)
+        let isCreatable = isOpenable || protection == .completeUnlessOpen
+        let open = try await make(protection)
+        // Another document, which nobody holds, and the person's keybag as another process has it before the first unlock.
+        let other = folder.path("Other.quire")
+        let third = ManagedDocument(path: other)
+        (third.fileProtection, third.protectionDomain) = (protection, domain)
+        try await third.create(model: notesModel)
+        let held = try #require(third.protectionDomain)
+        try await third.close()
+        var person = domain
+        switch state {
+        case .unlocked: break
+        case .lockedAgain:
+            await domain.lock(after: .zero)
+            await held.lock(after: .zero)
+        case .beforeFirstUnlock:
+            let keybag = folder.path("elsewhere.keybag")
+            try FileSystem.copyFile(folder.path("me.keybag"), to: keybag)
+            person = try ProtectionDomain.domain(of: keybag)
+            #expect(!person.wasUnlockedOnce)
+        }
+        // A new document.
+        let new = ManagedDocument(path: folder.path("New.quire"))
+        (new.fileProtection, new.protectionDomain) = (protection, person)
+        let creating = await failure { try await new.create(model: notesModel) }
+        #expect(creating?.code == (isCreatable ? nil : .protectedDataUnavailable))
+        if creating == nil {
+            try new.addNote(Self.canary, picture: Self.picture)
+            try new.additionalContent.write(Self.attachment, at: "a")
+            try await new.save()
+            #expect(try new.titles() == [Self.canary])
+            #expect(try new.additionalContent.data(at: "a") == Self.attachment)
+            try requireNoCanary(in: new.path)
+            try await new.close()
+        }
+        if state != .beforeFirstUnlock {
+            let opening = await failure {
+                let again = ManagedDocument(path: other)
+                try await again.open()
+                try await again.close()
+            }
+            #expect(opening?.code == (isOpenable ? nil : .protectedDataUnavailable))
+            // The one that has been open.
+            let using = failure { try requireWhole(open) }
+            let saving = await failure {
+                try open.addNote("more", picture: Self.picture)
+                try await open.save()
+            }
+            let goesOn = isOpenable || protection == .completeUnlessOpen
+            #expect(
+                (using?.code, saving?.code)
+                    == (goesOn
+                        ? (nil, nil)
+                        : (
+                            .protectedDataUnavailable, .protectedDataUnavailable
+                        )))
+        }
+        try await open.close(discardingChanges: true)
+    }
+
     @Test func statusAndLibraryNeedNoKey() async throws {
         try await make(.complete).close()
         let path = path
@@ -159,6 +231,11 @@ import Testing
 
     @Test func whileACompleteDocumentIsLockedEverythingThrows() async throws {
         let document = try await make(.complete)
+        let note = try #require(
+            try document.managedObjectContext.fetch(FetchRequest("Note")).first)
+        document.managedObjectContext.refresh(note, mergeChanges: false)
+        #expect(note.string("title") == Self.canary + "title")
+        document.managedObjectContext.refresh(note, mergeChanges: false)
         try document.addNote("unsaved")
         await domain.lock(after: .zero)
         #expect(
@@ -167,9 +244,15 @@ import Testing
         #expect(await failure { try await document.save() }?.code == .protectedDataUnavailable)
         #expect(document.hasUnsavedChanges)
         let context = document.managedObjectContext
+        // A fault is not fulfilled from the coordinator's row cache either.
+        _ = context.takeFaultError()
+        _ = note.string("title")
+        #expect(context.takeFaultError()?.code == .protectedDataUnavailable)
+        #expect(note.isFault && note.isInaccessible)
         try await domain.unlock(keyFile: folder.path("key"))
         // The same document goes on, with the same objects and what was not saved.
         #expect(document.managedObjectContext === context)
+        #expect(note.string("title") == Self.canary + "title" && !note.isInaccessible)
         try requireWhole(document)
         try await document.save()
         #expect(!document.hasUnsavedChanges)

@@ -203,6 +203,54 @@ struct ProtectedAtomicStoreTests {
         return nil
     }
 
+    @MainActor @Test(arguments: [StoreType.xml, .binary, .sqlite])
+    func aValueWithoutExternalStorageIsSealedWhileItIsSpooled(_ type: StoreType) async throws {
+        var description = PersistentStoreDescription(path: folder.path("films"), type: type)
+        description.fileProtection = .complete
+        description.protectionDomain = domain
+        let coordinator = try PersistentStoreCoordinator(
+            managedObjectModel: ManagedObjectModel {
+                Entity("Film") { Attribute("video", .binary) }
+            })
+        try coordinator.addPersistentStore(description)
+        let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
+        let film = try context.insertObject(entityName: "Film")
+        let video = Data(Self.canary.utf8) + Data(count: 300_000)
+        try video.write(to: URL(fileURLWithPath: folder.path("video")))
+        let value = try await coordinator.makeExternalData(
+            contentsOf: folder.path("video"), forEntity: "Film")
+        #expect(value.url == nil)
+        let spooled = try Data(contentsOf: URL(fileURLWithPath: try #require(value.path)))
+        #expect(spooled.range(of: Data(Self.canary.utf8)) == nil)
+        try film.setExternalData(value, forKey: "video")
+        try context.save()
+        #expect(film.binary("video") == video)
+        try coordinator.close()
+    }
+
+    @MainActor @Test(arguments: [StoreType.xml, .binary, .sqlite])
+    func aStoreIsNotReplacedByOneWithOtherKeys(_ type: StoreType) throws {
+        func make(_ name: String, _ protection: FileProtection) throws -> StoreFile {
+            var description = PersistentStoreDescription(path: folder.path(name), type: type)
+            description.fileProtection = protection
+            description.protectionDomain = domain
+            let coordinator = try PersistentStoreCoordinator(
+                managedObjectModel: FixtureModels.library)
+            try coordinator.addPersistentStore(description)
+            let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
+            try context.insertObject(entityName: "Author")["name"] = .string(Self.canary)
+            try context.save()
+            try coordinator.close()
+            return try StoreFile(at: folder.path(name))
+        }
+        let (plain, sealed) = try (make("plain", .none), make("sealed", .complete))
+        let before = try Data(contentsOf: URL(fileURLWithPath: plain.path))
+        #expect(code { try plain.replace(with: sealed) } == .protectionUnavailable)
+        #expect(try Data(contentsOf: URL(fileURLWithPath: plain.path)) == before)
+        #expect(
+            code { try sealed.replace(with: make("other", .complete)) } == .protectionUnavailable)
+    }
+
     @MainActor @Test(arguments: [StoreType.xml, .binary])
     func theFileIsSealedAsAWhole(_ type: StoreType) async throws {
         let path = folder.path("authors.store")
@@ -229,9 +277,15 @@ struct ProtectedAtomicStoreTests {
         try StoreFile(at: path).convert(to: copy, type: .sqlite)
         #expect(try SQLiteStore.fileProtection(at: copy) == .complete)
         #expect(try SQLiteStore.open(at: copy).count(matching: FetchRequest("Author")) == 2)
+        let (held, reader) = try open()
+        #expect(try reader.fetch(FetchRequest("Author")).count == 2)
         await domain.lock(after: .zero)
         #expect(code(open) == .protectedDataUnavailable)
+        // Its objects are in memory.
+        #expect(code { try reader.fetch(FetchRequest("Author")) } == .protectedDataUnavailable)
         try await domain.unlock(keyFile: folder.path("key"))
+        #expect(try reader.fetch(FetchRequest("Author")).count == 2)
+        try held.close()
         let (again, other) = try open()
         #expect(try other.fetch(FetchRequest("Author")).count == 2)
         try again.close()

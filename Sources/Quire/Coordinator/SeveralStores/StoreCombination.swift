@@ -39,6 +39,7 @@ final class StoreCombination: PersistentStore, DictionarySource {
         }
     }
     var foreignSaveCount: Int { members.reduce(0) { $0 &+ $1.store.foreignSaveCount } }
+    var isDataAvailable: Bool { members.allSatisfy(\.store.isDataAvailable) }
     var contentVersion: ContentVersion? {
         members.count == 1 ? members[0].store.contentVersion : nil
     }

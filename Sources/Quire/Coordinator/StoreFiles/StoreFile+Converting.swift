@@ -70,10 +70,8 @@ struct NewStoreFile {
     private func fill(
         _ temporary: String, from source: any PersistentStore, progress: ((Progress) -> Void)?
     ) throws {
-        // What is protected stays so.
-        let protection =
-            (source as? SQLiteStore)?.protection ?? (source as? AtomicStore)?.protection
-        try protection?.writeKeybag(forStoreAt: temporary)
+        // A protected store is converted to a protected one.
+        try source.storeProtection?.writeKeybag(forStoreAt: temporary)
         let store = try create(at: temporary, layout(for: source), source.configurationName)
         let check: TransferCheck?
         do {
@@ -140,6 +138,11 @@ struct NewStoreFile {
 }
 
 extension PersistentStore {
+    /// The keys that seal the store's files; `nil` if the store is not protected.
+    package var storeProtection: StoreProtection? {
+        (self as? SQLiteStore)?.protection ?? (self as? AtomicStore)?.protection
+    }
+
     /// Whether an object is a member of a relationship of several objects.
     fileprivate func hasSharedMembers(
         in relationship: EntityLayout.Relationship, of owner: EntityLayout

@@ -136,7 +136,8 @@ public struct StoreFile: Sendable {
     /// At every instant, also after a crash or power loss, there is the whole old or the whole new store.
     ///
     /// - Throws: ``QuireError`` with code `unsupported` if the other store is of another type, `locked` if this one is
-    ///   open, `invalidFormat`, `outOfSpace`, `readOnly` or `inputOutput`.
+    ///   open, `protectionUnavailable` if the other one is protected with other keys than this one, `invalidFormat`,
+    ///   `outOfSpace`, `readOnly` or `inputOutput`.
     public func replace(with other: StoreFile) throws {
         guard type == other.type else {
             throw QuireError(
@@ -152,9 +153,11 @@ public struct StoreFile: Sendable {
         let (mine, theirs) = try (
             StoreProtection.find(forStoreAt: path), StoreProtection.find(forStoreAt: other.path)
         )
+        if let theirs, theirs.domain.identifier != mine?.domain.identifier {
+            throw StoreProtection.otherKeysError(path)
+        }
         var data = try FileSystem.contents(of: other.path)
-        if let theirs { data = try theirs.classKey.unsealed(data, path: other.path) }
-        if let mine { data = try mine.classKey.sealed(data, path: path) }
+        if let mine, theirs == nil { data = try mine.classKey.sealed(data, path: path) }
         try AtomicFileReplace.replace(path, with: data)
     }
 }

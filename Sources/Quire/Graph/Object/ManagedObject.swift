@@ -11,7 +11,7 @@
 /// An object read from a store may be a fault: it fetches its values when one is asked for. If its row is gone
 /// by then, or cannot be read, every value is missing, ``isInaccessible`` is true, and the context's
 /// ``ManagedObjectContext/lastFaultError`` says why; ``ManagedObjectContext/existingObject(with:)`` throws
-/// instead.
+/// instead. While protected data are locked such an object stays a fault, and reads its values after they were unlocked.
 ///
 /// A key that names no property, or a value of the wrong type, is a programmer's mistake and stops the program
 /// with a sentence; ``value(forKey:)`` and ``setValue(_:forKey:)`` throw instead, for keys that come from
@@ -324,6 +324,11 @@ extension ManagedObject {
             }
         } catch {
             context.reportFault(error)
+            if (error as? QuireError)?.code == .protectedDataUnavailable {
+                // Stays a fault, which can be fulfilled after the protected data have been unlocked.
+                state.insert(.inaccessible)
+                return
+            }
         }
         state.formUnion([.realized, .inaccessible])
     }

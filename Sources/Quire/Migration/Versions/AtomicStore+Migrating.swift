@@ -26,7 +26,10 @@ extension AtomicStore {
             try FileSystem.writeNewFile(FileSystem.contents(of: path), at: copy)
         }
         do { try source.replaceFile(with: data) } catch {
-            if let copy { _ = try? FileSystem.removeFileIfPresent(copy) }
+            if let copy {
+                _ = try? FileSystem.removeFileIfPresent(copy)
+                try? StoreProtection.removeKeybag(ofStoreAt: copy)
+            }
             throw error
         }
     }

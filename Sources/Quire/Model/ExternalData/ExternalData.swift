@@ -73,12 +73,11 @@ public final class ExternalData: Sendable {
         if case .file(let file) = content { file.record?.sha256 } else { nil }
     }
 
-    /// Where the bytes are, to be read; `nil` if they are in the object's row, or sealed because the store is protected.
-    /// Nobody may change the file.
+    /// The URL of a file with the bytes, for reading only; `nil` if they are in the object's row, or the store is protected and
+    /// the file sealed. The file must not be changed.
     public var url: URL? {
-        file.flatMap { $0.location.classKey == nil ? $0 : nil }.map {
-            URL(fileURLWithPath: $0.path)
-        }
+        guard let location = file?.location, location.classKey == nil else { return nil }
+        return URL(fileURLWithPath: location.path)
     }
 
     /// The path of the file, if there is one.

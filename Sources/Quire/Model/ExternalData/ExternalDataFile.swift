@@ -45,7 +45,7 @@ final class ExternalDataFile: Sendable {
     private let home: String
     /// The root of that place.
     private let homeRoot: String
-    /// What it was sealed with there.
+    /// The class key of that place; `nil` if its files are not sealed.
     private let homeKey: ClassKey?
     /// The file itself, whatever its name, if it is not a store's.
     private let identity: FileInformation?
@@ -106,7 +106,7 @@ final class ExternalDataFile: Sendable {
     /// The file's path. It changes with the place of the store, unless the file has stayed behind.
     var path: String { location.path }
 
-    /// The file's path, the root that it must not lead out of, and what it is sealed with.
+    /// The file's path, the root that it must not lead out of, and the class key; `nil` for an unsealed file.
     var location: (path: String, root: String, classKey: ClassKey?) {
         let folders = place.folders
         let path = FileSystem.path(folders.files, name)

@@ -7,7 +7,7 @@ final class ExternalDataPlace: Sendable {
     struct Folders: Sendable {
         var files: String
         var root: String
-        /// What the files are sealed with; `nil` if they are not.
+        /// The class key of the files; `nil` for unsealed files.
         var classKey: ClassKey?
     }
 
@@ -24,10 +24,10 @@ final class ExternalDataPlace: Sendable {
     /// The folder of the store.
     var root: String { folders.root }
 
-    /// What the files are sealed with; `nil` if they are not.
+    /// The class key of the files; `nil` for unsealed files.
     var classKey: ClassKey? { folders.classKey }
 
-    /// The place for values of no store in particular, or of one that is only read.
+    /// The temporary folder, for values that have no store yet, or whose store has no external data or is read-only.
     static func temporary(classKey: ClassKey? = nil) -> ExternalDataPlace {
         let folder = FileSystem.absolute(FileManager.default.temporaryDirectory.path)
         return ExternalDataPlace(folder, beneath: folder, classKey: classKey)

@@ -16,7 +16,7 @@ public struct AtomicStoreOptions: Sendable {
     public var fileProtection: FileProtection?
     /// The domain whose keys protect a new store; `nil` for ``ProtectionDomain/default``.
     public var protectionDomain: ProtectionDomain?
-    /// What unlocks a new store besides.
+    /// Further slots of a new store's keybag.
     package var protectionSlots: [NewSlot] = []
     /// How to wait for other processes that have the file locked when a store is opened for writing, which locks it itself
     /// then, until it is closed; `nil` to lock it for each save only.

@@ -46,8 +46,10 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
     /// Whether the model was made of what is in the file, which carries none, because none was given.
     public let hasInferredModel: Bool
     private let file: AtomicStoreFile?
-    /// What the file is sealed with; `nil` if it is not, or there is none.
+    /// The keys that seal the store's file; `nil` if the store is not protected, or is in memory.
     package var protection: StoreProtection? { file?.protection }
+    /// Whether the store is not protected, or its keys are available.
+    public var isDataAvailable: Bool { protection?.isAvailable ?? true }
     private let contents: Lock<AtomicContents?>
     /// Unsafe because it is used only while ``saving`` is held.
     private nonisolated(unsafe) var index: AtomicUniqueIndex?
@@ -133,6 +135,8 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
     }
 
     func currentContents() throws -> AtomicContents {
+        // The objects are in memory, where locking the domain does not reach them.
+        try protection?.checkAvailable(name)
         let contents = contents.withLock { contents in
             if let renumbered = contents?.renumbered() { contents = renumbered }
             return contents
@@ -144,7 +148,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
         return contents
     }
 
-    /// What errors call it.
+    /// The path of the keybag, for errors.
     var name: String { path ?? "\(type.rawValue) store" }
 
     /// Loads the file into the contents, when the store has just been opened.

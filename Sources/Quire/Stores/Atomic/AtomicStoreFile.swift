@@ -17,7 +17,7 @@ final class AtomicStoreFile: Sendable {
 
     /// How to lock the file as long as it is open; `nil` if that is done for each save only.
     private let lockWait: FileLockWait?
-    /// What the file is sealed with, as a whole; `nil` if it is not.
+    /// The keys that seal the file as a whole; `nil` for an unsealed file.
     let protection: StoreProtection?
 
     init(path: String, lockWait: FileLockWait? = nil, protection: StoreProtection?) {

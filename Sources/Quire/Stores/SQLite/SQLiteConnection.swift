@@ -41,7 +41,7 @@ final class SQLiteConnection: @unchecked Sendable {
     var lostCommit: QuireError?
     /// How it waits for locks of other processes; SQLite refers to it.
     private var busyWait: SQLiteBusyWait?
-    /// Keeps the cipher of a store that is protected known to SQLite.
+    /// The registration of the cipher with the VFS; `nil` for an unprotected database.
     let sealing: SealingFileSystem.Registration?
     /// Counts the statements handed out, for tests.
     var counter: SQLiteStatementCounter?
@@ -56,7 +56,7 @@ final class SQLiteConnection: @unchecked Sendable {
     ///   a package also `notFound`.
     init(path: String, mode: Mode, cipher: PageCipher? = nil) throws {
         self.path = path
-        // VACUUM INTO names its target by a URI where that is protected.
+        // The target of VACUUM INTO is a URI, which names its VFS and cipher.
         var flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_URI
         var file = path
         if mode != .memory, let root = SQLiteFiles.root(of: path) {
@@ -126,8 +126,8 @@ final class SQLiteConnection: @unchecked Sendable {
             handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, isTrusted ? 1 : 0)
     }
 
-    /// Has each page of a database that is made, by this connection or by its `VACUUM INTO`, end with the bytes that sealing
-    /// needs. One that is there keeps what it has.
+    /// Sets `SQLITE_FCNTL_RESERVE_BYTES` to the size that sealing needs, for databases that this connection creates, also by
+    /// `VACUUM INTO`. An existing database keeps its reserved bytes.
     func reserveBytesForSealing() {
         var size = Int32(PageCipher.reservedSize)
         _ = sqlite3_file_control(handle, "main", SQLITE_FCNTL_RESERVE_BYTES, &size)

@@ -17,7 +17,7 @@ struct SQLiteExternalData: ExternalDataReading {
 
     /// The files of the store at a path.
     ///
-    /// - Parameter classKey: What they are sealed with; `nil` if they are not, or are not to be read or written by this.
+    /// - Parameter classKey: The class key of the files; `nil` for unsealed files, and if only names are used.
     init(
         storePath: String, classKey: ClassKey? = nil, records: SQLiteExternalRecords? = nil
     ) {
@@ -83,7 +83,7 @@ struct SQLiteExternalData: ExternalDataReading {
         }
     }
 
-    /// Writes a new file with bytes, durably but for its name.
+    /// Writes a new file. Its bytes are synchronized, its name is not.
     func write(_ data: Data, toFileNamed name: String) throws {
         let path = path(ofFileNamed: name)
         try FileSystem.writeNewFile(

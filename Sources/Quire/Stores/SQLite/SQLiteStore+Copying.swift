@@ -63,10 +63,9 @@ extension SQLiteStore {
         try copyExternalData(to: path, linking: linking, skippingMissing: keepingDamage)
     }
 
-    /// Writes a copy with everything in the store, the draft too, that is sealed otherwise than the store: with other keys, for
-    /// the first time, or not any more. Nothing is synchronized.
+    /// Writes a copy of the whole store, its draft included, with other keys or unprotected. Nothing is synchronized.
     ///
-    /// - Parameter other: What the copy is sealed with; `nil` if it is not to be sealed.
+    /// - Parameter other: The keys that seal the copy; `nil` for an unprotected copy.
     /// - Throws: As ``writeCopy(to:linking:withoutDraft:keepingDamage:)``; `invalidFormat` also if external data are not what
     ///   was sealed. Then there is no copy.
     package func writeCopy(to path: String, protectedBy other: StoreProtection?) throws {

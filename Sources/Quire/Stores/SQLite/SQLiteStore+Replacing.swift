@@ -74,20 +74,17 @@ extension SQLiteStore {
         removeUnreferenced(at: path, place)
     }
 
-    /// Gives a place the keybag of a copy that is to come there.
+    /// Copies the keybag of a store that is about to be moved into place.
     ///
-    /// - Throws: ``QuireError`` with code `protectionUnavailable` if the store that is there has other keys, or has or lacks
-    ///   protection that the copy lacks or has: for an instant one would be there with the keybag of the other.
+    /// - Throws: ``QuireError`` with code `protectionUnavailable` if the present store has another keybag, or only one of both
+    ///   has one: store and keybag are two files, which cannot be replaced in one step.
     private static func takeKeybag(of temporary: String, to path: String) throws {
         let (old, new) = try (
             StoreProtection.domain(ofStoreAt: path), StoreProtection.domain(ofStoreAt: temporary)
         )
         if FileSystem.exists(path) {
             if old?.identifier == new?.identifier { return }
-            throw QuireError(
-                .protectionUnavailable,
-                "“\(path)” cannot be replaced by a store with other keys; destroy it first, or copy the other elsewhere.",
-                subject: .init(file: path))
+            throw StoreProtection.otherKeysError(path)
         }
         guard let new else { return }
         let keybag = StoreProtection.keybag(ofStoreAt: path)

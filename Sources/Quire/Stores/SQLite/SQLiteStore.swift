@@ -129,10 +129,12 @@ public final class SQLiteStore: PersistentStore {
         }
     }
 
-    /// What its files are sealed with; `nil` if they are not.
+    /// The keys that seal the store's files; `nil` if the store is not protected.
     package var protection: StoreProtection? { source.protection }
+    /// Whether the store is not protected, or its keys are available.
+    public var isDataAvailable: Bool { protection?.isAvailable ?? true }
 
-    /// What changes when somebody writes to the store's files.
+    /// A fingerprint of the store's files, which changes with every write.
     package func fileState() throws -> [Int64] { try SQLiteStoreSource.state(of: storePath) }
 
     /// Whether it is a store in memory, which is gone when nobody has it open.

@@ -73,9 +73,9 @@ public struct SQLiteStoreOptions: Sendable {
     public var fileProtection: FileProtection?
     /// The domain whose keys protect a new store; `nil` for ``ProtectionDomain/default``.
     public var protectionDomain: ProtectionDomain?
-    /// What unlocks a new store besides.
+    /// Further slots of a new store's keybag.
     package var protectionSlots: [NewSlot] = []
-    /// The protection of a copy that is looked at or mended: that of its original.
+    /// The keys of the original, for opening a temporary copy of it.
     var protection: StoreProtection?
     /// Whether a lock outside the store sees to it that no other process writes. Identifiers need not be recorded then
     /// before they are used, so that nothing is written but by saves. A store that is opened for reading only gives some

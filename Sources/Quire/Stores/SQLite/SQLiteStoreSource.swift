@@ -35,7 +35,7 @@ final class SQLiteStoreSource: Sendable {
     /// That the process has the file open for writing, or as others have; `nil` if not.
     private let use: SQLiteOpenFiles.Use?
     let isOnNetwork: Bool
-    /// What its files are sealed with; `nil` if they are not.
+    /// The keys that seal the store's files; `nil` if the store is not protected.
     let protection: StoreProtection?
     private let isReleased = Atomic(false)
 
@@ -44,7 +44,7 @@ final class SQLiteStoreSource: Sendable {
 
     /// Finds out how to use a file, which need not exist if it is to be created.
     ///
-    /// - Parameter protection: What it is sealed with, if that is known; otherwise its keybag is looked for.
+    /// - Parameter protection: The keys of the store; `nil` to look for its keybag.
     init(path: String, isReadOnly: Bool, protection: StoreProtection? = nil) throws {
         storePath = FileSystem.absolute(path)
         self.protection = try protection ?? StoreProtection.find(forStoreAt: storePath)

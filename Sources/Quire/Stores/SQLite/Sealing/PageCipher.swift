@@ -31,10 +31,12 @@ final class PageCipher: Sendable {
     ///
     /// - Parameter current: The number of the key that seals.
     init(keys: [UInt32: FileKey], current: UInt32) {
-        precondition(keys[current] != nil, "PageCipher: it has no key \(current).")
+        guard let key = keys[current] else {
+            preconditionFailure("PageCipher: it has no key \(current).")
+        }
         self.keys = keys
         self.current = current
-        key = keys[current]!
+        self.key = key
     }
 
     /// Whether the keys can be used.

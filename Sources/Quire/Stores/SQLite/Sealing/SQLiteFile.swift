@@ -31,7 +31,7 @@ struct SQLiteFile {
 }
 
 extension SQLiteFile {
-    /// What SQLite has of a file of ours: the table of functions, and the object that they use; after it, for a sealed
+    /// The layout of our `sqlite3_file`: the method table, and the object that it uses; after it, for a sealed
     /// file, the system's own record of the file.
     struct Record {
         static let size = 32

@@ -5,7 +5,7 @@ import Synchronization
 /// A database, its rollback journal or its write-ahead log, of which SQLite sees the pages in clear and the disk has them
 /// sealed.
 ///
-/// What is written besides pages stays in clear: the headers of both logs and of their records, which are page numbers,
+/// Everything but pages stays in clear: the headers of both logs and of their records, which are page numbers,
 /// counts, random numbers and checksums. The checksums are of the pages as SQLite sees them, with zeros in the bytes that
 /// it reserves. Writes of another form than those of SQLite's pager are refused, so that none reaches the disk in clear.
 ///

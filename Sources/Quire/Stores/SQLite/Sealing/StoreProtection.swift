@@ -1,15 +1,15 @@
-/// What a store, and all else in the document package that it is in, is sealed with: the domain of its keybag.
+/// The keybag of a store, or of the document package that contains it, and the keys that seal its files.
 ///
-/// A store is protected if there is a keybag: `Protection.keybag` in the package, or beside a store that is in none a file of
-/// its name and `.keybag`. Everything of it is sealed then; a file that is not is an error.
+/// A store is protected if it has a keybag: `Protection.keybag` in its package, or a file with `.keybag` appended to its path
+/// for a store outside of packages. All of its files are sealed then; an unsealed file is an error.
 package final class StoreProtection: Sendable {
     /// The domain of the keybag.
     package let domain: ProtectionDomain
-    /// What makes and unwraps the keys of files.
+    /// Wraps and unwraps file keys.
     package let classKey: ClassKey
-    /// What seals the pages of a SQLite store.
+    /// Seals the pages of a SQLite store.
     let cipher: PageCipher
-    /// The domains of copies: held, so that what was unlocked here is unlocked there.
+    /// The domains of copies, retained so that a copy is unlocked while its original is.
     private let copies = Lock<[ProtectionDomain]>([])
 
     /// The class.
@@ -36,7 +36,7 @@ package final class StoreProtection: Sendable {
     /// The name of the keybag in a document package.
     package static let keybagName = "Protection.keybag"
 
-    /// Where the keybag of a store is, and the package that it is in.
+    /// The path of a store's keybag, and the package that contains it.
     package static func keybag(ofStoreAt path: String) -> (path: String, root: String?) {
         let path = FileSystem.absolute(path)
         guard let root = SQLiteFiles.root(of: path) else { return (path + ".keybag", nil) }
@@ -70,40 +70,21 @@ package final class StoreProtection: Sendable {
         }
     }
 
-    /// Makes the keybag for a store, or finds that of the package that it is made in, and has the store made. If that fails a
-    /// new keybag goes.
+    /// Creates a store with the keybag of its package, or with a new one, which is removed if creating the store fails.
     ///
     /// - Parameters:
     ///   - asked: The class; `nil` for that of the process's domain, or none without one.
     ///   - domain: The domain that unlocks it; `nil` for the process's.
-    ///   - slots: What unlocks it besides.
-    ///   - body: Makes the store; is given `nil` if it is not to be protected.
+    ///   - slots: Further slots of a new keybag.
+    ///   - body: Creates the store; its argument is `nil` for an unprotected one.
     /// - Throws: What the closure throws, or ``QuireError`` with code `protectionUnavailable` if it cannot be protected,
     ///   `protectedDataUnavailable` if the domain is locked and the class needs its key, or what writing throws.
     static func making<Store>(
         forStoreAt path: String, _ asked: FileProtection?, domain: ProtectionDomain?,
         slots: [NewSlot], _ body: (StoreProtection?) throws -> Store
     ) throws -> Store {
-        let hadKeybag = try self.domain(ofStoreAt: path) != nil
-        let protection = try make(forStoreAt: path, asked, domain: domain, slots: slots)
-        do { return try body(protection) } catch {
-            if protection != nil && !hadKeybag { try? removeKeybag(ofStoreAt: path) }
-            throw error
-        }
-    }
-
-    /// Removes the keybag of a store that is gone. Without it the rest can never be read again.
-    static func removeKeybag(ofStoreAt path: String) throws {
-        let keybag = keybag(ofStoreAt: path)
-        try FileSystem.removeFileIfPresent(keybag.path, beneath: keybag.root)
-    }
-
-    private static func make(
-        forStoreAt path: String, _ asked: FileProtection?, domain: ProtectionDomain?,
-        slots: [NewSlot]
-    ) throws -> StoreProtection? {
         if SQLiteMemoryPath.contains(path) {
-            guard let asked, asked != .none else { return nil }
+            guard let asked, asked != .none else { return try body(nil) }
             throw QuireError(
                 .protectionUnavailable,
                 "A store in memory cannot be protected as “\(asked.rawValue)”: it has no files to seal. Use “none”.",
@@ -111,8 +92,28 @@ package final class StoreProtection: Sendable {
         }
         if let present = try find(forStoreAt: path) {
             try require(asked, of: present, path)
-            return present
+            return try body(present)
         }
+        guard let made = try make(forStoreAt: path, asked, domain: domain, slots: slots) else {
+            return try body(nil)
+        }
+        do { return try body(made) } catch {
+            try? removeKeybag(ofStoreAt: path)
+            throw error
+        }
+    }
+
+    /// Removes the keybag of a store that was removed. Sealed files cannot be read without it.
+    static func removeKeybag(ofStoreAt path: String) throws {
+        let keybag = keybag(ofStoreAt: path)
+        try FileSystem.removeFileIfPresent(keybag.path, beneath: keybag.root)
+    }
+
+    /// Writes a new keybag; `nil` if the class is `none`.
+    private static func make(
+        forStoreAt path: String, _ asked: FileProtection?, domain: ProtectionDomain?,
+        slots: [NewSlot]
+    ) throws -> StoreProtection? {
         let parent = domain ?? ProtectionDomain.default
         let chosen =
             asked ?? (parent == nil && slots.isEmpty ? .none : parent?.protection ?? .complete)
@@ -160,10 +161,18 @@ package final class StoreProtection: Sendable {
             subject: .init(file: path))
     }
 
-    /// Whether what is sealed can be read and written: not while the domain of what is of class `complete` is locked.
+    /// Whether the keys are available: not for class `complete` while its domain is locked.
     package var isAvailable: Bool { cipher.isAvailable }
 
-    /// Checks that the keys have not been taken away.
+    /// The error of a store that is to be replaced by one with another keybag.
+    static func otherKeysError(_ path: String) -> QuireError {
+        QuireError(
+            .protectionUnavailable,
+            "“\(path)” cannot be replaced by a store with other keys; destroy it first, or copy the other elsewhere.",
+            subject: .init(file: path))
+    }
+
+    /// Checks that the keys are available.
     ///
     /// - Throws: ``QuireError`` with code `protectedDataUnavailable`.
     func checkAvailable(_ path: String) throws {
