@@ -62,16 +62,10 @@ extension ProtectionDomain {
         keybag.fileProtection = protection
         keybag.revision += 1
         keybag.storeKeys = []
-        for slot in keybag.slots {
-            guard case .domain(let identifier, _) = slot.content else { continue }
-            let domains = [parent].compactMap(\.self) + ProtectionDomainRegistry.domains(identifier)
-            guard let domain = domains.first(where: { $0.identifier == identifier }) else {
-                throw Self.lockedError(keybag.path)
-            }
-            let wrapped = try domain.classKey(for: protection, creating: true)
-                .wrap(unlocked.masterKey, file: keybag.identifier)
+        for (slot, domain) in try slotDomains(of: keybag, parent) {
             keybag.slots.removeAll { $0.identifier == slot.identifier }
-            try keybag.addDomainSlot(parent: identifier, wrapped: wrapped, label: slot.label)
+            try keybag.addSlot(
+                of: domain, protection, label: slot.label, masterKey: unlocked.masterKey)
         }
         keybag = try Keybag(keybag.encoded(unlocked.masterKey), path: keybag.path)
         let changed = ProtectionDomain(keybag, file: nil)
@@ -88,6 +82,52 @@ extension ProtectionDomain {
         return changed
     }
 
+    /// Makes a keybag for the same files with new keys, the master key included, and new slots. Slots of domains stay.
+    ///
+    /// - Parameter slots: What unlocks it by itself.
+    /// - Throws: ``QuireError`` with code `protectionUnavailable` if nothing would unlock it, `protectedDataUnavailable` if a
+    ///   slot belongs to a domain that is not unlocked in this process, `invalidState` if there are too many slots.
+    package func makeRotatedKeybag(slots: [NewSlot]) throws -> ProtectionDomain {
+        let (keybag, parent) = state.withLock { ($0.keybag, $0.parent) }
+        let domains = try slotDomains(of: keybag, parent)
+        let made = try Self.makeKeybag(
+            protection: keybag.fileProtection, slots: slots, parent: domains.first?.domain)
+        try made.change { changed, masterKey in
+            for (slot, domain) in domains.dropFirst() {
+                try changed.addSlot(
+                    of: domain, keybag.fileProtection, label: slot.label, masterKey: masterKey)
+            }
+        }
+        return made
+    }
+
+    /// The slots that belong to domains, and these.
+    ///
+    /// - Throws: ``QuireError`` with code `protectedDataUnavailable` if one is not there in this process.
+    private func slotDomains(
+        of keybag: Keybag, _ parent: ProtectionDomain?
+    ) throws -> [(slot: KeybagSlot, domain: ProtectionDomain)] {
+        try keybag.slots.compactMap { slot in
+            guard case .domain(let identifier, _) = slot.content else { return nil }
+            let domains = [parent].compactMap(\.self) + ProtectionDomainRegistry.domains(identifier)
+            guard let domain = domains.first(where: { $0.identifier == identifier }) else {
+                throw Self.lockedError(keybag.path)
+            }
+            return (slot, domain)
+        }
+    }
+
+    /// Overwrites a keybag, so that what was sealed with its keys can never be read again. It is no keybag afterwards.
+    ///
+    /// - Throws: What writing throws.
+    package static func eraseKeybag(at path: String, beneath root: String?) throws {
+        let file = try OpenFile.open(path, beneath: root, for: .updating)
+        defer { file.close() }
+        let size = min(Int(clamping: try file.information().size), Keybag.greatestSize)
+        try file.write([UInt8](repeating: 0, count: size), at: 0)
+        try file.synchronize()
+    }
+
     static func make(
         _ protection: FileProtection, path: String, slots: [NewSlot], parent: ProtectionDomain?
     ) throws -> ProtectionDomain {
@@ -99,9 +139,7 @@ extension ProtectionDomain {
         }
         var (keybag, masterKey) = try Keybag.make(path: path, fileProtection: protection)
         if let parent {
-            let wrapped = try parent.classKey(for: protection, creating: true)
-                .wrap(masterKey, file: keybag.identifier)
-            try keybag.addDomainSlot(parent: parent.identifier, wrapped: wrapped, label: "")
+            try keybag.addSlot(of: parent, protection, label: "", masterKey: masterKey)
         }
         for slot in slots {
             try keybag.addSlot(
@@ -182,5 +220,17 @@ extension ProtectionDomain {
             $0.file = file
             $0.keybag.path = file.path
         }
+    }
+}
+
+extension Keybag {
+    /// Adds a slot for the domain of a person.
+    mutating func addSlot(
+        of domain: ProtectionDomain, _ protection: FileProtection, label: String,
+        masterKey: SecretMemory
+    ) throws {
+        let wrapped = try domain.classKey(for: protection, creating: true)
+            .wrap(masterKey, file: identifier)
+        try addDomainSlot(parent: domain.identifier, wrapped: wrapped, label: label)
     }
 }

@@ -77,10 +77,8 @@ extension ProtectionDomain {
     ///   its key.
     public func addDomain(_ domain: ProtectionDomain, label: String = "") throws {
         try change { keybag, masterKey in
-            let wrapped = try domain.classKey(for: keybag.fileProtection, creating: true)
-                .wrap(masterKey, file: keybag.identifier)
-            try keybag.addDomainSlot(
-                parent: domain.identifier, wrapped: wrapped, label: label)
+            try keybag.addSlot(
+                of: domain, keybag.fileProtection, label: label, masterKey: masterKey)
         }
     }
 

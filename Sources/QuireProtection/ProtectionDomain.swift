@@ -191,6 +191,11 @@ extension ProtectionDomain {
     /// The path of the keybag, for errors.
     var name: String { state.withLock { $0.keybag.path } }
 
+    /// Whether another domain has the same class keys, as that of a copy has.
+    package func hasSameClassKeys(as other: ProtectionDomain) -> Bool {
+        identifier == other.identifier && classKeyDigest == other.classKeyDigest
+    }
+
     /// The keys of the store that the keybag belongs to, wrapped.
     package var storeKeys: [Keybag.StoreKey] { state.withLock { $0.keybag.storeKeys } }
 

@@ -14,6 +14,17 @@ package struct FileInformation: Sendable {
         case other
     }
 
+    /// A file, by whatever name.
+    package struct Identity: Hashable, Sendable {
+        /// The device it is on.
+        package var device: UInt64
+        /// Its number on the device.
+        package var inode: UInt64
+    }
+
+    /// The device it is on, and its number there.
+    package var identity: Identity { Identity(device: device, inode: inode) }
+
     /// What it is.
     package var kind: Kind
     /// The number of bytes.
@@ -69,17 +80,15 @@ package struct FileInformation: Sendable {
 
     /// Whether both describe the same file.
     package func isSameFile(as other: FileInformation) -> Bool {
-        device == other.device && inode == other.inode
+        identity == other.identity
     }
 
     /// The bytes of some files. One that is there under several names counts once.
     package static func totalSize(of files: [FileInformation]) -> Int64 {
-        struct Identity: Hashable { let device, inode: UInt64 }
         var seen: Set<Identity> = []
         return files.reduce(0) { sum, file in
             guard file.kind == .regular,
-                file.linkCount == 1
-                    || seen.insert(Identity(device: file.device, inode: file.inode)).inserted
+                file.linkCount == 1 || seen.insert(file.identity).inserted
             else { return sum }
             return sum + file.size
         }

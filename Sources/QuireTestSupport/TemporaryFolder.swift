@@ -9,6 +9,8 @@ public final class TemporaryFolder: Sendable {
 
     /// Makes a folder.
     public init() throws {
+        // Before anything is made in it, so that it is protected as well.
+        _ = TestProtection.isOn
         url = FileManager.default.temporaryDirectory
             .appendingPathComponent("quire-test-\(UUID().uuidString)", isDirectory: true)
         try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)

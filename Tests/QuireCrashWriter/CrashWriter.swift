@@ -24,6 +24,7 @@ enum CrashWriter {
     @MainActor
     static func main() async {
         let arguments = CommandLine.arguments
+        unlockProtection()
         if arguments.count == 3, arguments[2] == "commands" {
             return await CommandedWriter(path: arguments[1]).run()
         }
@@ -48,6 +49,21 @@ enum CrashWriter {
         session = nil
         await reportOpenFiles(below: arguments[1])
         report("closed")
+    }
+
+    /// Unlocks the domain that the test protects its documents by, if it does; see `TestProtection`.
+    private static func unlockProtection() {
+        guard
+            let folder = ProcessInfo.processInfo.environment["QUIRE_TEST_PROTECTION_FOLDER"]
+        else { return }
+        do {
+            let domain = try ProtectionDomain.domain(of: folder + "/keybag")
+            try domain.unlock(.keyFile(KeyFile.read(folder + "/key")))
+            ProtectionDomain.default = domain
+        } catch {
+            report("wrong: \(error)")
+            exit(2)
+        }
     }
 
     /// Says which files are still open, once those who are about to close them have had their time.

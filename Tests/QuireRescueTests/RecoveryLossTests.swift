@@ -78,11 +78,11 @@ import Testing
         defer { try? store.close() }
         let counts = try store.read { try $0.rowCounts() }
         try store.writeCopy(to: copy)
-        try store.requireRows(counts, inCopyAt: copy)
+        try store.read { try $0.requireRows(counts, inCopyAt: copy, nil) }
         try Damage.query(copy, "DELETE FROM ZBOOK WHERE Z_PK = 3")
         try Damage.settle(copy)
         let error = #expect(throws: QuireError.self) {
-            try store.requireRows(counts, inCopyAt: copy)
+            try store.read { try $0.requireRows(counts, inCopyAt: copy, nil) }
         }
         #expect(error?.code == .invalidFormat)
         #expect(error?.message.contains("1 of 90 rows of ZBOOK") == true)

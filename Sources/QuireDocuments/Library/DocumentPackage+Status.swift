@@ -50,6 +50,7 @@ extension DocumentPackage {
             fileProtection: try fileProtection(at: path), isLocked: package == nil,
             hasDraft: try package.map { try $0.store.draft() != nil },
             lastSaved: modificationDate(of: layout), generation: try package?.liveGeneration(),
-            versionCount: try versions(at: path).count, leftovers: try package?.leftovers())
+            versionCount: try VersionStore(layout: layout, protection: nil).ids().count,
+            leftovers: try package?.leftovers())
     }
 }

@@ -80,7 +80,7 @@ extension DocumentPackage {
         try FileSystem.makeFolder(layout.storeFolder, beneath: root, withIntermediates: true)
         let temporary = FileSystem.temporarySibling(of: layout.store, for: "restored")
         do {
-            try store.writePageCopy(to: temporary)
+            try store.writePageCopy(to: temporary, protectedBy: store.protection)
             let file = try OpenFile.open(temporary, beneath: root, for: .updating)
             try file.synchronize()
             file.close()

@@ -39,9 +39,9 @@ extension DocumentPackage {
     ///   - domain: The domain that unlocks it if it was not protected; `nil` for the process's.
     ///   - waiting: How to wait if somebody has it open for writing, which blocks the thread; `nil` to fail at once.
     /// - Complexity: O(*n*) in the size of the document.
-    /// - Throws: ``QuireError`` with code `protectionUnavailable` if there is no domain or the document has versions,
-    ///   `protectedDataUnavailable` if a domain is locked, `locked` if somebody has it open for writing or changes it
-    ///   meanwhile, `outOfSpace`, or what reading and writing throw. Then nothing has changed.
+    /// - Throws: ``QuireError`` with code `protectionUnavailable` if there is no domain, `protectedDataUnavailable` if a domain
+    ///   is locked, `locked` if somebody has it open for writing or changes it meanwhile, `invalidFormat` if one of its
+    ///   versions is damaged, `outOfSpace`, or what reading and writing throw. Then nothing has changed.
     public static func setFileProtection(
         _ fileProtection: FileProtection, ofDocumentAt path: String,
         domain: ProtectionDomain? = nil, waiting: LockWait? = nil
@@ -57,22 +57,56 @@ extension DocumentPackage {
     ) throws {
         let package = try open(at: path, readOnly: true)
         defer { try? package.close() }
-        let (layout, present) = (package.layout, package.store.protection)
+        let present = package.store.protection
         if (present?.fileProtection ?? .none) == fileProtection { return }
-        if FileSystem.exists(layout.versions, beneath: layout.path),
-            try !package.versionStore.ids().isEmpty
-        {
-            throw QuireError(
-                .protectionUnavailable,
-                "“\(layout.path)” has versions, which are not sealed anew; remove them first.",
-                subject: .init(file: layout.path))
+        try package.replaceKeys(waiting: waiting) {
+            if fileProtection == .none { return nil }
+            return try present?.domain.makeKeybag(protection: fileProtection)
+                ?? ProtectionDomain.makeKeybag(
+                    protection: fileProtection, slots: slots,
+                    parent: domain ?? (slots.isEmpty ? ProtectionDomain.default : nil))
         }
-        let state = try package.store.fileState()
-        try build(
+    }
+
+    /// Gives a protected document that nobody has open new keys: a new master key and class keys, and a new key for each file.
+    /// All of it is sealed anew.
+    ///
+    /// Whoever had a key to the document before has none to the new one, unless it is a domain that it belongs to. Passphrases,
+    /// key files and recovery keys of its own are removed; add them again. What was on the disk before is not overwritten, and
+    /// copies keep their keys. The document has its old or its new keys, whatever interrupts it.
+    ///
+    /// - Parameters:
+    ///   - path: The document. It and the domains that it belongs to must be unlocked.
+    ///   - waiting: How to wait if somebody has it open for writing, which blocks the thread; `nil` to fail at once.
+    /// - Complexity: O(*n*) in the size of the document.
+    /// - Throws: As ``setFileProtection(_:ofDocumentAt:domain:waiting:)``; `protectionUnavailable` if it is not protected, or
+    ///   belongs to no domain, so that nothing would unlock it.
+    public static func rotateKeys(
+        ofDocumentAt path: String, waiting: LockWait? = nil
+    ) throws { try rotateKeys(ofDocumentAt: path, slots: [], waiting: waiting) }
+
+    /// As ``rotateKeys(ofDocumentAt:waiting:)``, with slots of its own.
+    package static func rotateKeys(
+        ofDocumentAt path: String, slots: [NewSlot], waiting: LockWait?
+    ) throws {
+        let package = try open(at: path, readOnly: true)
+        defer { try? package.close() }
+        guard let present = package.store.protection else { throw notProtectedError(path) }
+        try package.replaceKeys(waiting: waiting) {
+            try present.domain.makeRotatedKeybag(slots: slots)
+        }
+    }
+
+    /// Replaces the package by one with the same content and other keys.
+    private func replaceKeys(
+        waiting: LockWait?, _ makeKeybag: () throws -> ProtectionDomain?
+    ) throws {
+        let (state, versions) = try (store.fileState(), versionStore.ids())
+        try Self.build(
             at: layout.path, replacing: true, waiting: waiting,
-            permissionsOf: package.folderInformation(),
+            permissionsOf: folderInformation(),
             whenLocked: {
-                if try package.store.fileState() == state { return }
+                if try store.fileState() == state, try versionStore.ids() == versions { return }
                 throw QuireError(
                     .locked,
                     "“\(layout.path)” was changed while it was being sealed anew; try again.",
@@ -80,60 +114,45 @@ extension DocumentPackage {
             }
         ) { target in
             var new: StoreProtection?
-            if fileProtection != .none {
-                let made =
-                    try present?.domain.makeKeybag(protection: fileProtection)
-                    ?? ProtectionDomain.makeKeybag(
-                        protection: fileProtection, slots: slots,
-                        parent: domain ?? (slots.isEmpty ? ProtectionDomain.default : nil))
+            if let made = try makeKeybag() {
                 try made.write(to: target.keybag, beneath: target.path)
                 new = try StoreProtection(made)
             }
-            try package.fill(target, protectedBy: new)
+            var files = try fill(target, protectedBy: new)
+            try versionStore.copy(to: VersionStore(layout: target, protection: new), &files)
         }
     }
 
-    /// Fills a new package with the content of this one, sealed with other keys or unsealed.
-    private func fill(_ target: DocumentPackageLayout, protectedBy new: StoreProtection?) throws {
-        try store.writeCopy(to: target.store, protectedBy: new)
-        if let generation = try liveGeneration() {
-            let folder = target.additionalContent(generation: generation)
-            try FileSystem.makeFolder(folder, withIntermediates: true)
-            for (path, _) in try content.files(in: generation) {
-                guard let file = try content.file(at: path, in: generation) else { continue }
-                let place = FileSystem.path(folder, path)
-                try FileSystem.makeFolder(FileSystem.folder(of: place), withIntermediates: true)
-                try Self.copy(file, to: place, sealing: new?.classKey)
-            }
+    /// Destroys the keys of a protected document that nobody has open, and removes it. No key is needed.
+    ///
+    /// The keybag is overwritten first, so that the rest, wherever its blocks remain readable, cannot be decrypted. File systems
+    /// that copy on write and flash memory may keep the old blocks of the keybag as well: destroy its key files, too. Copies of
+    /// the document keep their keys. After an interruption the document may be there without keys; call it again.
+    ///
+    /// - Throws: ``QuireError`` with code `protectionUnavailable` if it is not protected, `locked` if somebody has it open for
+    ///   writing, or what writing throws.
+    public static func erase(documentAt path: String, waiting: LockWait? = nil) throws {
+        let layout = DocumentPackageLayout(path: path)
+        try checkIsPackage(layout)
+        guard FileSystem.exists(layout.keybag, beneath: layout.path) else {
+            throw notProtectedError(path)
         }
-        if FileSystem.exists(layout.draftFiles, beneath: layout.path) {
-            try FileSystem.makeFolder(target.draftFiles)
-            for name in try FileSystem.names(in: layout.draftFiles, beneath: layout.path) {
-                let file = try OpenFile.open(
-                    FileSystem.path(layout.draftFiles, name), beneath: layout.path, for: .reading)
-                try Self.copy(
-                    ContentFile(file, unsealing: store.protection?.classKey),
-                    to: FileSystem.path(target.draftFiles, name), sealing: new?.classKey)
-            }
-        }
-        try DocumentMetadata(
-            storeUUID: store.identity.uuid, storeType: store.type.rawValue,
-            additionalContentGeneration: liveGeneration()
-        ).write(to: target)
-        // Library metadata are stored in clear, and written again by the next save.
-        var metadata = LibraryMetadata()
-        metadata.created = LibraryMetadata(readingFrom: layout).created
-        try metadata.write(to: target)
+        let lock = try DocumentLock.acquire(for: layout, waiting: waiting)
+        defer { lock.release() }
+        // A keybag that was overwritten before an interruption has no domain.
+        try? protectionDomain(at: path)?.lockNow()
+        try ProtectionDomain.eraseKeybag(at: layout.keybag, beneath: layout.path)
+        let removed = FileSystem.temporarySibling(of: layout.path, for: "removed")
+        try FileSystem.rename(layout.path, to: removed)
+        lock.move(to: DocumentPackageLayout(path: removed))
+        try FileSystem.synchronizeFolder(containing: layout.path)
+        try FileSystem.removeTree(removed)
     }
 
-    private static func copy(
-        _ file: ContentFile, to path: String, sealing classKey: ClassKey?
-    ) throws {
-        defer { file.close() }
-        let target = try OpenFile.open(path, for: .creating)
-        try target.setPermissionsIfPossible(file.file.information().permissions & 0o777 | 0o600)
-        let writer = try ContentFileWriter(target, sealing: classKey)
-        try file.forEachBlock { try writer.write($0) }
-        try writer.finish()
+    private static func notProtectedError(_ path: String) -> QuireError {
+        QuireError(
+            .protectionUnavailable,
+            "“\(path)” is not protected, so it has no keys; set its class of protection first.",
+            subject: .init(file: path))
     }
 }

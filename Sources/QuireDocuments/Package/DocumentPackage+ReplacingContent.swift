@@ -38,7 +38,12 @@ extension DocumentPackage {
         progress: Progress? = nil
     ) throws -> DocumentPackage {
         try replaceContent(migrating: migration, progress: progress) {
-            try other.fill($0, by: .copying)
+            if StoreProtection.hasKeys(store.protection, of: other.store.protection) {
+                try other.fill($0, by: .copying)
+            } else {
+                try store.protection?.writeKeybag(forStoreAt: $0.store)
+                try other.fill($0, protectedBy: store.protection, withoutDraft: true)
+            }
         }
     }
 

@@ -44,7 +44,8 @@ public final class DocumentPackage: Sendable {
         self.layout = layout
         self.store = store
         self.lock = lock
-        self.versionStore = versionStore ?? VersionStore(layout: layout)
+        self.versionStore =
+            versionStore ?? VersionStore(layout: layout, protection: store.protection)
         content = AdditionalContentStore(
             layout: layout, classKey: store.protection?.classKey)
         self.folder = folder ?? (try? OpenFile.open(layout.path, for: .folder))

@@ -14,12 +14,14 @@ struct BlockCutter {
 
     /// Cuts a database that nobody has open.
     ///
-    /// - Parameter progress: Told how many bytes have been cut.
+    /// - Parameters:
+    ///   - pageSize: The size of its pages, if it is sealed, so that its header does not say.
+    ///   - progress: Told how many bytes have been cut.
     /// - Returns: The digests of the nodes.
-    mutating func cut(_ path: String, progress: Progress?) throws -> Data {
+    mutating func cut(_ path: String, pageSize: Int? = nil, progress: Progress?) throws -> Data {
         let file = try OpenFile.open(path, for: .reading)
         let size = try file.information().size
-        let length = try Self.blockSize(of: file, size: size)
+        let length = try pageSize ?? Self.blockSize(of: file, size: size)
         var nodes = Data()
         var node: [UInt8] = []
         var position: Int64 = 0

@@ -40,11 +40,10 @@ extension DocumentPackage {
 
     /// The versions of a package, newest first, without opening it.
     ///
-    /// - Throws: ``QuireError`` with code `notFound` or `invalidFormat` if it is no package.
+    /// - Throws: ``QuireError`` with code `notFound` or `invalidFormat` if it is no package, `protectedDataUnavailable` if it
+    ///   is protected and locked.
     public static func versions(at path: String) throws -> [DocumentVersion] {
-        let layout = DocumentPackageLayout(path: path)
-        try checkIsPackage(layout)
-        return try VersionStore(layout: layout).versions()
+        try VersionStore(ofPackageAt: DocumentPackageLayout(path: path)).versions()
     }
 
     /// Makes a version a package of its own, to look at. Works for who may only read, too.
@@ -62,9 +61,9 @@ extension DocumentPackage {
     public static func checkOut(
         _ version: DocumentVersion.ID, at path: String, progress: Progress? = nil
     ) throws -> VersionCheckout {
-        let layout = DocumentPackageLayout(path: path)
-        try checkIsPackage(layout)
-        return try VersionCheckout(version, of: VersionStore(layout: layout), progress: progress)
+        try VersionCheckout(
+            version, of: VersionStore(ofPackageAt: DocumentPackageLayout(path: path)),
+            progress: progress)
     }
 
     // MARK: Restoring

@@ -5,7 +5,8 @@ import Quire
 /// What is in a version. Written once, last of all its parts; only that a conflict has been resolved is noted later, in
 /// a file beside it.
 ///
-/// In the file there is a line with its digest before it, so that what is read is what was written.
+/// In the file there is a line with its digest before it, so that what is read is what was written. That of a protected
+/// document is a sealed file.
 struct VersionManifest: Codable, Equatable {
     /// A file of external data.
     struct ExternalFile: Codable, Equatable {
@@ -52,7 +53,15 @@ struct VersionManifest: Codable, Equatable {
 
     private static let mark = "QUIRE-VERSION 1 "
 
-    func data() throws -> Data {
+    /// The bytes of the file, which are sealed with a key of their own each time.
+    ///
+    /// - Parameter path: The path of the file, for errors.
+    func data(sealedBy classKey: ClassKey?, path: String) throws -> Data {
+        let data = try data()
+        return try classKey?.sealed(data, path: path) ?? data
+    }
+
+    private func data() throws -> Data {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys]
         let body = try encoder.encode(self)
@@ -61,9 +70,12 @@ struct VersionManifest: Codable, Equatable {
 
     /// Reads a manifest.
     ///
-    /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` or `unsupported`.
-    init(contentsOf path: String, beneath root: String) throws {
-        let data = try FileSystem.contents(of: path, beneath: root, limit: Self.greatestSize)
+    /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat`, `unsupported` or `protectedDataUnavailable`.
+    init(
+        contentsOf path: String, beneath root: String, unsealing classKey: ClassKey?
+    ) throws {
+        let file = try FileSystem.contents(of: path, beneath: root, limit: Self.greatestSize)
+        let data = try classKey?.unsealed(file, path: path) ?? file
         func damaged(_ underlying: (any Error)? = nil) -> QuireError {
             QuireError(
                 .invalidFormat, "“\(path)”, which says what is in a version, is damaged.",

@@ -20,7 +20,7 @@ extension VersionStore {
             soundness[digest] = isSound
             return isSound
         }
-        var checked: [FileKey: Bool] = [:]
+        var checked: [FileInformation.Identity: Bool] = [:]
         for id in ids {
             do {
                 try reading(id) { folder, manifest in
@@ -53,15 +53,9 @@ extension VersionStore {
         DocumentProblem(severity: .warning, path: path, message: message)
     }
 
-    /// A file, by whatever name.
-    private struct FileKey: Hashable {
-        var device: UInt64
-        var inode: UInt64
-    }
-
     /// Files of external data whose bytes are not what the store recorded. One that several versions share is read once.
     private func digestProblems(
-        _ id: String, _ manifest: VersionManifest, _ checked: inout [FileKey: Bool]
+        _ id: String, _ manifest: VersionManifest, _ checked: inout [FileInformation.Identity: Bool]
     ) throws -> [DocumentProblem] {
         var problems: [DocumentProblem] = []
         for (name, file) in manifest.externalFiles.sorted(by: { $0.key < $1.key }) {
@@ -70,11 +64,10 @@ extension VersionStore {
                 let information = try FileSystem.information(at: path, beneath: layout.path),
                 information.kind == .regular, information.size == file.size
             else { continue }
-            let key = FileKey(device: information.device, inode: information.inode)
             let isSound =
-                try checked[key]
-                ?? (FileDigest.sha256(ofFileAt: path, beneath: layout.path) == expected)
-            checked[key] = isSound
+                try checked[information.identity]
+                ?? (digest(of: path) == expected)
+            checked[information.identity] = isSound
             if !isSound {
                 problems.append(
                     problem(path, "The file “\(path)” of the version “\(id)” is not what was kept.")
@@ -82,6 +75,14 @@ extension VersionStore {
             }
         }
         return problems
+    }
+
+    /// The digest of a file; `nil` if it is not what was sealed.
+    private func digest(of path: String) throws -> Data? {
+        do {
+            return try FileDigest.sha256(
+                ofFileAt: path, beneath: layout.path, unsealing: protection?.classKey)
+        } catch let error as QuireError where error.code == .invalidFormat { return nil }
     }
 
     private func strayFileProblems(_ ids: Set<String>) throws -> [DocumentProblem] {

@@ -22,7 +22,7 @@ extension VersionStore {
         guard isThere(id) else { throw missing(id) }
         return try VersionManifest(
             contentsOf: FileSystem.path(layout.version(id), Self.manifestName),
-            beneath: layout.path)
+            beneath: layout.path, unsealing: protection?.classKey)
     }
 
     /// Whether there is something with a version's name.
@@ -115,7 +115,7 @@ extension VersionStore {
         return try body(folder, manifest(of: id))
     }
 
-    /// Fills a new folder with a version's content: a package, but for its metadata.
+    /// Fills a new folder with a version's content: a package, but for its metadata. It has the keys of the document.
     ///
     /// - Parameter progress: Gets the bytes of the database as its total.
     func fill(
@@ -127,6 +127,7 @@ extension VersionStore {
                 throw QuireError(
                     .invalidFormat, problem.message, subject: .init(file: problem.path))
             }
+            try protection?.writeKeybag(forStoreAt: target.store)
             try writeDatabase(of: id, manifest, to: target.store, progress: progress)
             try FileSystem.copyPermissions(
                 of: layout.store, beneath: layout.path, to: target.store)
@@ -150,14 +151,14 @@ extension VersionStore {
         }
     }
 
-    private func damaged(_ id: String) -> QuireError {
+    func damaged(_ id: String) -> QuireError {
         QuireError(
             .invalidFormat,
             "The version “\(id)” of “\(layout.path)” is damaged; restore another one.",
             subject: .init(file: layout.version(id)))
     }
 
-    private func writeDatabase(
+    func writeDatabase(
         of id: String, _ manifest: VersionManifest, to path: String, progress: Progress?
     ) throws {
         let blocks = try BlockStore(of: layout)

@@ -18,6 +18,8 @@ import Synchronization
 /// - Folders with temporary names are rubbish of interrupted operations. Files of blocks that no version needs do no harm:
 ///   the next version may need them, and the next removal of a version collects them.
 /// - What is wrong with a version is nobody else's problem: neither the document's nor another version's.
+/// - In a protected document manifests are sealed files, and blocks are sealed pages, whose nonces are derived from the pages so
+///   that equal ones are equal blocks. All have the keys of the document.
 final class VersionStore: Sendable {
     static let manifestName = "Manifest"
     static let externalDataName = "ExternalData"
@@ -25,13 +27,27 @@ final class VersionStore: Sendable {
     static let resolvedName = "Resolved"
 
     let layout: DocumentPackageLayout
+    /// The keys of the document; `nil` if it is not protected.
+    let protection: StoreProtection?
     /// Held by whoever writes.
     let writing = NSLock()
     /// Held by whoever finds out whether it is time for a version, until that is kept: the next must see it.
     let decidingAfterSave = NSLock()
     private let hasSaved = Atomic(false)
 
-    init(layout: DocumentPackageLayout) { self.layout = layout }
+    init(layout: DocumentPackageLayout, protection: StoreProtection?) {
+        self.layout = layout
+        self.protection = protection
+    }
+
+    /// The versions of a package that is not open.
+    ///
+    /// - Throws: ``QuireError`` with code `protectedDataUnavailable` if it is protected and locked, or what reading the keybag
+    ///   throws.
+    convenience init(ofPackageAt layout: DocumentPackageLayout) throws {
+        try DocumentPackage.checkIsPackage(layout)
+        self.init(layout: layout, protection: try StoreProtection.find(forStoreAt: layout.store))
+    }
 
     /// What is said of a version when it is kept.
     struct Description {
@@ -60,7 +76,6 @@ final class VersionStore: Sendable {
         _ source: DocumentPackage, _ description: Description, by method: FileSystem.CopyMethod,
         onlyIfNew: Bool, keepingDamage: Bool = true, progress: Progress?
     ) throws -> DocumentVersion {
-        try source.requireUnprotected("no versions of it can be kept")
         writing.lock()
         defer { writing.unlock() }
         try makeFolders()
@@ -102,15 +117,21 @@ final class VersionStore: Sendable {
         }
     }
 
+    /// Writes the manifest of a version, whose size counts as added.
+    func write(_ manifest: inout VersionManifest, into folder: String) throws {
+        let path = FileSystem.path(folder, Self.manifestName)
+        let classKey = protection?.classKey
+        manifest.addedSize += Int64(try manifest.data(sealedBy: classKey, path: path).count)
+        try FileSystem.writeNewFile(
+            try manifest.data(sealedBy: classKey, path: path), at: path, beneath: layout.path)
+    }
+
     /// Completes a version, and gives it its name.
     private func publish(
         _ scratch: String, _ manifest: inout VersionManifest, as id: String
     ) throws {
         let root = layout.path
-        let data = try manifest.data()
-        manifest.addedSize += Int64(data.count)
-        try FileSystem.writeNewFile(
-            try manifest.data(), at: FileSystem.path(scratch, Self.manifestName), beneath: root)
+        try write(&manifest, into: scratch)
         try FileSystem.synchronizeFolders(ofTree: scratch, beneath: root)
         try FileSystem.renameWithoutReplacing(scratch, to: layout.version(id), beneath: root)
         do {
@@ -122,7 +143,7 @@ final class VersionStore: Sendable {
         }
     }
 
-    private func makeFolders() throws {
+    func makeFolders() throws {
         for folder in [layout.versions, layout.versionBlocks]
         where !FileSystem.exists(folder, beneath: layout.path) {
             try FileSystem.makeFolder(folder, beneath: layout.path)
@@ -140,10 +161,12 @@ final class VersionStore: Sendable {
         let isInPlace = try source.isReadOnly || source.changeByOthers() == nil
         let place = isInPlace ? source.layout : source.presentLayout
         try source.store.writePageCopy(
-            to: database, byWriter: !isInPlace, progress: progress)
+            to: database, protectedBy: protection, byWriter: !isInPlace, progress: progress)
+        var files = ResealedFiles(from: source.store.protection, to: protection)
         var options = SQLiteStoreOptions()
         options.isReadOnly = true
         options.configuration = source.store.configurationName
+        options.protection = protection
         let copy = try SQLiteStore.open(
             at: database, model: source.store.layout.model, options: options)
         do {
@@ -154,26 +177,28 @@ final class VersionStore: Sendable {
                 problems = try copy.integrityProblems().map(source.databaseMessage)
             }
             if !problems.isEmpty { throw source.damaged(problems) }
-            let files: [SQLiteExternalFile]
+            let externalFiles: [SQLiteExternalFile]
             do {
-                files = try copy.externalFiles()
+                externalFiles = try copy.externalFiles()
             } catch let error as QuireError where keepingDamage && error.code == .invalidFormat {
-                files = try source.store.presentExternalFiles()
+                externalFiles = try source.store.presentExternalFiles()
             }
-            for file in files {
+            for file in externalFiles {
                 let name = FileSystem.name(of: file.path)
                 let original = FileSystem.path(place.externalData, name)
                 if keepingDamage, !FileSystem.exists(original, beneath: place.path) { continue }
-                let target = try addFile(
-                    original, beneath: place.path,
-                    to: FileSystem.path(folder, Self.externalDataName) + "/" + name, by: method,
-                    &manifest)
-                manifest.externalFiles[name] = .init(size: target, sha256: file.sha256)
+                let target = FileSystem.path(folder, Self.externalDataName) + "/" + name
+                let information = try addFile(
+                    original, beneath: place.path, to: target, by: method, &files, &manifest)
+                manifest.externalFiles[name] = .init(size: information.size, sha256: file.sha256)
                 if keepingDamage { continue }
+                let count = ContentFile.count(of: information, sealed: protection != nil)
                 let isSound =
-                    try file.size ?? target == target
+                    try file.size ?? count == count
                     && file.sha256.map {
-                        try FileDigest.sha256(ofFileAt: original, beneath: place.path) == $0
+                        try FileDigest.sha256(
+                            ofFileAt: target, beneath: layout.path,
+                            unsealing: protection?.classKey) == $0
                     } ?? true
                 if !isSound {
                     problems.append(source.externalDataMessage(name, "is not what was saved"))
@@ -189,36 +214,45 @@ final class VersionStore: Sendable {
             for (path, _) in try content.files(in: generation) {
                 manifest.content[path] = try addFile(
                     FileSystem.path(live, path), beneath: place.path,
-                    to: FileSystem.path(target, path), by: method, &manifest)
+                    to: FileSystem.path(target, path), by: method, &files, &manifest
+                ).size
             }
         }
+        try cut(database, into: &manifest, progress: progress)
+    }
+
+    /// Cuts the database of a version into blocks, durably, and removes it.
+    func cut(
+        _ database: String, into manifest: inout VersionManifest, progress: Progress?
+    ) throws {
         manifest.storeSize =
             try FileSystem.information(at: database, beneath: layout.path)?.size ?? 0
         progress?.totalUnitCount = manifest.storeSize
         var cutter = try BlockCutter(BlockStore(of: layout))
-        manifest.nodes = try cutter.cut(database, progress: progress)
+        manifest.nodes = try cutter.cut(
+            database, pageSize: protection.map { _ in StoreProtection.pageSize },
+            progress: progress)
         manifest.addedSize += try cutter.finish()
         try FileSystem.removeFile(database, beneath: layout.path)
     }
 
     /// Adds a file to a version.
-    ///
-    /// - Returns: Its size.
-    private func addFile(
+    func addFile(
         _ path: String, beneath root: String, to target: String,
-        by method: FileSystem.CopyMethod, _ manifest: inout VersionManifest
-    ) throws -> Int64 {
+        by method: FileSystem.CopyMethod, _ files: inout ResealedFiles,
+        _ manifest: inout VersionManifest
+    ) throws -> FileInformation {
         try FileSystem.makeFolder(
             FileSystem.folder(of: target), beneath: layout.path, withIntermediates: true)
-        let isCopy = try FileSystem.copyFile(
+        let isCopy = try files.copy(
             path, beneath: root, to: target, within: layout.path, by: method)
         let file = try OpenFile.open(target, beneath: layout.path, for: .reading)
-        let size = try file.information().size
+        let information = try file.information()
         if isCopy {
             try file.synchronize()
-            manifest.addedSize += size
+            manifest.addedSize += information.size
         }
-        return size
+        return information
     }
 
     private func lastVersion() throws -> (String, VersionManifest)? {

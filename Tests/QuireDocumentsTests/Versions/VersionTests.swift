@@ -398,7 +398,9 @@ import Testing
         let package = try await make()
         let version = try package.keepVersion()
         let manifestPath = FileSystem.path(layout.version(version.id), "Manifest")
-        let manifest = try VersionManifest(contentsOf: manifestPath, beneath: path)
+        let classKey = package.store.protection?.classKey
+        let manifest = try VersionManifest(
+            contentsOf: manifestPath, beneath: path, unsealing: classKey)
         for change in [
             { $0.content = ["../../../../etc/passwd": 1] },
             { $0.content = ["/etc/passwd": 1] },
@@ -408,7 +410,8 @@ import Testing
         ] as [(inout VersionManifest) -> Void] {
             var hostile = manifest
             change(&hostile)
-            try AtomicFileReplace.replace(manifestPath, with: hostile.data())
+            try AtomicFileReplace.replace(
+                manifestPath, with: hostile.data(sealedBy: classKey, path: manifestPath))
             let error = failure { _ = try package.checkOut(version.id) }
             #expect(error?.code == .invalidFormat || error?.code == .unsupported)
             #expect(try package.versions().first?.isComplete == false)

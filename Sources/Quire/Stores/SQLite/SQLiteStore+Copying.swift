@@ -41,14 +41,14 @@ extension SQLiteStore {
     ) throws {
         // A damaged database is not read row by row, which would leave out what cannot be reached.
         if try keepingDamage && !integrityProblems().isEmpty {
-            try writePageCopy(to: path)
-            if withoutDraft { try? dropDraft(ofCopyAt: path) }
+            try writePageCopy(to: path, protectedBy: protection)
+            if withoutDraft { try? dropDraft(ofCopyAt: path, protectedBy: protection) }
             return try copyExternalData(to: path, linking: linking, skippingMissing: true)
         }
         do {
             try makeEmptyFile(at: path)
-            try vacuum(into: path, sealedBy: protection)
-            if withoutDraft { try dropDraft(ofCopyAt: path) }
+            try read { try $0.vacuum(into: path, cipher: protection?.cipher) }
+            if withoutDraft { try dropDraft(ofCopyAt: path, protectedBy: protection) }
             // VACUUM counts up the version of the schema, at this place of the header: a copy of a copy would differ. Nobody
             // has opened the file yet who could have remembered the version. Sealed copies differ anyway.
             if protection == nil {
@@ -63,16 +63,22 @@ extension SQLiteStore {
         try copyExternalData(to: path, linking: linking, skippingMissing: keepingDamage)
     }
 
-    /// Writes a copy of the whole store, its draft included, with other keys or unprotected. Nothing is synchronized.
+    /// Writes a copy of the store with other keys or unprotected. Nothing is synchronized.
     ///
-    /// - Parameter other: The keys that seal the copy; `nil` for an unprotected copy.
+    /// - Parameters:
+    ///   - path: The copy's path, in a folder that exists.
+    ///   - other: The keys that seal the copy; `nil` for an unprotected copy.
+    ///   - withoutDraft: Whether the copy is to have what was saved only.
     /// - Throws: As ``writeCopy(to:linking:withoutDraft:keepingDamage:)``; `invalidFormat` also if external data are not what
     ///   was sealed. Then there is no copy.
-    package func writeCopy(to path: String, protectedBy other: StoreProtection?) throws {
+    package func writeCopy(
+        to path: String, protectedBy other: StoreProtection?, withoutDraft: Bool = false
+    ) throws {
         if FileSystem.exists(path) { throw FileSystem.failure("create", path, errno: EEXIST) }
         do {
             try makeEmptyFile(at: path)
-            try vacuum(into: path, sealedBy: other)
+            try read { try $0.vacuum(into: path, cipher: other?.cipher) }
+            if withoutDraft { try dropDraft(ofCopyAt: path, protectedBy: other) }
             let copy = SQLiteExternalData(storePath: path, classKey: other?.classKey)
             let names = try externalFileNames()
             if !names.isEmpty {
@@ -86,51 +92,6 @@ extension SQLiteStore {
         } catch {
             _ = try? FileSystem.removeFileIfPresent(path)
             throw error
-        }
-    }
-
-    /// Writes the database anew, row by row, and checks that no row is missing.
-    private func vacuum(into path: String, sealedBy other: StoreProtection?) throws {
-        let target = try other.map { try SealingFileSystem.Registration($0.cipher) }
-        try read { connection in
-            // The copy is another database, but SQLite would not write it either.
-            let queryOnly = try connection.integer("PRAGMA query_only") ?? 0
-            try connection.execute("PRAGMA query_only = OFF")
-            defer { try? connection.execute("PRAGMA query_only = \(queryOnly)") }
-            if target != nil {
-                try connection.execute("PRAGMA page_size = \(PageCipher.pageSize)")
-                connection.reserveBytesForSealing()
-            }
-            let version = try connection.integer("PRAGMA data_version")
-            try connection.withStatement("VACUUM INTO ?") {
-                // Without a name of its own it would be opened with the store's.
-                let query = target?.query ?? SealingFileSystem.clearQuery
-                try $0.bind(SQLiteConnection.uri(path, query), at: 1)
-                try $0.run()
-            }
-            let counts = try connection.rowCounts()
-            // After a save of another connection they are not those of the copy.
-            if try connection.integer("PRAGMA data_version") == version {
-                try requireRows(counts, inCopyAt: path, other)
-            }
-        }
-    }
-
-    /// Checks that each table of a copy has as many rows as the store's.
-    func requireRows(
-        _ counts: [String: Int64], inCopyAt path: String, _ protection: StoreProtection? = nil
-    ) throws {
-        let copy = try SQLiteConnection(
-            path: path, mode: .immutable, cipher: protection?.cipher)
-        defer { copy.close() }
-        let found = try copy.rowCounts()
-        for (table, count) in counts.sorted(by: { $0.key < $1.key })
-        where found[table, default: 0] < count {
-            throw QuireError(
-                .invalidFormat,
-                "“\(storePath)” was not copied: \(count - found[table, default: 0]) of \(count) rows of \(table) did not "
-                    + "come along; check the store, and repair it.", subject: .init(file: storePath)
-            )
         }
     }
 
@@ -287,31 +248,31 @@ extension SQLiteStore {
         }
     }
 
-    /// Writes a copy of the database as of the last save, page by page: what has not changed between two copies is at the
-    /// same places in both. Without external data. Others may go on reading and saving. Nothing is synchronized.
+    /// Writes a copy of the database as of the last save, page by page: pages that have not changed between two copies are at
+    /// the same places in both, with the same bytes. Without external data. Others may go on reading and saving. Nothing is
+    /// synchronized.
     ///
     /// - Parameters:
+    ///   - path: The copy's path, in a folder that exists.
+    ///   - other: The keys that seal the copy; `nil` for an unprotected copy. If only one of both is protected, pages have
+    ///     another size in the copy, and it is written row by row (`VACUUM INTO`).
     ///   - byWriter: Whether to read with the connection that saves, which has the store's file open whatever has become of
     ///     its path. Saves wait meanwhile.
     ///   - progress: Asked whether it has been cancelled.
     /// - Throws: ``QuireError`` with code `cancelled`, `outOfSpace` or `storeUnavailable`; then there is no copy.
     package func writePageCopy(
-        to path: String, byWriter: Bool = false, progress: Progress? = nil
+        to path: String, protectedBy other: StoreProtection?, byWriter: Bool = false,
+        progress: Progress? = nil
     ) throws {
+        let cipher = other?.cipher.derivingNonces()
         func copy(_ connection: SQLiteConnection) throws {
-            let target = try SQLiteConnection(
-                path: path, mode: .creating, cipher: protection?.cipher)
-            defer { target.close() }
-            try target.execute("PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY")
+            if (connection.sealing == nil) != (cipher == nil) {
+                return try connection.vacuum(into: path, cipher: cipher)
+            }
             // One transaction, so that what others save meanwhile does not begin the copy anew.
             try connection.execute("BEGIN")
             defer { try? connection.execute("COMMIT") }
-            _ = try connection.integer("SELECT count(*) FROM sqlite_schema")
-            let backup = try SQLiteBackup(from: connection, to: target)
-            while try backup.copy(pages: 1024) {
-                if progress?.isCancelled == true { throw FetchMonitor.cancelledError }
-            }
-            try backup.finish()
+            try connection.copyPages(to: path, cipher: cipher, progress: progress)
         }
         if FileSystem.exists(path) { throw FileSystem.failure("create", path, errno: EEXIST) }
         do {
@@ -322,9 +283,87 @@ extension SQLiteStore {
             throw error
         }
     }
+
+    /// Writes a database that nobody has open with other keys, as ``writePageCopy(to:protectedBy:byWriter:progress:)`` does.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidFormat` if it is damaged, `cancelled`, `outOfSpace` or `storeUnavailable`.
+    package static func writePageCopy(
+        ofDatabaseAt source: String, protectedBy protection: StoreProtection?, to path: String,
+        protectedBy other: StoreProtection?, progress: Progress? = nil
+    ) throws {
+        let cipher = other?.cipher.derivingNonces()
+        do {
+            let connection = try SQLiteConnection(
+                path: source, mode: .immutable, cipher: protection?.cipher)
+            defer { connection.close() }
+            if (protection == nil) == (other == nil) {
+                try connection.copyPages(to: path, cipher: cipher, progress: progress)
+            } else {
+                try connection.vacuum(into: path, cipher: cipher)
+            }
+        } catch let failure as SQLiteFailure {
+            throw failure.error(path: source)
+        }
+    }
 }
 
 extension SQLiteConnection {
+    /// Copies all pages to a new database, or to an empty file.
+    fileprivate func copyPages(to path: String, cipher: PageCipher?, progress: Progress?) throws {
+        let target = try SQLiteConnection(path: path, mode: .creating, cipher: cipher)
+        defer { target.close() }
+        try target.execute("PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY")
+        _ = try integer("SELECT count(*) FROM sqlite_schema")
+        let backup = try SQLiteBackup(from: self, to: target)
+        while try backup.copy(pages: 1024) {
+            if progress?.isCancelled == true { throw FetchMonitor.cancelledError }
+        }
+        try backup.finish()
+    }
+
+    /// Writes the database anew, row by row, to a new file or an empty one, and checks that no row is missing.
+    ///
+    /// - Throws: ``SQLiteFailure``, or ``QuireError`` with code `invalidFormat` if a table of the copy has fewer rows.
+    fileprivate func vacuum(into path: String, cipher: PageCipher?) throws {
+        let target = try cipher.map(SealingFileSystem.Registration.init)
+        // The copy is another database, but SQLite would not write it either.
+        let queryOnly = try integer("PRAGMA query_only") ?? 0
+        try execute("PRAGMA query_only = OFF")
+        defer { try? execute("PRAGMA query_only = \(queryOnly)") }
+        if target != nil {
+            try execute("PRAGMA page_size = \(PageCipher.pageSize)")
+            reserveBytesForSealing()
+        }
+        let version = try integer("PRAGMA data_version")
+        try withStatement("VACUUM INTO ?") {
+            // Without a name of its own it would be opened with the store's.
+            let query = target?.query ?? SealingFileSystem.clearQuery
+            try $0.bind(Self.uri(path, query), at: 1)
+            try $0.run()
+        }
+        let counts = try rowCounts()
+        // After a save of another connection they are not those of the copy.
+        if try integer("PRAGMA data_version") == version {
+            try requireRows(counts, inCopyAt: path, cipher)
+        }
+    }
+
+    /// Checks that each table of a copy has as many rows as the original's.
+    func requireRows(
+        _ counts: [String: Int64], inCopyAt copyPath: String, _ cipher: PageCipher?
+    ) throws {
+        let copy = try SQLiteConnection(path: copyPath, mode: .immutable, cipher: cipher)
+        defer { copy.close() }
+        let found = try copy.rowCounts()
+        for (table, count) in counts.sorted(by: { $0.key < $1.key })
+        where found[table, default: 0] < count {
+            throw QuireError(
+                .invalidFormat,
+                "“\(path)” was not copied: \(count - found[table, default: 0]) of \(count) rows of \(table) did not "
+                    + "come along; check the store, and repair it.", subject: .init(file: path))
+        }
+    }
+
     /// The number of rows of each table that is not SQLite's own.
     func rowCounts() throws -> [String: Int64] {
         let names = try withStatement(

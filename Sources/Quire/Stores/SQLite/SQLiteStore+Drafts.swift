@@ -75,7 +75,7 @@ extension SQLiteStore {
     }
 
     /// Removes the draft of a copy that nobody has opened yet, and every trace of it.
-    func dropDraft(ofCopyAt path: String) throws {
+    func dropDraft(ofCopyAt path: String, protectedBy protection: StoreProtection?) throws {
         let source = try SQLiteStoreSource(
             path: path, isReadOnly: false, protection: protection)
         defer { source.release() }

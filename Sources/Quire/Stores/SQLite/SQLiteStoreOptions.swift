@@ -76,7 +76,7 @@ public struct SQLiteStoreOptions: Sendable {
     /// Further slots of a new store's keybag.
     package var protectionSlots: [NewSlot] = []
     /// The keys of the original, for opening a temporary copy of it.
-    var protection: StoreProtection?
+    package var protection: StoreProtection?
     /// Whether a lock outside the store sees to it that no other process writes. Identifiers need not be recorded then
     /// before they are used, so that nothing is written but by saves. A store that is opened for reading only gives some
     /// out too: for objects that are saved to a copy.

@@ -1,5 +1,6 @@
 import CLinux
 import CSQLite
+import Crypto
 import Foundation
 
 /// Seals the pages of one store, and opens them, with the store's keys.
@@ -26,17 +27,26 @@ final class PageCipher: Sendable {
     private let keys: [UInt32: FileKey]
     private let current: UInt32
     private let key: FileKey
+    /// Whether nonces are derived from the pages instead of being random.
+    private let derivesNonces: Bool
 
     /// A cipher with the keys of a store by their numbers.
     ///
     /// - Parameter current: The number of the key that seals.
-    init(keys: [UInt32: FileKey], current: UInt32) {
+    init(keys: [UInt32: FileKey], current: UInt32, derivesNonces: Bool = false) {
         guard let key = keys[current] else {
             preconditionFailure("PageCipher: it has no key \(current).")
         }
         self.keys = keys
         self.current = current
         self.key = key
+        self.derivesNonces = derivesNonces
+    }
+
+    /// A cipher with the same keys that seals equal pages with equal bytes, for versions of a document, which share the pages
+    /// that they have in common. It shows which pages are equal, and nothing else of them.
+    func derivingNonces() -> PageCipher {
+        PageCipher(keys: keys, current: current, derivesNonces: true)
     }
 
     /// Whether the keys can be used.
@@ -50,8 +60,9 @@ final class PageCipher: Sendable {
         into sealed: UnsafeMutableRawPointer
     ) -> Int32 {
         let nonce = sealed + Self.nonceOffset
-        guard nonces.next(into: nonce) else { return SQLiteFile.writeFailed }
+        if !derivesNonces, !nonces.next(into: nonce) { return SQLiteFile.writeFailed }
         do {
+            if derivesNonces { try deriveNonce(page, number, into: nonce) }
             try withAuthenticated(key, number) { authenticated in
                 try key.withKey {
                     try AuthenticatedEncryption.seal(
@@ -94,6 +105,23 @@ final class PageCipher: Sendable {
         if !isRight { return Self.damaged }
         memset(page + Self.contentSize, 0, Self.reservedSize)
         return SQLITE_OK
+    }
+
+    /// Derives the nonce of a page by HMAC-SHA256, whose result no other page has, with a key of its own.
+    private func deriveNonce(
+        _ page: UnsafeRawPointer, _ number: UInt32, into nonce: UnsafeMutableRawPointer
+    ) throws {
+        try key.withDerivedKey("Quire page nonces 1") { key in
+            wipingTraces {
+                var code = HMAC<SHA256>(key: key)
+                withUnsafeBytes(of: number.bigEndian) { code.update(data: $0) }
+                code.update(
+                    data: UnsafeRawBufferPointer(start: page, count: Self.contentSize))
+                code.finalize().withUnsafeBytes {
+                    nonce.copyMemory(from: $0.baseAddress!, byteCount: PageNonces.size)
+                }
+            }
+        }
     }
 
     private func withAuthenticated<Result>(

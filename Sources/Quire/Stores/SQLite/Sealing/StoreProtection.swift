@@ -33,6 +33,9 @@ package final class StoreProtection: Sendable {
 
     // MARK: - Keybags
 
+    /// The size of the pages of sealed databases.
+    package static let pageSize = PageCipher.pageSize
+
     /// The name of the keybag in a document package.
     package static let keybagName = "Protection.keybag"
 
@@ -145,6 +148,15 @@ package final class StoreProtection: Sendable {
     }
 
     // MARK: - Checks
+
+    /// Whether files that were sealed with other keys are opened with these, so that they can be copied as they are; `nil`
+    /// stands for files in clear.
+    package static func hasKeys(_ keys: StoreProtection?, of other: StoreProtection?) -> Bool {
+        guard let keys, let other else { return keys == nil && other == nil }
+        return other === keys
+            || (other.domain.hasSameClassKeys(as: keys.domain)
+                && Set(other.domain.storeKeys).isSubset(of: keys.domain.storeKeys))
+    }
 
     /// Checks that a store is protected as a program asks.
     ///
