@@ -36,6 +36,11 @@ for number in "${!shards[@]}"; do
     run "$choice" "${shards[number]}" >"$folder/$number" 2>&1 &
     processes+=($!)
 done
+# Documents once more, protected.
+shards+=('^(QuireDocumentsTests|QuireDurabilityTests)\.')
+number=$((${#shards[@]} - 1))
+QUIRE_TEST_PROTECTION=complete run --filter "${shards[number]}" >"$folder/$number" 2>&1 &
+processes+=($!)
 failures=0
 for number in "${!shards[@]}"; do
     wait "${processes[number]}" || failures=$((failures + 1))

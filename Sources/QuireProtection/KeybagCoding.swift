@@ -53,6 +53,9 @@ extension Keybag {
         else { throw reader.error() }
     }
 
+    /// The bytes that it was parsed from.
+    var bytes: Data { encodedContent + authenticationCode }
+
     /// All that the authentication code is of.
     var encodedContent: Data {
         var bytes = Self.magic

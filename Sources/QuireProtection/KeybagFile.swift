@@ -19,11 +19,9 @@ struct KeybagFile: Sendable {
     }
 
     /// Reads the keybag. Nothing of it is verified.
-    func read() throws -> Keybag { try Keybag(bytes(), path: path) }
-
-    /// Reads the bytes of the keybag.
-    func bytes() throws -> Data {
-        try FileSystem.contents(of: path, beneath: root, limit: Keybag.greatestSize)
+    func read() throws -> Keybag {
+        try Keybag(
+            FileSystem.contents(of: path, beneath: root, limit: Keybag.greatestSize), path: path)
     }
 
     /// Writes a keybag where nothing is.

@@ -198,9 +198,9 @@ extension ProtectionDomain {
                 "“\(name)” is not on disk yet, so it cannot be copied; write it first.")
         }
         let file = KeybagFile(path: FileSystem.absolute(path), root: root)
-        // As it is on disk: without its master key nobody could write it anew.
-        let bytes = try original.bytes()
+        let bytes = keybag(in: original).bytes
         try file.create(bytes, isPrivate: false)
+        try FileSystem.copyPermissions(of: original.path, beneath: original.root, to: file.path)
         let copy = ProtectionDomain(try Keybag(bytes, path: file.path), file: file)
         let state = self.state.withLock { state in
             state.children.append(copy)
@@ -211,6 +211,16 @@ extension ProtectionDomain {
         }
         ProtectionDomainRegistry.add(copy)
         return copy
+    }
+
+    /// The keybag as it is on disk. If that was deleted, damaged or replaced, the one that is known: it may be of a document
+    /// that is open, and is to be saved elsewhere.
+    private func keybag(in file: KeybagFile) -> Keybag {
+        let known = state.withLock { $0.keybag }
+        guard let found = try? file.read(), found.identifier == identifier,
+            found.classKeyDigest == classKeyDigest, found.revision >= known.revision
+        else { return known }
+        return found
     }
 
     /// The domain's file has another path: what it is in was moved.

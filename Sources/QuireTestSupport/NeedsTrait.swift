@@ -21,4 +21,10 @@ extension Trait where Self == ConditionTrait {
     public static var corpus: Self {
         .needs(Corpus.folder != nil, or: "there is no shared/corpus beside the checkout")
     }
+
+    /// Skips a test or a suite of what is in clear where tests protect what they make.
+    public static var inClear: Self {
+        .needs(
+            !TestProtection.isOn, or: "documents are protected, and the test needs them in clear")
+    }
 }

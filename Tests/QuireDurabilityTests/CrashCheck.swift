@@ -1,5 +1,6 @@
 import Foundation
 import Quire
+import QuireTestSupport
 
 @testable import QuireCrashWriter
 @testable import QuireDocuments
@@ -53,6 +54,7 @@ struct CrashCheck {
         var finding = Finding()
         let path = folder + "/" + name
         let layout = DocumentPackageLayout(path: path)
+        let files = TestProtection.isOn ? filesAsTheyAre() : [:]
         if !Self.isWhole(layout.metadata) { finding.problems.append("the metadata are torn") }
         do {
             let document = ManagedDocument(path: path)
@@ -67,6 +69,12 @@ struct CrashCheck {
             finding.stand = found.saves
             if found != CrashContent(saves: found.saves, seed: seed) {
                 finding.problems.append("the content is not that of save \(found.saves)")
+            }
+            if TestProtection.isOn {
+                finding.problems += Self.clearTexts(of: found, in: files)
+                if document.fileProtection != TestProtection.fileProtection {
+                    finding.problems.append("it is \(document.fileProtection ?? .none)")
+                }
             }
             finding.problems += try await document.check().map(\.message)
             finding.problems += try document.package.leftovers().map { "“\($0)” is left over" }
@@ -86,6 +94,28 @@ struct CrashCheck {
             finding.problems.append("\((error as? QuireError)?.message ?? "\(error)")")
         }
         return finding
+    }
+
+    /// All files in the folder.
+    private func filesAsTheyAre() -> [String: Data] {
+        var files: [String: Data] = [:]
+        for entry in (try? FileSystem.contentsOfTree(folder)) ?? []
+        where entry.information.kind == .regular {
+            files[entry.path] = try? FileSystem.contents(of: FileSystem.path(folder, entry.path))
+        }
+        return files
+    }
+
+    /// The files in which something of a protected document is in clear.
+    private static func clearTexts(
+        of content: CrashContent, in files: [String: Data]
+    ) -> [String] {
+        let texts = content.notes.values.flatMap { note in
+            // Short payloads and titles could be there by chance.
+            [Data(note.title.utf8), note.payload.data.prefix(16)].filter { $0.count >= 8 }
+        }
+        return files.filter { file in texts.contains { file.value.range(of: $0) != nil } }
+            .map { "“\($0.key)” has something in clear" }
     }
 
     /// Whether a property list is missing or can be read.

@@ -231,10 +231,9 @@ extension StoreCheck {
                 let classKey = files.place.classKey
                 let size = ContentFile.count(of: information, sealed: classKey != nil)
                 if size != statement.integer(1) { return true }
-                return try FileDigest.sha256(
-                    ofFileAt: files.path(ofFileNamed: name), beneath: files.root,
-                    unsealing: classKey)
-                    != statement.data(2)
+                return try !FileDigest.isSHA256(
+                    statement.data(2), ofFileAt: files.path(ofFileNamed: name),
+                    beneath: files.root, unsealing: classKey)
             }
         ) { check, statement in
             let path = check.store.externalData.path(ofFileNamed: statement.text(0))

@@ -360,8 +360,8 @@ extension DocumentPackage {
                 } else {
                     let folder = FileSystem.folder(of: file.path)
                     isSound =
-                        try FileDigest.sha256(
-                            ofFileAt: file.path, beneath: folder, unsealing: classKey) == digest
+                        try FileDigest.isSHA256(
+                            digest, ofFileAt: file.path, beneath: folder, unsealing: classKey)
                 }
             }
             if !isSound { problems.append(externalDataMessage(file.path, "is not what was saved")) }

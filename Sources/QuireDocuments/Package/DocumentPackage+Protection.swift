@@ -116,6 +116,8 @@ extension DocumentPackage {
             var new: StoreProtection?
             if let made = try makeKeybag() {
                 try made.write(to: target.keybag, beneath: target.path)
+                try FileSystem.copyPermissions(
+                    of: layout.store, beneath: layout.path, to: target.keybag)
                 new = try StoreProtection(made)
             }
             var files = try fill(target, protectedBy: new)

@@ -66,7 +66,9 @@ extension VersionStore {
             else { continue }
             let isSound =
                 try checked[information.identity]
-                ?? (digest(of: path) == expected)
+                ?? FileDigest.isSHA256(
+                    expected, ofFileAt: path, beneath: layout.path,
+                    unsealing: protection?.classKey)
             checked[information.identity] = isSound
             if !isSound {
                 problems.append(
@@ -75,14 +77,6 @@ extension VersionStore {
             }
         }
         return problems
-    }
-
-    /// The digest of a file; `nil` if it is not what was sealed.
-    private func digest(of path: String) throws -> Data? {
-        do {
-            return try FileDigest.sha256(
-                ofFileAt: path, beneath: layout.path, unsealing: protection?.classKey)
-        } catch let error as QuireError where error.code == .invalidFormat { return nil }
     }
 
     private func strayFileProblems(_ ids: Set<String>) throws -> [DocumentProblem] {

@@ -196,9 +196,9 @@ final class VersionStore: Sendable {
                 let isSound =
                     try file.size ?? count == count
                     && file.sha256.map {
-                        try FileDigest.sha256(
-                            ofFileAt: target, beneath: layout.path,
-                            unsealing: protection?.classKey) == $0
+                        try FileDigest.isSHA256(
+                            $0, ofFileAt: target, beneath: layout.path,
+                            unsealing: protection?.classKey)
                     } ?? true
                 if !isSound {
                     problems.append(source.externalDataMessage(name, "is not what was saved"))

@@ -5,7 +5,7 @@ import Testing
 
 @testable import QuireDocuments
 
-@Suite struct ArchiveTests {
+@Suite(.inClear) struct ArchiveTests {
     let folder: TemporaryFolder
 
     init() throws { folder = try TemporaryFolder() }

@@ -220,7 +220,7 @@ import Testing
         try await document.close()
     }
 
-    @Test func urlsLeadToTheBytes() async throws {
+    @Test(.inClear) func urlsLeadToTheBytes() async throws {
         let document = try await make(["a": Data([1])])
         let content = document.additionalContent
         #expect(try Data(contentsOf: #require(try content.url(for: "a"))) == Data([1]))

@@ -179,7 +179,7 @@ import Testing
         #expect(!again.isOpen)
     }
 
-    @Test func a13_aFailureWithAdditionalContentLeavesTheStoreAsItWas() async throws {
+    @Test(.inClear) func a13_aFailureWithAdditionalContentLeavesTheStoreAsItWas() async throws {
         final class FailingDocument: ManagedDocument {
             override func additionalContent(for path: String) throws -> (any Sendable)? { "x" }
             override nonisolated func writeAdditionalContent(

@@ -89,7 +89,7 @@ import Testing
         #expect(try await ManagedDocument.titles(at: document.path) == ["valid again"])
     }
 
-    @Test(.smallDisk) func exportToAFullDiskLeavesNothing() async throws {
+    @Test(.inClear, .smallDisk) func exportToAFullDiskLeavesNothing() async throws {
         let disk = try #require(SmallDisk(megabytes: 1))
         defer { disk.unmount() }
         let folder = try TemporaryFolder()
@@ -123,7 +123,7 @@ import Testing
         #expect(try FileSystem.names(in: disk.folder) == [])
     }
 
-    @Test(.smallDisk) func readOnlyFolderRefusesWritersAndLetsReadersIn() async throws {
+    @Test(.inClear, .smallDisk) func readOnlyFolderRefusesWritersAndLetsReadersIn() async throws {
         let disk = try #require(SmallDisk(megabytes: 4))
         defer { disk.unmount() }
         let path = disk.path("Notes.quire")

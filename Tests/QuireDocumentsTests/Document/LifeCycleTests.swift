@@ -15,7 +15,7 @@ import Testing
         path = folder.path("Notes.quire")
     }
 
-    @Test func subclassesAreCalledInTheOrderOfUIManagedDocument() async throws {
+    @Test(.inClear) func subclassesAreCalledInTheOrderOfUIManagedDocument() async throws {
         let document = LoggingDocument(path: path)
         try await document.create()
         #expect(document.takeLog() == ["configure", "load nil", "state normal"])
@@ -50,7 +50,7 @@ import Testing
         try await document.close()
     }
 
-    @Test func whatASubclassWritesBelongsToTheSaveWithTheObjects() async throws {
+    @Test(.inClear) func whatASubclassWritesBelongsToTheSaveWithTheObjects() async throws {
         let document = LoggingDocument(path: path)
         try await document.create()
         document.text = "one"
@@ -77,7 +77,7 @@ import Testing
         try await reader.close()
     }
 
-    @Test func aSubclassMayNotWriteLinksThatLeadElsewhere() async throws {
+    @Test(.inClear) func aSubclassMayNotWriteLinksThatLeadElsewhere() async throws {
         let document = LoggingDocument(path: path)
         try await document.create()
         document.text = "link"
@@ -88,7 +88,7 @@ import Testing
         try await document.close(discardingChanges: true)
     }
 
-    @Test func stateChangesComeAsNotificationAndAsSequenceWithTheError() async throws {
+    @Test(.inClear) func stateChangesComeAsNotificationAndAsSequenceWithTheError() async throws {
         let document = LoggingDocument(path: path)
         try await document.create()
         let changes = document.stateChanges

@@ -59,9 +59,10 @@ import Testing
         try document.addNote("kept")
         try await document.close()
         #expect(
-            try FileSystem.contentsOfTree(path).map(\.path) == [
-                "DocumentMetadata.plist", "StoreContent", "StoreContent/persistentStore",
-            ])
+            try FileSystem.contentsOfTree(path).map(\.path)
+                .filter { $0 != StoreProtection.keybagName } == [
+                    "DocumentMetadata.plist", "StoreContent", "StoreContent/persistentStore",
+                ])
         #expect(try FileSystem.names(in: folder.path) == ["Notes.quire"])
         #expect(try await ManagedDocument.titles(at: path) == ["kept"])
     }

@@ -6,7 +6,7 @@ import Testing
 @testable import QuireDocuments
 
 /// Documents that are protected: what is on disk, and what can be done with it.
-@Suite @MainActor struct ProtectedDocumentTests {
+@Suite(.inClear) @MainActor struct ProtectedDocumentTests {
     let folder: TemporaryFolder
     let path: String
     let domain: ProtectionDomain

@@ -110,7 +110,7 @@ import Testing
         #expect(try await stored(other).compactMap { $0 } == [bytes])
     }
 
-    @Test func copiesHaveWhatIsUnsavedAndTheDocumentKeepsIt() async throws {
+    @Test(.inClear) func copiesHaveWhatIsUnsavedAndTheDocumentKeepsIt() async throws {
         let document = try await create()
         let note = try document.addNote("a")
         try await note.setExternalData(contentsOf: source(), forKey: "picture")

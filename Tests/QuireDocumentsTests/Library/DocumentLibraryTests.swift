@@ -16,7 +16,7 @@ private final class TitledDocument: ManagedDocument {
     }
 }
 
-@Suite @MainActor struct DocumentLibraryTests {
+@Suite(.inClear) @MainActor struct DocumentLibraryTests {
     private let folder: TemporaryFolder
     private let library: DocumentLibrary
 

@@ -6,7 +6,7 @@ import Testing
 @testable import Quire
 @testable import QuireDocuments
 
-@Suite @MainActor struct LibraryWatchTests {
+@Suite(.inClear) @MainActor struct LibraryWatchTests {
     private let folder: TemporaryFolder
     private let library: DocumentLibrary
 

@@ -91,7 +91,7 @@ enum DocumentCopying: String, CaseIterable, CustomTestStringConvertible {
     }
 }
 
-@MainActor @Suite struct DamagedCopyTests {
+@MainActor @Suite(.inClear) struct DamagedCopyTests {
     let folder: TemporaryFolder
     let path: String
 
@@ -247,14 +247,14 @@ enum DocumentCopying: String, CaseIterable, CustomTestStringConvertible {
         #expect(try permissions(ofTree: copy) == expected)
     }
 
-    @Test func aCopyOfDamageHasThePermissionsOfItsOriginal() async throws {
+    @Test(.inClear) func aCopyOfDamageHasThePermissionsOfItsOriginal() async throws {
         try await make(folders: 0o700, files: 0o600)
         try DocumentDamage.indexPage.apply(to: path)
         let copy = try await DocumentCopying.writeCopy.copy(path, in: folder, keepingDamage: true)
         #expect(try permissions(ofTree: copy).values.allSatisfy { $0 & 0o077 == 0 })
     }
 
-    @Test(arguments: ["a.zip", "a.tar.zst"])
+    @Test(.inClear, arguments: ["a.zip", "a.tar.zst"])
     func anArchiveOfAPrivateDocumentIsPrivate(_ name: String) async throws {
         try await make(folders: 0o700, files: 0o600)
         let package = try DocumentPackage.open(at: path, readOnly: true)
@@ -283,7 +283,7 @@ enum DocumentCopying: String, CaseIterable, CustomTestStringConvertible {
         try package.close()
     }
 
-    @Test func whatRepairAndRecoveryLeaveHasTheOriginalsPermissions() async throws {
+    @Test(.inClear) func whatRepairAndRecoveryLeaveHasTheOriginalsPermissions() async throws {
         try await make(folders: 0o700, files: 0o600)
         let connection = try SQLiteConnection(
             path: DocumentPackageLayout(path: path).store, mode: .writing)

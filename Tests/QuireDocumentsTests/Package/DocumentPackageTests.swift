@@ -256,6 +256,7 @@ import Testing
     }
 
     @Test(
+        .inClear,
         arguments: [
             "UPDATE ZNOTE SET Z_OPT = NULL", "UPDATE Z_PRIMARYKEY SET Z_MAX = 0",
             "UPDATE ZNOTE SET ZTITLE = NULL", "DROP TABLE ZNOTE", "DELETE FROM Z_METADATA",
@@ -314,7 +315,7 @@ import Testing
         #expect(try FileSystem.names(in: folder.path).sorted() == ["Copy.quire", "precious"])
     }
 
-    @Test(arguments: ["a.zip", "a.tar.zst"])
+    @Test(.inClear, arguments: ["a.zip", "a.tar.zst"])
     func exportedDocumentExtractsEqual(name: String) async throws {
         try await makeFull()
         let archive = folder.path(name)

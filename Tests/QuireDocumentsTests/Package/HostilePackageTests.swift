@@ -425,7 +425,8 @@ enum HostileEntry: String, CaseIterable, Sendable {
         try? package.close()
     }
 
-    @Test @MainActor func unsavedFilesThatAreReplacedByLinksAreNotFollowed() async throws {
+    @Test(.inClear) @MainActor func unsavedFilesThatAreReplacedByLinksAreNotFollowed() async throws
+    {
         let path = try await makePackage()
         let document = ManagedDocument(path: path)
         document.autosavePolicy = .never
@@ -449,7 +450,7 @@ enum HostileEntry: String, CaseIterable, Sendable {
 
     // MARK: Copies into the package
 
-    @Test func copiesAreNotWrittenIntoThePackageItself() async throws {
+    @Test(.inClear) func copiesAreNotWrittenIntoThePackageItself() async throws {
         let path = try await makePackage()
         try FileSystem.makeSymbolicLink(folder.path("link"), to: path + "/AdditionalContent")
         let before = try contents(ofFolder: path)

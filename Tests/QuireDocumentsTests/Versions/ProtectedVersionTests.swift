@@ -7,7 +7,7 @@ import Testing
 
 /// Versions of protected documents, and what becomes of versions when keys change. `make test` also runs ``VersionTests`` with
 /// protected documents.
-@Suite @MainActor struct ProtectedVersionTests {
+@Suite(.inClear) @MainActor struct ProtectedVersionTests {
     let folder: TemporaryFolder
     let path: String
     let layout: DocumentPackageLayout

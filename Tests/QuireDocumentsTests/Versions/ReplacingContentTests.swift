@@ -82,7 +82,7 @@ import Testing
         return (name, bytes)
     }
 
-    @Test(arguments: [200_000, 199_000]) func failedReplacementLeavesLiveFilesAsTheyWere(
+    @Test(.inClear, arguments: [200_000, 199_000]) func failedReplacementLeavesLiveFilesAsTheyWere(
         _ size: Int
     ) async throws {
         _ = try await makeBothWithAFile(ofSize: size)
@@ -108,7 +108,7 @@ import Testing
         try reopened.close()
     }
 
-    @Test(arguments: [200_000, 199_000]) func filesOfTheSameNameGetNewOnes(
+    @Test(.inClear, arguments: [200_000, 199_000]) func filesOfTheSameNameGetNewOnes(
         _ size: Int
     ) async throws {
         let (name, bytes) = try await makeBothWithAFile(ofSize: size)
@@ -301,7 +301,7 @@ import Testing
         #expect(try PackageContents(at: otherPath) == expected)
     }
 
-    @Test func pagesOfAnotherSizeAreNoObstacle() async throws {
+    @Test(.inClear) func pagesOfAnotherSizeAreNoObstacle() async throws {
         try await makeBoth()
         let expected = try PackageContents(at: otherPath)
         let other = try SQLiteStore.open(at: DocumentPackageLayout(path: otherPath).store)

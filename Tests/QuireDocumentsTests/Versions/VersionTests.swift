@@ -484,7 +484,7 @@ import Testing
 
     // MARK: Other packages
 
-    @Test func copiesAndArchivesAreWithoutVersions() async throws {
+    @Test(.inClear) func copiesAndArchivesAreWithoutVersions() async throws {
         let package = try await make()
         try package.keepVersion()
         let copy = folder.path("Copy.quire")

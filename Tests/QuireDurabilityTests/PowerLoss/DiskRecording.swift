@@ -286,6 +286,7 @@ enum SynchronizedThing {
         case ("StoreContent", 3): "external folder"
         case ("StoreContent", _): "external file"
         case (_, 1) where parts[0].contains("DocumentMetadata"): "metadata"
+        case (_, 1) where parts[0].contains(StoreProtection.keybagName): "keybag"
         case ("Versions", 1): "versions folder"
         case ("Versions", _): isFolder ? "version folder" : "version file"
         case (".lock", 1): "lock"

@@ -130,6 +130,7 @@ final class ScratchFolder {
     let path: String
 
     init() throws {
+        _ = TestProtection.isOn
         let place =
             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : FileManager.default.temporaryDirectory.path
         path = "\(place)/quire-test-\(UUID().uuidString)"

@@ -84,37 +84,38 @@ struct PowerLossTests {
 
 extension SynchronizedThing {
     /// Things whose synchronization documents depend on, with a scenario in which they do.
-    static let needed: [(String, String)] = [
-        ("external file", "saving"),
-        ("external folder", "saving"),
-        ("content file", "saving"),
-        ("generation folder", "saving"),
-        ("log", "saving"),
-        ("folder of documents", "copying"),
-        ("support folder", "creating"),
-        ("content folder", "saving"),
-        ("package", "saving"),
-        ("metadata", "saving"),
-        ("store", "saving"),
-        ("store folder", "saving"),
-        ("new package", "creating"),
-        ("new store", "creating"),
-        ("new store folder", "creating"),
-        ("new metadata", "creating"),
-        ("new content file", "copying"),
-        ("new content folder", "copying"),
-        ("new generation folder", "copying"),
-        ("new external file", "copying"),
-        ("new external folder", "copying"),
-        ("new support folder", "copying"),
-        ("journal", "saving on a network"),
-        ("version file", "keeping versions"),
-        ("version folder", "keeping versions"),
-        ("versions folder", "keeping versions"),
-        ("staged content file", "reverting to another"),
-        ("staged generation folder", "reverting to another"),
-        ("staged external file", "reverting to another"),
-    ]
+    static let needed: [(String, String)] =
+        [
+            ("external file", "saving"),
+            ("external folder", "saving"),
+            ("content file", "saving"),
+            ("generation folder", "saving"),
+            ("log", "saving"),
+            ("folder of documents", "copying"),
+            ("support folder", "creating"),
+            ("content folder", "saving"),
+            ("package", "saving"),
+            ("metadata", "saving"),
+            ("store", "saving"),
+            ("store folder", "saving"),
+            ("new package", "creating"),
+            ("new store", "creating"),
+            ("new store folder", "creating"),
+            ("new metadata", "creating"),
+            ("new content file", "copying"),
+            ("new content folder", "copying"),
+            ("new generation folder", "copying"),
+            ("new external file", "copying"),
+            ("new external folder", "copying"),
+            ("new support folder", "copying"),
+            ("journal", "saving on a network"),
+            ("version file", "keeping versions"),
+            ("version folder", "keeping versions"),
+            ("versions folder", "keeping versions"),
+            ("staged content file", "reverting to another"),
+            ("staged generation folder", "reverting to another"),
+            ("staged external file", "reverting to another"),
+        ] + (TestProtection.isOn ? [("new keybag", "creating")] : [])
 
     private static let staged = "It is made as every package is; only parts of it are used."
     private static let sqlite =
@@ -130,6 +131,7 @@ extension SynchronizedThing {
         "staged store folder": sqlite,
         "staged metadata": staged,
         "staged package": staged,
+        "staged keybag": staged,
         "new lock": "It goes with the rest of the new package.",
     ]
 }
