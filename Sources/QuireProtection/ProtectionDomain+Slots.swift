@@ -71,6 +71,14 @@ extension ProtectionDomain {
         }
     }
 
+    /// The slot that a credential opens.
+    ///
+    /// - Throws: ``QuireError`` with code `wrongKey` if there is none, or as ``unlock(passphrase:)``.
+    package func slot(openedBy credential: KeybagCredential) throws -> Slot? {
+        let identifier = try currentKeybag().masterKeyAndSlot(credential).slot
+        return slots.first { $0.id == identifier }
+    }
+
     /// Adds the domain of a person, which unlocks this one from then on.
     ///
     /// - Throws: As ``addPassphrase(_:label:)``; `protectedDataUnavailable` also if that domain is locked and the class needs

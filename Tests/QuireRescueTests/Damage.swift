@@ -52,7 +52,7 @@ enum Damage {
     /// Runs SQL on a file, and gives the rows as texts.
     @discardableResult
     static func query(_ path: String, _ sql: String) throws -> [[String]] {
-        let connection = try SQLiteConnection(path: path, mode: .writing)
+        let connection = try connect(path)
         defer { connection.close() }
         try SQLiteFunctions.register(on: connection)
         let statement = try connection.prepare(sql)
@@ -64,6 +64,12 @@ enum Damage {
                 })
         }
         return rows
+    }
+
+    /// A connection that writes a store, which may be protected.
+    static func connect(_ path: String) throws -> SQLiteConnection {
+        try SQLiteConnection(
+            path: path, mode: .writing, cipher: StoreProtection.find(forStoreAt: path)?.cipher)
     }
 
     /// Takes away what tells a store's model.
@@ -87,12 +93,31 @@ enum Damage {
         return size == 1 ? 65536 : size
     }
 
+    /// The size of the pages of a store, sealed or not.
+    private static func pageSize(of path: String, _ bytes: Data) throws -> Int {
+        try StoreProtection.domain(ofStoreAt: path) != nil
+            ? PageCipher.pageSize : pageSize(bytes)
+    }
+
+    /// The pages of a store as SQLite sees them.
+    private static func clearBytes(_ path: String) throws -> [UInt8] {
+        var bytes = [UInt8](try Data(contentsOf: URL(fileURLWithPath: path)))
+        guard let cipher = try StoreProtection.find(forStoreAt: path)?.cipher else { return bytes }
+        bytes.withUnsafeMutableBytes { bytes in
+            for start in stride(from: 0, to: bytes.count, by: PageCipher.pageSize) {
+                let number = UInt32(start / PageCipher.pageSize + 1)
+                #expect(cipher.open(bytes.baseAddress! + start, number: number) == 0)
+            }
+        }
+        return bytes
+    }
+
     /// Overwrites pages with noise.
     static func overwrite(
         _ path: String, pages: some Sequence<Int>, with random: inout SeededRandom
     ) throws {
         var bytes = try Data(contentsOf: URL(fileURLWithPath: path))
-        let size = pageSize(bytes)
+        let size = try pageSize(of: path, bytes)
         for page in pages {
             for offset in (page - 1) * size..<page * size {
                 bytes[offset] = UInt8.random(in: 0...255, using: &random)
@@ -106,13 +131,13 @@ enum Damage {
     /// Cuts a file off behind a page.
     static func truncate(_ path: String, afterPage page: Int) throws {
         let bytes = try Data(contentsOf: URL(fileURLWithPath: path))
-        try bytes.prefix(page * pageSize(bytes)).write(to: URL(fileURLWithPath: path))
+        try bytes.prefix(page * pageSize(of: path, bytes)).write(to: URL(fileURLWithPath: path))
     }
 
     /// Damages a file in one of several ways.
     static func fuzz(_ path: String, _ random: inout SeededRandom) throws -> String {
         var bytes = try Data(contentsOf: URL(fileURLWithPath: path))
-        let size = pageSize(bytes)
+        let size = try pageSize(of: path, bytes)
         let pages = max(bytes.count / max(size, 512), 1)
         let what: String
         switch Int.random(in: 0..<6, using: &random) {
@@ -173,7 +198,7 @@ enum Damage {
     /// The rows of the tables of objects and of pairs with the pages that each is on, by SQLite's own account of its pages
     /// and a reading of the leaves' keys that shares nothing with the recovery's.
     static func placedRows(_ path: String) throws -> [PlacedRow] {
-        let bytes = [UInt8](try Data(contentsOf: URL(fileURLWithPath: path)))
+        let bytes = try clearBytes(path)
         let size = pageSize(Data(bytes.prefix(100)))
         let tables = Set(
             try query(
@@ -223,24 +248,45 @@ enum Damage {
 
     static func pageCount(_ path: String) throws -> Int {
         let bytes = try Data(contentsOf: URL(fileURLWithPath: path))
-        return bytes.count / pageSize(bytes)
+        return try bytes.count / pageSize(of: path, bytes)
     }
 
     // MARK: - Stores of ours
 
-    /// The stores that have been made, by the number of their books.
-    @MainActor private static var libraries: [Int: TemporaryFolder] = [:]
+    private struct Library: Hashable {
+        let books: Int
+        let protection: FileProtection
+    }
+
+    /// The stores that have been made.
+    @MainActor private static var libraries: [Library: TemporaryFolder] = [:]
+
+    /// The domain that unlocks protected stores, and all copies of them.
+    @MainActor static let domain: Result<ProtectionDomain, any Error> = Result {
+        let folder = try TemporaryFolder()
+        defer { withExtendedLifetime(folder) {} }
+        try ProtectionDomain.makeKeyFile(at: folder.path("key"))
+        return try ProtectionDomain.setUp(
+            at: folder.path("me.keybag"), keyFile: folder.path("key"))
+    }
 
     /// Makes a store with objects of every kind, with rows that need several pages and with external data.
     @MainActor
-    static func makeLibrary(at path: String, books: Int = 400) throws {
-        let folder = try libraries[books] ?? TemporaryFolder()
+    static func makeLibrary(
+        at path: String, books: Int = 400, protection: FileProtection = .none
+    ) throws {
+        let key = Library(books: books, protection: protection)
+        let folder = try libraries[key] ?? TemporaryFolder()
         let made = folder.path("library.sqlite")
-        if libraries[books] == nil {
-            try fillLibrary(at: made, books: books)
-            libraries[books] = folder
+        if libraries[key] == nil {
+            try fillLibrary(at: made, books: books, protection)
+            libraries[key] = folder
         }
         try FileManager.default.copyItem(atPath: made, toPath: path)
+        if protection != .none {
+            try FileManager.default.copyItem(
+                atPath: made + ".keybag", toPath: path + ".keybag")
+        }
         let files = SQLiteExternalData(storePath: made).folder
         if FileSystem.exists(files) {
             let target = SQLiteExternalData(storePath: path).folder
@@ -250,8 +296,14 @@ enum Damage {
     }
 
     @MainActor
-    private static func fillLibrary(at path: String, books: Int) throws {
-        let store = try SQLiteStore.create(at: path, model: FixtureModels.library)
+    private static func fillLibrary(
+        at path: String, books: Int, _ protection: FileProtection
+    ) throws {
+        var options = SQLiteStoreOptions()
+        options.fileProtection = protection
+        options.protectionDomain = try domain.get()
+        let store = try SQLiteStore.create(
+            at: path, model: FixtureModels.library, options: options)
         let coordinator = PersistentStoreCoordinator(store: store)
         let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
         var random = SeededRandom(seed: 7)

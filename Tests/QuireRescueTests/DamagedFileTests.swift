@@ -15,7 +15,9 @@ import Testing
         let folder = try TemporaryFolder()
         let own = folder.path("own.sqlite")
         try Damage.makeLibrary(at: own, books: 60)
-        var files: [(path: String, model: ManagedObjectModel?)] = [(own, nil)]
+        let sealed = folder.path("sealed.sqlite")
+        try Damage.makeLibrary(at: sealed, books: 60, protection: .complete)
+        var files: [(path: String, model: ManagedObjectModel?)] = [(own, nil), (sealed, nil)]
         for (index, file) in Damage.corpus.enumerated() {
             let path = folder.path("corpus\(index).sqlite")
             try Damage.copy(file.url, to: path)
@@ -36,6 +38,10 @@ import Testing
             let place = try TemporaryFolder()
             let path = place.path("a.sqlite")
             try FileManager.default.copyItem(atPath: file.path, toPath: path)
+            if file.path == sealed {
+                try FileManager.default.copyItem(
+                    atPath: sealed + ".keybag", toPath: path + ".keybag")
+            }
             let what = try Damage.fuzz(path, &random)
             let watch = Watchdog("case \(number) (seed \(seed)): \(what)", seconds: Self.deadline)
             defer { watch.end() }

@@ -4,7 +4,7 @@ import Foundation
 ///
 /// The damaged file is read as it is, not through SQLite, and nothing about it is changed; see ``StoreSalvage`` for how rows
 /// are found. Every row on a page that is intact comes back. References to what is lost are cleared, so that the new store
-/// is sound.
+/// is sound. What is made of a protected store is sealed with the same keys, temporary files included.
 ///
 /// ```swift
 /// let report = try StoreRecovery.recover("damaged.sqlite", to: "recovered.sqlite")
@@ -32,11 +32,22 @@ public enum StoreRecovery {
     ///   - options: How to recover.
     /// - Complexity: O(*n*) in the size of the file; memory is bounded.
     /// - Throws: ``QuireError`` with code `notFound`, `alreadyExists`, `locked` if the store is open in this process,
-    ///   `incompatibleModel`, `invalidFormat` if nothing is found that is an object, `outOfSpace` or `inputOutput`. Then
-    ///   there is no new store.
+    ///   `protectedDataUnavailable` if its protection domain is locked, `incompatibleModel`, `invalidFormat` if nothing is
+    ///   found that is an object or the keybag is damaged, `outOfSpace` or `inputOutput`. Then there is no new store.
     public static func recover(
         _ path: String, to newPath: String, model: ManagedObjectModel? = nil,
         options: Options = Options()
+    ) throws -> StoreRecoveryReport {
+        try recover(
+            path, to: newPath, model: model, options: options,
+            protection: StoreProtection.find(forStoreAt: path))
+    }
+
+    /// As ``recover(_:to:model:options:)``, with the keys of the damaged store. As long as they are retained, the new store
+    /// is unlocked too.
+    package static func recover(
+        _ path: String, to newPath: String, model: ManagedObjectModel?, options: Options,
+        protection: StoreProtection?
     ) throws -> StoreRecoveryReport {
         let path = FileSystem.absolute(path)
         let newPath = FileSystem.absolute(newPath)
@@ -44,21 +55,19 @@ public enum StoreRecovery {
         guard FileSystem.exists(FileSystem.folder(of: newPath)) else {
             throw FileSystem.failure("create", newPath, errno: ENOENT)
         }
-        if let protection = try StoreProtection.domain(ofStoreAt: path)?.protection {
-            throw QuireError(
-                .protectionUnavailable,
-                "“\(path)” is protected (\(protection.rawValue)), and its sealed pages cannot be searched for objects; repair it, or restore it from a backup.",
-                subject: .init(file: path))
-        }
         var salvage = try StoreSalvage(
-            path: path, includesFreedRows: options.includesDeletedObjects)
+            path: path, includesFreedRows: options.includesDeletedObjects,
+            cipher: protection?.cipher)
         try salvage.survey(model: model)
         guard salvage.findings.tables.contains(where: \.holdsObjects),
             !salvage.findings.entities.isEmpty
         else {
+            let keybag = StoreProtection.keybag(ofStoreAt: path).path
             throw QuireError(
                 .invalidFormat,
-                "Nothing in “\(path)” tells what its rows are; say which model it was made with.",
+                "Nothing in “\(path)” tells what its rows are; say which model it was made with."
+                    + (protection == nil
+                        ? " If it is protected, its keybag “\(keybag)” is missing." : ""),
                 subject: .init(file: path))
         }
         let sibling = try TemporarySibling.makeFolder(beside: newPath)
@@ -66,7 +75,8 @@ public enum StoreRecovery {
         let folder = sibling.path
         do {
             let run = StoreRecoveryRun(
-                path: path, newPath: newPath, folder: folder, model: model, salvage: salvage)
+                path: path, newPath: newPath, folder: folder, model: model, salvage: salvage,
+                protection: protection)
             return try sibling.building {
                 try FileSystem.building(FileSystem.folder(of: newPath), as: run.place) {
                     try run.run()
@@ -85,6 +95,8 @@ private struct StoreRecoveryRun {
     let folder: String
     let model: ManagedObjectModel?
     var salvage: StoreSalvage
+    /// The keys of the damaged store, which seal the new one and the salvaged tables.
+    let protection: StoreProtection?
     private var report = StoreRecoveryReport()
 
     /// The folder of the new store: one of its own, so that files of external data get the right name beside it.
@@ -92,13 +104,14 @@ private struct StoreRecoveryRun {
 
     init(
         path: String, newPath: String, folder: String, model: ManagedObjectModel?,
-        salvage: StoreSalvage
+        salvage: StoreSalvage, protection: StoreProtection?
     ) {
         self.path = path
         self.newPath = newPath
         self.folder = folder
         self.model = model
         self.salvage = salvage
+        self.protection = protection
     }
 
     consuming func run() throws -> StoreRecoveryReport {
@@ -116,7 +129,11 @@ private struct StoreRecoveryRun {
         let building = FileSystem.path(place, FileSystem.name(of: newPath))
         let schema = source.schema
         try source.close()
-        let target = try SQLiteStore.create(at: building, model: schema.layout.model)
+        try protection?.writeKeybag(forStoreAt: building)
+        var options = SQLiteStoreOptions()
+        options.fileProtection = protection?.fileProtection ?? FileProtection.none
+        let target = try SQLiteStore.create(
+            at: building, model: schema.layout.model, options: options)
         do {
             try target.withWriter { writer in
                 try fill(target, from: schema, salvaged: salvaged, writer.connection)
@@ -137,7 +154,8 @@ private struct StoreRecoveryRun {
     // MARK: - Salvaging
 
     private mutating func pour(into salvaged: String) throws {
-        let connection = try SQLiteConnection(path: salvaged, mode: .creating)
+        let connection = try SQLiteConnection(
+            path: salvaged, mode: .creating, cipher: protection?.cipher)
         defer { connection.close() }
         try connection.execute("PRAGMA page_size = 4096; PRAGMA synchronous = OFF")
         let statement = try connection.prepare("PRAGMA journal_mode = MEMORY")
@@ -231,6 +249,7 @@ private struct StoreRecoveryRun {
         var options = SQLiteStoreOptions()
         options.isReadOnly = true
         options.infersModel = true
+        options.protection = protection
         return try SQLiteStore.open(at: salvaged, model: model, options: options)
     }
 
@@ -241,7 +260,8 @@ private struct StoreRecoveryRun {
         _ connection: SQLiteConnection
     ) throws {
         try connection.withStatement("ATTACH DATABASE ? AS \(StoreTransfer.attached)") {
-            try $0.bind(salvaged, at: 1)
+            let sealed = connection.sealing.map { SQLiteConnection.uri(salvaged, $0.query) }
+            try $0.bind(sealed ?? salvaged, at: 1)
             try $0.run()
         }
         try connection.execute("BEGIN IMMEDIATE")

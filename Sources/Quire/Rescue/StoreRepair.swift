@@ -343,11 +343,18 @@ private struct StoreRepairRun {
         file.close()
         // Not a link: making sure that nobody else has the store open writes to it.
         let backup = options.keepsBackup ? unusedBackupName() : nil
+        // Without its keybag the backup of a protected store could not be opened.
+        let hasNewKeybag = try backup.map {
+            try StoreProtection.find(forStoreAt: path)?.writeKeybag(forStoreAt: $0) ?? false
+        }
         do {
             if let backup { try FileSystem.copyFile(path, to: backup, synchronizing: true) }
             try SQLiteStore.alone(with: path) { try FileSystem.rename(copy, to: path) }
         } catch {
-            if let backup { _ = try? FileSystem.removeFileIfPresent(backup) }
+            if let backup {
+                _ = try? FileSystem.removeFileIfPresent(backup)
+                if hasNewKeybag == true { try? StoreProtection.removeKeybag(ofStoreAt: backup) }
+            }
             throw error
         }
         report.backup = backup

@@ -41,8 +41,8 @@ struct StoreSalvage {
     /// Positions of tables by the store numbers of the entities whose objects they hold.
     private var entityTables: [Int64: Int] = [:]
 
-    init(path: String, includesFreedRows: Bool) throws {
-        let pages = try DatabasePages(path: path)
+    init(path: String, includesFreedRows: Bool, cipher: PageCipher? = nil) throws {
+        let pages = try DatabasePages(path: path, cipher: cipher)
         map = DatabaseMap(pages)
         reader = RowReader(pages)
         self.includesFreedRows = includesFreedRows
@@ -72,6 +72,7 @@ struct StoreSalvage {
                 entityTables[Int64(entity.number)] = table
             }
         }
+        try map.pages.checkWasAvailable()
     }
 
     // MARK: - Schema
@@ -353,6 +354,7 @@ struct StoreSalvage {
             // What is deleted need not belong anywhere.
             findings.strayRows = strays
         }
+        try map.pages.checkWasAvailable()
         try connection.execute("COMMIT")
     }
 

@@ -52,6 +52,9 @@ struct UnlockOptions: ParsableArguments {
     /// The credential read before: a descriptor can be read only once, but a copy that a verb opens needs it again.
     private static let known = Lock<KeybagCredential?>(nil)
 
+    /// The credential that was given or typed; `nil` before, and if nothing was needed.
+    static var credentialInUse: KeybagCredential? { known.withLock { $0 } }
+
     /// The credential of the options; `nil` without one.
     func credential() throws -> KeybagCredential? {
         if !isGiven { return nil }

@@ -163,12 +163,24 @@ final class DocumentSession {
             subject: .init(file: path))
     }
 
-    /// Extracts an archive into a temporary folder and opens it for reading.
-    static func open(archive path: String) throws -> DocumentSession {
+    /// Extracts an archive into a temporary folder and opens it for reading. A protected one stays sealed there.
+    static func open(
+        archive path: String, unlocking: (ProtectionDomain) throws -> Void = { _ in }
+    ) throws -> DocumentSession {
         let folder = try TemporarySibling.makeFolderInTemporaryDirectory()
         do {
             let place = folder.path + "/Document.quire"
-            try DocumentPackage.extract(path, to: place)
+            var domain: ProtectionDomain?
+            let isVerified = try DocumentPackage.extract(path, to: place) {
+                domain = $0
+                try unlocking($0)
+            }
+            if let domain, !isVerified {
+                throw QuireError(
+                    .protectedDataUnavailable,
+                    "“\(path)” is protected (\(domain.protection.rawValue)) and locked; unlock it, and try again.",
+                    subject: .init(file: path))
+            }
             return reading(
                 try DocumentPackage.open(at: place, readOnly: true), path: path, kind: .archive,
                 temporaryFolder: folder)

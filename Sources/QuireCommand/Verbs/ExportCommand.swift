@@ -10,11 +10,17 @@ struct ExportCommand: AsyncParsableCommand {
         abstract: "Packs a document into an archive.",
         discussion: """
             The archive's name says what it becomes: .zip or .tar.zst. Exporting an unchanged
-            document again gives an equal archive. What is damaged is not exported; recover brings back what can be read.
+            document again gives an equal archive, unless it is protected. What is damaged is not exported; recover brings \
+            back what can be read.
+
+            Of a document that is protected, say what the archive is to be. With --keep-protection it is sealed as the \
+            document is, and opens with the same keys. With --remove-protection whoever can read the archive can read \
+            what is in it.
 
             EXAMPLES:
               quire export Library.quire Library.zip
               quire export Library.quire Library.tar.zst
+              quire export Diary.quire Diary.zip --keep-protection
             """)
 
     @Argument(help: ArgumentHelp("A document package.", valueName: "PATH"))
@@ -26,10 +32,26 @@ struct ExportCommand: AsyncParsableCommand {
     @Flag(help: "Export a damaged document as it is.")
     var keepDamage = false
 
+    @Flag(help: "Keep the files of a protected document sealed; the archive has its keybag.")
+    var keepProtection = false
+
+    @Flag(help: "Export a protected document in clear.")
+    var removeProtection = false
+
     @Flag(help: "Print JSON.")
     var json = false
 
     @OptionGroup var unlock: UnlockOptions
+
+    func validate() throws {
+        if keepProtection && removeProtection {
+            throw ValidationError("Give one of --keep-protection and --remove-protection.")
+        }
+    }
+
+    private var protection: ArchiveProtection? {
+        keepProtection ? .keep : removeProtection ? .remove : nil
+    }
 
     @MainActor
     func run() async throws {
@@ -40,14 +62,22 @@ struct ExportCommand: AsyncParsableCommand {
                 subject: .init(file: path))
         }
         try unlock.unlock(path)
+        let isInClear = try removeProtection && DocumentPackage.fileProtection(at: path) != .none
         let package = try DocumentPackage.open(at: path, readOnly: true)
         do {
-            try package.export(to: archive, keepingDamage: keepDamage)
+            try package.export(
+                to: archive, keepingDamage: keepDamage, protection: protection)
         } catch {
             try? package.close()
             throw error
         }
         package.closeSaved()
+        defer {
+            if isInClear {
+                Output.report(
+                    "“\(archive)” is not protected: whoever can read it can read what is in it.")
+            }
+        }
         let bytes = Int64(
             try FileManager.default.attributesOfItem(atPath: archive)[.size] as? Int ?? 0)
         let files = try DocumentPackage.manifest(ofArchive: archive).entries

@@ -8,7 +8,8 @@ struct ExtractCommand: AsyncParsableCommand {
         commandName: "extract",
         abstract: "Unpacks an archive into a document package.",
         discussion: """
-            The archive must hold a document and nothing else, exactly as its manifest lists it.
+            The archive must hold a document and nothing else, exactly as its manifest lists it. One of a protected \
+            document opens with the keys of that. Without a key only its keybag and the headers of its files are checked.
 
             EXAMPLES:
               quire extract Library.zip Library.quire
@@ -26,12 +27,17 @@ struct ExtractCommand: AsyncParsableCommand {
     @Flag(help: "Print JSON, that of info.")
     var json = false
 
+    @OptionGroup var unlock: UnlockOptions
+
     @MainActor
     func run() async throws {
         let output = Output(json: json, tellsOfChange: true)
-        try DocumentPackage.extract(archive, to: path, keepingDamage: keepDamage)
+        let isVerified = try DocumentPackage.extract(
+            archive, to: path, keepingDamage: keepDamage, unlocking: unlock.unlock(extracted:))
         // It is extracted, whatever comes of looking at it.
-        do { try await report(output) } catch is OutputClosed {} catch {
+        do {
+            if isVerified { try await report(output) } else { try reportLocked(output) }
+        } catch is OutputClosed {} catch {
             Output.report(
                 "\(Failure(error, of: Self.self).sentence) \(archive) was extracted to \(path).")
         }
@@ -49,5 +55,30 @@ struct ExtractCommand: AsyncParsableCommand {
             try output.print("Extracted \(archive) to \(path): \(Count.of(objects, "object")).")
         }
         try output.flush()
+    }
+
+    private func reportLocked(_ output: Output) throws {
+        let protection = try DocumentPackage.fileProtection(at: path)
+        if json {
+            try output.print(
+                .object([
+                    "path": .string(path), "kind": .string("package"),
+                    "protection": ProtectionListing.json(protection, isLocked: true),
+                ]), levels: 1)
+        } else {
+            try output.print("Extracted \(archive) to \(path).")
+        }
+        try output.flush()
+        Output.report(
+            "“\(path)” is protected (\(protection.rawValue)) and locked: only its keybag and the headers of its files were checked; “quire check” with a key checks the rest."
+        )
+    }
+}
+
+extension UnlockOptions {
+    /// Unlocks the domain of a document that is being extracted, if a key was given, and holds it.
+    func unlock(extracted domain: ProtectionDomain) throws {
+        Self.hold(domain)
+        if !domain.isUnlocked, let given = try credential() { try domain.unlock(given) }
     }
 }

@@ -18,7 +18,7 @@ struct InfoCommand: AsyncParsableCommand {
         try unlock.unlock(path)
         let document =
             try DocumentPath.kind(of: path) == .archive
-            ? DocumentSession.open(archive: path)
+            ? DocumentSession.open(archive: path, unlocking: unlock.unlock(extracted:))
             : await DocumentSession.open(path, modelPath: options.model, access: .read)
         if let note = document.modelNote { Output.report(note) }
         do {

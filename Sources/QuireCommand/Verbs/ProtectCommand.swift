@@ -3,7 +3,7 @@ import Foundation
 import Quire
 import QuireDocuments
 
-/// `quire protect PATH --class C`, `quire protect PATH --show`
+/// `quire protect PATH --class C`, and with `--show`, `--rotate` or `--erase`
 struct ProtectCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "protect",
@@ -17,11 +17,18 @@ struct ProtectCommand: AsyncParsableCommand {
             A document that is not protected gets what is given as its first key. One that is protected is unlocked with it \
             and keeps its keys; quire keys changes those. With none as the class it is in clear afterwards.
 
+            With --rotate all keys are made anew, so that whoever had one before has none afterwards. What it was unlocked with \
+            stays, and so do domains; passphrases, key files and recovery keys of others cannot, and have to be added again: it \
+            is refused if there are any, unless --remove-other-keys is given. With --erase the keys are overwritten and the \
+            document is removed; no key is needed. Copies and archives that were made before keep their keys.
+
             EXAMPLES:
               quire protect D.quire --class complete --key-file my.key --make-key-file
               quire protect D.quire --class complete --recovery-key
               quire protect D.quire --show
               quire protect D.quire --class none --key-file my.key
+              quire protect D.quire --rotate --key-file my.key
+              quire protect D.quire --erase
             """)
 
     @Argument(help: ArgumentHelp("A document package.", valueName: "PATH"))
@@ -35,6 +42,15 @@ struct ProtectCommand: AsyncParsableCommand {
     @Flag(help: "Print the class, whether it is locked, and what unlocks it. No key is needed.")
     var show = false
 
+    @Flag(help: "Make all of its keys anew.")
+    var rotate = false
+
+    @Flag(help: "With --rotate, remove the keys that were not given and cannot stay.")
+    var removeOtherKeys = false
+
+    @Flag(help: "Overwrite its keys, and remove it.")
+    var erase = false
+
     @OptionGroup var keys: NewKeyOptions
 
     @Flag(help: "Print JSON.")
@@ -43,8 +59,13 @@ struct ProtectCommand: AsyncParsableCommand {
     @OptionGroup var wait: WaitOption
 
     func validate() throws {
-        if show == (protection != nil) { throw ValidationError("Say either --class or --show.") }
-        if keys.makesKeys, show || protection == FileProtection.none {
+        if [show, rotate, erase, protection != nil].count(where: \.self) != 1 {
+            throw ValidationError("Say one of --class, --show, --rotate and --erase.")
+        }
+        if removeOtherKeys && !rotate {
+            throw ValidationError("--remove-other-keys is for --rotate.")
+        }
+        if keys.makesKeys, protection == nil || protection == FileProtection.none {
             throw ValidationError(
                 "--make-key-file and --recovery-key are for a document that is to be protected.")
         }
@@ -64,7 +85,10 @@ struct ProtectCommand: AsyncParsableCommand {
                 "“\(path)” is an archive; extract it first: quire extract \(path) DOCUMENT.quire",
                 subject: .init(file: path))
         }
+        // Also after an interruption, when there is no keybag to read any more.
+        if erase { return try eraseKeys() }
         let domain = try DocumentPackage.protectionDomain(at: path)
+        if rotate { return try rotateKeys() }
         guard let protection else { return try printState(of: domain) }
         let former = domain?.protection ?? .none
         if domain != nil {
@@ -122,6 +146,40 @@ struct ProtectCommand: AsyncParsableCommand {
         try DocumentPackage.setFileProtection(
             protection, ofDocumentAt: path, domain: nil, slots: slots,
             waiting: wait.lockWait(for: path))
+    }
+
+    /// Makes all keys of a protected document anew, and keeps the slot that it was unlocked with.
+    private func rotateKeys() throws {
+        let domain = try keys.unlock.unlockedDomain(at: path)
+        let credential = UnlockOptions.credentialInUse
+        let kept = try credential.flatMap { try domain.slot(openedBy: $0) }
+        let others = domain.slots.filter { $0.id != kept?.id && $0.kind != .domain }
+        if !others.isEmpty, !removeOtherKeys {
+            throw Failure(
+                sentence:
+                    "“\(path)” has other keys, which cannot stay: \(others.map(Self.name).joined(separator: ", ")). With --remove-other-keys they are removed; “quire keys add” adds them again.",
+                status: .usage)
+        }
+        var slots: [NewSlot] = []
+        if let kept, let credential { slots = [NewSlot(credential, label: kept.label)] }
+        try DocumentPackage.rotateKeys(
+            ofDocumentAt: path, slots: slots, waiting: wait.lockWait(for: path))
+        try answer(
+            "The keys of \(path) are new.", domain.protection, domain.protection)
+        if !others.isEmpty {
+            Output.report("Removed: \(others.map(Self.name).joined(separator: ", ")).")
+        }
+    }
+
+    private static func name(_ slot: ProtectionDomain.Slot) -> String {
+        slot.label.isEmpty ? slot.kind.rawValue : "\(slot.kind.rawValue) “\(slot.label)”"
+    }
+
+    private func eraseKeys() throws {
+        let former = (try? DocumentPackage.fileProtection(at: path)) ?? .none
+        try DocumentPackage.erase(documentAt: path, waiting: wait.lockWait(for: path))
+        try answer("Erased the keys of \(path), and removed it.", .none, former)
+        Output.report("Copies and archives of “\(path)” that were made before keep their keys.")
     }
 
     // MARK: - Printing

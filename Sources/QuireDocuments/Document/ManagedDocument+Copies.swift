@@ -152,24 +152,27 @@ extension ManagedDocument {
 
     /// Saves unsaved changes, and exports the document to an archive, `.zip` or `.tar.zst` as the path says.
     ///
-    /// Exporting an unchanged document again gives an equal archive. Editing and saving may go on meanwhile;
-    /// closing makes the export fail.
+    /// Exporting an unchanged document again gives an equal archive, unless it is protected. Editing and saving may go on
+    /// meanwhile; closing makes the export fail.
     ///
     /// - Parameters:
     ///   - path: The archive to make.
     ///   - replacing: Whether to replace a file that is there.
     ///   - keepingDamage: Whether a damaged document is exported too, with its damage.
+    ///   - protection: The protection of the archive of a protected document, which has to be chosen; ignored for others.
     ///   - progress: Gets the bytes to write as its total; cancelling it stops the export and leaves nothing.
-    /// - Throws: ``QuireError`` with code `alreadyExists`, `unsupported`, `cancelled`, or as ``save()``.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `unsupported`, `protectionUnavailable` if it is protected and
+    ///   nothing was chosen, `protectedDataUnavailable`, `cancelled`, or as ``save()``.
     public func export(
         to path: String, replacing: Bool = false, keepingDamage: Bool = false,
-        progress: Progress? = nil
+        protection: ArchiveProtection? = nil, progress: Progress? = nil
     ) async throws {
         if !isReadOnly { try await autosave() }
         let package = try openPackage()
         try await FileQueue.copies.run {
             try package.export(
-                to: path, replacing: replacing, keepingDamage: keepingDamage, progress: progress)
+                to: path, replacing: replacing, keepingDamage: keepingDamage,
+                protection: protection, progress: progress)
         }
     }
 

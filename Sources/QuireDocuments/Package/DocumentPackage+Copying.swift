@@ -1,7 +1,7 @@
-public import Foundation
+import Foundation
 import Quire
 
-// Copies of a package, all of the state that one save left: other packages, and archives.
+// Copies of a package, all of the state that one save left.
 
 extension DocumentPackage {
     /// Writes a copy of the package as of the last save. Others may go on reading and saving meanwhile.
@@ -97,18 +97,6 @@ extension DocumentPackage {
         }
     }
 
-    /// Throws if the package is protected and something would write its contents in clear.
-    ///
-    /// - Parameter consequence: What cannot be done.
-    /// - Throws: ``QuireError`` with code `protectionUnavailable`.
-    func requireUnprotected(_ consequence: String) throws {
-        guard let protection = store.protection else { return }
-        throw QuireError(
-            .protectionUnavailable,
-            "“\(layout.path)” is protected (\(protection.fileProtection.rawValue)), and \(consequence) as long as it is.",
-            subject: .init(file: layout.path))
-    }
-
     /// Throws if something else than another document would be replaced.
     func checkReplaceable(_ path: String) throws {
         guard FileSystem.exists(path) else { return }
@@ -125,93 +113,6 @@ extension DocumentPackage {
                 "“\(path)” is the document itself; save it, instead of writing a copy over it.",
                 subject: .init(file: path))
         }
-    }
-
-    /// Exports the package as of the last save to an archive: `.zip` or `.tar.zst`, as the path's extension says.
-    ///
-    /// Exporting an unchanged document again gives an equal archive. Others may go on reading and saving
-    /// meanwhile. What is exported is checked: the database, and the digests of external data. The archive can be read by
-    /// those who may read the store.
-    ///
-    /// - Parameters:
-    ///   - path: The archive to make.
-    ///   - replacing: Whether to replace a file that is there.
-    ///   - keepingDamage: Whether a damaged package is exported too, with its damage.
-    ///   - progress: Gets the bytes to write as its total; cancelling it stops the export and leaves nothing.
-    /// - Throws: ``QuireError`` with code `alreadyExists`, `unsupported`, `invalidFormat` if the package is damaged,
-    ///   `cancelled` or what reading and writing throw. Then there is no archive.
-    public func export(
-        to path: String, replacing: Bool = false, keepingDamage: Bool = false,
-        progress: Progress? = nil
-    ) throws {
-        let path = FileSystem.absolute(path)
-        _ = try ArchiveFormat(path: path)
-        try requireUnprotected("it cannot be exported")
-        try checkOutside(path)
-        if !replacing, FileSystem.exists(path) {
-            throw FileSystem.failure("create", path, errno: EEXIST)
-        }
-        // Beside the archive: there is room, or the archive would not fit either.
-        let sibling = try TemporarySibling.makeFolder(beside: path)
-        defer { sibling.remove() }
-        let staging = DocumentPackageLayout(path: sibling.path)
-        let digests = try sibling.building {
-            try FileSystem.makeFolder(staging.storeFolder)
-            let digests = try fill(staging, by: .linking, keepingDamage: keepingDamage)
-            if !keepingDamage, place() != .here {
-                // An archive is not a rescue; it has everything, or it is not made.
-                let missing = try missingFiles()
-                if !missing.isEmpty { throw self.damaged(missing) }
-            }
-            return digests
-        }
-        var damaged: [String] = []
-        try ArchiveExport(
-            folder: staging.path, destination: path, replacesExisting: replacing,
-            progress: progress,
-            permissions: FileSystem.information(at: layout.store)?.permissions,
-            verify: { path, digest in
-                if let expected = digests[FileSystem.path(staging.path, path)],
-                    expected != digest
-                {
-                    damaged.append(self.externalDataMessage(path, "is not what was saved"))
-                }
-            },
-            finish: { if !damaged.isEmpty { throw self.damaged(damaged) } }
-        ).run()
-    }
-
-    /// Extracts an archive into a new package.
-    ///
-    /// Nothing in the archive is trusted: it must hold the files of a document and nothing else, exactly as its manifest
-    /// lists them, and a store that is sound. The package is there whole, or not at all.
-    ///
-    /// - Parameters:
-    ///   - archive: The archive, made by ``export(to:replacing:keepingDamage:progress:)``.
-    ///   - path: The package to make.
-    ///   - limits: What the archive may contain at most.
-    ///   - keepingDamage: Whether the document may be damaged, as one that was exported with its damage is. The archive
-    ///     must be as it was written all the same, and the store must open.
-    ///   - progress: Gets the archive's bytes as its total; cancelling it stops the extraction and leaves nothing.
-    /// - Throws: ``QuireError`` with code `alreadyExists`, `notFound`, `invalidFormat`, `cancelled` or what reading and
-    ///   writing throw.
-    public static func extract(
-        _ archive: String, to path: String, limits: ArchiveLimits = ArchiveLimits(),
-        keepingDamage: Bool = false, progress: Progress? = nil
-    ) throws {
-        try checkOutside(path)
-        try ArchiveExtraction(
-            archive: archive, destination: FileSystem.absolute(path), limits: limits,
-            progress: progress, objection: DocumentPackageLayout.objection(toArchived:isFolder:),
-            verify: { try verifyExtracted($0, from: archive, keepingDamage: keepingDamage) }
-        ).run()
-    }
-
-    /// What an archive says is in it, without extracting it.
-    ///
-    /// - Throws: ``QuireError`` with code `notFound` or `invalidFormat`.
-    public static func manifest(ofArchive path: String) throws -> ArchiveManifest {
-        try ArchiveExtraction.manifest(of: path)
     }
 
     /// Fills a new folder with this package's content, and checks what it has not copied but linked as far as that needs
@@ -304,43 +205,16 @@ extension DocumentPackage {
         if !problems.isEmpty { throw damaged(problems) }
         return digests
     }
-
-    private static func verifyExtracted(
-        _ folder: String, from archive: String, keepingDamage: Bool
-    ) throws {
-        guard DocumentPackageLayout(path: folder).isPackage else {
-            throw QuireError(
-                .invalidFormat, "“\(archive)” is no archive of a document: it has no store.",
-                subject: .init(file: archive))
-        }
-        do {
-            let package = try open(at: folder, readOnly: true)
-            defer { try? package.close() }
-            if keepingDamage { return }
-            // What export looks at, and what it does not let into an archive: not whether values satisfy the model.
-            let damage =
-                try package.store.integrityProblems().map(package.databaseMessage)
-                + package.externalDataDamage(of: package.store, by: .copying).problems
-            if let problem = damage.first { throw QuireError(.invalidFormat, "\(problem).") }
-            if let problem = try package.packageProblems().first(where: { $0.severity == .error }) {
-                throw QuireError(.invalidFormat, problem.message)
-            }
-        } catch let error as QuireError {
-            throw QuireError(
-                error.code == .unsupported ? .unsupported : .invalidFormat,
-                "The document in “\(archive)” cannot be used: \(error.message)",
-                subject: .init(file: archive), underlying: error)
-        }
-    }
 }
 
 // MARK: - Damage
 
 extension DocumentPackage {
-    /// Checks the files of external data of a copy against their digests; those that were linked, by their sizes.
+    /// Checks the files of external data of a copy against their digests; those that were linked and are not sealed, by their
+    /// sizes.
     ///
     /// - Returns: What is damaged, and the digests of those that were linked, by their paths.
-    private func externalDataDamage(
+    func externalDataDamage(
         of copy: SQLiteStore, by method: FileSystem.CopyMethod
     ) throws -> (problems: [String], digests: [String: String]) {
         let isLost = place() != .here
@@ -355,7 +229,7 @@ extension DocumentPackage {
             let size = ContentFile.count(of: information, sealed: classKey != nil)
             var isSound = file.size.map { $0 == size } ?? true
             if isSound, let digest = file.sha256 {
-                if method == .linking {
+                if method == .linking && classKey == nil {
                     digests[file.path] = digest.map(Self.hexadecimal).joined()
                 } else {
                     let folder = FileSystem.folder(of: file.path)

@@ -73,7 +73,8 @@ extension DocumentPackage {
 
     /// Brings objects back from a damaged package, or a damaged store, into a new package; see ``StoreRecovery``.
     ///
-    /// Additional content comes along as the store names it; if the store does not any more, the newest there is.
+    /// Additional content comes along as the store names it; if the store does not any more, the newest there is. What is made
+    /// of a protected package is sealed with the same keys.
     ///
     /// - Parameters:
     ///   - damaged: The package or store. Nothing about it is changed.
@@ -90,10 +91,12 @@ extension DocumentPackage {
         if isPackage { try checkIsPackage(old) }
         let folder = try isPackage ? FileSystem.information(at: damaged) : nil
         try checkOutside(path, of: old, folder)
+        let protection = try StoreProtection.find(forStoreAt: isPackage ? old.store : damaged)
         var report = StoreRecoveryReport()
         try build(at: path, permissionsOf: folder) { layout in
             report = try StoreRecovery.recover(
-                isPackage ? old.store : damaged, to: layout.store, model: model, options: options)
+                isPackage ? old.store : damaged, to: layout.store, model: model, options: options,
+                protection: protection)
             let place = DocumentPackageLayout(path: path).path
             for index in report.problems.indices {
                 report.problems[index].message.replace(layout.path, with: place)
@@ -112,14 +115,19 @@ extension DocumentPackage {
                 additionalContentGeneration: generation
             ).write(to: layout)
             var metadata = isPackage ? LibraryMetadata(readingFrom: old) : LibraryMetadata()
-            metadata.objectCounts = report.objects.filter { $0.value > 0 }
+            if protection == nil {
+                metadata.objectCounts = report.objects.filter { $0.value > 0 }
+            } else {
+                // Library metadata are stored in clear.
+                metadata = LibraryMetadata(created: metadata.created)
+            }
             metadata.created = metadata.created ?? Date()
             metadata.modified = Date()
             try metadata.write(to: layout)
             try store.close()
             try FileSystem.copyPermissions(of: isPackage ? old.store : damaged, to: layout.store)
         }
-        let package = try open(at: path, readOnly: true)
+        let package = try withExtendedLifetime(protection) { try open(at: path, readOnly: true) }
         defer { try? package.close() }
         var checked = StoreCheckReport()
         checked.add(try package.packageProblems())

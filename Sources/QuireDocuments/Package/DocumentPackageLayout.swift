@@ -8,7 +8,7 @@ import Quire
 ///
 ///     Document.quire/
 ///       DocumentMetadata.plist                            derived from the store; made again if it is missing
-///       Protection.keybag                                 if it is protected: all below is sealed then, but for names and manifests
+///       Protection.keybag                                 if it is protected: all below is sealed then, but for names
 ///       Thumbnail.png                                     a picture for libraries, if the document gives one
 ///       .lock                                             only while somebody has it open for writing
 ///       StoreContent/persistentStore                      the SQLite store
@@ -98,7 +98,7 @@ public struct DocumentPackageLayout: Sendable, Hashable {
     static func objection(toArchived path: String, isFolder: Bool) -> String? {
         let parts = path.split(separator: "/").map(String.init)
         switch parts.first {
-        case "DocumentMetadata.plist":
+        case "DocumentMetadata.plist", StoreProtection.keybagName:
             return parts.count == 1 && !isFolder ? nil : "is no part of a document"
         case "AdditionalContent":
             if parts.count == 1 { return isFolder ? nil : "is no part of a document" }

@@ -140,7 +140,8 @@ import Testing
         #expect(error?.code == .notFound)
         #expect(error?.failures.count == 2)
         let archive = folder.path("Notes.zip")
-        #expect(failure { try package.export(to: archive) }?.code == .invalidFormat)
+        #expect(
+            failure { try package.export(to: archive, protection: .keep) }?.code == .invalidFormat)
         #expect(!FileSystem.exists(archive))
         let copy = ManagedDocument(path: other)
         try await copy.open()

@@ -39,8 +39,15 @@ struct DatabaseLog {
     /// bytes could make much of themselves: what is said is believed as far as the pages in both files make it likely. Pages
     /// that were free again before the commit are counted, but not written; they are some, not most.
     ///
-    /// - Parameter filePageCount: The number of pages in the database's file.
-    init(_ file: OpenFile, pageSize: Int, filePageCount: Int) {
+    /// The pages of a protected database are sealed with the numbers that the frames have, and their checksums are of the pages in
+    /// clear. A frame that does not open ends the log as a wrong checksum does.
+    ///
+    /// - Parameters:
+    ///   - filePageCount: The number of pages in the database's file.
+    ///   - unsealer: Opens the pages of a protected database.
+    init(
+        _ file: OpenFile, pageSize: Int, filePageCount: Int, unsealer: PageUnsealer? = nil
+    ) {
         guard let header = try? file.read(Self.headerSize, at: 0), Self.isLog(header),
             Int(header.bigEndian32(at: 8)) == pageSize,
             let size = try? Int(clamping: file.information().size)
@@ -61,11 +68,16 @@ struct DatabaseLog {
             guard let frame = try? file.read(frameSize, at: offset),
                 frame[8..<16].elementsEqual(header[16..<24])
             else { break }
-            checksum.add(frame[..<8], isBigEndian: isBigEndian)
-            checksum.add(frame[Self.frameHeaderSize...], isBigEndian: isBigEndian)
-            guard checksum.isRecorded(in: frame, at: 16) else { break }
             let page = Int(frame.bigEndian32(at: 0))
             guard page > 0 else { break }
+            var content = frame[Self.frameHeaderSize...]
+            if let unsealer {
+                guard let opened = unsealer.open(Array(content), number: page) else { break }
+                content = opened[...]
+            }
+            checksum.add(frame[..<8], isBigEndian: isBigEndian)
+            checksum.add(content, isBigEndian: isBigEndian)
+            guard checksum.isRecorded(in: frame, at: 16) else { break }
             if page <= greatestPage { pending[page] = offset + Int64(Self.frameHeaderSize) }
             let count = Int(frame.bigEndian32(at: 4))
             if count > 0 {

@@ -1,11 +1,15 @@
+import CSQLite
+
 /// The pages of a database file that may be damaged, as its write-ahead log has them.
 ///
 /// Reads the file by itself, never through SQLite, and changes nothing. Everything the file says of itself is a claim that
 /// is checked before it is used: the size of a page, how many there are, where anything is.
+///
+/// A sealed page that does not open is a page that cannot be read.
 struct DatabasePages {
     /// The number of bytes of a page.
     let pageSize: Int
-    /// The bytes of a page that SQLite uses, which is all of it in stores.
+    /// The bytes of a page that SQLite uses: all of it, but for what sealing needs.
     let usableSize: Int
     /// The number of the last page, from 1.
     let pageCount: Int
@@ -19,6 +23,7 @@ struct DatabasePages {
     let log: DatabaseLog
     private let file: OpenFile
     private let logFile: OpenFile?
+    private let unsealer: PageUnsealer?
     private let filePageCount: Int
 
     private static let magic = Array("SQLite format 3\0".utf8)
@@ -26,9 +31,10 @@ struct DatabasePages {
 
     /// Opens a file and the log beside it.
     ///
+    /// - Parameter cipher: Opens the pages of a protected database.
     /// - Throws: ``QuireError`` with code `notFound`, `inputOutput`, `locked` if the file is open in this process, or
     ///   `invalidFormat` if it is too short to hold anything.
-    init(path: String) throws {
+    init(path: String, cipher: PageCipher? = nil) throws {
         let path = FileSystem.absolute(path)
         if SQLiteOpenFiles.contains(path) {
             throw QuireError(
@@ -48,16 +54,22 @@ struct DatabasePages {
             FileSystem.exists(path + "-wal")
             ? try? OpenFile.open(path + "-wal", for: .reading) : nil
         self.logFile = logFile
+        let unsealer = cipher.map { PageUnsealer($0) }
+        self.unsealer = unsealer
         let start = try file.read(min(size, Self.headerSize), at: 0)
-        let pageSize = Self.pageSize(
-            declared: start, size: size,
-            logged: logFile.flatMap { DatabaseLog.pageSize(of: $0) }, file)
+        let pageSize =
+            unsealer != nil
+            ? PageCipher.pageSize
+            : Self.pageSize(
+                declared: start, size: size,
+                logged: logFile.flatMap { DatabaseLog.pageSize(of: $0) }, file)
         self.pageSize = pageSize
         let filePageCount = size / pageSize
         self.filePageCount = filePageCount
         log =
             logFile.map {
-                DatabaseLog($0, pageSize: pageSize, filePageCount: filePageCount)
+                DatabaseLog(
+                    $0, pageSize: pageSize, filePageCount: filePageCount, unsealer: unsealer)
             } ?? DatabaseLog()
         let logged = log.pageCount ?? 0
         pageCount = log.isEmpty ? filePageCount : max(logged, 1)
@@ -66,22 +78,43 @@ struct DatabasePages {
                 .invalidFormat, "“\(path)” is too short to hold anything: it has \(size) bytes.",
                 subject: .init(file: path))
         }
-        var first = start
-        if let offset = log.offset(ofPage: 1), let logFile,
-            let bytes = try? logFile.read(Self.headerSize, at: offset)
-        {
-            first = bytes
+        let place = log.offset(ofPage: 1).flatMap { offset in logFile.map { ($0, offset) } }
+        let first: [UInt8]
+        if let unsealer {
+            let page = try? (place?.0 ?? file).read(pageSize, at: place?.1 ?? 0)
+            first = Array(
+                page.flatMap { unsealer.open($0, number: 1) }?.prefix(Self.headerSize) ?? [])
+        } else {
+            first = place.flatMap { try? $0.read(Self.headerSize, at: $1) } ?? start
         }
         header = first
         hasMagic = first.starts(with: Self.magic)
-        let reserved = hasMagic && first.count > 20 ? Int(first[20]) : 0
+        var reserved = hasMagic && first.count > 20 ? Int(first[20]) : 0
+        if unsealer != nil { reserved = PageCipher.reservedSize }
         usableSize = pageSize - reserved >= 480 ? pageSize - reserved : pageSize
         let inHeader = first.count >= 32 && hasMagic ? Int(first.bigEndian32(at: 28)) : 0
         declaredPageCount = max(log.isEmpty ? inHeader : logged, pageCount)
     }
 
-    /// The bytes of a page; `nil` if the file ends before it or cannot be read there.
+    /// The bytes of a page; `nil` if the file ends before it or cannot be read there, or if it is sealed and does not open.
     func page(_ number: Int) -> [UInt8]? {
+        guard let bytes = storedPage(number) else { return nil }
+        guard let unsealer else { return bytes }
+        return unsealer.open(bytes, number: number)
+    }
+
+    /// Checks that no page was taken for unreadable because the protection domain was locked meanwhile.
+    ///
+    /// - Throws: ``QuireError`` with code `protectedDataUnavailable`.
+    func checkWasAvailable() throws {
+        guard let unsealer, unsealer.wasLocked else { return }
+        throw QuireError(
+            .protectedDataUnavailable,
+            "“\(file.path)” was locked while it was being read; unlock it, and try again.",
+            subject: .init(file: file.path))
+    }
+
+    private func storedPage(_ number: Int) -> [UInt8]? {
         guard number > 0, number <= pageCount else { return nil }
         if let offset = log.offset(ofPage: number), let logFile {
             return try? logFile.read(pageSize, at: offset)
@@ -125,6 +158,30 @@ struct DatabasePages {
         stride(from: pageSize, to: max(bytes.count - 8, pageSize), by: pageSize).count {
             TreePage.looksLikeHeader(Array(bytes[$0..<$0 + 8]), pageSize: pageSize)
         }
+    }
+}
+
+/// Opens single pages of a protected database that may be damaged.
+final class PageUnsealer {
+    private let cipher: PageCipher
+    /// Whether a page did not open because the keys were not available.
+    private(set) var wasLocked = false
+
+    init(_ cipher: PageCipher) { self.cipher = cipher }
+
+    /// The page in clear, with zeros in the bytes that SQLite reserves; `nil` if it does not open.
+    func open(_ sealed: [UInt8], number: Int) -> [UInt8]? {
+        guard sealed.count == PageCipher.pageSize, let number = UInt32(exactly: number) else {
+            return nil
+        }
+        var page = sealed
+        let isOpen = page.withUnsafeMutableBytes { bytes in
+            guard let start = bytes.baseAddress else { return false }
+            let code = cipher.open(start, number: number)
+            if code == PageCipher.locked { wasLocked = true }
+            return code == SQLITE_OK
+        }
+        return isOpen ? page : nil
     }
 }
 

@@ -158,6 +158,25 @@ package final class StoreProtection: Sendable {
                 && Set(other.domain.storeKeys).isSubset(of: keys.domain.storeKeys))
     }
 
+    /// Checks, without a key, that a database has the form of sealed pages.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidFormat`, or what reading throws.
+    package static func checkIsSealed(_ path: String) throws {
+        let file = try OpenFile.open(path, beneath: SQLiteFiles.root(of: path), for: .reading)
+        defer { file.close() }
+        let size = try file.information().size
+        let start = try file.read(min(Int(clamping: size), 16), at: 0)
+        if size > 0, size % Int64(PageCipher.pageSize) == 0,
+            start != Array("SQLite format 3\0".utf8)
+        {
+            return
+        }
+        throw QuireError(
+            .invalidFormat,
+            "“\(path)” is not sealed, although there is a keybag, or it is damaged.",
+            subject: .init(file: path))
+    }
+
     /// Checks that a store is protected as a program asks.
     ///
     /// - Throws: ``QuireError`` with code `protectionUnavailable`: nothing is read or written with less protection than was

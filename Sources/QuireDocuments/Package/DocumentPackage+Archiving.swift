@@ -1,0 +1,239 @@
+public import Foundation
+package import Quire
+
+// Archives of a package, and packages made of them.
+
+/// The protection of an archive that is made of a protected document.
+public enum ArchiveProtection: Sendable, Hashable {
+    /// The archive contains the files as they are sealed, and the keybag: what opens the document opens what is extracted.
+    case keep
+    /// The archive is not protected: whoever can read it can read what was in the document.
+    case remove
+}
+
+extension DocumentPackage {
+    /// Exports the package as of the last save to an archive: `.zip` or `.tar.zst`, as the path's extension says.
+    ///
+    /// Exporting an unchanged document again gives an equal archive, unless it is protected. Others may go on reading and saving
+    /// meanwhile. What is exported is checked: the database, and the digests of external data. The archive can be read by
+    /// those who may read the store.
+    ///
+    /// A protected document must be unlocked, also for an archive that remains sealed: without its keys the write-ahead log
+    /// could not be merged, nor unsaved changes left out, nor anything checked.
+    ///
+    /// - Parameters:
+    ///   - path: The archive to make.
+    ///   - replacing: Whether to replace a file that is there.
+    ///   - keepingDamage: Whether a damaged package is exported too, with its damage.
+    ///   - protection: The protection of the archive of a protected document, which has to be chosen; ignored for others.
+    ///   - progress: Gets the bytes to write as its total; cancelling it stops the export and leaves nothing.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `unsupported`, `invalidFormat` if the package is damaged,
+    ///   `protectionUnavailable` if it is protected and nothing was chosen, `protectedDataUnavailable` if it is locked,
+    ///   `cancelled` or what reading and writing throw. Then there is no archive.
+    public func export(
+        to path: String, replacing: Bool = false, keepingDamage: Bool = false,
+        protection: ArchiveProtection? = nil, progress: Progress? = nil
+    ) throws {
+        let path = FileSystem.absolute(path)
+        _ = try ArchiveFormat(path: path)
+        let removesProtection = try checkChoice(protection, keepingDamage: keepingDamage)
+        try checkOutside(path)
+        if !replacing, FileSystem.exists(path) {
+            throw FileSystem.failure("create", path, errno: EEXIST)
+        }
+        // Beside the archive: there is room, or the archive would not fit either.
+        let sibling = try TemporarySibling.makeFolder(beside: path)
+        defer { sibling.remove() }
+        var staging = DocumentPackageLayout(path: FileSystem.path(sibling.path, "staging"))
+        let digests = try sibling.building {
+            try FileSystem.makeFolder(staging.storeFolder, withIntermediates: true)
+            let digests = try fill(staging, by: .linking, keepingDamage: keepingDamage)
+            if !keepingDamage, place() != .here {
+                // An archive is not a rescue; it has everything, or it is not made.
+                let missing = try missingFiles()
+                if !missing.isEmpty { throw self.damaged(missing) }
+            }
+            if removesProtection {
+                let clear = DocumentPackageLayout(path: FileSystem.path(sibling.path, "clear"))
+                try FileSystem.makeFolder(clear.storeFolder, withIntermediates: true)
+                let package = try Self.open(at: staging.path, readOnly: true)
+                defer { try? package.close() }
+                try package.fill(clear, protectedBy: nil)
+                staging = clear
+            }
+            return digests
+        }
+        var damaged: [String] = []
+        try ArchiveExport(
+            folder: staging.path, destination: path, replacesExisting: replacing,
+            progress: progress,
+            permissions: FileSystem.information(at: layout.store)?.permissions,
+            verify: { path, digest in
+                if let expected = digests[FileSystem.path(staging.path, path)],
+                    expected != digest
+                {
+                    damaged.append(self.externalDataMessage(path, "is not what was saved"))
+                }
+            },
+            finish: { if !damaged.isEmpty { throw self.damaged(damaged) } }
+        ).run()
+    }
+
+    /// Whether the archive is to be in clear although the document is protected.
+    private func checkChoice(
+        _ chosen: ArchiveProtection?, keepingDamage: Bool
+    ) throws -> Bool {
+        guard let present = store.protection else { return false }
+        let name = present.fileProtection.rawValue
+        switch chosen {
+        case .keep: return false
+        case .remove where !keepingDamage: return true
+        case .remove:
+            throw QuireError(
+                .unsupported,
+                "“\(layout.path)” is protected (\(name)), and what is damaged cannot be exported in clear; keep its protection, or recover it first.",
+                subject: .init(file: layout.path))
+        case nil:
+            throw QuireError(
+                .protectionUnavailable,
+                "“\(layout.path)” is protected (\(name)): choose whether the archive is sealed with the same keys (--keep-protection) or in clear (--remove-protection).",
+                subject: .init(file: layout.path))
+        }
+    }
+
+    /// Extracts an archive into a new package.
+    ///
+    /// Nothing in the archive is trusted: it must hold the files of a document and nothing else, exactly as its manifest
+    /// lists them, and a store that is sound. The package is there whole, or not at all.
+    ///
+    /// Of a document that is protected and locked, only the keybag and the headers of the files are checked.
+    ///
+    /// - Parameters:
+    ///   - archive: The archive, made by ``export(to:replacing:keepingDamage:protection:progress:)``.
+    ///   - path: The package to make.
+    ///   - limits: What the archive may contain at most.
+    ///   - keepingDamage: Whether the document may be damaged, as one that was exported with its damage is. The archive
+    ///     must be as it was written all the same, and the store must open.
+    ///   - progress: Gets the archive's bytes as its total; cancelling it stops the extraction and leaves nothing.
+    /// - Returns: Whether the store was checked. It was not if the document is protected and locked.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `notFound`, `invalidFormat`, `cancelled` or what reading and
+    ///   writing throw.
+    @discardableResult
+    public static func extract(
+        _ archive: String, to path: String, limits: ArchiveLimits = ArchiveLimits(),
+        keepingDamage: Bool = false, progress: Progress? = nil
+    ) throws -> Bool {
+        try extract(
+            archive, to: path, limits: limits, keepingDamage: keepingDamage, progress: progress,
+            unlocking: { _ in })
+    }
+
+    /// As ``extract(_:to:limits:keepingDamage:progress:)``, with what unlocks a protected document before it is checked. Its
+    /// domain must be retained until the document is open, or its state is lost.
+    package static func extract(
+        _ archive: String, to path: String, limits: ArchiveLimits = ArchiveLimits(),
+        keepingDamage: Bool = false, progress: Progress? = nil,
+        unlocking: (ProtectionDomain) throws -> Void
+    ) throws -> Bool {
+        try checkOutside(path)
+        var isVerified = false
+        try withoutActuallyEscaping(unlocking) { unlocking in
+            try ArchiveExtraction(
+                archive: archive, destination: FileSystem.absolute(path), limits: limits,
+                progress: progress,
+                objection: DocumentPackageLayout.objection(toArchived:isFolder:),
+                verify: {
+                    isVerified = try verifyExtracted(
+                        $0, from: archive, keepingDamage: keepingDamage, unlocking)
+                }
+            ).run()
+        }
+        return isVerified
+    }
+
+    /// What an archive says is in it, without extracting it.
+    ///
+    /// - Throws: ``QuireError`` with code `notFound` or `invalidFormat`.
+    public static func manifest(ofArchive path: String) throws -> ArchiveManifest {
+        try ArchiveExtraction.manifest(of: path)
+    }
+
+    /// Checks an extracted package.
+    ///
+    /// - Returns: Whether the store was checked: not if it is locked.
+    private static func verifyExtracted(
+        _ folder: String, from archive: String, keepingDamage: Bool,
+        _ unlocking: (ProtectionDomain) throws -> Void
+    ) throws -> Bool {
+        let layout = DocumentPackageLayout(path: folder)
+        guard layout.isPackage else {
+            throw QuireError(
+                .invalidFormat, "“\(archive)” is no archive of a document: it has no store.",
+                subject: .init(file: archive))
+        }
+        do {
+            let domain = try protectionDomain(at: folder)
+            if let domain {
+                try checkIsSealed(layout, domain.protection)
+                try unlocking(domain)
+            }
+            return try withExtendedLifetime(domain) {
+                try verifyContent(of: folder, keepingDamage: keepingDamage)
+            }
+        } catch let error as QuireError {
+            let codes: [QuireError.Code] = [.unsupported, .wrongKey]
+            throw QuireError(
+                codes.contains(error.code) ? error.code : .invalidFormat,
+                "The document in “\(archive)” cannot be used: \(error.message.replacing(folder, with: archive))",
+                subject: .init(file: archive), underlying: error)
+        }
+    }
+
+    /// - Returns: Whether it could be read: not if it is locked.
+    private static func verifyContent(of folder: String, keepingDamage: Bool) throws -> Bool {
+        let package: DocumentPackage
+        do { package = try open(at: folder, readOnly: true) } catch let error as QuireError
+            where error.code == .protectedDataUnavailable
+        {
+            return false
+        }
+        defer { try? package.close() }
+        if keepingDamage { return true }
+        // What export looks at, and what it does not let into an archive: not whether values satisfy the model.
+        let damage =
+            try package.store.integrityProblems().map(package.databaseMessage)
+            + package.externalDataDamage(of: package.store, by: .copying).problems
+        if let problem = damage.first { throw QuireError(.invalidFormat, "\(problem).") }
+        if let problem = try package.packageProblems().first(where: { $0.severity == .error }) {
+            throw QuireError(.invalidFormat, problem.message)
+        }
+        return true
+    }
+
+    /// Checks, without a key, that the files of a package are sealed as its keybag says.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidFormat`.
+    private static func checkIsSealed(
+        _ layout: DocumentPackageLayout, _ protection: FileProtection
+    ) throws {
+        for (name, information) in try FileSystem.contentsOfTree(layout.path)
+        where information.kind == .regular {
+            let path = FileSystem.path(layout.path, name)
+            switch path {
+            case layout.metadata, layout.keybag: continue
+            case layout.store: try StoreProtection.checkIsSealed(path)
+            default:
+                let file = try OpenFile.open(path, beneath: layout.path, for: .reading)
+                defer { file.close() }
+                let count = min(Int(clamping: information.size), SealedFileHeader.byteCount)
+                let header = try SealedFileHeader(parsing: file.read(count, at: 0), path: path)
+                guard header.wrappedKey.fileProtection == protection else {
+                    throw QuireError(
+                        .invalidFormat,
+                        "“\(path)” is sealed as “\(header.wrappedKey.fileProtection.rawValue)”, and the document is “\(protection.rawValue)”.",
+                        subject: .init(file: path))
+                }
+            }
+        }
+    }
+}
