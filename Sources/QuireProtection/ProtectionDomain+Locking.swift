@@ -1,15 +1,23 @@
 public import Foundation
 import QuireSystem
 
-/// An observer of a domain that saves open files before the domain is locked.
+/// An observer of a domain that saves before the domain is locked, and drops what it has in memory afterwards.
 ///
 /// A call does not wait for the one before: if the domain is unlocked while a responder is closing, it is told so then, and if
 /// it is locked and unlocked in quick succession, calls may come late. ``ProtectionDomain/isUnlocked`` says what is so now.
 package protocol ProtectedDataResponder: AnyObject, Sendable {
-    /// The domain will be locked soon: saves what is to be saved and closes. The domain waits for it, but not for ever.
+    /// The domain will be locked soon: saves what is to be saved. The domain waits for it, but not longer than its grace period.
     func protectedDataWillBecomeUnavailable() async
+    /// The domain is locked: releases data that is cached. Called on the thread that locks, so it must not wait.
+    func protectedDataDidBecomeUnavailable()
     /// The domain was unlocked, or is not locked after all.
     func protectedDataDidBecomeAvailable() async
+}
+
+extension ProtectedDataResponder {
+    package func protectedDataWillBecomeUnavailable() async {}
+    package func protectedDataDidBecomeUnavailable() {}
+    package func protectedDataDidBecomeAvailable() async {}
 }
 
 /// A responder, which is not kept.
@@ -150,7 +158,10 @@ extension ProtectionDomain {
         }
         if !isLocked { return false }
         for lock in pending.values { lock.finish() }
-        if wasUnlocked { broadcast.send(.didBecomeUnavailable) }
+        if wasUnlocked {
+            for responder in responders { responder.protectedDataDidBecomeUnavailable() }
+            broadcast.send(.didBecomeUnavailable)
+        }
         for child in children where child.state.withLock({ $0.parent === self }) {
             child.removeKeys()
         }

@@ -51,6 +51,7 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
         stores = Lock(Stores(store))
         temporaryIdentity = StoreIdentity(uuid: "", entityNames: store.layout.entities.map(\.name))
         rowCache = RowCache(greatestSize: rowCacheSize)
+        store.protectionDomain?.addResponder(self)
     }
 
     /// Makes a coordinator without stores; add some before anything is fetched or saved.
@@ -208,4 +209,11 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
     /// when the task that waits is cancelled. Saves come in the order they were committed; two that ran at the
     /// same time in different contexts may come in either order.
     public var saves: AsyncStream<ObjectIDChanges> { saveBroadcast.stream() }
+}
+
+extension PersistentStoreCoordinator: ProtectedDataResponder {
+    /// Forgets rows of stores that are locked.
+    package func protectedDataDidBecomeUnavailable() {
+        if !store.isDataAvailable { rowCache.removeAll() }
+    }
 }

@@ -77,7 +77,7 @@ struct ProtectCommand: AsyncParsableCommand {
         case .store:
             throw QuireError(
                 .unsupported,
-                "“\(path)” is a bare store; only document packages can be protected by the command yet.",
+                "“\(path)” is a bare store, whose protection is chosen by the program that makes it; this command protects document packages.",
                 subject: .init(file: path))
         case .archive:
             throw QuireError(

@@ -19,9 +19,12 @@ public final class VersionCheckout: Sendable {
     private let sibling: TemporarySibling
     /// What errors call it instead of by its temporary path.
     private let reportedPath: String
+    /// The keys of the document, retained so that the package is unlocked while the document is.
+    private let protection: StoreProtection?
     private let isClosed = Atomic(false)
 
     init(_ id: String, of store: VersionStore, progress: Progress?) throws {
+        protection = store.protection
         sibling = try Self.makeFolder(for: store.layout.path)
         path = sibling.path
         reportedPath = "\(store.layout.path) (version \(id))"

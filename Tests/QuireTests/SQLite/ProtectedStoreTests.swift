@@ -90,6 +90,38 @@ struct ProtectedStoreTests {
         try unlocked.close()
     }
 
+    /// How many descriptors of this process the log is open by. (SQLite keeps some of the database until nobody locks it.)
+    private var openCount: Int {
+        get throws {
+            let descriptors = "/proc/self/fd"
+            return try FileManager.default.contentsOfDirectory(atPath: descriptors).count {
+                (try? FileManager.default.destinationOfSymbolicLink(
+                    atPath: "\(descriptors)/\($0)")) == path + "-wal"
+            }
+        }
+    }
+
+    @MainActor @Test(arguments: [FileProtection.complete, .completeUnlessOpen])
+    func lockingReleasesWhatIsCachedOfClassComplete(_ protection: FileProtection) async throws {
+        let store = try SQLiteStore.create(
+            at: path, model: FixtureModels.library, options: options(protection))
+        try add((0..<50).map(String.init), to: store)
+        let coordinator = PersistentStoreCoordinator(store: store)
+        let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
+        let author = try #require(try context.fetch(FetchRequest("Author")).first)
+        context.refresh(author, mergeChanges: false)
+        _ = author["name"]
+        let (before, rows) = (try openCount, coordinator.rowCache.count)
+        #expect(before > 1 && rows > 0)
+        await domain.lock(after: .zero)
+        #expect(coordinator.rowCache.count == (protection == .complete ? 0 : rows))
+        #expect(try openCount == (protection == .complete ? 1 : before))
+        try await domain.unlock(keyFile: folder.path("key"))
+        context.refresh(author, mergeChanges: false)
+        #expect("\(author["name"])".contains(Self.canary))
+        try coordinator.close()
+    }
+
     @Test func aKeyFileOfItsOwnOpensAStore() async throws {
         var options = SQLiteStoreOptions()
         options.fileProtection = .complete

@@ -78,6 +78,7 @@ extension PersistentStoreCoordinator {
             try store.identity.join(storeIdentity)
             stores.add(StoreCombination.Member(store: store, entityNumbers: numbers))
         }
+        store.protectionDomain?.addResponder(self)
     }
 
     /// Takes a store away and closes it. What contexts have of its objects stays as it was read; what they still want to
@@ -146,6 +147,7 @@ extension PersistentStoreCoordinator {
     /// What was read before finds its external data with the new one.
     package func replace(_ store: any PersistentStore, with other: any PersistentStore) {
         stores.withLock { $0.replace(store, with: other) }
+        other.protectionDomain?.addResponder(self)
         rowCache.removeAll()
         if let store = store as? SQLiteStore, let other = other as? SQLiteStore {
             store.handOverExternalData(to: other)

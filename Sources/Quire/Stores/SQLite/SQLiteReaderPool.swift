@@ -11,6 +11,8 @@ final class SQLiteReaderPool: Sendable {
         /// How many connections each thread uses.
         var users: [UInt: Int] = [:]
         var isClosed = false
+        /// Incremented by ``closeIdle()``; connections of a former generation are not used again.
+        var generation = 0
     }
 
     /// How many threads read at the same time.
@@ -35,13 +37,13 @@ final class SQLiteReaderPool: Sendable {
         let isNested = state.withLock { $0.users[thread] != nil }
         if !isNested { places.wait() }
         defer { if !isNested { places.signal() } }
-        let (idle, isOpen) = state.withLock { state -> (SQLiteConnection?, Bool) in
-            if state.isClosed { return (nil, false) }
+        let taken: (idle: SQLiteConnection?, generation: Int)? = state.withLock { state in
+            if state.isClosed { return nil }
             users.enter()
             state.users[thread, default: 0] += 1
-            return (state.idle.popLast(), true)
+            return (state.idle.popLast(), state.generation)
         }
-        guard isOpen else { return nil }
+        guard let taken else { return nil }
         defer {
             state.withLock { state in
                 let count = state.users[thread, default: 1] - 1
@@ -49,16 +51,30 @@ final class SQLiteReaderPool: Sendable {
             }
             users.leave()
         }
-        let connection = try idle ?? open()
+        let connection = try taken.idle ?? open()
         defer {
             let isKept = state.withLock { state -> Bool in
-                if state.isClosed || state.idle.count >= Self.greatestIdleCount { return false }
+                if state.isClosed || state.generation != taken.generation
+                    || state.idle.count >= Self.greatestIdleCount
+                {
+                    return false
+                }
                 state.idle.append(connection)
                 return true
             }
             if !isKept { connection.close() }
         }
         return try body(connection)
+    }
+
+    /// Closes the connections that nobody uses, and the others when their users have finished.
+    func closeIdle() {
+        let idle = state.withLock { state in
+            state.generation += 1
+            defer { state.idle = [] }
+            return state.idle
+        }
+        for connection in idle { connection.close() }
     }
 
     /// Closes all connections, after those who use one have finished.

@@ -127,6 +127,7 @@ public final class SQLiteStore: PersistentStore {
                 connection: connection, schema: schema, path: source.storePath, hashes: hashes)
             if hasLog { source.noteLog() }
         }
+        source.protection?.domain.addResponder(self)
     }
 
     /// The keys that seal the store's files; `nil` if the store is not protected.
@@ -275,6 +276,14 @@ public final class SQLiteStore: PersistentStore {
         abandoned = []
         isBeingReopened = false
         writer = new
+    }
+
+    /// Releases the pages that connections have in memory, without waiting for those in use.
+    func releasePages() {
+        readers.closeIdle()
+        guard writerLock.try() else { return }
+        defer { writerLock.unlock() }
+        writer?.connection.releaseMemory()
     }
 
     /// Takes notice of a failure to synchronize something that belongs to the store.

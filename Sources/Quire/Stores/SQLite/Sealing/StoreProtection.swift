@@ -214,3 +214,18 @@ package final class StoreProtection: Sendable {
             subject: .init(file: path))
     }
 }
+
+extension SQLiteStore: ProtectedDataResponder {
+    /// Releases the pages that SQLite has in memory.
+    package func protectedDataDidBecomeUnavailable() {
+        if !isDataAvailable { releasePages() }
+    }
+}
+
+extension PersistentStore {
+    /// The domain of the store's keybag; `nil` if it is not protected.
+    var protectionDomain: ProtectionDomain? {
+        let protection = (self as? SQLiteStore)?.protection ?? (self as? AtomicStore)?.protection
+        return protection?.domain
+    }
+}
