@@ -128,6 +128,17 @@ ls -l *.zip *.tar.zst | awk '{ print $5 " bytes", $9 }'
 echo
 run quire info Library.zip
 
+title "A protected document: sealed on disk, locked without its key"
+run quire protect Library.quire --class complete --key-file my.key --make-key-file
+status=0
+echo "\$ quire fetch Library.quire Book --count"
+quire fetch Library.quire Book --count || status=$?
+echo
+expect "exit status of a locked document" 5 "$status"
+run quire fetch Library.quire Book --count --key-file my.key
+! grep -rq "Matchmaking\|Austen" Library.quire || fail "the protected document has texts in clear"
+run quire check Library.quire --key-file my.key
+
 if [ -n "$store" ]; then
     title "A Core Data store: a copy of $(basename "$store")"
     mkdir store
