@@ -16,7 +16,12 @@ final class QuireEngine: Engine {
     }
 
     static func create(at path: String) throws -> QuireEngine {
-        try QuireEngine(store: SQLiteStore.create(at: path, model: NoteModel.model))
+        try create(at: path, options: SQLiteStoreOptions())
+    }
+
+    static func create(at path: String, options: SQLiteStoreOptions) throws -> QuireEngine {
+        try QuireEngine(
+            store: SQLiteStore.create(at: path, model: NoteModel.model, options: options))
     }
 
     /// Opens a document without being told its model, as documents are.

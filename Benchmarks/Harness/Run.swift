@@ -85,11 +85,12 @@ struct Run {
             + measureOrders(progress: progress)
             + measureThreeTiers(progress: progress)
             + measureGrowthOfTime(progress: progress)
+            + (await measureProtectedStore(progress: progress))
             + (await measureCommand(progress: progress))
     }
 
     static func removeDocument(at path: String) {
-        for suffix in ["", "-wal", "-shm"] {
+        for suffix in ["", "-wal", "-shm", ".keybag"] {
             try? FileManager.default.removeItem(atPath: path + suffix)
         }
     }

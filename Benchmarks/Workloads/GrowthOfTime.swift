@@ -1,20 +1,22 @@
-extension Run {
-    private struct Task: Sendable {
-        var id: String
-        var title: String
-        var rounds: Int
-        var run: @Sendable (Site, Stopwatch) throws -> Void
-    }
+/// A task of a comparison of Quire beside Quire.
+struct ComparedTask: Sendable {
+    var id: String
+    var title: String
+    var rounds: Int
+    var run: @Sendable (Site, Stopwatch) throws -> Void
+}
 
-    private static let tasks = [
-        Task(id: "W4", title: "first 50 by an indexed key", rounds: 101) { site, stopwatch in
+extension Run {
+    private static let growthTasks = [
+        ComparedTask(id: "W4", title: "first 50 by an indexed key", rounds: 101) {
+            site, stopwatch in
             _ = try site.openDocument().readFirst(50, stopwatch)
         },
-        Task(id: "W10", title: "change one, save", rounds: 11) { site, stopwatch in
+        ComparedTask(id: "W10", title: "change one, save", rounds: 11) { site, stopwatch in
             let titles = site.dataset.titles(20 * (site.round + 1)).suffix(20)
             try site.openDocument().changeOneByOne(titles: Array(titles), stopwatch)
         },
-        Task(id: "W9", title: "open, show first 50 (warm)", rounds: 51) { site, stopwatch in
+        ComparedTask(id: "W9", title: "open, show first 50 (warm)", rounds: 51) { site, stopwatch in
             try site.closeDocument()
             stopwatch.start()
             _ = try site.openDocument().readFirst(50, Stopwatch())
@@ -40,23 +42,32 @@ extension Run {
                 Self.removeDocument(at: site.path)
             }
         }
-        return try Self.tasks.map { task in
+        return try Self.growthTasks.map { task in
             progress("growth of time, \(task.id)")
-            let stopwatches = sites.map { _ in Stopwatch() }
-            for round in 0..<2 + task.rounds {
-                for (site, stopwatch) in zip(sites, stopwatches) {
-                    if round == 2 { stopwatch.removeSamples() }
-                    site.round = round
-                    try task.run(site, stopwatch)
-                }
-            }
-            let medians = stopwatches.compactMap(\.median)
-            guard medians.count == 2 else {
-                throw BenchmarkFailure("\(task.id) has measured nothing.")
-            }
+            let medians = try Self.medians(of: task, at: sites)
             return Comparison(
                 task.id, "\(task.title), 1,000,000 notes", unit: "ms", quire: medians[1],
                 others: [.init(name: "1,000 notes", value: medians[0])], ratio: 1.3)
+        }
+    }
+
+    /// Runs a task at all sites in turn.
+    ///
+    /// - Returns: The median of each, in milliseconds.
+    static func medians(of task: ComparedTask, at sites: [Site]) throws -> [Double] {
+        let stopwatches = sites.map { _ in Stopwatch() }
+        for round in 0..<2 + task.rounds {
+            for (site, stopwatch) in zip(sites, stopwatches) {
+                if round == 2 { stopwatch.removeSamples() }
+                site.round = round
+                try task.run(site, stopwatch)
+            }
+        }
+        return try stopwatches.map {
+            guard let median = $0.median else {
+                throw BenchmarkFailure("\(task.id) has measured nothing.")
+            }
+            return median
         }
     }
 }

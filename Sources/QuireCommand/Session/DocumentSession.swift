@@ -165,7 +165,7 @@ final class DocumentSession {
 
     /// Extracts an archive into a temporary folder and opens it for reading. A protected one stays sealed there.
     static func open(
-        archive path: String, unlocking: (ProtectionDomain) throws -> Void = { _ in }
+        archive path: String, unlocking: (ProtectionDomain) throws -> Void
     ) throws -> DocumentSession {
         let folder = try TemporarySibling.makeFolderInTemporaryDirectory()
         do {

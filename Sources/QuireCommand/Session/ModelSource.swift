@@ -16,9 +16,12 @@ struct ModelSource {
     ///   - path: A `.xcdatamodeld` or `.momd` folder, of which the current version is read, a `.xcdatamodel` folder,
     ///     the file `contents` in one, a `.mom` file, or a document, store or archive.
     ///   - version: The version to read, if not the current one.
+    ///   - unlock: What unlocks it if it is protected.
     /// - Throws: `QuireError` with code `notFound`, `invalidFormat`, …
     @MainActor
-    static func read(_ path: String, version: String? = nil) async throws -> ModelSource {
+    static func read(
+        _ path: String, version: String? = nil, _ unlock: UnlockOptions
+    ) async throws -> ModelSource {
         let name = name(of: path)
         guard let information = try FileSystem.information(at: path) else {
             throw QuireError(
@@ -39,9 +42,10 @@ struct ModelSource {
                 .notFound, "“\(path)” has one model only, and no version “\(version)” of it.",
                 subject: .init(file: path))
         }
+        try unlock.unlock(path)
         let document =
             try DocumentPath.kind(of: path) == .archive
-            ? DocumentSession.open(archive: path)
+            ? DocumentSession.open(archive: path, unlocking: unlock.unlock(extracted:))
             : await DocumentSession.open(path, modelPath: nil, access: .read)
         let model = document.layout.model
         try await document.close()
@@ -61,8 +65,9 @@ struct ModelSource {
         !FileSystem.exists(FileSystem.path(path, "StoreContent"))
     }
 
-    /// A file that begins with neither SQLite's name nor that of an archive is taken for a model.
+    /// A file that begins with neither SQLite's name nor that of an archive is taken for a model, unless it is sealed.
     private static func isModelFile(_ path: String) -> Bool {
+        if FileSystem.exists(StoreProtection.keybag(ofStoreAt: path).path) { return false }
         // Not by FileHandle, which would drop SQLite's locks if this process has the file open.
         let start = (try? OpenFile.open(path, for: .reading).read(16, at: 0)) ?? []
         let others: [[UInt8]] = [

@@ -39,7 +39,6 @@ struct ModelCheckCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
-        try unlock.unlock(path)
         let output = Output(json: json)
         var all: [Findings] = []
         if version == nil, let versions = try ModelSource.versions(at: path) {
@@ -51,7 +50,7 @@ struct ModelCheckCommand: AsyncParsableCommand {
                     })
             }
         } else {
-            let source = try await ModelSource.read(path, version: version)
+            let source = try await ModelSource.read(path, version: version, unlock)
             all.append(
                 await check(version ?? source.name, isCurrent: true) {
                     (source.model, source.remarks)

@@ -56,8 +56,7 @@ struct ModelCompileCommand: AsyncParsableCommand {
             count = versions.names.count
             warnings = try versions.compile(to: output)
         } else {
-            try unlock.unlock(path)
-            let source = try await ModelSource.read(path, version: version)
+            let source = try await ModelSource.read(path, version: version, unlock)
             let (data, omissions) = try source.model.compiledModel()
             warnings = source.remarks + omissions
             try FileSystem.writeNewFile(data, at: output)

@@ -43,10 +43,9 @@ struct ModelDiffCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
-        try unlock.unlock(old, new ?? old)
         let output = Output(json: json)
-        let before = try await ModelSource.read(old, version: from)
-        let after = try await ModelSource.read(new ?? old, version: to)
+        let before = try await ModelSource.read(old, version: from, unlock)
+        let after = try await ModelSource.read(new ?? old, version: to, unlock)
         let difference = ModelDifference(from: before.model, to: after.model)
         if json {
             try output.print(Self.json(difference), levels: 2)

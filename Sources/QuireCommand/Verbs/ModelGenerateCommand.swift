@@ -69,8 +69,7 @@ struct ModelGenerateCommand: AsyncParsableCommand {
     func run() async throws {
         let output = Output(json: json, tellsOfChange: true)
         let template = try ClassTemplate(named: template)
-        try unlock.unlock(model)
-        let source = try await ModelSource.read(model)
+        let source = try await ModelSource.read(model, unlock)
         var plan = ClassPlan(source.model, modelName: source.name)
         if !entity.isEmpty { try plan.keep(entities: entity) }
         let code = try ClassGenerator(

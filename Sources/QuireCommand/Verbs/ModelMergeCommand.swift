@@ -36,10 +36,9 @@ struct ModelMergeCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
-        try unlock.unlock(paths)
         var models: [ManagedObjectModel] = []
         for path in paths {
-            let source = try await ModelSource.read(path)
+            let source = try await ModelSource.read(path, unlock)
             for remark in source.remarks { Output.report("Warning: \(path): \(remark)") }
             models.append(source.model)
         }

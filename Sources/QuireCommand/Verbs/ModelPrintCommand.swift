@@ -31,9 +31,8 @@ struct ModelPrintCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
-        try unlock.unlock(path)
         let output = Output(json: json)
-        let source = try await ModelSource.read(path, version: version)
+        let source = try await ModelSource.read(path, version: version, unlock)
         for remark in source.remarks { Output.report("Warning: \(remark)") }
         try ModelListing(source.model.layout(), entity: entity).print(output)
         try output.flush()

@@ -165,8 +165,8 @@ extension SQLiteFailure {
         case SQLITE_IOERR where code == PageCipher.damaged:
             return make(
                 .invalidFormat,
-                "“\(path)” is damaged, or was changed by somebody who has not its keys: a page does not open. Restore it "
-                    + "from a backup.")
+                "“\(path)” is damaged, or was changed by somebody who has not its keys: a page does not open. "
+                    + "Restore it from a backup, or recover what can be read.")
         case SQLITE_IOERR:
             return make(
                 .storeUnavailable,
