@@ -45,6 +45,32 @@ struct FailingChangeTests {
             }
         }
     }
+
+    /// All of a document is sealed anew, or none of it, wherever the process is killed; and it can be done again.
+    @Test(arguments: FailingChange.protecting)
+    func aKilledChangeOfProtectionIsMadeOrNotAndCanBeRepeated(change: FailingChange) throws {
+        let shell = try CommandShell()
+        func renew() throws {
+            _ = try shell.output("rm -rf work && cp -r \(FailingChange.folder.get().path) work")
+        }
+        func probe() throws -> String { try shell.output("cd work; \(change.probe)") }
+        try renew()
+        #expect(try probe() == change.before)
+        let calls = try FailingCall.changing(in: shell, "cd work && quire \(change.command)")
+        #expect(try probe() == change.after)
+        for call in SeededRandom.sample(of: calls, 4, for: "killed " + change.testDescription) {
+            try renew()
+            let result = try shell.run(
+                "cd work && " + FailingCall.command("quire \(change.command)", killedIn: call))
+            #expect(result.code != 0)
+            let found = try probe()
+            #expect([change.before, change.after].contains(found), "\(call): \(found)")
+            if found == change.before {
+                #expect(try shell.run("cd work && quire \(change.command)").code == 0, "\(call)")
+                #expect(try probe() == change.after, "\(call)")
+            }
+        }
+    }
 }
 
 /// A command that changes something, in a folder that is made once for all.
@@ -109,6 +135,7 @@ struct FailingChange: CustomTestStringConvertible, Sendable {
                 command: "save-as V.quire L.quire --replace",
                 probe: checked("L.quire", "quire content list L.quire | grep -c note.txt"),
                 before: "0\n", after: "1\n"),
+        ] + protecting + [
             made("save-as V.quire N.quire", "N.quire"),
             made("duplicate V.quire", "V 2.quire"),
             made("versions show V.quire one --to N.quire", "N.quire"),
@@ -117,6 +144,34 @@ struct FailingChange: CustomTestStringConvertible, Sendable {
             made("convert V.quire N.sqlite --to sqlite", "N.sqlite"),
             made("new N.quire --template Notes", "N.quire"),
         ]
+
+    /// Changes of a document's protection, with all that it has.
+    static let protecting: [FailingChange] = [
+        FailingChange(
+            command: "protect V.quire --class complete --key-file my.key",
+            probe: sealed("V.quire"), before: "none\n2\n1\n", after: "complete\n2\n1\n"),
+        FailingChange(
+            command: "protect P.quire --class completeUnlessOpen --key-file my.key",
+            probe: sealed("P.quire"), before: "complete\n2\n1\n",
+            after: "completeUnlessOpen\n2\n1\n"),
+        FailingChange(
+            command: "protect P.quire --class none --key-file my.key",
+            probe: sealed("P.quire"), before: "complete\n2\n1\n", after: "none\n2\n1\n"),
+        FailingChange(
+            command: "protect P.quire --rotate --key-file my.key",
+            probe: sealed("P.quire")
+                + "; cmp -s P.quire/Protection.keybag P.keybag && echo former || echo new",
+            before: "complete\n2\n1\nformer\n", after: "complete\n2\n1\nnew\n"),
+    ]
+
+    /// The class of a document, its number of files and that of its versions, if it is whole.
+    private static func sealed(_ path: String) -> String {
+        "quire check \(path) --key-file my.key >/dev/null || echo damaged; "
+            + "quire protect \(path) --show --json | grep -oE '\"class\": \"[a-zA-Z]+\"' "
+            + "| cut -d '\"' -f 4; "
+            + "quire content list \(path) --key-file my.key --json | grep -c '\"path\"'; "
+            + "quire versions list \(path) --key-file my.key | grep -c one"
+    }
 
     /// What a probe prints of a document or store that is whole.
     private static func checked(_ path: String, _ probe: String) -> String {
@@ -160,6 +215,10 @@ struct FailingChange: CustomTestStringConvertible, Sendable {
             quire set V.quire Author --where 'name == "Austen"' born=2
             quire content remove V.quire more/two
             quire export V.quire V.zip
+            quire save-as V.quire P.quire
+            quire protect P.quire --class complete --key-file my.key --make-key-file
+            quire versions keep P.quire --name one --key-file my.key
+            cp P.quire/Protection.keybag P.keybag
             """)
         return shell.folder
     }

@@ -12,8 +12,17 @@ enum FailingCall {
     static func command(
         _ command: String, failing call: String, _ number: Int, _ error: String
     ) -> String {
-        "strace -f -qq -y -o \(log) -e trace=\(call) -e inject=\(call):error=\(error):when=\(number) "
-            + command
+        injecting("error=\(error)", Call(name: call, number: number), command)
+    }
+
+    /// A command that is killed in a call.
+    static func command(_ command: String, killedIn call: Call) -> String {
+        injecting("signal=KILL", call, command)
+    }
+
+    private static func injecting(_ fault: String, _ call: Call, _ command: String) -> String {
+        "strace -f -qq -y -o \(log) -e trace=\(call.name) "
+            + "-e inject=\(call.name):\(fault):when=\(call.number) \(command)"
     }
 
     /// Whether the last command made the call.
