@@ -283,6 +283,86 @@ struct ProtectedAtomicStoreTests {
             code { try sealed.replace(with: make("other", .complete)) } == .protectionUnavailable)
     }
 
+    /// A cell of the table of ``FileProtection``, for a kind of store.
+    struct Cell: CustomTestStringConvertible {
+        enum State: CaseIterable { case beforeFirstUnlock, unlocked, lockedAgain }
+
+        var type: StoreType
+        var protection: FileProtection
+        var state: State
+
+        var testDescription: String { "\(type.rawValue), \(protection.rawValue), \(state)" }
+
+        static let all = [StoreType.sqlite, .xml, .binary].flatMap { type in
+            [
+                FileProtection.none, .complete, .completeUnlessOpen,
+                .completeUntilFirstUserAuthentication,
+            ].flatMap { protection in
+                State.allCases.map { Cell(type: type, protection: protection, state: $0) }
+            }
+        }
+    }
+
+    /// Whether stores are created, opened, and used while open.
+    @MainActor @Test(arguments: Cell.all)
+    func whatCanBeDoneIsAsTheTableOfClassesSays(_ cell: Cell) async throws {
+        let (none, untilFirst) = (
+            FileProtection.none, FileProtection.completeUntilFirstUserAuthentication
+        )
+        let isOpenable =
+            cell.protection == none || cell.state == .unlocked
+            || (cell.state == .lockedAgain && cell.protection == untilFirst)
+        let goesOn = isOpenable || cell.protection == .completeUnlessOpen
+        func open(
+            _ name: String, _ domain: ProtectionDomain
+        ) throws -> (coordinator: PersistentStoreCoordinator, context: ManagedObjectContext) {
+            var description = PersistentStoreDescription(path: folder.path(name), type: cell.type)
+            description.fileProtection = cell.protection
+            description.protectionDomain = domain
+            let coordinator = try PersistentStoreCoordinator(
+                managedObjectModel: FixtureModels.library)
+            try coordinator.addPersistentStore(description)
+            return (coordinator, .mainQueue(coordinator: coordinator))
+        }
+        func use(_ context: ManagedObjectContext) throws {
+            try context.insertObject(entityName: "Author")["name"] = .string(Self.canary)
+            try context.save()
+            context.reset()
+            #expect(
+                try context.fetch(FetchRequest("Author")).first?["name"] == .string(Self.canary))
+        }
+        let (kept, context) = try open("kept", domain)
+        try use(context)
+        try open("other", domain).coordinator.close()
+        var person = domain
+        switch cell.state {
+        case .unlocked: break
+        case .lockedAgain: await domain.lock(after: .zero)
+        case .beforeFirstUnlock:
+            try FileSystem.copyFile(folder.path("me.keybag"), to: folder.path("copy.keybag"))
+            person = try ProtectionDomain.domain(of: folder.path("copy.keybag"))
+            #expect(!person.wasUnlockedOnce)
+        }
+        let unavailable = QuireError.Code.protectedDataUnavailable
+        let creating = code {
+            let (coordinator, context) = try open("new", person)
+            try use(context)
+            try coordinator.close()
+        }
+        #expect(creating == (goesOn ? nil : unavailable))
+        if cell.protection != none,
+            let bytes = FileManager.default.contents(atPath: folder.path("new"))
+        {
+            #expect(bytes.range(of: Data(Self.canary.utf8)) == nil)
+        }
+        if cell.state != .beforeFirstUnlock {
+            let opening = code { try open("other", person).coordinator.close() }
+            #expect(opening == (isOpenable ? nil : unavailable))
+            #expect(code { try use(context) } == (goesOn ? nil : unavailable))
+        }
+        try kept.close()
+    }
+
     @MainActor @Test(arguments: [StoreType.xml, .binary])
     func theFileIsSealedAsAWhole(_ type: StoreType) async throws {
         let path = folder.path("authors.store")
