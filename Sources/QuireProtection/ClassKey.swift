@@ -169,7 +169,7 @@ extension ProtectionDomain {
     ) throws -> [UInt32: SecretMemory] {
         if let found = presentSecrets(of: fileProtection) { return found }
         if throughParent {
-            try unlockThroughParent()
+            try unlockWhenUsed()
             if let found = presentSecrets(of: fileProtection) { return found }
         }
         throw Self.lockedError(name)

@@ -111,7 +111,7 @@ extension ProtectionDomain {
         _ masterKey: SecretMemory? = nil,
         _ body: (inout Keybag, SecretMemory) throws -> Result
     ) throws -> Result {
-        if masterKey == nil, !isUnlocked { try unlockThroughParent() }
+        if masterKey == nil, !isUnlocked { try unlockWhenUsed() }
         let (known, file, unlocked) = state.withLock { ($0.keybag, $0.file, $0.unlocked) }
         guard let masterKey = masterKey ?? unlocked?.masterKey else {
             throw Self.lockedError(known.path)

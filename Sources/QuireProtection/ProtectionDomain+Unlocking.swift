@@ -40,6 +40,12 @@ extension ProtectionDomain {
         for domain in told { domain.tellAvailable() }
     }
 
+    /// Unlocks the domain with a master key that its keybag was verified with.
+    func unlock(_ masterKey: SecretMemory, of keybag: Keybag) throws {
+        let told = try install(masterKey, of: keybag, parent: nil) + unlockChildren()
+        for domain in told { domain.tellAvailable() }
+    }
+
     private func finishUnlocking(_ told: [ProtectionDomain]) async {
         for domain in told {
             domain.postAvailable()
@@ -161,16 +167,21 @@ extension ProtectionDomain {
     ///
     /// Notifies responders without waiting for them.
     ///
+    /// - Parameters:
+    ///   - endingOwnLock: Whether a domain that was locked by itself is unlocked, too.
+    ///   - fromKeyring: Whether a person's key in the user keyring is used as well.
     /// - Throws: ``QuireError`` with code `invalidFormat` if the keybag was damaged, `storeReplaced` if another keybag or an
     ///   older one is in its place, or what reading throws.
-    func unlockThroughParent() throws {
-        for domain in try openThroughParent() { domain.tellAvailable() }
+    func unlockThroughParent(endingOwnLock: Bool = false, fromKeyring: Bool = false) throws {
+        let told = try openThroughParent(endingOwnLock: endingOwnLock, fromKeyring: fromKeyring)
+        for domain in told { domain.tellAvailable() }
     }
 
-    /// - Parameter isAfterUnlock: Whether the parent was just unlocked, which ends a lock of this domain by itself.
-    private func openThroughParent(isAfterUnlock: Bool = false) throws -> [ProtectionDomain] {
+    private func openThroughParent(
+        endingOwnLock: Bool, fromKeyring: Bool = false
+    ) throws -> [ProtectionDomain] {
         let isPossible = state.withLock { state in
-            (isAfterUnlock || !state.isLockedByItself)
+            (endingOwnLock || !state.isLockedByItself)
                 && state.keybag.slots.contains {
                     if case .domain = $0.content { true } else { false }
                 }
@@ -181,7 +192,10 @@ extension ProtectionDomain {
             guard case .domain(let parent, let wrapped) = slot.content,
                 wrapped.file == identifier
             else { continue }
-            for candidate in ProtectionDomainRegistry.domains(parent) where candidate !== self {
+            let inKeyring = fromKeyring ? try Self.inUserKeyring(parent) : nil
+            let candidates =
+                [inKeyring].compactMap(\.self) + ProtectionDomainRegistry.domains(parent)
+            for candidate in candidates where candidate !== self {
                 // One that is locked is not unlocked through others in turn: the slots could go round in circles.
                 guard
                     let key = try? candidate.classKey(
@@ -226,7 +240,7 @@ extension ProtectionDomain {
         let locked = state.withLock { $0.children.objects }.filter { !$0.isUnlocked }
         return locked.flatMap { child in
             // Its next use reports the error.
-            (try? child.openThroughParent(isAfterUnlock: true)) ?? []
+            (try? child.openThroughParent(endingOwnLock: true)) ?? []
         }
     }
 }

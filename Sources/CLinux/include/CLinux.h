@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <linux/keyctl.h>
 #include <linux/openat2.h>
 #include <locale.h>
 #include <stdint.h>
@@ -70,6 +71,45 @@ static inline int quire_clone(int from, int to) { return ioctl(to, FICLONE, from
 // An empty file in memory, closed in programs that are started.
 static inline int quire_memory_file(const char *name) {
     return (int)syscall(SYS_memfd_create, name, 1u /* MFD_CLOEXEC */);
+}
+
+// The kernel's keyring of the user, which all of the user's processes share. A key of type “user” can be read; see
+// keyrings(7). These return a key's number, or a count of bytes; -1 is an error.
+static inline long quire_keyring_add(const char *description, const void *payload, size_t count) {
+    return syscall(SYS_add_key, "user", description, payload, count, KEY_SPEC_USER_KEYRING);
+}
+
+static inline long quire_keyring_search(const char *description) {
+    return syscall(SYS_keyctl, KEYCTL_SEARCH, KEY_SPEC_USER_KEYRING, "user", description, 0);
+}
+
+// The count is that of the whole payload, which may be more than was read.
+static inline long quire_key_read(long key, void *payload, size_t count) {
+    return syscall(SYS_keyctl, KEYCTL_READ, key, payload, count);
+}
+
+// The numbers of the keys in the keyring, 4 bytes each.
+static inline long quire_keyring_list(void *keys, size_t count) {
+    return quire_key_read(KEY_SPEC_USER_KEYRING, keys, count);
+}
+
+// “type;user;group;permissions;description”, with a zero at the end.
+static inline long quire_key_describe(long key, char *text, size_t count) {
+    return syscall(SYS_keyctl, KEYCTL_DESCRIBE, key, text, count);
+}
+
+static inline long quire_key_set_permissions(long key, unsigned int permissions) {
+    return syscall(SYS_keyctl, KEYCTL_SETPERM, key, permissions);
+}
+
+// The kernel removes the key after so many seconds; 0 is never.
+static inline long quire_key_set_timeout(long key, unsigned int seconds) {
+    return syscall(SYS_keyctl, KEYCTL_SET_TIMEOUT, key, seconds);
+}
+
+// Removes a key at once, from all keyrings.
+static inline long quire_key_invalidate(long key) {
+    return syscall(SYS_keyctl, KEYCTL_INVALIDATE, key);
 }
 
 // Another descriptor of an open file, with the same position.
