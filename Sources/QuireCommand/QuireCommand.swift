@@ -32,6 +32,7 @@ struct QuireCommand: AsyncParsableCommand {
                     ModelCommand.self, OnDocument<CheckVerb>.self, MigrateCommand.self,
                     OpenCommand.self, StatusCommand.self, LibraryCommand.self, ContentCommand.self,
                     VersionsCommand.self, ProtectCommand.self, KeysCommand.self,
+                    UnlockCommand.self, LockCommand.self,
                     SaveAsCommand.self, DuplicateCommand.self, RevertCommand.self,
                 ]),
             CommandGroup(
@@ -54,6 +55,7 @@ struct QuireCommand: AsyncParsableCommand {
         // A write beyond the limit of `ulimit -f` fails instead, and is reported, as on a full disk.
         signal(SIGXFSZ, SIG_IGN)
         Interruption.begin()
+        ProtectionDomain.usesUserKeyring = true
         let arguments = CommandLine.arguments
         if arguments.isEmpty {
             // Swift reads them from /proc/self/cmdline. They are no command line with nothing on it, which asks for help. And

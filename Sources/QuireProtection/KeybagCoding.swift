@@ -7,6 +7,12 @@ import QuireSystem
 
 extension Keybag {
     private static let magic = Data("QUIRKBAG".utf8)
+
+    /// Whether a file begins like a keybag. One that cannot be read does not.
+    package static func isKeybag(at path: String) -> Bool {
+        (try? OpenFile.open(path, for: .reading).read(magic.count, at: 0)) == Array(magic)
+    }
+
     private static let version: UInt16 = 1
     private static let authenticationCount = 32
     /// The greatest size of a file: everything at its greatest.

@@ -125,13 +125,22 @@ extension ProtectionDomain {
         fileProtection: FileProtection = .completeUntilFirstUserAuthentication,
         label: String = "", cost: ScryptCost = .standard
     ) throws -> ProtectionDomain {
+        try setUp(
+            at: path, slots: [NewSlot(credential, label: label, cost: cost)],
+            fileProtection: fileProtection)
+    }
+
+    /// Makes the keybag of a person with several slots, on the caller's thread.
+    @discardableResult
+    package static func setUp(
+        at path: String, slots: [NewSlot],
+        fileProtection: FileProtection = .completeUntilFirstUserAuthentication
+    ) throws -> ProtectionDomain {
         let path = FileSystem.absolute(path)
         if try FileSystem.informationWithoutFollowing(at: path) != nil {
             throw FileSystem.failure("create", path, errno: EEXIST)
         }
-        let domain = try make(
-            fileProtection, path: path,
-            slots: [NewSlot(credential, label: label, cost: cost)], parent: nil)
+        let domain = try make(fileProtection, path: path, slots: slots, parent: nil)
         try domain.write(to: path, isPrivate: true)
         return domain
     }

@@ -7,7 +7,7 @@ import QuireSystem
 ///
 /// A key has the description `quire:<keybag>:<digest>` and the payload that *The user keyring* in `EncryptionFormat.md` has.
 /// Whatever is read is only a proposal: any program of the user could have written it.
-enum UserKeyring {
+package enum UserKeyring {
     /// The beginning of descriptions.
     static let prefix = "quire:"
     /// The possessor and the user may view, read, write, search and set attributes, nobody else may anything.
@@ -79,7 +79,7 @@ enum UserKeyring {
     }
 
     /// Whether the kernel lets this process use it.
-    static var isAvailable: Bool {
+    package static var isAvailable: Bool {
         var none: Int32 = 0
         return quire_keyring_list(&none, 0) >= 0
     }

@@ -90,7 +90,7 @@ import Testing
 
     /// What takes a path and opens no document.
     private static let withoutKey: Set<String> = [
-        "quire status", "quire keys list", "quire library list",
+        "quire status", "quire keys list", "quire library list", "quire lock",
         "quire library new", "quire library rename", "quire library trash",
         "quire library trashed", "quire library restore", "quire library watch",
     ]

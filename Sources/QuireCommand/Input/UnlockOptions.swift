@@ -24,8 +24,17 @@ struct UnlockOptions: ParsableArguments {
             valueName: "N"))
     var recoveryKeyDescriptor: Int32?
 
+    @Option(
+        help: ArgumentHelp(
+            "The keybag of a person that documents belong to; the key is one of this keybag then.",
+            valueName: "FILE"),
+        completion: .file())
+    var keybag: String?
+
     /// Whether there is any of the options.
-    var isGiven: Bool {
+    var isGiven: Bool { givesKey || keybag != nil }
+
+    private var givesKey: Bool {
         keyFile != nil || passphraseDescriptor != nil || recoveryKeyDescriptor != nil
     }
 
@@ -57,7 +66,7 @@ struct UnlockOptions: ParsableArguments {
 
     /// The credential of the options; `nil` without one.
     func credential() throws -> KeybagCredential? {
-        if !isGiven { return nil }
+        if !givesKey { return nil }
         if let known = Self.known.withLock({ $0 }) { return known }
         var credential: KeybagCredential?
         if let keyFile {
@@ -85,32 +94,67 @@ struct UnlockOptions: ParsableArguments {
         }
     }
 
-    /// The domain of what is at a path, a document or a bare store; `nil` if it is not protected, or nothing is there.
+    /// The domain of what is at a path, a document, a bare store or a keybag; `nil` if it is not protected, or nothing is there.
     ///
     /// - Throws: `QuireError` with code `invalidFormat` or `unsupported` if its keybag cannot be read.
     static func domain(at path: String) throws -> ProtectionDomain? {
         let information = (try? FileSystem.information(at: path)) ?? nil
-        return information?.kind == .folder
-            ? try DocumentPackage.protectionDomain(at: path)
-            : try StoreProtection.domain(ofStoreAt: path)
+        if information?.kind == .folder { return try DocumentPackage.protectionDomain(at: path) }
+        if Keybag.isKeybag(at: path) { return try ProtectionDomain.domain(of: path) }
+        return try StoreProtection.domain(ofStoreAt: path)
     }
 
-    /// Unlocks what is at paths and protected, with what was given; if nothing was, with a passphrase that is asked for on
-    /// the terminal. To be called before anything is opened. If nothing was given and nobody can be asked it does nothing, and
-    /// opening says that it is locked.
+    /// The domain of the person whose keybag was given, unlocked; `nil` if none was.
+    ///
+    /// - Throws: As ``unlockedDomain(at:)``.
+    func person() throws -> ProtectionDomain? {
+        guard let keybag else { return nil }
+        let domain = try ProtectionDomain.domain(of: keybag)
+        Self.hold(domain)
+        if try !domain.unlockFromUserKeyring() { try unlock(domain, of: keybag) }
+        if domain.isUnlocked { return domain }
+        throw Self.lockedError(keybag, domain)
+    }
+
+    /// Unlocks what is at paths and protected: with what was given, or with a key in the user keyring, or with a passphrase that
+    /// is asked for on the terminal. To be called before anything is opened. If nothing was given and nobody can be asked it
+    /// does nothing, and opening says that it is locked.
     ///
     /// - Throws: `QuireError` with code `wrongKey` if it opens no slot, or what reading the key or the keybag throws.
     func unlock(_ paths: [String]) throws {
         for path in paths {
             guard let domain = try Self.domain(at: path) else { continue }
             Self.hold(domain)
-            if domain.isUnlocked { continue }
-            if let given = try credential() {
-                try domain.unlock(given)
-            } else if domain.slots.contains(where: { $0.kind == .passphrase }) {
+            let person = try person()
+            if !givesKey || person != nil, try domain.unlockFromUserKeyring() { continue }
+            if person == nil { try unlock(domain, of: path) } else { throw foreignError(path) }
+        }
+    }
+
+    /// Unlocks a domain with the key that was given, or one that is asked for.
+    private func unlock(_ domain: ProtectionDomain, of path: String) throws {
+        if domain.isUnlocked { return }
+        guard let given = try credential() else {
+            if domain.slots.contains(where: { $0.kind == .passphrase }) {
                 try Self.askToUnlock(domain, of: path)
             }
+            return
         }
+        do { try domain.unlock(given) } catch var error as QuireError where error.code == .wrongKey
+        {
+            if domain.slots.contains(where: { $0.kind == .domain }) {
+                error.message +=
+                    " It belongs to a person's keybag: to use a key of that, give the keybag with --keybag FILE."
+            }
+            throw error
+        }
+    }
+
+    private func foreignError(_ path: String) -> QuireError {
+        QuireError(
+            .wrongKey,
+            "“\(path)” does not belong to the keybag “\(keybag ?? "")”; leave --keybag out, or give the right one.",
+            subject: .init(file: path))
     }
 
     /// Unlocks what is at paths and protected, as above.
@@ -139,7 +183,11 @@ struct UnlockOptions: ParsableArguments {
         guard let domain = try Self.domain(at: path) else { throw Self.notProtectedError(path) }
         try unlock(path)
         if domain.isUnlocked { return domain }
-        throw QuireError(
+        throw Self.lockedError(path, domain)
+    }
+
+    private static func lockedError(_ path: String, _ domain: ProtectionDomain) -> QuireError {
+        QuireError(
             .protectedDataUnavailable,
             "“\(path)” is protected (\(domain.protection.rawValue)) and locked; unlock it, and try again.",
             subject: .init(file: path))
@@ -192,7 +240,9 @@ struct NewKeyOptions: ParsableArguments {
             try ProtectionDomain.makeKeyFile(at: keyFile)
         }
         var slots: [NewSlot] = []
-        if let credential = try unlock.credential() {
+        if unlock.keybag != nil {
+            // The person's keybag is the way to it.
+        } else if let credential = try unlock.credential() {
             slots.append(NewSlot(credential))
         } else if !recoveryKey {
             guard let passphrase = try SecretLine.askForNewPassphrase() else {

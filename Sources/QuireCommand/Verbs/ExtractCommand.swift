@@ -76,9 +76,11 @@ struct ExtractCommand: AsyncParsableCommand {
 }
 
 extension UnlockOptions {
-    /// Unlocks the domain of a document that is being extracted, if a key was given, and holds it.
+    /// Unlocks the domain of a document that is being extracted, if a key was given or is in the user keyring, and holds it.
     func unlock(extracted domain: ProtectionDomain) throws {
         Self.hold(domain)
-        if !domain.isUnlocked, let given = try credential() { try domain.unlock(given) }
+        let person = try person()
+        if try domain.unlockFromUserKeyring() || person != nil { return }
+        if let given = try credential() { try domain.unlock(given) }
     }
 }

@@ -9,7 +9,8 @@ struct KeysCommand: ParsableCommand {
         commandName: "keys",
         abstract: "Lists, adds and removes what unlocks a protected document.",
         discussion: """
-            Each key unlocks all of the document: a passphrase, a key file, or a recovery key of 17 words. Who has copied the \
+            Each key unlocks all of the document: a passphrase, a key file, or a recovery key of 17 words. A \
+            document may also belong to the keybag of a person, and what unlocks that unlocks all documents that do. Who has copied the \
             document before can still open the copy with a key that was removed since.
 
             EXAMPLES:
@@ -17,8 +18,12 @@ struct KeysCommand: ParsableCommand {
               quire keys add D.quire --key-file my.key --new-passphrase --label 'at home'
               quire keys add D.quire --key-file my.key --recovery-key
               quire keys remove D.quire 5E0C --key-file my.key
+              quire keys make me.keybag --recovery-key
+              quire protect D.quire --class complete --keybag me.keybag
             """,
-        subcommands: [KeysListCommand.self, KeysAddCommand.self, KeysRemoveCommand.self])
+        subcommands: [
+            KeysListCommand.self, KeysAddCommand.self, KeysRemoveCommand.self, KeysMakeCommand.self,
+        ])
 }
 
 /// `quire keys list PATH`
@@ -186,6 +191,47 @@ struct KeysRemoveCommand: AsyncParsableCommand {
             try output.print(.object(["removed": .string(id.uuidString)]), levels: 1)
         } else {
             try output.print("Removed the key \(id.uuidString) of \(path).")
+        }
+        try output.flush()
+    }
+}
+
+/// `quire keys make KEYBAG`
+struct KeysMakeCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "make",
+        abstract: "Makes the keybag of a person, to which documents can belong.",
+        discussion: "Keep a copy of it: without the keybag nothing that belongs to it can be read.")
+
+    @Argument(help: ArgumentHelp("The keybag to make.", valueName: "KEYBAG"))
+    var path: String
+
+    @OptionGroup var keys: NewKeyOptions
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    func validate() throws {
+        if keys.unlock.keybag != nil {
+            throw ValidationError("A keybag of a person belongs to no other; leave --keybag out.")
+        }
+    }
+
+    func run() async throws {
+        if FileSystem.exists(path) { throw FileSystem.failure("create", path, errno: EEXIST) }
+        let (slots, words) = try keys.slots()
+        let output = Output(json: json, tellsOfChange: words == nil)
+        // Before it is made: if they cannot be printed, nobody has what may be the only key.
+        if let words, !json {
+            try output.print("\(ProtectionListing.wordsNote)\n\(words)")
+            try output.flush()
+        }
+        try ProtectionDomain.setUp(at: path, slots: slots)
+        if json {
+            try output.print(
+                .object(["path": .string(path), "recoveryKey": JSONValue(words)]), levels: 1)
+        } else {
+            try output.print("Made the keybag \(path).")
         }
         try output.flush()
     }

@@ -85,6 +85,7 @@ struct NewCommand: AsyncParsableCommand {
             // No key is made for what is there already.
             throw FileSystem.failure("create", path, errno: EEXIST)
         }
+        document.protectionDomain = try keys.unlock.person()
         let (slots, words) = try keys.slots()
         document.fileProtection = protection
         document.storeOptions.protectionSlots = slots

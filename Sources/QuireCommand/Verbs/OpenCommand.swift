@@ -52,6 +52,8 @@ struct OpenCommand: AsyncParsableCommand {
                         "“\(document.path)” was deleted, or another document put in its place, by somebody else; “save-as NEW” "
                         + "keeps what was not saved.", status: .notFound))
         }
+        let following = Task { [path] in try await Self.followKeyring(of: path) }
+        defer { following.cancel() }
         let lines = LineReader()
         while true {
             await session.run(lines)
@@ -78,5 +80,13 @@ struct OpenCommand: AsyncParsableCommand {
         try await document.close()
         // What went wrong has been told already.
         if session.status != .success { throw Failure(sentence: "", status: session.status) }
+    }
+
+    /// Locks the document when its key goes from the user keyring.
+    private static func followKeyring(of path: String) async throws {
+        guard let domain = try UnlockOptions.domain(at: path) else { return }
+        do { try await domain.followUserKeyring() } catch let error as QuireError {
+            Output.report("“\(path)” does not follow the user keyring any more: \(error.message)")
+        }
     }
 }

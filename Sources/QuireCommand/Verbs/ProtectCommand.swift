@@ -102,6 +102,7 @@ struct ProtectCommand: AsyncParsableCommand {
 
     /// Protects a document that was not.
     private func protect(as protection: FileProtection) throws {
+        let person = try keys.unlock.person()
         let (slots, words) = try keys.slots()
         let sentence = "Protected \(path) as \(protection.rawValue)."
         // Before anything is sealed: if they cannot be printed, nobody has what may be the only key.
@@ -114,7 +115,7 @@ struct ProtectCommand: AsyncParsableCommand {
             }
             try output.flush()
         }
-        try set(protection, slots: slots)
+        try set(protection, domain: person, slots: slots)
         if words == nil || !json { try answer(sentence, protection, .none) }
         Output.report(
             "The blocks of the disk that “\(path)” was on before may remain readable until they are used again."
@@ -130,7 +131,7 @@ struct ProtectCommand: AsyncParsableCommand {
                 status: .usage)
         }
         _ = try keys.unlock.unlockedDomain(at: path)
-        try set(protection, slots: [])
+        try set(protection, domain: nil, slots: [])
         let sentence =
             if protection == former {
                 "\(path) is protected as \(protection.rawValue) already."
@@ -142,9 +143,11 @@ struct ProtectCommand: AsyncParsableCommand {
         try answer(sentence, protection, former)
     }
 
-    private func set(_ protection: FileProtection, slots: [NewSlot]) throws {
+    private func set(
+        _ protection: FileProtection, domain: ProtectionDomain?, slots: [NewSlot]
+    ) throws {
         try DocumentPackage.setFileProtection(
-            protection, ofDocumentAt: path, domain: nil, slots: slots,
+            protection, ofDocumentAt: path, domain: domain, slots: slots,
             waiting: wait.lockWait(for: path))
     }
 
@@ -208,7 +211,8 @@ struct ProtectCommand: AsyncParsableCommand {
     private func printState(of domain: ProtectionDomain?) throws {
         if let domain {
             UnlockOptions.hold(domain)
-            if let credential = try keys.unlock.credential() { try domain.unlock(credential) }
+            if keys.unlock.isGiven { try keys.unlock.unlock(path) }
+            try domain.unlockFromUserKeyring()
         }
         let (protection, isLocked) = (domain?.protection ?? .none, domain?.isUnlocked == false)
         let output = Output(json: json)

@@ -123,6 +123,8 @@ extension DocumentPackage {
             var files = try fill(target, protectedBy: new)
             try versionStore.copy(to: VersionStore(layout: target, protection: new), &files)
         }
+        // What was protected by it is not there any more.
+        try store.protection?.domain.removeFromUserKeyring()
     }
 
     /// Destroys the keys of a protected document that nobody has open, and removes it. No key is needed.
@@ -142,7 +144,10 @@ extension DocumentPackage {
         let lock = try DocumentLock.acquire(for: layout, waiting: waiting)
         defer { lock.release() }
         // A keybag that was overwritten before an interruption has no domain.
-        try? protectionDomain(at: path)?.lockNow()
+        if let domain = try? protectionDomain(at: path) {
+            domain.lockNow()
+            try domain.removeFromUserKeyring()
+        }
         try ProtectionDomain.eraseKeybag(at: layout.keybag, beneath: layout.path)
         let removed = FileSystem.temporarySibling(of: layout.path, for: "removed")
         try FileSystem.rename(layout.path, to: removed)

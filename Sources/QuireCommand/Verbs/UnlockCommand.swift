@@ -1,0 +1,103 @@
+import ArgumentParser
+import Foundation
+import Quire
+import QuireDocuments
+
+/// `quire unlock PATH…`
+struct UnlockCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "unlock",
+        abstract: "Unlocks documents for all programs of the user that use the keyring.",
+        discussion: """
+            The master key of each is put into the kernel's user keyring, until quire lock, the timeout, or the end of the \
+            machine. Every program of the same user can read it there, and root. The commands of quire look there first, and \
+            documents that belong to a person's keybag are unlocked with that.
+
+            EXAMPLES:
+              quire unlock D.quire
+              quire unlock D.quire --key-file my.key --timeout 3600
+              quire unlock me.keybag
+            """)
+
+    @Argument(help: ArgumentHelp("Documents, stores or keybags of persons.", valueName: "PATH"))
+    var paths: [String]
+
+    @Option(help: ArgumentHelp("Lock it again after this time.", valueName: "SECONDS"))
+    var timeout: Int?
+
+    @OptionGroup var unlock: UnlockOptions
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    func validate() throws {
+        if let timeout, !(1...Int(Int32.max)).contains(timeout) {
+            throw ValidationError("--timeout takes a number of seconds, from 1 on.")
+        }
+    }
+
+    func run() async throws {
+        for path in paths {
+            _ = try DocumentPath.kind(of: path)
+            try unlock.unlockedDomain(at: path).addToUserKeyring(
+                timeout: timeout.map { .seconds($0) })
+        }
+        let output = Output(json: json, tellsOfChange: true)
+        if json {
+            try output.print(
+                .object([
+                    "unlocked": .array(paths.map { .string($0) }),
+                    "timeout": timeout.map { .integer(Int64($0)) } ?? .null,
+                ]), levels: 1)
+        } else {
+            let time = timeout.map { " for \($0) s" } ?? ""
+            for path in paths { try output.print("Unlocked \(path)\(time).") }
+        }
+        try output.flush()
+    }
+}
+
+/// `quire lock [PATH…]`
+struct LockCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "lock",
+        abstract: "Locks documents again that quire unlock has unlocked.",
+        discussion: """
+            Their keys are removed from the kernel's user keyring; without a path those of all. Programs that follow the \
+            keyring, as quire open does, save and lock what they have open; others that have it open keep it unlocked.
+
+            EXAMPLES:
+              quire lock D.quire
+              quire lock
+            """)
+
+    @Argument(help: ArgumentHelp("Documents, stores or keybags of persons.", valueName: "PATH"))
+    var paths: [String] = []
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    func run() async throws {
+        var count = 0
+        for path in paths {
+            _ = try DocumentPath.kind(of: path)
+            guard let domain = try UnlockOptions.domain(at: path) else {
+                throw UnlockOptions.notProtectedError(path)
+            }
+            if try domain.removeFromUserKeyring() { count += 1 }
+            if try domain.unlockFromUserKeyring() {
+                Output.report(
+                    "“\(path)” is still unlocked, because the keybag of a person that it belongs to is; lock that."
+                )
+            }
+        }
+        if paths.isEmpty { count = try ProtectionDomain.removeAllFromUserKeyring() }
+        let output = Output(json: json, tellsOfChange: true)
+        if json {
+            try output.print(.object(["removed": .integer(Int64(count))]), levels: 1)
+        } else {
+            try output.print("Removed \(Count.of(count, "key")) from the user keyring.")
+        }
+        try output.flush()
+    }
+}
