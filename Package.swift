@@ -193,7 +193,7 @@ let package = Package(
         .testTarget(
             name: "QuireProtectionTests",
             dependencies: [
-                "QuireProtection", "QuireSystem", "QuireTestSupport",
+                "CLinux", "QuireProtection", "QuireSystem", "QuireTestSupport",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
             ],

@@ -10,8 +10,8 @@ import QuireSystem
 package enum UserKeyring {
     /// The beginning of descriptions.
     static let prefix = "quire:"
-    /// The possessor and the user may view, read, write, search and set attributes, nobody else may anything.
-    private static let permissions: UInt32 = 0x2F2F_0000
+    /// The possessor may do everything, the user all but link it, others nothing.
+    private static let permissions: UInt32 = 0x3F2F_0000
     private static let version: UInt8 = 1
     private static let keySize = 32
     private static let greatestSize = 1 + keySize + 4096
@@ -22,41 +22,43 @@ package enum UserKeyring {
         var path: String
     }
 
-    /// Adds a key, or replaces it. Without a timeout it stays until it is removed or the user has no process any more.
+    /// Adds a key, or replaces it. Without a timeout it stays until it is removed or the machine ends.
     ///
     /// - Throws: ``QuireError`` with code `protectionUnavailable` if there is no keyring, or it is full.
     static func add(_ entry: Entry, as description: String, timeout: Duration?) throws {
         let path = Array(entry.path.utf8)
         let count = 1 + keySize + path.count
-        precondition(entry.masterKey.count == keySize && count <= greatestSize)
-        let key = try withUnsafeTemporaryAllocation(byteCount: count, alignment: 1) { payload in
+        guard entry.masterKey.count == keySize, count <= greatestSize else {
+            throw unavailableError(ENAMETOOLONG)
+        }
+        let seconds = timeout.map {
+            UInt32(min(max(1, ($0 / .seconds(1)).rounded(.up)), Double(UInt32.max)))
+        }
+        try withUnsafeTemporaryAllocation(byteCount: count, alignment: 1) { payload in
             defer { wipe(payload) }
             payload[0] = version
             entry.masterKey.withUnsafeBytes {
                 UnsafeMutableRawBufferPointer(rebasing: payload[1...]).copyMemory(from: $0)
             }
             UnsafeMutableRawBufferPointer(rebasing: payload[(1 + keySize)...]).copyBytes(from: path)
-            return try add(UnsafeRawBufferPointer(payload), as: description)
-        }
-        let seconds = timeout.map {
-            UInt32(min(max(1, ($0 / .seconds(1)).rounded(.up)), Double(UInt32.max)))
-        }
-        if quire_key_set_permissions(key, permissions) < 0
-            || quire_key_set_timeout(key, seconds ?? 0) < 0
-        {
-            let error = errno
-            _ = quire_key_invalidate(key)
-            throw unavailableError(error)
+            try add(UnsafeRawBufferPointer(payload), as: description, seconds: seconds)
         }
     }
 
     /// Adds a key with any payload.
-    ///
-    /// - Returns: Its number.
-    static func add(_ payload: UnsafeRawBufferPointer, as description: String) throws -> Int {
-        let key = quire_keyring_add(description, payload.baseAddress!, payload.count)
+    static func add(
+        _ payload: UnsafeRawBufferPointer, as description: String, seconds: UInt32? = nil
+    ) throws {
+        // Complete before it is in the keyring, and possessed by this thread: what the session keyring has no link to may be
+        // found, but not changed.
+        let key = quire_key_make(description, payload.baseAddress!, payload.count)
         if key < 0 { throw unavailableError(errno) }
-        return key
+        defer { _ = quire_key_remove_from_thread(key) }
+        if quire_key_set_timeout(key, seconds ?? 0) < 0
+            || quire_key_set_permissions(key, permissions) < 0 || quire_keyring_add(key) < 0
+        {
+            throw unavailableError(errno)
+        }
     }
 
     /// The key with a description; `nil` if there is none, no keyring, or nothing of Quire's in it.
@@ -94,7 +96,7 @@ package enum UserKeyring {
     @discardableResult
     static func remove(_ description: String) throws -> Bool {
         guard let key = number(of: description) else { return false }
-        if quire_key_invalidate(key) == 0 || !contains(description) { return true }
+        if quire_keyring_remove(key) == 0 || !contains(description) { return true }
         throw QuireError(
             .inputOutput,
             "The key “\(description)” could not be removed from the kernel's user keyring: \(text(errno)). “keyctl purge user” may remove it."
@@ -103,19 +105,27 @@ package enum UserKeyring {
 
     /// The descriptions of all keys of Quire's.
     static var descriptions: [String] {
-        var keys = [Int32](repeating: 0, count: 1024)
-        let size = keys.withUnsafeMutableBytes { quire_keyring_list($0.baseAddress!, $0.count) }
-        guard size > 0 else { return [] }
-        return keys.prefix(size / MemoryLayout<Int32>.size).compactMap { key in
+        keys.compactMap { key in
             var text = [CChar](repeating: 0, count: 512)
             let count = quire_key_describe(Int(key), &text, text.count)
             guard count > 1, count <= text.count else { return nil }
-            let parts = String(decoding: text.prefix(count - 1).map(UInt8.init), as: UTF8.self)
-                .split(separator: ";", maxSplits: 4)
+            let bytes = text.prefix(count - 1).map { UInt8(bitPattern: $0) }
+            let parts = String(decoding: bytes, as: UTF8.self).split(separator: ";", maxSplits: 4)
             guard parts.count == 5, parts[0] == "user", parts[4].hasPrefix(prefix) else {
                 return nil
             }
             return String(parts[4])
+        }
+    }
+
+    /// The numbers of all keys.
+    private static var keys: [Int32] {
+        var keys = [Int32](repeating: 0, count: 64)
+        while true {
+            let size = keys.withUnsafeMutableBytes { quire_keyring_list($0.baseAddress!, $0.count) }
+            let count = max(0, size) / MemoryLayout<Int32>.size
+            if count <= keys.count { return Array(keys.prefix(count)) }
+            keys = [Int32](repeating: 0, count: count + 16)
         }
     }
 
@@ -132,9 +142,12 @@ package enum UserKeyring {
     private static func text(_ error: Int32) -> String { String(cString: strerror(error)) }
 
     private static func unavailableError(_ error: Int32) -> QuireError {
-        QuireError(
+        let advice =
+            error == EDQUOT
+            ? "There is no room for more keys: “quire lock” removes those of Quire."
+            : "Containers may forbid it: unlock with a key in each program instead."
+        return QuireError(
             .protectionUnavailable,
-            "The kernel's user keyring cannot be used: \(text(error)). Containers may forbid it; unlock with a key in each program instead."
-        )
+            "The kernel's user keyring cannot be used: \(text(error)). \(advice)")
     }
 }

@@ -1,3 +1,4 @@
+import CLinux
 import Foundation
 import QuireSystem
 import QuireTestSupport
@@ -58,18 +59,26 @@ final class UserKeyringTests: Sendable {
     @Test(arguments: [Duration.milliseconds(1), .seconds(90), .seconds(Int64.max)])
     func theKernelRemovesTheKeyAfterTheTimeout(timeout: Duration) throws {
         try domain.addToUserKeyring(timeout: timeout)
-        // /proc/keys: number, flags, uses, timeout, permissions, …
-        let line = try #require(
-            String(contentsOfFile: "/proc/keys", encoding: .utf8).split(separator: "\n")
-                .first { $0.contains(domain.keyringDescription) })
-        let fields = line.split(separator: " ")
-        #expect(fields[3] != "perm" && fields[3] != "expd")
-        #expect(fields[4] == "2f2f0000")
+        #expect(try field(3) != "perm")
+        #expect(try field(4) == "3f2f0000")
         // Without one it stays.
         try domain.addToUserKeyring()
-        let again = try String(contentsOfFile: "/proc/keys", encoding: .utf8)
-            .split(separator: "\n").first { $0.contains(domain.keyringDescription) }
-        #expect(again?.split(separator: " ")[3] == "perm")
+        #expect(try field(3) == "perm")
+    }
+
+    /// A field of the key's line in `/proc/keys`: number, flags, uses, timeout, permissions, …
+    private func field(_ index: Int) throws -> Substring {
+        let number = quire_keyring_search(domain.keyringDescription)
+        try #require(number > 0)
+        let start = String(format: "%08lx ", number)
+        // The file is read in pieces, between which lines come and go.
+        while true {
+            let lines = try String(contentsOfFile: "/proc/keys", encoding: .utf8).split(
+                separator: "\n")
+            if let line = lines.first(where: { $0.hasPrefix(start) }) {
+                return line.split(separator: " ")[index]
+            }
+        }
     }
 
     /// Any program of the user can write a key.
@@ -82,11 +91,39 @@ final class UserKeyringTests: Sendable {
             [1], [1] + [UInt8](repeating: 7, count: 32), [2] + [UInt8](repeating: 7, count: 60),
             [1] + [UInt8](repeating: 0xFF, count: 60), [UInt8](repeating: 1, count: 9000),
         ] {
-            #expect(try payload.withUnsafeBytes { try UserKeyring.add($0, as: description) } >= 0)
+            try payload.withUnsafeBytes { try UserKeyring.add($0, as: description) }
             #expect(try !elsewhere().unlockFromUserKeyring(), "\(payload.count)")
         }
         try domain.addToUserKeyring()
         #expect(try elsewhere().unlockFromUserKeyring())
+    }
+
+    @Test func keysAreListedWhateverElseIsThere() throws {
+        let odd = "quire:ärger;\(UUID().uuidString)"
+        try [1].withUnsafeBytes { try UserKeyring.add($0, as: odd, seconds: 60) }
+        defer { _ = try? UserKeyring.remove(odd) }
+        try domain.addToUserKeyring()
+        #expect(Set(UserKeyring.descriptions).isSuperset(of: [odd, domain.keyringDescription]))
+    }
+
+    /// As a process has it that was started by another login, or by a service manager.
+    @Test func aSessionThatHasNoLinkToTheKeyringUsesIt() async throws {
+        let other = try elsewhere()
+        // Keyrings are those of a thread.
+        let result = await withCheckedContinuation { done in
+            Thread.detachNewThread { [domain] in
+                _ = quire_keyring_join_session()
+                done.resume(
+                    returning: Result {
+                        try domain.addToUserKeyring(timeout: .seconds(60))
+                        try domain.addToUserKeyring()
+                        #expect(try other.unlockFromUserKeyring())
+                    })
+            }
+        }
+        try result.get()
+        #expect(try elsewhere().unlockFromUserKeyring())
+        #expect(try domain.removeFromUserKeyring())
     }
 
     @Test func documentsOfAPersonAreUnlockedByTheKeyOfThePerson() async throws {

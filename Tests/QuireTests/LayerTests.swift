@@ -30,6 +30,7 @@ import Testing
             "CLinux",
             [
                 "QuireSystem/", "QuireProtection/AuthenticatedEncryption",
+                "QuireProtection/UserKeyring",
                 "Quire/Stores/SQLite/Sealing/PageCipher",
                 "QuireDocuments/Coordination/FileEvents",
                 "QuireDocuments/Coordination/LocalSocket",

@@ -75,8 +75,23 @@ static inline int quire_memory_file(const char *name) {
 
 // The kernel's keyring of the user, which all of the user's processes share. A key of type “user” can be read; see
 // keyrings(7). These return a key's number, or a count of bytes; -1 is an error.
-static inline long quire_keyring_add(const char *description, const void *payload, size_t count) {
-    return syscall(SYS_add_key, "user", description, payload, count, KEY_SPEC_USER_KEYRING);
+
+// Makes a key in the keyring of this thread, where no other process finds it.
+static inline long quire_key_make(const char *description, const void *payload, size_t count) {
+    return syscall(SYS_add_key, "user", description, payload, count, KEY_SPEC_THREAD_KEYRING);
+}
+
+static inline long quire_key_remove_from_thread(long key) {
+    return syscall(SYS_keyctl, KEYCTL_UNLINK, key, KEY_SPEC_THREAD_KEYRING);
+}
+
+// Puts a key into the keyring, in the place of one of the same description.
+static inline long quire_keyring_add(long key) {
+    return syscall(SYS_keyctl, KEYCTL_LINK, key, KEY_SPEC_USER_KEYRING);
+}
+
+static inline long quire_keyring_remove(long key) {
+    return syscall(SYS_keyctl, KEYCTL_UNLINK, key, KEY_SPEC_USER_KEYRING);
 }
 
 static inline long quire_keyring_search(const char *description) {
@@ -107,9 +122,9 @@ static inline long quire_key_set_timeout(long key, unsigned int seconds) {
     return syscall(SYS_keyctl, KEYCTL_SET_TIMEOUT, key, seconds);
 }
 
-// Removes a key at once, from all keyrings.
-static inline long quire_key_invalidate(long key) {
-    return syscall(SYS_keyctl, KEYCTL_INVALIDATE, key);
+// Gives this process a session keyring of its own, as a login does, which has no link to the keyring of the user.
+static inline long quire_keyring_join_session(void) {
+    return syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL);
 }
 
 // Another descriptor of an open file, with the same position.

@@ -184,7 +184,7 @@ extension DocumentPackage {
             let codes: [QuireError.Code] = [.unsupported, .wrongKey]
             throw QuireError(
                 codes.contains(error.code) ? error.code : .invalidFormat,
-                "The document in “\(archive)” cannot be used: \(error.message.replacing(folder, with: archive))",
+                "The document in “\(archive)” cannot be used: \(error.message)",
                 subject: .init(file: archive), underlying: error)
         }
     }

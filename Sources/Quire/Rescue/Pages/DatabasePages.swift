@@ -1,5 +1,3 @@
-import CSQLite
-
 /// The pages of a database file that may be damaged, as its write-ahead log has them.
 ///
 /// Reads the file by itself, never through SQLite, and changes nothing. Everything the file says of itself is a claim that
@@ -158,30 +156,6 @@ struct DatabasePages {
         stride(from: pageSize, to: max(bytes.count - 8, pageSize), by: pageSize).count {
             TreePage.looksLikeHeader(Array(bytes[$0..<$0 + 8]), pageSize: pageSize)
         }
-    }
-}
-
-/// Opens single pages of a protected database that may be damaged.
-final class PageUnsealer {
-    private let cipher: PageCipher
-    /// Whether a page did not open because the keys were not available.
-    private(set) var wasLocked = false
-
-    init(_ cipher: PageCipher) { self.cipher = cipher }
-
-    /// The page in clear, with zeros in the bytes that SQLite reserves; `nil` if it does not open.
-    func open(_ sealed: [UInt8], number: Int) -> [UInt8]? {
-        guard sealed.count == PageCipher.pageSize, let number = UInt32(exactly: number) else {
-            return nil
-        }
-        var page = sealed
-        let isOpen = page.withUnsafeMutableBytes { bytes in
-            guard let start = bytes.baseAddress else { return false }
-            let code = cipher.open(start, number: number)
-            if code == PageCipher.locked { wasLocked = true }
-            return code == SQLITE_OK
-        }
-        return isOpen ? page : nil
     }
 }
 

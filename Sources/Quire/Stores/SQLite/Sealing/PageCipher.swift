@@ -136,6 +136,30 @@ final class PageCipher: Sendable {
     }
 }
 
+/// Opens single pages of a protected database that may be damaged.
+final class PageUnsealer {
+    private let cipher: PageCipher
+    /// Whether a page did not open because the keys were not available.
+    private(set) var wasLocked = false
+
+    init(_ cipher: PageCipher) { self.cipher = cipher }
+
+    /// The page in clear, with zeros in the bytes that SQLite reserves; `nil` if it does not open.
+    func open(_ sealed: [UInt8], number: Int) -> [UInt8]? {
+        guard sealed.count == PageCipher.pageSize, let number = UInt32(exactly: number) else {
+            return nil
+        }
+        var page = sealed
+        let isOpen = page.withUnsafeMutableBytes { bytes in
+            guard let start = bytes.baseAddress else { return false }
+            let code = cipher.open(start, number: number)
+            if code == PageCipher.locked { wasLocked = true }
+            return code == SQLITE_OK
+        }
+        return isOpen ? page : nil
+    }
+}
+
 /// Random nonces of 96 bits, several fetched from the system at a time. With these a key may seal 2³² pages (NIST SP
 /// 800-38D), which is 16 TiB written.
 ///
