@@ -3,7 +3,7 @@ import QuireSystem
 
 /// An observer of a domain that saves before the domain is locked, and drops what it has in memory afterwards.
 ///
-/// A call does not wait for the one before: if the domain is unlocked while a responder is closing, it is told so then, and if
+/// A call does not wait for the one before: if the domain is unlocked while a responder is saving, it is notified then, and if
 /// it is locked and unlocked in quick succession, calls may come late. ``ProtectionDomain/isUnlocked`` says what is so now.
 package protocol ProtectedDataResponder: AnyObject, Sendable {
     /// The domain will be locked soon: saves what is to be saved. The domain waits for it, but not longer than its grace period.
@@ -53,8 +53,8 @@ extension ProtectionDomain {
 
     /// Locks the domain, and those that were unlocked through it.
     ///
-    /// Documents and stores that are open save and close first; that may take as long as the grace period, and what was not
-    /// saved then stays in memory unsaved. Then the keys are wiped. Unlocking before that takes the lock back. A document's
+    /// Documents that are open save first; that may take as long as the grace period, and what was not saved then stays in
+    /// memory unsaved. Then the keys are wiped, and cached pages and rows of class `complete` are released. Unlocking before that takes the lock back. A document's
     /// domain that is locked by itself stays so until it, or the domain of its person, is unlocked.
     ///
     /// If the task is cancelled, the domain is locked at once.

@@ -10,7 +10,7 @@ extension ProtectionDomain {
     /// user keyring; at first they do not.
     ///
     /// A domain that ``lock(after:)`` has locked does not: it is unlocked by a call. Nor does a domain lock itself when its key
-    /// goes from the keyring; ``followUserKeyring(every:grace:)`` does that.
+    /// is removed from the keyring; ``followUserKeyring(every:grace:)`` does that.
     public static var usesUserKeyring: Bool {
         get { processUsesKeyring.withLock { $0 } }
         set { processUsesKeyring.withLock { $0 = newValue } }
@@ -59,7 +59,7 @@ extension ProtectionDomain {
     public var isInUserKeyring: Bool { UserKeyring.contains(keyringDescription) }
 
     /// Unlocks the domain with the master key in the kernel's user keyring, or through the domain of a person whose key is
-    /// there. What is open is told, and not waited for.
+    /// there. Documents that are open are notified, and not awaited.
     ///
     /// - Returns: Whether the domain is unlocked: `false` if there is no key, or one of another keybag.
     /// - Throws: ``QuireError`` with code `invalidFormat` if the keybag was damaged, `storeReplaced` if another keybag or an
@@ -89,7 +89,7 @@ extension ProtectionDomain {
         if Self.usesUserKeyring { try unlockFromUserKeyring() } else { try unlockThroughParent() }
     }
 
-    /// Locks the domain when its key goes from the kernel's user keyring, and unlocks it when a key comes, until the task is
+    /// Locks the domain when its key is removed from the kernel's user keyring, and unlocks it when one is added, until the task is
     /// cancelled. A domain that was unlocked through that of a person follows the person's key.
     ///
     /// ```swift

@@ -64,6 +64,8 @@ struct KeyringTests {
             try run("quire insert A.quire Author name=New && quire check A.quire").code == 0)
         #expect(try run("quire fetch B.quire Book --count").code == 5)
         #expect(try run("quire lock A.quire").output.contains("still unlocked"))
+        let rotate = "quire protect A.quire --rotate --keybag me.keybag --key-file me.key"
+        #expect(try run("\(rotate) && \(fetch)").code == 0)
         // It is elsewhere now.
         #expect(try run("mv me.keybag you.keybag; \(fetch)").code == 5)
         #expect(try run("mv you.keybag me.keybag; \(fetch)").code == 0)

@@ -62,7 +62,14 @@ struct ExportCommand: AsyncParsableCommand {
                 subject: .init(file: path))
         }
         try unlock.unlock(path)
-        let isInClear = try removeProtection && DocumentPackage.fileProtection(at: path) != .none
+        let present = try DocumentPackage.fileProtection(at: path)
+        if present != .none, protection == nil {
+            throw QuireError(
+                .protectionUnavailable,
+                "“\(path)” is protected (\(present.rawValue)): choose whether the archive is sealed with the same keys (--keep-protection) or in clear (--remove-protection).",
+                subject: .init(file: path))
+        }
+        let isInClear = removeProtection && present != .none
         let package = try DocumentPackage.open(at: path, readOnly: true)
         do {
             try package.export(

@@ -82,7 +82,7 @@ struct OpenCommand: AsyncParsableCommand {
         if session.status != .success { throw Failure(sentence: "", status: session.status) }
     }
 
-    /// Locks the document when its key goes from the user keyring.
+    /// Locks the document when its key is removed from the user keyring.
     private static func followKeyring(of path: String) async throws {
         guard let domain = try UnlockOptions.domain(at: path) else { return }
         do { try await domain.followUserKeyring() } catch let error as QuireError {

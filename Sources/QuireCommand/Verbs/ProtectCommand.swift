@@ -154,7 +154,8 @@ struct ProtectCommand: AsyncParsableCommand {
     /// Makes all keys of a protected document anew, and keeps the slot that it was unlocked with.
     private func rotateKeys() throws {
         let domain = try keys.unlock.unlockedDomain(at: path)
-        let credential = UnlockOptions.credentialInUse
+        // That of a person opens a slot of the person's keybag.
+        let credential = keys.unlock.keybag == nil ? UnlockOptions.credentialInUse : nil
         let kept = try credential.flatMap { try domain.slot(openedBy: $0) }
         let others = domain.slots.filter { $0.id != kept?.id && $0.kind != .domain }
         if !others.isEmpty, !removeOtherKeys {

@@ -96,7 +96,7 @@ extension DocumentPackage {
         case nil:
             throw QuireError(
                 .protectionUnavailable,
-                "“\(layout.path)” is protected (\(name)): choose whether the archive is sealed with the same keys (--keep-protection) or in clear (--remove-protection).",
+                "“\(layout.path)” is protected (\(name)): choose whether the archive is sealed with the same keys or in clear.",
                 subject: .init(file: layout.path))
         }
     }
@@ -182,9 +182,11 @@ extension DocumentPackage {
             }
         } catch let error as QuireError {
             let codes: [QuireError.Code] = [.unsupported, .wrongKey]
+            let keybag = FileSystem.path(archive, StoreProtection.keybagName)
+            let message = error.message.replacing(layout.keybag, with: keybag)
             throw QuireError(
                 codes.contains(error.code) ? error.code : .invalidFormat,
-                "The document in “\(archive)” cannot be used: \(error.message)",
+                "The document in “\(archive)” cannot be used: \(message)",
                 subject: .init(file: archive), underlying: error)
         }
     }

@@ -64,8 +64,7 @@ import Testing
         let archive = fixture.folder.path("a.zip")
         let error = failure { try export(fixture, to: archive, nil) }
         #expect(error?.code == .protectionUnavailable)
-        #expect(error?.message.contains("--keep-protection") == true)
-        #expect(error?.message.contains("--remove-protection") == true)
+        #expect(error?.message.contains("choose whether") == true)
         let document = ManagedDocument(path: fixture.path)
         try await document.open()
         #expect(
