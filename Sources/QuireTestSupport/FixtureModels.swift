@@ -31,6 +31,16 @@ public enum FixtureModels {
         entity("Song", attribute("title", .string), toMany("playlists", "Playlist", "songs")),
     ])
 
+    /// The library, in which books have the names of their authors, and authors the numbers of their books.
+    public static var derivedLibrary: ManagedObjectModel {
+        var model = library
+        model.entities[0].properties.append(
+            attribute("bookCount", .integer64) { $0.derivationExpression = "books.@count" })
+        model.entities[1].properties.append(
+            attribute("authorName", .string) { $0.derivationExpression = "author.name" })
+        return model
+    }
+
     /// One entity with an attribute of every type.
     public static let everyType = ManagedObjectModel(entities: [
         entity(

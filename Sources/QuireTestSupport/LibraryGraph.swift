@@ -10,7 +10,8 @@ public struct LibraryGraph: Equatable, Sendable {
     }
 
     private var books: [ManagedObjectID: Book] = [:]
-    private var authors: Set<ManagedObjectID> = []
+    /// The names of authors.
+    private var authors: [ManagedObjectID: String] = [:]
     private var tags: Set<ManagedObjectID> = []
     private var shelves: [ManagedObjectID: [ManagedObjectID]] = [:]
 
@@ -42,9 +43,14 @@ public struct LibraryGraph: Equatable, Sendable {
         case 2:
             let author = try new("Author")
             author["name"] = "name"
-            authors.insert(author.objectID)
+            authors[author.objectID] = "name"
         case 3: tags.insert(try new("Tag").objectID)
         case 4: shelves[try new("Shelf").objectID] = []
+        case 5 where Int.random(in: 0..<3, using: &random) == 0:
+            guard let author = pick(authors.keys) else { return }
+            let name = ["name", "other name"].randomElement(using: &random) ?? ""
+            object(author)["name"] = .string(name)
+            authors[author] = name
         case 5:
             guard let book = pick(books.keys) else { return }
             let title = "title \(Int.random(in: 0..<1000, using: &random))"
@@ -52,7 +58,7 @@ public struct LibraryGraph: Equatable, Sendable {
             books[book]?.title = title
         case 6, 7:
             guard let book = pick(books.keys) else { return }
-            let author = Bool.random(using: &random) ? pick(authors) : nil
+            let author = Bool.random(using: &random) ? pick(authors.keys) : nil
             object(book).setObject(author.map(object), forKey: "author")
             books[book]?.author = author
         case 8:
@@ -75,9 +81,9 @@ public struct LibraryGraph: Equatable, Sendable {
             context.delete(object(book))
             remove(book: book)
         default:
-            if Bool.random(using: &random), let author = pick(authors) {
+            if Bool.random(using: &random), let author = pick(authors.keys) {
                 context.delete(object(author))
-                authors.remove(author)
+                authors[author] = nil
                 for (book, values) in books where values.author == author { remove(book: book) }
             } else if let tag = pick(tags) {
                 context.delete(object(tag))
@@ -110,10 +116,17 @@ public struct LibraryGraph: Equatable, Sendable {
             seen.books[book.objectID] = .init(
                 title: book.string("title") ?? "", author: book.object("author")?.objectID,
                 tags: Set(book.objectIDs("tags")))
+            if book.entity.slot(named: "authorName") != nil {
+                check(book.string("authorName") == book.object("author")?.string("name"))
+            }
         }
         for author in try context.fetch(FetchRequest("Author")) {
             all.append(author)
-            seen.authors.insert(author.objectID)
+            seen.authors[author.objectID] = author.string("name")
+            if author.entity.slot(named: "bookCount") != nil {
+                let books = ids { $0.author == author.objectID }
+                check(author.integer("bookCount") == Int64(books.count))
+            }
             check(Set(author.objectIDs("books")) == ids { $0.author == author.objectID })
         }
         for tag in try context.fetch(FetchRequest("Tag")) {
@@ -138,13 +151,21 @@ public struct LibraryGraph: Equatable, Sendable {
     ) throws {
         let title = "title \(Int.random(in: 0..<1000, using: &random))"
         var request = FetchRequest("Book", sortOrderings: [SortOrdering("title")])
-        // Of the books alone, or of what they lead to.
+        // Of the books alone, or of what they lead to, or of what is derived from that.
         let isWide = Bool.random(using: &random)
+        let isDerived =
+            try context.persistentStoreCoordinator.layout.requireEntity(named: "Book")
+            .slot(named: "authorName") != nil && Bool.random(using: &random)
         request.predicate = try QueryPredicate(
-            format: isWide
-                ? "title < %@ OR author.name == 'name' AND tags.@count < 2" : "title < %@", title)
-        let titles = books.values.filter {
-            $0.title < title || isWide && $0.author != nil && $0.tags.count < 2
+            format: !isWide
+                ? "title < %@"
+                : isDerived
+                    ? "title < %@ OR authorName == 'name' AND author.bookCount < 3"
+                    : "title < %@ OR author.name == 'name' AND tags.@count < 2", title)
+        let titles = books.values.filter { book in
+            if book.title < title { return true }
+            guard isWide, let author = book.author, authors[author] == "name" else { return false }
+            return isDerived ? ids { $0.author == author }.count < 3 : book.tags.count < 2
         }.map(\.title).sorted()
         #expect(
             try context.fetch(request).map { $0.string("title") } == titles, comment,

@@ -91,6 +91,49 @@ import Testing
         #expect(parent.pendingChanges.areValues)
     }
 
+    @Test(arguments: [false, true])
+    func derivedAttributesAreReadWhileTheParentWrites(hasWritten: Bool) throws {
+        let stack = try TestStack(FixtureModels.derivedLibrary)
+        let parent = stack.documentParent()
+        let child = ManagedObjectContext.mainQueue(parent: parent)
+        let author = try child.insertObject(entityName: "Author")
+        author["name"] = "Jane Austen"
+        try child.insertObject(entityName: "Book").setObject(author, forKey: "author")
+        author.objects("books")[0]["title"] = "Emma"
+        try stack.save(child)
+        author["name"] = "Austen"
+        let sanditon = try child.insertObject(entityName: "Book")
+        sanditon["title"] = "Sanditon"
+        sanditon.setObject(author, forKey: "author")
+        try child.save()
+        let save = HeldSave(parent) { context, stop in
+            try context.save(evenIfUnchanged: true) { changes in
+                let derived = hasWritten ? try context.source.save(changes) : []
+                stop()
+                return hasWritten ? derived : try context.source.save(changes)
+            }
+        }
+        save.waitUntilStopped()
+        func check() throws {
+            let reader = ManagedObjectContext.mainQueue(parent: parent)
+            let books = try reader.fetch(
+                FetchRequest("Book", sortOrderings: [SortOrdering("title")]))
+            #expect(books.map { $0.string("authorName") } == ["Austen", "Austen"])
+            #expect(books[0].object("author")?.integer("bookCount") == 2)
+            var request = FetchRequest("Book")
+            request.predicate = try QueryPredicate(
+                format: "authorName == 'Austen' AND author.bookCount == 2")
+            #expect(try reader.count(for: request) == 2)
+            #expect(try reader.fetch(request).count == 2)
+        }
+        try check()
+        #expect(save.end() == nil)
+        #expect(parent.pendingChanges.areValues)
+        try check()
+        // Nobody computes any more what the store has derived.
+        #expect(!child.derived!.unsaved.containsAbove(author.entity))
+    }
+
     @Test func whatTheStoreHasAlreadyIsCountedOnce() throws {
         let emma = try insert("Emma")
         _ = try insert("Persuasion")

@@ -20,7 +20,9 @@ import Testing
         let comment: Comment
 
         init(seed: UInt64) throws {
-            stack = try TestStack()
+            // Every other one has derived attributes.
+            stack = try TestStack(
+                seed % 2 == 0 ? FixtureModels.derivedLibrary : FixtureModels.library)
             parent = stack.documentParent()
             child = .mainQueue(parent: parent)
             random = SeededRandom(seed: seed)

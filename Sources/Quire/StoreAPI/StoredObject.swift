@@ -12,7 +12,11 @@ struct StoredObject: QuerySubject {
     func queryValue(forKey key: String) throws -> QueryValue {
         switch entity.properties[key] {
         // Of a value in a file it matters only that it is there.
-        case .attribute(let slot): return .value(try snapshot.heldValue(at: slot))
+        case .attribute(let slot):
+            if objects.derivesValues, let value = try derivedValue(at: slot) {
+                return .value(value)
+            }
+            return .value(try snapshot.heldValue(at: slot))
         case .composite: return .value(try composite(key))
         case .relationship(let index):
             let relationship = entity.relationships[index]
@@ -28,6 +32,30 @@ struct StoredObject: QuerySubject {
                 .unknownKey, "\(entity.name) has no property “\(key)” that a query can use.",
                 subject: .init(entity: entity.name, property: key))
         }
+    }
+
+    /// What a store will derive of the objects as they are; `nil` if the attribute is not derived, or only by a save.
+    private func derivedValue(at slot: Int) throws -> AttributeValue? {
+        guard entity.slots[slot].isDerived,
+            let derivation = objects.layout.derivations.derivation(of: slot, in: entity)
+        else { return nil }
+        func related(_ index: Int) throws -> [StoredObject] {
+            let relationship = entity.relationships[index]
+            guard let slot = relationship.slot else {
+                return try objects.related(to: self, through: relationship)
+            }
+            guard case .objectID(let id) = try snapshot.value(at: slot) else { return [] }
+            return try objects.object(for: id).map { [$0] } ?? []
+        }
+        return try derivation.value(
+            as: entity.storages[slot], count: { try related($0).count },
+            values: { index, slot in
+                try related(index).map { try $0.snapshot.heldValue(at: slot) }
+            },
+            source: { slot, index in
+                guard let index else { return try snapshot.heldValue(at: slot) }
+                return try related(index).first?.snapshot.heldValue(at: slot) ?? .null
+            })
     }
 
     /// The elements of a composite attribute that have values, by name.
@@ -65,6 +93,8 @@ final class StoredObjects {
     typealias ReadRelated = (ManagedObjectID, EntityLayout.Relationship) throws -> [ObjectSnapshot]
 
     let layout: ModelLayout
+    /// Whether derived attributes are computed of the objects, because rows may have what was derived before they changed.
+    let derivesValues: Bool
     private let readRow: ReadRow
     private let readRelated: ReadRelated
     /// The rows that have been read; `nil` if reading them costs no more than looking here.
@@ -73,14 +103,19 @@ final class StoredObjects {
     /// Reads from a store.
     init(store: any PersistentStore) {
         layout = store.layout
+        derivesValues = false
         readRow = { try store.row(for: $0) }
         readRelated = { Array(try store.relatedRows(of: $0, through: $1)) }
         rows = [:]
     }
 
     /// Reads from memory.
-    init(layout: ModelLayout, row: @escaping ReadRow, related: @escaping ReadRelated) {
+    init(
+        layout: ModelLayout, derivesValues: Bool = false, row: @escaping ReadRow,
+        related: @escaping ReadRelated
+    ) {
         self.layout = layout
+        self.derivesValues = derivesValues
         readRow = row
         readRelated = related
     }

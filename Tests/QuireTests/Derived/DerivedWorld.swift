@@ -88,7 +88,7 @@ enum DerivedWorld {
         }
     }
 
-    /// Compares the derived attributes of all objects that a context finds. Sums of floating-point numbers may differ
+    /// Compares the derived attributes of all objects that a context finds, and finds them by these. Sums of floating-point numbers may differ
     /// by their order.
     @MainActor static func check(
         _ context: ManagedObjectContext, _ comment: Comment? = nil,
@@ -111,6 +111,38 @@ enum DerivedWorld {
                             sourceLocation: sourceLocation)
                     }
                 }
+            }
+            try checkRequests(context, entity, comment, sourceLocation)
+        }
+    }
+
+    /// Asks for objects by the values of derived attributes, and for an order by them.
+    @MainActor private static func checkRequests(
+        _ context: ManagedObjectContext, _ entity: String, _ comment: Comment?,
+        _ sourceLocation: SourceLocation
+    ) throws {
+        let all = Array(try context.fetch(FetchRequest(entity)))
+        guard let first = all.first(where: { $0.entity.name == entity }) else { return }
+        for name in expectedNames(first) where name != "stars" {
+            let value = first[name]
+            // Nothing is equal to what is not there, and texts are compared as SQLite does only if they are ASCII.
+            guard value != .null else { continue }
+            let wanted = Set(all.filter { $0[name] == value }.map(\.objectID))
+            var request = FetchRequest(
+                entity,
+                predicate: .comparison(QueryComparison(.key(name), .equal, .constant(value))))
+            let found = try context.fetch(request)
+            let remark = Comment(rawValue: "\(comment.map { "\($0): " } ?? "")\(entity).\(name)")
+            #expect(
+                Set(found.map(\.objectID)) == wanted, remark, sourceLocation: sourceLocation)
+            #expect(
+                try context.count(for: request) == wanted.count, remark,
+                sourceLocation: sourceLocation)
+            request.predicate = nil
+            request.sortOrderings = [SortOrdering(name)]
+            if case .integer = value {
+                let numbers = try context.fetch(request).map { $0.integer(name) ?? .min }
+                #expect(numbers == numbers.sorted(), remark, sourceLocation: sourceLocation)
             }
         }
     }

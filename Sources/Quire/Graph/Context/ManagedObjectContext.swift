@@ -191,7 +191,6 @@ public final class ManagedObjectContext {
         coordinator: PersistentStoreCoordinator, queueMarker: QueueMarker
     ) {
         persistentStoreCoordinator = coordinator
-        pendingChanges = PendingChanges(coordinator: coordinator)
         self.concurrencyType = concurrencyType
         self.source = source
         layout = source.layout
@@ -200,6 +199,8 @@ public final class ManagedObjectContext {
         self.parent = parent
         self.queueMarker = queueMarker
         derived = DerivedValues(layout: source.layout, parent: parent)
+        pendingChanges = PendingChanges(
+            coordinator: coordinator, unsavedSources: derived?.unsaved)
         parent?.children.add(self)
     }
 

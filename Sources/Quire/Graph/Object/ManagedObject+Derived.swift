@@ -56,21 +56,15 @@ extension ManagedObject {
     private final func derivedValue(
         _ derivation: EntityLayout.Derivation, in context: ManagedObjectContext
     ) -> AttributeValue? {
-        switch derivation.form {
-        case .now: return nil
-        case .count(let index):
-            return .integer(Int64(liveMembers(of: entity.relationships[index], in: context).count))
-        case .sum(let index, let source):
-            let members = liveMembers(of: entity.relationships[index], in: context)
-            return EntityLayout.Derivation.sum(
-                members.map { $0.value(at: source) }, as: entity.storages[derivation.slot])
-        case .copy(let through, let source):
-            return self.source(at: source, through: through, in: context)
-        case .text(let function, let through, let source):
-            guard case .string(let text) = self.source(at: source, through: through, in: context)
-            else { return .null }
-            return .string(function.apply(to: text))
-        }
+        derivation.value(
+            as: entity.storages[derivation.slot],
+            count: { liveMembers(of: entity.relationships[$0], in: context).count },
+            values: { index, slot in
+                liveMembers(of: entity.relationships[index], in: context).map {
+                    $0.value(at: slot)
+                }
+            },
+            source: { source(at: $0, through: $1, in: context) })
     }
 
     /// The objects that a relationship leads to, without those that are deleted.

@@ -18,7 +18,7 @@ extension ManagedObjectContext {
 
     /// Has children read and save values again, if there is nothing that they would miss.
     func endUseOfObjects() {
-        guard isRelay, refusal == nil, derived == nil, identityMap.count == 0, tracked.isEmpty,
+        guard isRelay, refusal == nil, identityMap.count == 0, tracked.isEmpty,
             undoManager == nil, pendingRecords.isEmpty, observation == nil,
             followers.present().isEmpty, !outdatedRows.areHeld
         else { return }
@@ -67,6 +67,7 @@ extension ManagedObjectContext {
             saved.refreshed = derivedFor
             tellSaveListeners(saved)
         }
+        pendingChanges.childrenWereNotified()
         return true
     }
 

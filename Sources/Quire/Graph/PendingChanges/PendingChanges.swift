@@ -33,8 +33,13 @@ final class PendingChanges: Sendable {
 
     private let state = Lock(State())
     private let coordinator: PersistentStoreCoordinator
+    /// Which derived values children must compute, because of what is here; `nil` if the model has none.
+    private let unsavedSources: UnsavedSources?
 
-    init(coordinator: PersistentStoreCoordinator) { self.coordinator = coordinator }
+    init(coordinator: PersistentStoreCoordinator, unsavedSources: UnsavedSources?) {
+        self.coordinator = coordinator
+        self.unsavedSources = unsavedSources
+    }
 
     func withState<Result>(_ body: (inout sending State) throws -> sending Result) rethrows
         -> Result
@@ -111,6 +116,9 @@ final class PendingChanges: Sendable {
             guard state.areValues, let added = state.accept(changes, in: coordinator.layout) else {
                 return (false, nil)
             }
+            if let unsavedSources {
+                for number in Set(added.map(\.entity.number)) { unsavedSources.note(number) }
+            }
             state.current.add(added, records: changes.records)
             if state.saving != nil { state.both.add(added, records: changes.records) }
             state.view = nil
@@ -163,6 +171,14 @@ final class PendingChanges: Sendable {
             state.both = PendingChangeSet()
             state.view = nil
             state.matches = PendingMatches()
+        }
+    }
+
+    /// Children know of a save: what they derived of the changes they read again, and compute no more.
+    func childrenWereNotified() {
+        guard let unsavedSources else { return }
+        state.withLock { state in
+            if state.areValues, state.visible.isEmpty { unsavedSources.clear() }
         }
     }
 

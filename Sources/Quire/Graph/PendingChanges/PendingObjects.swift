@@ -29,6 +29,7 @@ final class PendingObjects: PendingChangeLayer {
         self.view = view
         objects = StoredObjects(
             layout: view.coordinator.layout,
+            derivesValues: !view.coordinator.layout.derivations.isEmpty,
             row: { try view.row(for: $0, maximumAge: -1) },
             related: { Array(try view.relatedRows(of: $0, through: $1)) })
     }
@@ -98,7 +99,7 @@ final class PendingObjects: PendingChangeLayer {
     private func positions(
         in overlay: PendingChangeOverlay<PendingObjects>, matching query: ResolvedQuery
     ) throws -> [Int] {
-        guard query.request.affectedStores == nil,
+        guard query.request.affectedStores == nil, !query.asksForDerivedValues,
             let condition = SlotCondition(query.predicate, of: query.entity)
         else { return try overlay.testedCandidates(matching: query).map(\.position) }
         return try overlay.changed.lazy.map(\.position).filter { position in
@@ -145,7 +146,7 @@ extension PendingObjects.Object {
     func queryValue(forKey key: String) throws -> QueryValue {
         // Most conditions are about values.
         if position >= 0, case .attribute(let slot) = entity.properties[key],
-            layer.view.changes.changes[position].hasValues
+            !entity.slots[slot].isDerived, layer.view.changes.changes[position].hasValues
         {
             return .value(try layer.view.changes.value(ofChangeAt: position, slot: slot))
         }

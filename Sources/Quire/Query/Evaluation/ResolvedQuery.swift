@@ -63,6 +63,13 @@ struct ResolvedQuery: Sendable {
 }
 
 extension ResolvedQuery {
+    /// Whether the condition or the order looks at a derived attribute.
+    var asksForDerivedValues: Bool {
+        keyPaths.contains {
+            if case .slot(let slot) = $0.end { $0.destination.slots[slot].isDerived } else { false }
+        }
+    }
+
     /// The entities of the objects, other than the one tested, whose attributes or relationships decide whether
     /// an object is found and where it stands.
     var entitiesBeyond: [EntityLayout] {

@@ -65,30 +65,29 @@ struct RowDerivation<Rows: SavedRows> {
     private mutating func derive(_ derivation: EntityLayout.Derivation, _ bits: UInt64) throws {
         let row = save.written[layout.rowKey(bits)]
         guard let entity = try save.entity(of: bits) else { return }
+        let derived = try derivation.value(
+            as: entity.storages[derivation.slot],
+            count: { index in
+                var count = 0
+                for member in try save.members(of: bits, entity.relationships[index])
+                where try save.exists(member) { count += 1 }
+                return count
+            },
+            values: { index, slot in
+                var values: [AttributeValue] = []
+                for member in try save.members(of: bits, entity.relationships[index]) {
+                    if let found = try save.value(at: slot, of: member) { values.append(found) }
+                }
+                return values
+            },
+            source: { try source($0, $1, bits, entity) })
         let value: AttributeValue
-        switch derivation.form {
-        case .now:
+        if let derived {
+            value = derived
+        } else {
             // Set when the object itself is saved, not when a value of it is derived.
             guard let row, !save.derived.contains(where: { $0.bits == row.bits }) else { return }
             value = .date(time)
-        case .count(let index):
-            var count: Int64 = 0
-            for member in try save.members(of: bits, entity.relationships[index])
-            where try save.exists(member) { count += 1 }
-            value = .integer(count)
-        case .sum(let index, let slot):
-            var values: [AttributeValue] = []
-            for member in try save.members(of: bits, entity.relationships[index]) {
-                if let found = try save.value(at: slot, of: member) { values.append(found) }
-            }
-            value = EntityLayout.Derivation.sum(values, as: entity.storages[derivation.slot])
-        case .copy(let index, let slot): value = try source(slot, index, bits, entity)
-        case .text(let function, let index, let slot):
-            guard case .string(let text) = try source(slot, index, bits, entity) else {
-                value = .null
-                break
-            }
-            value = .string(function.apply(to: text))
         }
         if try save.value(at: derivation.slot, of: bits) != value {
             try save.setDerived(value, at: derivation.slot, of: bits)
@@ -107,6 +106,29 @@ struct RowDerivation<Rows: SavedRows> {
 }
 
 extension EntityLayout.Derivation {
+    /// The derived value of an object; `nil` for the time of the save.
+    ///
+    /// - Parameters:
+    ///   - storage: The form of the derived slot.
+    ///   - count: Counts the objects in a relationship, by its position.
+    ///   - values: Gives what those have in a slot.
+    ///   - source: Gives what is in a slot of the object, or of the one that a to-one relationship leads to.
+    func value(
+        as storage: EntityLayout.Slot.Storage, count: (Int) throws -> Int,
+        values: (_ relationship: Int, _ slot: Int) throws -> [AttributeValue],
+        source: (_ slot: Int, _ relationship: Int?) throws -> AttributeValue
+    ) rethrows -> AttributeValue? {
+        switch form {
+        case .now: return nil
+        case .count(let index): return .integer(Int64(try count(index)))
+        case .sum(let index, let slot): return Self.sum(try values(index, slot), as: storage)
+        case .copy(let index, let slot): return try source(slot, index)
+        case .text(let function, let index, let slot):
+            guard case .string(let text) = try source(slot, index) else { return .null }
+            return .string(function.apply(to: text))
+        }
+    }
+
     /// The sum of values in the form of a slot; what has none counts as 0.
     static func sum(
         _ values: [AttributeValue], as storage: EntityLayout.Slot.Storage
