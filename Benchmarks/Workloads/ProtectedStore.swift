@@ -25,7 +25,7 @@ extension Run {
         ),
     ]
 
-    /// What protection costs: a sealed store beside one in clear, and unlocking with a passphrase.
+    /// The cost of protection: a sealed store beside one in clear, and unlocking with a passphrase.
     func measureProtectedStore(progress: (String) -> Void) async throws -> [Comparison] {
         let count = 100_000
         progress("protected store, \(count) notes")

@@ -52,7 +52,7 @@ extension ProtectionDomain {
     /// - Throws: ``QuireError`` with code `inputOutput`.
     @discardableResult
     public static func removeAllFromUserKeyring() throws -> Int {
-        try UserKeyring.descriptions.count { try UserKeyring.remove($0) }
+        try UserKeyring.removeAll()
     }
 
     /// Whether the master key is in the kernel's user keyring.

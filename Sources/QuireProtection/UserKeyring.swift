@@ -6,7 +6,7 @@ import QuireSystem
 /// after a timeout; see `keyrings(7)`.
 ///
 /// A key has the description `quire:<keybag>:<digest>` and the payload that *The user keyring* in `EncryptionFormat.md` has.
-/// Whatever is read is only a proposal: any program of the user could have written it.
+/// Payloads are untrusted: any program of the user could have written them.
 package enum UserKeyring {
     /// The beginning of descriptions.
     static let prefix = "quire:"
@@ -16,7 +16,7 @@ package enum UserKeyring {
     private static let keySize = 32
     private static let greatestSize = 1 + keySize + 4096
 
-    /// What a key says: the master key of a keybag, and where the keybag is.
+    /// The payload of a key: the master key of a keybag, and the path of the keybag.
     struct Entry {
         var masterKey: SecretMemory
         var path: String
@@ -101,6 +101,13 @@ package enum UserKeyring {
             .inputOutput,
             "The key “\(description)” could not be removed from the kernel's user keyring: \(text(errno)). “keyctl purge user” may remove it."
         )
+    }
+
+    /// Removes the keys whose descriptions have a prefix.
+    ///
+    /// - Returns: How many there were.
+    static func removeAll(withPrefix prefix: String = prefix) throws -> Int {
+        try descriptions.count { try $0.hasPrefix(prefix) && remove($0) }
     }
 
     /// The descriptions of all keys of Quire's.

@@ -1,10 +1,10 @@
 import Foundation
+import QuireDocuments
 import QuireProtection
 import QuireTestSupport
 import Testing
 
-/// `quire unlock` and `quire lock`, with the kernel's user keyring of whoever runs the tests: only keys that they have added
-/// are removed.
+/// `quire unlock` and `quire lock`. The tests share the user keyring with the user's programs, and remove only their own keys.
 @Suite(.needs(UserKeyring.isAvailable, or: "the kernel's user keyring may not be used"))
 struct KeyringTests {
     private let shell: CommandShell
@@ -38,6 +38,7 @@ struct KeyringTests {
         #expect(try run(fetch) == (0, "0\n"))
         #expect(try run("quire status B.quire").output.contains("Protected (complete).\n"))
         #expect(try run("quire protect B.quire --show").output.contains("complete, unlocked"))
+        #expect(try run("quire library list . --json").output.contains("\"locked\": false"))
         #expect(try run("quire export B.quire B.zip --keep-protection").code == 0)
         #expect(try run("quire info B.zip").code == 0)
         #expect(
@@ -81,7 +82,12 @@ struct KeyringTests {
             if change == "--erase" {
                 _ = try shell.output("quire protect B.quire --class complete --key-file b.key")
             }
-            _ = try shell.output("\(unlock) && quire protect B.quire \(change)")
+            _ = try shell.output(unlock)
+            let domain = try #require(
+                try DocumentPackage.protectionDomain(at: shell.path("B.quire")))
+            #expect(domain.isInUserKeyring)
+            _ = try shell.output("quire protect B.quire \(change)")
+            #expect(!domain.isInUserKeyring, "\(change)")
             #expect(
                 try run("quire fetch B.quire Book --count").code
                     == (change == "--class none" ? 0 : change == "--erase" ? 3 : 5), "\(change)")

@@ -130,7 +130,7 @@ import Testing
         #expect(save.end() == nil)
         #expect(parent.pendingChanges.areValues)
         try check()
-        // Nobody computes any more what the store has derived.
+        // Derived values are read from the store again, not computed.
         #expect(!child.derived!.unsaved.containsAbove(author.entity))
     }
 

@@ -104,6 +104,10 @@ final class UserKeyringTests: Sendable {
         defer { _ = try? UserKeyring.remove(odd) }
         try domain.addToUserKeyring()
         #expect(Set(UserKeyring.descriptions).isSuperset(of: [odd, domain.keyringDescription]))
+        // `quire lock` removes all; here only those of this test may go.
+        #expect(try UserKeyring.removeAll(withPrefix: odd) == 1)
+        #expect(!UserKeyring.contains(odd))
+        #expect(domain.isInUserKeyring)
     }
 
     /// As a process has it that was started by another login, or by a service manager.

@@ -122,7 +122,7 @@ static inline long quire_key_set_timeout(long key, unsigned int seconds) {
     return syscall(SYS_keyctl, KEYCTL_SET_TIMEOUT, key, seconds);
 }
 
-// Gives this process a session keyring of its own, as a login does, which has no link to the keyring of the user.
+// Gives this process a session keyring of its own, as a login does, which has no link to the keyring of the user; for tests.
 static inline long quire_keyring_join_session(void) {
     return syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL);
 }

@@ -34,7 +34,7 @@ struct StoredObject: QuerySubject {
         }
     }
 
-    /// What a store will derive of the objects as they are; `nil` if the attribute is not derived, or only by a save.
+    /// The value of a derived attribute, computed from the objects; `nil` if it is not derived, or is the time of a save.
     private func derivedValue(at slot: Int) throws -> AttributeValue? {
         guard entity.slots[slot].isDerived,
             let derivation = objects.layout.derivations.derivation(of: slot, in: entity)

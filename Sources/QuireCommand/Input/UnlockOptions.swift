@@ -111,31 +111,38 @@ struct UnlockOptions: ParsableArguments {
         guard let keybag else { return nil }
         let domain = try ProtectionDomain.domain(of: keybag)
         Self.hold(domain)
-        if try !domain.unlockFromUserKeyring() { try unlock(domain, of: keybag) }
+        if try !domain.unlockFromUserKeyring() { try unlockByKey(domain, of: keybag) }
         if domain.isUnlocked { return domain }
-        throw Self.lockedError(keybag, domain)
+        throw StoreProtection.lockedError(keybag, domain)
     }
 
-    /// Unlocks what is at paths and protected: with what was given, or with a key in the user keyring, or with a passphrase that
-    /// is asked for on the terminal. To be called before anything is opened. If nothing was given and nobody can be asked it
-    /// does nothing, and opening says that it is locked.
+    /// Unlocks protected documents and stores before they are opened: with the given key, a key in the user keyring, or a
+    /// passphrase that is asked for on the terminal. Without any of these they stay locked, and opening them fails.
     ///
     /// - Throws: `QuireError` with code `wrongKey` if it opens no slot, or what reading the key or the keybag throws.
     func unlock(_ paths: [String]) throws {
         for path in paths {
-            guard let domain = try Self.domain(at: path) else { continue }
-            Self.hold(domain)
-            let person = try person()
-            if !givesKey || person != nil, try domain.unlockFromUserKeyring() { continue }
-            if person == nil { try unlock(domain, of: path) } else { throw foreignError(path) }
+            if let domain = try Self.domain(at: path) { try unlock(domain, of: path) }
         }
     }
 
-    /// Unlocks a domain with the key that was given, or one that is asked for.
-    private func unlock(_ domain: ProtectionDomain, of path: String) throws {
+    /// Unlocks the domain of a document or store, and holds it.
+    ///
+    /// - Parameter asks: Whether a passphrase may be asked for.
+    func unlock(_ domain: ProtectionDomain, of path: String, asks: Bool = true) throws {
+        Self.hold(domain)
+        let person = try person()
+        if !givesKey || person != nil, try domain.unlockFromUserKeyring() { return }
+        if person != nil { throw foreignError(path) }
+        try unlockByKey(domain, of: path, asks: asks)
+    }
+
+    /// Unlocks a domain with the given key, or with one that is asked for.
+    private func unlockByKey(_ domain: ProtectionDomain, of path: String, asks: Bool = true) throws
+    {
         if domain.isUnlocked { return }
         guard let given = try credential() else {
-            if domain.slots.contains(where: { $0.kind == .passphrase }) {
+            if asks, domain.slots.contains(where: { $0.kind == .passphrase }) {
                 try Self.askToUnlock(domain, of: path)
             }
             return
@@ -183,14 +190,7 @@ struct UnlockOptions: ParsableArguments {
         guard let domain = try Self.domain(at: path) else { throw Self.notProtectedError(path) }
         try unlock(path)
         if domain.isUnlocked { return domain }
-        throw Self.lockedError(path, domain)
-    }
-
-    private static func lockedError(_ path: String, _ domain: ProtectionDomain) -> QuireError {
-        QuireError(
-            .protectedDataUnavailable,
-            "“\(path)” is protected (\(domain.protection.rawValue)) and locked; unlock it, and try again.",
-            subject: .init(file: path))
+        throw StoreProtection.lockedError(path, domain)
     }
 
     /// The error of what has no keys.

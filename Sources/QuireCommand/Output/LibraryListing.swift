@@ -41,9 +41,15 @@ struct LibraryListing {
             "values": .object(entry.metadata.values.mapValues { .string($0) }),
             "thumbnail": JSONValue(entry.thumbnailPath), "open": OwnerListing.json(entry.owner),
             "protection": ProtectionListing.json(
-                entry.fileProtection, isLocked: entry.fileProtection != .none),
+                entry.fileProtection,
+                isLocked: entry.fileProtection != .none && !isUnlocked(entry.path)),
             "error": JSONValue(entry.error?.message),
         ])
+    }
+
+    /// Whether a document is unlocked by the user keyring. One with a damaged keybag is not.
+    private static func isUnlocked(_ path: String) -> Bool {
+        (try? UnlockOptions.domain(at: path)?.unlockFromUserKeyring()) == true
     }
 
     static func json(_ change: DocumentLibrary.Change) -> JSONValue {

@@ -175,12 +175,7 @@ final class DocumentSession {
                 domain = $0
                 try unlocking($0)
             }
-            if let domain, !isVerified {
-                throw QuireError(
-                    .protectedDataUnavailable,
-                    "“\(path)” is protected (\(domain.protection.rawValue)) and locked; unlock it, and try again.",
-                    subject: .init(file: path))
-            }
+            if let domain, !isVerified { throw StoreProtection.lockedError(path, domain) }
             return reading(
                 try DocumentPackage.open(at: place, readOnly: true), path: path, kind: .archive,
                 temporaryFolder: folder)

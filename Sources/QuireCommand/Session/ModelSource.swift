@@ -45,7 +45,7 @@ struct ModelSource {
         try unlock.unlock(path)
         let document =
             try DocumentPath.kind(of: path) == .archive
-            ? DocumentSession.open(archive: path, unlocking: unlock.unlock(extracted:))
+            ? DocumentSession.open(archive: path, unlocking: { try unlock.unlock($0, of: path) })
             : await DocumentSession.open(path, modelPath: nil, access: .read)
         let model = document.layout.model
         try await document.close()

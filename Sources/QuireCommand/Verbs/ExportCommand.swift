@@ -62,20 +62,16 @@ struct ExportCommand: AsyncParsableCommand {
                 subject: .init(file: path))
         }
         try unlock.unlock(path)
-        let present = try DocumentPackage.fileProtection(at: path)
-        if present != .none, protection == nil {
-            throw QuireError(
-                .protectionUnavailable,
-                "“\(path)” is protected (\(present.rawValue)): choose whether the archive is sealed with the same keys (--keep-protection) or in clear (--remove-protection).",
-                subject: .init(file: path))
-        }
-        let isInClear = removeProtection && present != .none
+        let isInClear = try removeProtection && DocumentPackage.fileProtection(at: path) != .none
         let package = try DocumentPackage.open(at: path, readOnly: true)
         do {
             try package.export(
                 to: archive, keepingDamage: keepDamage, protection: protection)
-        } catch {
+        } catch var error as QuireError {
             try? package.close()
+            if error.code == .protectionUnavailable {
+                error.message += " Say so with --keep-protection or --remove-protection."
+            }
             throw error
         }
         package.closeSaved()

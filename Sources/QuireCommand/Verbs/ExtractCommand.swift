@@ -33,7 +33,8 @@ struct ExtractCommand: AsyncParsableCommand {
     func run() async throws {
         let output = Output(json: json, tellsOfChange: true)
         let isVerified = try DocumentPackage.extract(
-            archive, to: path, keepingDamage: keepDamage, unlocking: unlock.unlock(extracted:))
+            archive, to: path, keepingDamage: keepDamage,
+            unlocking: { try unlock.unlock($0, of: archive, asks: false) })
         // It is extracted, whatever comes of looking at it.
         do {
             if isVerified { try await report(output) } else { try reportLocked(output) }
@@ -72,15 +73,5 @@ struct ExtractCommand: AsyncParsableCommand {
         Output.report(
             "“\(path)” is protected (\(protection.rawValue)) and locked: only its keybag and the headers of its files were checked; “quire check” with a key checks the rest."
         )
-    }
-}
-
-extension UnlockOptions {
-    /// Unlocks the domain of a document that is being extracted, if a key was given or is in the user keyring, and holds it.
-    func unlock(extracted domain: ProtectionDomain) throws {
-        Self.hold(domain)
-        let person = try person()
-        if try domain.unlockFromUserKeyring() || person != nil { return }
-        if let given = try credential() { try domain.unlock(given) }
     }
 }

@@ -18,7 +18,7 @@ struct InfoCommand: AsyncParsableCommand {
         try unlock.unlock(path)
         let document =
             try DocumentPath.kind(of: path) == .archive
-            ? DocumentSession.open(archive: path, unlocking: unlock.unlock(extracted:))
+            ? DocumentSession.open(archive: path, unlocking: { try unlock.unlock($0, of: path) })
             : await DocumentSession.open(path, modelPath: options.model, access: .read)
         if let note = document.modelNote { Output.report(note) }
         do {

@@ -221,11 +221,7 @@ struct KeysMakeCommand: AsyncParsableCommand {
         if FileSystem.exists(path) { throw FileSystem.failure("create", path, errno: EEXIST) }
         let (slots, words) = try keys.slots()
         let output = Output(json: json, tellsOfChange: words == nil)
-        // Before it is made: if they cannot be printed, nobody has what may be the only key.
-        if let words, !json {
-            try output.print("\(ProtectionListing.wordsNote)\n\(words)")
-            try output.flush()
-        }
+        if let words, !json { try ProtectionListing.printWords(words) }
         try ProtectionDomain.setUp(at: path, slots: slots)
         if json {
             try output.print(
@@ -264,6 +260,13 @@ enum ProtectionListing {
             ]
         }
         return table.text
+    }
+
+    /// Prints the words of a new recovery key, which may be the only key, before anything is sealed with it.
+    static func printWords(_ words: String) throws {
+        let output = Output(json: false)
+        try output.print("\(wordsNote)\n\(words)")
+        try output.flush()
     }
 
     /// The line printed before the words of a new recovery key.

@@ -89,12 +89,7 @@ struct NewCommand: AsyncParsableCommand {
         let (slots, words) = try keys.slots()
         document.fileProtection = protection
         document.storeOptions.protectionSlots = slots
-        if let words, !json {
-            // Before it is made: if they cannot be printed, nobody has what may be the only key.
-            let output = Output(json: false)
-            try output.print("\(ProtectionListing.wordsNote)\n\(words)")
-            try output.flush()
-        }
+        if let words, !json { try ProtectionListing.printWords(words) }
         return words
     }
 }

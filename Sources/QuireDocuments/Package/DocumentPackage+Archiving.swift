@@ -7,7 +7,7 @@ package import Quire
 public enum ArchiveProtection: Sendable, Hashable {
     /// The archive contains the files as they are sealed, and the keybag: what opens the document opens what is extracted.
     case keep
-    /// The archive is not protected: whoever can read it can read what was in the document.
+    /// The archive is in clear.
     case remove
 }
 
@@ -15,8 +15,8 @@ extension DocumentPackage {
     /// Exports the package as of the last save to an archive: `.zip` or `.tar.zst`, as the path's extension says.
     ///
     /// Exporting an unchanged document again gives an equal archive, unless it is protected. Others may go on reading and saving
-    /// meanwhile. What is exported is checked: the database, and the digests of external data. The archive can be read by
-    /// those who may read the store.
+    /// meanwhile. What is exported is checked: the database, and the digests of external data. The archive has the
+    /// permissions of the store.
     ///
     /// A protected document must be unlocked, also for an archive that remains sealed: without its keys the write-ahead log
     /// could not be merged, nor unsaved changes left out, nor anything checked.
@@ -151,7 +151,7 @@ extension DocumentPackage {
         return isVerified
     }
 
-    /// What an archive says is in it, without extracting it.
+    /// The manifest of an archive, read without extracting it.
     ///
     /// - Throws: ``QuireError`` with code `notFound` or `invalidFormat`.
     public static func manifest(ofArchive path: String) throws -> ArchiveManifest {

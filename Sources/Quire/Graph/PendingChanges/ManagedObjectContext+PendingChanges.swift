@@ -67,7 +67,7 @@ extension ManagedObjectContext {
             saved.refreshed = derivedFor
             tellSaveListeners(saved)
         }
-        pendingChanges.childrenWereNotified()
+        pendingChanges.clearUnsavedSources()
         return true
     }
 

@@ -33,7 +33,7 @@ final class PendingChanges: Sendable {
 
     private let state = Lock(State())
     private let coordinator: PersistentStoreCoordinator
-    /// Which derived values children must compute, because of what is here; `nil` if the model has none.
+    /// The entities with pending changes that derived values depend on; `nil` if the model derives nothing.
     private let unsavedSources: UnsavedSources?
 
     init(coordinator: PersistentStoreCoordinator, unsavedSources: UnsavedSources?) {
@@ -174,8 +174,9 @@ final class PendingChanges: Sendable {
         }
     }
 
-    /// Children know of a save: what they derived of the changes they read again, and compute no more.
-    func childrenWereNotified() {
+    /// Ends the computing of derived values by children, if no changes are pending. Children must have been notified of the save
+    /// before, so that they read the values again.
+    func clearUnsavedSources() {
         guard let unsavedSources else { return }
         state.withLock { state in
             if state.areValues, state.visible.isEmpty { unsavedSources.clear() }

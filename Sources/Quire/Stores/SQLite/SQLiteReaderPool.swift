@@ -67,7 +67,7 @@ final class SQLiteReaderPool: Sendable {
         return try body(connection)
     }
 
-    /// Closes the connections that nobody uses, and the others when their users have finished.
+    /// Closes idle connections, and those in use when they are returned.
     func closeIdle() {
         let idle = state.withLock { state in
             state.generation += 1

@@ -66,11 +66,18 @@ package final class StoreProtection: Sendable {
             where error.code == .protectedDataUnavailable
         {
             let place = SQLiteFiles.root(of: FileSystem.absolute(path)) ?? path
-            throw QuireError(
-                .protectedDataUnavailable,
-                "“\(place)” is protected (\(domain.protection.rawValue)) and locked; unlock it, and try again.",
-                subject: .init(file: place), underlying: error)
+            throw lockedError(place, domain, underlying: error)
         }
+    }
+
+    /// The error of a document or store whose domain is locked.
+    package static func lockedError(
+        _ path: String, _ domain: ProtectionDomain, underlying: (any Error)? = nil
+    ) -> QuireError {
+        QuireError(
+            .protectedDataUnavailable,
+            "“\(path)” is protected (\(domain.protection.rawValue)) and locked; unlock it, and try again.",
+            subject: .init(file: path), underlying: underlying)
     }
 
     /// Creates a store with the keybag of its package, or with a new one, which is removed if creating the store fails.
