@@ -1,8 +1,9 @@
 import Dispatch
 import Foundation
-import Quire
 import QuireTestSupport
 import Testing
+
+@testable import Quire
 
 /// Bringing contexts up to date with what others save, and refreshing objects.
 @MainActor @Suite struct MergingTests {
@@ -316,6 +317,28 @@ import Testing
         context.rollback()
         await mainQueueTurn()
         #expect(seen.string("title") == "from elsewhere")
+    }
+
+    /// A child that saves meanwhile, on its own queue, has to wait: it is told when the parent has merged.
+    @Test func aSaveIsPendingUntilItIsMerged() async throws {
+        context.automaticallyMergesChangesFromParent = true
+        let emma = try book("Emma", context)
+        try context.save()
+        let merge = try #require(context.automaticMerge)
+        let wasMerged = Lock<Bool?>(nil)
+        let token = NotificationCenter.default.addObserver(
+            forName: ManagedObjectContext.didChangeObjectsNotification, object: context, queue: nil
+        ) { _ in
+            wasMerged.withLock { $0 = merge.isEmpty }
+        }
+        defer { NotificationCenter.default.removeObserver(token) }
+        theirs(emma)["title"] = "Emma!"
+        try other.save()
+        #expect(!merge.isEmpty)
+        await mainQueueTurn()
+        #expect(emma.string("title") == "Emma!")
+        #expect(wasMerged.withLock { $0 } == false)
+        #expect(merge.isEmpty)
     }
 
     @Test func aContextThatMergesByItselfIsNotRetainedByThat() async throws {

@@ -9,7 +9,19 @@ internal import Dispatch
 final class AutomaticMerge: SaveListener, @unchecked Sendable {
     private let queue: DispatchQueue
     private weak var context: ManagedObjectContext?
-    private let pending = Lock<[(changes: ObjectIDChanges, isByRows: Bool)]>([])
+    private let pending = Lock(Pending())
+
+    private struct Pending {
+        var saves: [(changes: ObjectIDChanges, isByRows: Bool)] = []
+        /// Saves that are being merged: the context and its children have not taken notice of them yet.
+        var mergeCount = 0
+
+        mutating func beginMerge() -> (changes: ObjectIDChanges, isByRows: Bool)? {
+            if saves.isEmpty { return nil }
+            mergeCount += 1
+            return saves.removeFirst()
+        }
+    }
 
     init(_ context: ManagedObjectContext) {
         queue = context.queueMarker.queue
@@ -18,20 +30,21 @@ final class AutomaticMerge: SaveListener, @unchecked Sendable {
 
     func sourceDidSave(_ changes: ObjectIDChanges, isByRows: Bool, areKnown: Bool) {
         if areKnown { return }
-        pending.withLock { $0.append((changes, isByRows)) }
+        pending.withLock { $0.saves.append((changes, isByRows)) }
         queue.async { [weak self] in
             self?.mergePending()
             self?.context?.endUseOfObjects()
         }
     }
 
-    /// Whether nothing waits.
-    var isEmpty: Bool { pending.withLock(\.isEmpty) }
+    /// Whether every save is merged; on any thread.
+    var isEmpty: Bool { pending.withLock { $0.saves.isEmpty && $0.mergeCount == 0 } }
 
     /// Merges what waits, in the order in which it was saved. Call it on the context's queue.
     func mergePending() {
-        while let next = pending.withLock({ $0.isEmpty ? nil : $0.removeFirst() }) {
+        while let next = pending.withLock({ $0.beginMerge() }) {
             context?.merge(next.changes, isByRows: next.isByRows)
+            pending.withLock { $0.mergeCount -= 1 }
         }
     }
 }
