@@ -92,3 +92,22 @@ extension EntityLayout {
         }
     }
 }
+
+extension EntityLayout {
+    /// The slot of an attribute, of a composite's element (`location.latitude`), or of a to-one relationship.
+    public func slot(named name: String) -> Int? {
+        switch properties[name] {
+        case .attribute(let slot): slot
+        case .relationship(let index): relationships[index].slot
+        default: nil
+        }
+    }
+}
+
+extension EntityLayout.Slot {
+    /// Whether the value is the time of the last save.
+    var isDerivedFromTime: Bool {
+        guard let expression = attribute?.derivationExpression else { return false }
+        return (try? AttributeDerivation(expression))?.form == .now
+    }
+}

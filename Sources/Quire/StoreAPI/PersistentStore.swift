@@ -246,3 +246,14 @@ extension PersistentStore {
     /// `true`, as for every store that is not protected.
     public var isDataAvailable: Bool { true }
 }
+
+/// A store whose files may be sealed.
+package protocol ProtectedStore: PersistentStore {
+    /// The keys of the store; `nil` if it is not protected.
+    var protection: StoreProtection? { get }
+}
+
+extension PersistentStore {
+    /// The domain of the store's keybag; `nil` if it is not protected.
+    var protectionDomain: ProtectionDomain? { (self as? any ProtectedStore)?.protection?.domain }
+}

@@ -144,8 +144,16 @@ private final class StagedContent {
         }
         let files = try package.store.prepareReplacement(
             at: staging.store,
-            records: [AdditionalContentStore.recordKey: generation.map(String.init)],
-            migrating: migration)
+            records: [AdditionalContentStore.recordKey: generation.map(String.init)]
+        ) { path, model, options in
+            guard var migration else {
+                return try SQLiteStore.open(at: path, model: model, options: options)
+            }
+            // What is migrated is a copy already.
+            migration.copyPath = nil
+            return try SQLiteStore.open(
+                at: path, model: model, options: options, migrating: migration)
+        }
         if files.isEmpty { return }
         let folder = package.layout.externalData
         try FileSystem.makeFolder(folder, beneath: root, withIntermediates: true)

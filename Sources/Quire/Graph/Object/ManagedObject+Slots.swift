@@ -229,14 +229,3 @@ extension ManagedObject {
         return context
     }
 }
-
-extension EntityLayout {
-    /// The slot of an attribute, of a composite's element (`location.latitude`), or of a to-one relationship.
-    public func slot(named name: String) -> Int? {
-        switch properties[name] {
-        case .attribute(let slot): slot
-        case .relationship(let index): relationships[index].slot
-        default: nil
-        }
-    }
-}

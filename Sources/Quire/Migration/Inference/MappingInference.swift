@@ -174,11 +174,3 @@ extension EntityLayout {
             ?? number
     }
 }
-
-extension EntityLayout.Slot {
-    /// Whether the value is the time of the last save.
-    var isDerivedFromTime: Bool {
-        guard let expression = attribute?.derivationExpression else { return false }
-        return (try? AttributeDerivation(expression))?.form == .now
-    }
-}

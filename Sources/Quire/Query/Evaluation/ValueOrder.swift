@@ -137,3 +137,21 @@ extension Decimal {
         return Double(text).map { .double($0) }
     }
 }
+
+extension AttributeValue {
+    /// The value in the form that a store keeps it in: an integer, a floating-point number, a text, bytes or null.
+    /// Bytes in a file stay there, because reading them may fail; a statement that binds them reads them.
+    var stored: AttributeValue {
+        switch self {
+        case .null, .integer, .string, .binary, .external: self
+        case .double(let number): number.isNaN ? .null : self
+        case .boolean(let truth): .integer(truth ? 1 : 0)
+        case .decimal(let number): number.storedNumber ?? .null
+        case .date(let date): AttributeValue.double(date.timeIntervalSinceReferenceDate).stored
+        case .uuid(let uuid): .binary(withUnsafeBytes(of: uuid.uuid) { Data($0) })
+        case .uri(let uri): .string(uri.absoluteString)
+        case .objectID(let id): .integer(id.primaryKey)
+        case .composite: .null
+        }
+    }
+}

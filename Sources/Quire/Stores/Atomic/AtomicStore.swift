@@ -349,3 +349,5 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
         file?.close()
     }
 }
+
+extension AtomicStore: ProtectedStore {}

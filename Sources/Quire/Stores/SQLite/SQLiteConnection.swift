@@ -59,7 +59,7 @@ final class SQLiteConnection: @unchecked Sendable {
         // The target of VACUUM INTO is a URI, which names its VFS and cipher.
         var flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_URI
         var file = path
-        if mode != .memory, let root = SQLiteFiles.root(of: path) {
+        if mode != .memory, let root = StorePath.packageRoot(of: path) {
             file = try SQLiteFiles.canonicalPath(path, beneath: root)
             flags |= SQLITE_OPEN_NOFOLLOW
         }

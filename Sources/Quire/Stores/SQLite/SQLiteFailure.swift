@@ -22,7 +22,8 @@ struct SQLiteFailure: Error, CustomStringConvertible {
     var leavesFileUnknown: Bool {
         primaryCode == SQLITE_IOERR
             && ![
-                Self.sharedMemoryMap, Self.sharedMemorySize, PageCipher.locked, PageCipher.damaged,
+                Self.sharedMemoryMap, Self.sharedMemorySize, SQLiteFile.lockedKey,
+                SQLiteFile.damagedPage,
             ].contains(code)
     }
 
@@ -157,12 +158,12 @@ extension SQLiteFailure {
             return make(.invalidValue, "A value is too large for “\(path)”: \(message).")
         case SQLITE_NOMEM:
             return make(.storeUnavailable, "There is not enough memory to use “\(path)”.")
-        case SQLITE_IOERR where code == PageCipher.locked:
+        case SQLITE_IOERR where code == SQLiteFile.lockedKey:
             return make(
                 .protectedDataUnavailable,
                 "“\(path)” cannot be read or written because its protection domain is locked; unlock it and try again."
             )
-        case SQLITE_IOERR where code == PageCipher.damaged:
+        case SQLITE_IOERR where code == SQLiteFile.damagedPage:
             return make(
                 .invalidFormat,
                 "“\(path)” is damaged, or was changed by somebody who has not its keys: a page does not open. "

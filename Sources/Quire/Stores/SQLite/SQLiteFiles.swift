@@ -8,15 +8,6 @@ import Foundation
 enum SQLiteFiles {
     private static let suffixes = ["-wal", "-journal", "-shm"]
 
-    /// The package that a database is in; `nil` if it is in none. Then its path is the user's, symbolic links included.
-    static func root(of path: String) -> String? {
-        let folder = FileSystem.folder(of: path)
-        guard FileSystem.name(of: path) == "persistentStore",
-            FileSystem.name(of: folder) == "StoreContent"
-        else { return nil }
-        return FileSystem.folder(of: folder)
-    }
-
     /// The path to give to SQLite together with `SQLITE_OPEN_NOFOLLOW`, which refuses every path with a symbolic link anywhere
     /// in it: that of the database's folder, which was found beneath the root, without those above the root.
     ///
@@ -45,7 +36,7 @@ enum SQLiteFiles {
     /// - Parameter path: As it is given to SQLite, which looks for the journal beside what a symbolic link leads to.
     /// - Throws: ``QuireError`` with code `invalidFormat` that names the other file, or `inputOutput`.
     static func checkJournal(of path: String) throws {
-        let root = root(of: path)
+        let root = StorePath.packageRoot(of: path)
         var path = path
         if root == nil, let resolved = realpath(path, nil) {
             defer { free(resolved) }
@@ -96,7 +87,7 @@ enum SQLiteFiles {
     ///
     /// - Throws: ``QuireError`` with code `invalidFormat` that names the entry, or `inputOutput`.
     static func check(_ path: String) throws {
-        let root = root(of: path)
+        let root = StorePath.packageRoot(of: path)
         var path = path
         if root == nil,
             try FileSystem.informationWithoutFollowing(at: path)?.kind == .symbolicLink

@@ -5,24 +5,17 @@ extension SQLiteStoreSource.Access {
     var isMemory: Bool { if case .memory = self { true } else { false } }
 }
 
-/// Paths that stand for databases in memory, as Core Data has it: `/dev/null`, which is nobody else's, and
-/// `/dev/null/NAME`, which all share who open it in a process, as long as any of them is open.
+/// Databases in memory, which last as long as any connection to them is open.
 enum SQLiteMemoryPath {
-    private static let path = "/dev/null"
-
-    /// The name of the database that a path stands for; `nil` if it is the path of a file.
+    /// The name of the database of a path; `nil` if it is the path of a file.
     static func name(of storePath: String) -> String? {
-        if storePath == path { return "private-\(UUID().uuidString)" }
-        guard storePath.hasPrefix(path + "/") else { return nil }
-        return "shared-" + storePath.dropFirst(path.count + 1)
+        guard StorePath.isInMemory(storePath) else { return nil }
+        return StorePath.sharedMemoryName(of: storePath).map { "shared-" + $0 }
+            ?? "private-\(UUID().uuidString)"
     }
 
-    static func contains(_ storePath: String) -> Bool {
-        storePath == path || storePath.hasPrefix(path + "/")
-    }
-
-    /// Whether there is a database that a path stands for.
+    /// Whether the database of a path is open somewhere in the process.
     static func exists(_ storePath: String) -> Bool {
-        storePath != path && SQLiteOpenFiles.contains(storePath)
+        StorePath.sharedMemoryName(of: storePath) != nil && SQLiteOpenFiles.contains(storePath)
     }
 }

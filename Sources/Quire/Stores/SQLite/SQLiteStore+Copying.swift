@@ -190,7 +190,7 @@ extension SQLiteStore {
     static func copyPermissions(of original: String, to path: String) throws {
         guard let file = try FileSystem.information(at: original) else { return }
         var readers = file.permissions & 0o777
-        if let root = SQLiteFiles.root(of: original),
+        if let root = StorePath.packageRoot(of: original),
             let folder = try FileSystem.information(at: root)
         {
             // A file is reached by those who may search the package.

@@ -25,7 +25,7 @@ extension SQLiteStore {
         let path = FileSystem.absolute(path)
         let entities = try layout.entityNumbers(ofConfiguration: options.configuration)
         try NewStorePlace(
-            path: path, isTaken: exists(at: path), isInMemory: SQLiteMemoryPath.contains(path)
+            path: path, isTaken: exists(at: path), isInMemory: StorePath.isInMemory(path)
         ).check(isReadOnly: options.isReadOnly)
         return try StoreProtection.making(
             forStoreAt: path, options.fileProtection, domain: options.protectionDomain,

@@ -5,7 +5,7 @@ extension SQLiteStore {
     /// Whether there is something at a path: a file, or, at `/dev/null/NAME`, a store in memory that this process has open.
     public static func exists(at path: String) -> Bool {
         let path = FileSystem.absolute(path)
-        return SQLiteMemoryPath.contains(path)
+        return StorePath.isInMemory(path)
             ? SQLiteMemoryPath.exists(path) : FileSystem.exists(path)
     }
 
@@ -37,7 +37,7 @@ extension SQLiteStore {
             throw QuireError(.notFound, "There is no “\(path)”.", subject: .init(file: path))
         }
         guard
-            try SQLiteMemoryPath.contains(path)
+            try StorePath.isInMemory(path)
                 || FileSystem.information(at: path)?.kind == .regular
         else {
             throw QuireError(

@@ -10,11 +10,12 @@ extension SQLiteStore {
     /// - Parameters:
     ///   - path: The path of the database.
     ///   - records: What the new content shall record, `nil` for nothing.
-    ///   - migration: How it is migrated if it was made with another version of the model; `nil` if it is not to be.
+    ///   - open: Opens it, and migrates it if it was made with another version of the model and is to be migrated.
     /// - Returns: The names of the files of external data that its rows refer to.
     /// - Throws: ``QuireError`` with code `incompatibleModel`, `invalidFormat`, or what reading and writing throw.
     package func prepareReplacement(
-        at path: String, records: [String: String?], migrating migration: StoreMigrationOptions?
+        at path: String, records: [String: String?],
+        opening open: (String, ManagedObjectModel, SQLiteStoreOptions) throws -> SQLiteStore
     ) throws -> [String] {
         var options = options
         options.journal = .rollback
@@ -23,17 +24,10 @@ extension SQLiteStore {
         options.vacuumsWhenOpened = false
         options.isOnlyWriter = true
         let model = layout.model
-        // What is migrated is a copy already.
-        var migration = migration
-        migration?.copyPath = nil
         let replacement: SQLiteStore
-        do {
-            replacement =
-                if let migration {
-                    try SQLiteStore.open(
-                        at: path, model: model, options: options, migrating: migration)
-                } else { try SQLiteStore.open(at: path, model: model, options: options) }
-        } catch var error as QuireError where error.code == .removalDenied {
+        do { replacement = try open(path, model, options) } catch var error as QuireError
+            where error.code == .removalDenied
+        {
             // The path of the copy means nothing to a user.
             error.message.replace(path, with: storePath)
             error.subject.file = storePath
@@ -154,7 +148,7 @@ extension SQLiteStore {
     /// of external data that the new rows refer to must be there, durably, before.
     ///
     /// - Parameters:
-    ///   - path: What ``prepareReplacement(at:records:migrating:)`` has made fit.
+    ///   - path: What ``prepareReplacement(at:records:opening:)`` has made fit.
     ///   - progress: Gets the number of pages as its total; cancelling it leaves the old content.
     /// - Throws: ``QuireError`` with code `outOfSpace`, `locked`, `cancelled`, `readOnly` or `storeUnavailable`. The old content
     ///   is still there unless the error leaves that open (`leavesCommitOpen`).

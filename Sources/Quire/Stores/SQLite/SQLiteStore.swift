@@ -645,3 +645,12 @@ public final class SQLiteStore: PersistentStore {
         return nil
     }
 }
+
+extension SQLiteStore: ProtectedDataResponder {
+    /// Releases the pages that SQLite has in memory.
+    package func protectedDataDidBecomeUnavailable() {
+        if !isDataAvailable { releasePages() }
+    }
+}
+
+extension SQLiteStore: ProtectedStore {}

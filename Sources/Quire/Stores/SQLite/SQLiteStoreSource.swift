@@ -107,7 +107,7 @@ final class SQLiteStoreSource: Sendable {
     private static func isInUse(_ path: String, _ cipher: PageCipher?) -> Bool {
         guard
             let memory = try? OpenFile.open(
-                path + "-shm", beneath: SQLiteFiles.root(of: path), for: .reading),
+                path + "-shm", beneath: StorePath.packageRoot(of: path), for: .reading),
             (try? memory.hasLocks()) == true
         else { return false }
         memory.close()
@@ -126,7 +126,7 @@ final class SQLiteStoreSource: Sendable {
     private static func hasUnmergedLog(_ path: String) -> Bool {
         logSuffixes.contains { suffix in
             let found = try? FileSystem.information(
-                at: path + suffix, beneath: SQLiteFiles.root(of: path))
+                at: path + suffix, beneath: StorePath.packageRoot(of: path))
             return (found?.size ?? 0) > 0
         }
     }
@@ -145,7 +145,7 @@ final class SQLiteStoreSource: Sendable {
 
     /// Copies a store and its log, as of one moment, to a name that must be free.
     static func copy(_ path: String, to target: String) throws {
-        let root = SQLiteFiles.root(of: path)
+        let root = StorePath.packageRoot(of: path)
         // Somebody may write meanwhile; then the parts would not belong together.
         for _ in 0..<20 {
             let before = try state(of: path)
@@ -173,7 +173,7 @@ final class SQLiteStoreSource: Sendable {
     /// What must stay as it is while the parts are copied, so that they belong together. A write-ahead log may grow: what
     /// is added is whole transactions, or is ignored. It begins with other numbers when it is used anew.
     static func state(of path: String) throws -> [Int64] {
-        let root = SQLiteFiles.root(of: path)
+        let root = StorePath.packageRoot(of: path)
         var state: [Int64] = []
         for suffix in ["", "-journal"] {
             guard let information = try FileSystem.information(at: path + suffix, beneath: root)

@@ -1,5 +1,4 @@
 import CLinux
-import CSQLite
 import Crypto
 import Foundation
 
@@ -15,10 +14,16 @@ final class PageCipher: Sendable {
     /// The bytes that SQLite must reserve at the end of each page.
     static let reservedSize = 32
 
-    /// SQLite's code for a page that does not open.
-    static let damaged = SQLITE_IOERR | (32 << 8)
-    /// SQLite's code for a key that is not available any more.
-    static let locked = SQLITE_IOERR | (28 << 8)
+    /// How sealing or opening a page ended.
+    enum Outcome: Equatable {
+        case done
+        /// The page does not open: it is damaged, another page's, or sealed with a key that the store has not.
+        case damaged
+        /// The key is not available any more.
+        case locked
+        /// The system failed.
+        case failed
+    }
 
     private static let contentSize = pageSize - reservedSize
     private static let nonceOffset = contentSize + AuthenticatedEncryption.tagByteCount
@@ -53,14 +58,12 @@ final class PageCipher: Sendable {
     var isAvailable: Bool { key.isAvailable }
 
     /// Seals a page.
-    ///
-    /// - Returns: SQLite's code.
     func seal(
         _ page: UnsafeRawPointer, number: UInt32, nonces: inout PageNonces,
         into sealed: UnsafeMutableRawPointer
-    ) -> Int32 {
+    ) -> Outcome {
         let nonce = sealed + Self.nonceOffset
-        if !derivesNonces, !nonces.next(into: nonce) { return SQLiteFile.writeFailed }
+        if !derivesNonces, !nonces.next(into: nonce) { return .failed }
         do {
             if derivesNonces { try deriveNonce(page, number, into: nonce) }
             try withAuthenticated(key, number) { authenticated in
@@ -74,19 +77,17 @@ final class PageCipher: Sendable {
                 }
             }
         } catch {
-            return key.isAvailable ? SQLiteFile.writeFailed : Self.locked
+            return key.isAvailable ? .failed : .locked
         }
         (sealed + Self.keyNumberOffset).storeBytes(of: current.bigEndian, as: UInt32.self)
-        return SQLITE_OK
+        return .done
     }
 
     /// Opens a page in its place. What SQLite reserves becomes zeros, as it was when the checksums of logs were made.
-    ///
-    /// - Returns: SQLite's code; ``damaged`` for whatever does not open.
-    func open(_ page: UnsafeMutableRawPointer, number: UInt32) -> Int32 {
+    func open(_ page: UnsafeMutableRawPointer, number: UInt32) -> Outcome {
         let keyNumber = UInt32(
             bigEndian: (page + Self.keyNumberOffset).loadUnaligned(as: UInt32.self))
-        guard let key = keys[keyNumber] else { return Self.damaged }
+        guard let key = keys[keyNumber] else { return .damaged }
         let isRight: Bool
         do {
             isRight = try withAuthenticated(key, number) { authenticated in
@@ -100,11 +101,11 @@ final class PageCipher: Sendable {
                 }
             }
         } catch {
-            return key.isAvailable ? SQLiteFile.readFailed : Self.locked
+            return key.isAvailable ? .failed : .locked
         }
-        if !isRight { return Self.damaged }
+        if !isRight { return .damaged }
         memset(page + Self.contentSize, 0, Self.reservedSize)
-        return SQLITE_OK
+        return .done
     }
 
     /// Derives the nonce of a page by HMAC-SHA256, whose result no other page has, with a key of its own.
@@ -152,9 +153,9 @@ final class PageUnsealer {
         var page = sealed
         let isOpen = page.withUnsafeMutableBytes { bytes in
             guard let start = bytes.baseAddress else { return false }
-            let code = cipher.open(start, number: number)
-            if code == PageCipher.locked { wasLocked = true }
-            return code == SQLITE_OK
+            let outcome = cipher.open(start, number: number)
+            if outcome == .locked { wasLocked = true }
+            return outcome == .done
         }
         return isOpen ? page : nil
     }

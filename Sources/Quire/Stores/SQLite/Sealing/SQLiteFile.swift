@@ -7,6 +7,10 @@ struct SQLiteFile {
     static let shortRead = SQLITE_IOERR | (2 << 8)
     static let readFailed = SQLITE_IOERR | (1 << 8)
     static let writeFailed = SQLITE_IOERR | (3 << 8)
+    /// SQLite's code for a sealed page that does not open.
+    static let damagedPage = SQLITE_IOERR | (32 << 8)
+    /// SQLite's code for a key that is not available any more.
+    static let lockedKey = SQLITE_IOERR | (28 << 8)
 
     private let file: UnsafeMutablePointer<sqlite3_file>
     private let methods: UnsafePointer<sqlite3_io_methods>

@@ -74,12 +74,12 @@ final class SealingFile {
             var size: Int64 = 0
             let found = file.size(&size)
             if found != SQLITE_OK { return found }
-            if size > start { return PageCipher.damaged }
+            if size > start { return SQLiteFile.damagedPage }
             memset(buffer, 0, count)
             return code
         }
         if code != SQLITE_OK { return code }
-        let opened = cipher.open(page, number: number)
+        let opened = open(page, number: number)
         if opened == SQLITE_OK, !isWhole {
             memcpy(buffer, page + Int(offset - start), count)
         }
@@ -90,8 +90,8 @@ final class SealingFile {
     private func readJournaledPage(_ buffer: UnsafeMutableRawPointer, at offset: Int64) -> Int32 {
         let code = file.read(scratch, 4 + Self.pageSize, at: offset - 4)
         if code != SQLITE_OK { return code }
-        let opened = cipher.open(scratch + 4, number: Self.number(at: scratch))
-        if opened == PageCipher.damaged { return SQLiteFile.shortRead }
+        let opened = open(scratch + 4, number: Self.number(at: scratch))
+        if opened == SQLiteFile.damagedPage { return SQLiteFile.shortRead }
         if opened == SQLITE_OK { memcpy(buffer, scratch + 4, Self.pageSize) }
         return opened
     }
@@ -103,9 +103,9 @@ final class SealingFile {
             // Recovery reads whole frames. One whose salt is not the log's ends the log.
             let code = file.read(buffer, count, at: offset)
             if code != SQLITE_OK { return code }
-            let opened = cipher.open(
+            let opened = open(
                 buffer + Self.frameHeaderSize, number: Self.number(at: buffer))
-            if opened == PageCipher.damaged {
+            if opened == SQLiteFile.damagedPage {
                 for index in 8..<16 {
                     let byte = buffer.load(fromByteOffset: index, as: UInt8.self)
                     buffer.storeBytes(of: ~byte, toByteOffset: index, as: UInt8.self)
@@ -120,9 +120,19 @@ final class SealingFile {
         let code = file.read(
             scratch, Self.frameHeaderSize + Self.pageSize, at: offset - Int64(Self.frameHeaderSize))
         if code != SQLITE_OK { return code }
-        let opened = cipher.open(scratch + Self.frameHeaderSize, number: Self.number(at: scratch))
+        let opened = open(scratch + Self.frameHeaderSize, number: Self.number(at: scratch))
         if opened == SQLITE_OK { memcpy(buffer, scratch + Self.frameHeaderSize, Self.pageSize) }
         return opened
+    }
+
+    /// Opens a page in its place.
+    private func open(_ page: UnsafeMutableRawPointer, number: UInt32) -> Int32 {
+        switch cipher.open(page, number: number) {
+        case .done: SQLITE_OK
+        case .damaged: SQLiteFile.damagedPage
+        case .locked: SQLiteFile.lockedKey
+        case .failed: SQLiteFile.readFailed
+        }
     }
 
     // MARK: - Writing
@@ -176,9 +186,11 @@ final class SealingFile {
     }
 
     private func seal(_ page: UnsafeRawPointer, number: UInt32, at offset: Int64) -> Int32 {
-        let code = cipher.seal(page, number: number, nonces: &nonces, into: scratch)
-        if code != SQLITE_OK { return code }
-        return file.write(scratch, Self.pageSize, at: offset)
+        switch cipher.seal(page, number: number, nonces: &nonces, into: scratch) {
+        case .done: file.write(scratch, Self.pageSize, at: offset)
+        case .locked: SQLiteFile.lockedKey
+        case .damaged, .failed: SQLiteFile.writeFailed
+        }
     }
 
     /// Seals the pages between the end of the database and what is written beyond it. SQLite does not write those that it

@@ -42,7 +42,7 @@ package final class StoreProtection: Sendable {
     /// The path of a store's keybag, and the package that contains it.
     package static func keybag(ofStoreAt path: String) -> (path: String, root: String?) {
         let path = FileSystem.absolute(path)
-        guard let root = SQLiteFiles.root(of: path) else { return (path + ".keybag", nil) }
+        guard let root = StorePath.packageRoot(of: path) else { return (path + ".keybag", nil) }
         return (FileSystem.path(root, keybagName), root)
     }
 
@@ -50,7 +50,7 @@ package final class StoreProtection: Sendable {
     ///
     /// - Throws: ``QuireError`` with code `invalidFormat` or `unsupported` if the keybag cannot be read.
     package static func domain(ofStoreAt path: String) throws -> ProtectionDomain? {
-        if SQLiteMemoryPath.contains(FileSystem.absolute(path)) { return nil }
+        if StorePath.isInMemory(FileSystem.absolute(path)) { return nil }
         let keybag = keybag(ofStoreAt: path)
         guard FileSystem.exists(keybag.path, beneath: keybag.root) else { return nil }
         return try ProtectionDomain.domain(of: keybag.path, beneath: keybag.root)
@@ -65,7 +65,7 @@ package final class StoreProtection: Sendable {
         do { return try StoreProtection(domain) } catch let error as QuireError
             where error.code == .protectedDataUnavailable
         {
-            let place = SQLiteFiles.root(of: FileSystem.absolute(path)) ?? path
+            let place = StorePath.packageRoot(of: FileSystem.absolute(path)) ?? path
             throw lockedError(place, domain, underlying: error)
         }
     }
@@ -93,7 +93,7 @@ package final class StoreProtection: Sendable {
         forStoreAt path: String, _ asked: FileProtection?, domain: ProtectionDomain?,
         slots: [NewSlot], _ body: (StoreProtection?) throws -> Store
     ) throws -> Store {
-        if SQLiteMemoryPath.contains(path) {
+        if StorePath.isInMemory(path) {
             guard let asked, asked != .none else { return try body(nil) }
             throw QuireError(
                 .protectionUnavailable,
@@ -169,7 +169,7 @@ package final class StoreProtection: Sendable {
     ///
     /// - Throws: ``QuireError`` with code `invalidFormat`, or what reading throws.
     package static func checkIsSealed(_ path: String) throws {
-        let file = try OpenFile.open(path, beneath: SQLiteFiles.root(of: path), for: .reading)
+        let file = try OpenFile.open(path, beneath: StorePath.packageRoot(of: path), for: .reading)
         defer { file.close() }
         let size = try file.information().size
         let start = try file.read(min(Int(clamping: size), 16), at: 0)
@@ -219,20 +219,5 @@ package final class StoreProtection: Sendable {
             .protectedDataUnavailable,
             "“\(path)” cannot be read or written because its protection domain is locked; unlock it and try again.",
             subject: .init(file: path))
-    }
-}
-
-extension SQLiteStore: ProtectedDataResponder {
-    /// Releases the pages that SQLite has in memory.
-    package func protectedDataDidBecomeUnavailable() {
-        if !isDataAvailable { releasePages() }
-    }
-}
-
-extension PersistentStore {
-    /// The domain of the store's keybag; `nil` if it is not protected.
-    var protectionDomain: ProtectionDomain? {
-        let protection = (self as? SQLiteStore)?.protection ?? (self as? AtomicStore)?.protection
-        return protection?.domain
     }
 }
