@@ -126,10 +126,65 @@ let package = Package(
             exclude: ["EncryptionFormat.md"],
             swiftSettings: settings),
         .target(
+            name: "QuireModel",
+            dependencies: [
+                "QuireSystem", "QuireProtection",
+                .product(name: "Crypto", package: "swift-crypto"),
+            ],
+            swiftSettings: settings),
+        .target(
+            name: "QuireQuery", dependencies: ["QuireModel", "QuireSystem"],
+            swiftSettings: settings),
+        .target(
+            name: "QuireStore",
+            dependencies: ["QuireQuery", "QuireModel", "QuireProtection", "QuireSystem"],
+            swiftSettings: settings),
+        .target(
+            name: "QuireModelFiles",
+            dependencies: ["QuireQuery", "QuireModel", "QuireSystem", "CLibXML2", "CZLib"],
+            swiftSettings: settings),
+        .target(
+            name: "QuireSQLite",
+            dependencies: [
+                "QuireStore", "QuireModelFiles", "QuireQuery", "QuireModel", "QuireProtection",
+                "QuireSystem", "CSQLite",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "OrderedCollections", package: "swift-collections"),
+            ],
+            swiftSettings: settings),
+        .target(
+            name: "QuireAtomicStores",
+            dependencies: [
+                "QuireStore", "QuireModelFiles", "QuireQuery", "QuireModel", "QuireProtection",
+                "QuireSystem", "CLibXML2",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "OrderedCollections", package: "swift-collections"),
+            ],
+            swiftSettings: settings),
+        .target(
+            name: "QuireMigration",
+            dependencies: [
+                "QuireSQLite", "QuireAtomicStores", "QuireStore", "QuireModelFiles", "QuireQuery",
+                "QuireModel", "QuireProtection", "QuireSystem",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "OrderedCollections", package: "swift-collections"),
+            ],
+            swiftSettings: settings),
+        .target(
+            name: "QuireRescue",
+            dependencies: [
+                "QuireMigration", "QuireSQLite", "QuireAtomicStores", "QuireStore",
+                "QuireModelFiles", "QuireQuery", "QuireModel", "QuireProtection", "QuireSystem",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: settings),
+        .target(
             name: "Quire",
             dependencies: [
-                "QuireSystem", "QuireProtection", "CSQLite", "CLibXML2", "CZLib",
-                .product(name: "Crypto", package: "swift-crypto"),
+                "QuireMigration", "QuireSQLite", "QuireAtomicStores", "QuireStore",
+                "QuireModelFiles", "QuireQuery", "QuireModel", "QuireProtection", "QuireSystem",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "OrderedCollections", package: "swift-collections"),
             ],
@@ -137,7 +192,7 @@ let package = Package(
         .target(
             name: "QuireDocuments",
             dependencies: [
-                "Quire", "CArchive", "CLinux",
+                "Quire", "QuireRescue", "CArchive", "CLinux",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -163,7 +218,7 @@ let package = Package(
         .executableTarget(
             name: "QuireCommand",
             dependencies: [
-                "QuireDocuments", "Quire",
+                "QuireDocuments", "QuireRescue", "Quire",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Stencil", package: "Stencil"),
@@ -199,27 +254,46 @@ let package = Package(
             ],
             swiftSettings: settings),
         .testTarget(
-            name: "QuireTests", dependencies: ["Quire", "QuireProtection", "QuireTestSupport"],
+            name: "QuireTests",
+            dependencies: [
+                "QuireModel", "QuireQuery", "QuireStore", "QuireSQLite", "QuireRescue", "Quire",
+                "QuireProtection", "QuireTestSupport",
+            ],
             swiftSettings: settings),
         .testTarget(
-            name: "QuireConcurrencyTests", dependencies: ["Quire", "QuireTestSupport"],
+            name: "QuireConcurrencyTests",
+            dependencies: ["QuireSQLite", "Quire", "QuireTestSupport"],
             swiftSettings: settings),
         .testTarget(
-            name: "QuireModelFileTests", dependencies: ["Quire", "QuireTestSupport"],
+            name: "QuireModelFileTests",
+            dependencies: ["QuireModelFiles", "QuireRescue", "Quire", "QuireTestSupport"],
             swiftSettings: settings),
         .testTarget(
             name: "QuireStoreTests",
-            dependencies: ["Quire", "QuireStoreConformance", "QuireTestSupport"],
+            dependencies: [
+                "QuireSQLite", "QuireAtomicStores", "QuireRescue", "Quire", "QuireStoreConformance",
+                "QuireTestSupport",
+            ],
             swiftSettings: settings),
         .testTarget(
-            name: "QuireMigrationTests", dependencies: ["Quire", "QuireTestSupport"],
+            name: "QuireMigrationTests",
+            dependencies: [
+                "QuireSQLite", "QuireAtomicStores", "QuireMigration", "QuireRescue", "Quire",
+                "QuireTestSupport",
+            ],
             swiftSettings: settings),
         .testTarget(
-            name: "QuireRescueTests", dependencies: ["Quire", "QuireTestSupport"],
+            name: "QuireRescueTests",
+            dependencies: [
+                "QuireModelFiles", "QuireSQLite", "QuireAtomicStores", "QuireMigration",
+                "QuireRescue", "Quire",
+                "QuireTestSupport",
+            ],
             swiftSettings: settings),
         .testTarget(
             name: "QuireDocumentsTests",
             dependencies: [
+                "QuireModel", "QuireSQLite", "QuireRescue",
                 "Quire", "QuireDocuments", "QuireTestSupport", "QuireCrashWriter",
                 .product(name: "Crypto", package: "swift-crypto"),
             ],
@@ -231,6 +305,7 @@ let package = Package(
         .testTarget(
             name: "QuireCommandTests",
             dependencies: [
+                "QuireProtection", "QuireSQLite",
                 "QuireCommand", "QuireDocuments", "Quire", "QuireMacros", "QuireTestSupport",
                 "ReadmeExample", "TypedReadmeExample",
             ],

@@ -5,6 +5,7 @@ import Testing
 
 @testable import Quire
 @testable import QuireCommand
+@testable import QuireSQLite
 
 /// Results and imports of any size pass through little memory.
 @MainActor @Suite struct StreamingTests {

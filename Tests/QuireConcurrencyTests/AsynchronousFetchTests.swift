@@ -3,6 +3,7 @@ import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireSQLite
 
 /// Requests that are carried out on another thread.
 @MainActor @Suite struct AsynchronousFetchTests {

@@ -3,6 +3,7 @@ import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireSQLite
 
 /// Connections for reading are bounded, whoever asks for them.
 @Suite struct SQLiteReaderPoolTests {

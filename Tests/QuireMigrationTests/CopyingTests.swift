@@ -3,6 +3,7 @@ import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireMigration
 
 @Suite struct CopyingTests {
     @Test @MainActor func aCopyHasTheSameObjects() throws {

@@ -1,8 +1,10 @@
 import Foundation
+import QuireRescue
 import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireMigration
 
 /// Entities that leave a hierarchy take their objects along, and nobody else's.
 @Suite struct HierarchyMigrationTests {

@@ -4,6 +4,7 @@ import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireMigration
 
 /// What happens when a migration does not come to its end.
 @Suite struct InPlaceTests {

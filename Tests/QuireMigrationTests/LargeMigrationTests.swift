@@ -3,6 +3,7 @@ import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireSQLite
 
 /// A million objects migrate in the time, or a small multiple of it, that SQLite needs to write the table anew, and with
 /// little memory. Only with `QUIRE_TORTURE=1`.

@@ -3,6 +3,7 @@ import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireMigration
 
 /// Mapping models of Xcode's.
 @Suite struct MappingFileTests {

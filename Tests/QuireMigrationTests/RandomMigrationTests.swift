@@ -1,8 +1,10 @@
 import Foundation
+import QuireRescue
 import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireMigration
 
 /// Random models, random objects, random changes of the models: in place by SQL, in place row by row, and by copy the
 /// result is the same.

@@ -1,8 +1,11 @@
 import Foundation
+import QuireRescue
 import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireAtomicStores
+@testable import QuireMigration
 
 /// What is converted or migrated has all its objects, values and references afterwards, or it is not done.
 @Suite struct ReferenceLossTests {

@@ -1,8 +1,10 @@
 import Foundation
+import QuireRescue
 import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireMigration
 
 /// What a migration would take out of a store, it takes out only if it may.
 @Suite struct RemovalTests {

@@ -3,6 +3,7 @@ import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireModelFiles
 
 @Suite struct KeyedArchiveTests {
     private static let scalars: [KeyedArchive.Scalar] = [

@@ -1,8 +1,10 @@
 import Foundation
+import QuireRescue
 import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireModelFiles
 
 /// What Apple's tools take is taken here, with a remark on what is odd about it.
 @Suite struct LenientReadingTests {

@@ -3,6 +3,7 @@ import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireModelFiles
 
 /// Damaged model files give an error or a model, never a trap and never a wait.
 @Suite struct ModelFuzzTests {

@@ -1,6 +1,7 @@
 import Foundation
 
 @testable import Quire
+@testable import QuireModelFiles
 
 /// A compiled model of dogs, which are animals, and their owners, in the ways in which models of Apple's tools depart
 /// from what the tools themselves ask for.

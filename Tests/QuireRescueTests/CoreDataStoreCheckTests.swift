@@ -3,6 +3,10 @@ import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireAtomicStores
+@testable import QuireMigration
+@testable import QuireModelFiles
+@testable import QuireRescue
 
 /// What a check makes of stores that Core Data has made: what programs there may do is no damage.
 @Suite @MainActor struct CoreDataStoreCheckTests {

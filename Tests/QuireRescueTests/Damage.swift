@@ -3,6 +3,7 @@ import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireSQLite
 
 /// Stores to damage, and ways to damage them.
 enum Damage {
@@ -106,7 +107,7 @@ enum Damage {
         bytes.withUnsafeMutableBytes { bytes in
             for start in stride(from: 0, to: bytes.count, by: PageCipher.pageSize) {
                 let number = UInt32(start / PageCipher.pageSize + 1)
-                #expect(cipher.open(bytes.baseAddress! + start, number: number) == 0)
+                #expect(cipher.open(bytes.baseAddress! + start, number: number) == .done)
             }
         }
         return bytes

@@ -3,6 +3,7 @@ import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireRescue
 
 /// A write-ahead log with right checksums, which says what is not so.
 @Suite struct HostileLogTests {

@@ -3,6 +3,7 @@ import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireRescue
 
 @Suite struct ModelInferenceTests {
     private func openInferred(_ path: String) throws -> SQLiteStore {

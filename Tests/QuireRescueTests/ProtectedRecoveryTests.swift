@@ -4,6 +4,7 @@ import Synchronization
 import Testing
 
 @testable import Quire
+@testable import QuireRescue
 
 /// Recovery of protected stores: the result is sealed as the damaged store is, and nothing is written in clear.
 @Suite @MainActor struct ProtectedRecoveryTests {

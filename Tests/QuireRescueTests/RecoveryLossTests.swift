@@ -1,8 +1,10 @@
 import Foundation
+import QuireRescue
 import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireSQLite
 
 /// Whether a recovery says what it could not bring back.
 @Suite @MainActor struct RecoveryLossTests {

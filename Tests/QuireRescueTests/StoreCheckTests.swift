@@ -3,6 +3,8 @@ import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireRescue
+@testable import QuireSQLite
 
 /// What a check finds, and what a repair makes of it.
 @Suite struct StoreCheckTests {

@@ -3,6 +3,7 @@ import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireAtomicStores
 
 /// Files of stores that are written as a whole.
 @Suite struct AtomicStoreTests {

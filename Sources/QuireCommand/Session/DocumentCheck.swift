@@ -1,5 +1,6 @@
 import Quire
 import QuireDocuments
+internal import QuireRescue
 
 /// Checks a document: its store, and for a package what is around it.
 @MainActor

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Quire
+internal import QuireRescue
 
 /// `quire check PATH`
 struct CheckVerb: DocumentVerb {

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Quire
 import QuireDocuments
+internal import QuireRescue
 
 /// `quire repair PATH`
 struct RepairCommand: AsyncParsableCommand {

@@ -1,5 +1,6 @@
 import Foundation
 import Quire
+package import QuireRescue
 
 /// Something about a package that is not as it should be.
 public struct DocumentProblem: Sendable, Hashable {

@@ -1,5 +1,6 @@
 import Foundation
 public import Quire
+public import QuireRescue
 
 extension DocumentPackage {
     /// Mends the store of a package; see ``StoreRepair``.

@@ -1,5 +1,6 @@
 import Foundation
 import Quire
+internal import QuireRescue
 
 extension VersionStore {
     /// Reads all of all versions. What is wrong with one is an error of that version, and a warning for the document, which

@@ -1,5 +1,6 @@
 import Foundation
 import Quire
+internal import QuireRescue
 import Synchronization
 
 /// The versions of a document that were kept, in the package's folder `Versions`.

@@ -1,5 +1,6 @@
 import Foundation
 import Quire
+import QuireRescue
 import QuireTestSupport
 import Testing
 

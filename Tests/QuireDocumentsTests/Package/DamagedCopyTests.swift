@@ -1,4 +1,5 @@
 import Foundation
+import QuireRescue
 import QuireTestSupport
 import Testing
 

@@ -1,9 +1,11 @@
 import Foundation
+import QuireRescue
 import QuireTestSupport
 import Testing
 
 @testable import Quire
 @testable import QuireDocuments
+@testable import QuireSQLite
 
 /// What stands in the place of an entry of a package.
 enum HostileKind: String, CaseIterable, Sendable {

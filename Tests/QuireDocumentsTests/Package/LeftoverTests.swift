@@ -4,6 +4,7 @@ import Testing
 
 @testable import Quire
 @testable import QuireDocuments
+@testable import QuireModel
 
 /// What processes that were killed have left goes without an hour's waiting.
 @Suite struct LeftoverTests {

@@ -4,6 +4,7 @@ import Testing
 
 @testable import Quire
 @testable import QuireDocuments
+@testable import QuireSQLite
 
 @Suite @MainActor struct ReplacingContentTests {
     let folder: TemporaryFolder

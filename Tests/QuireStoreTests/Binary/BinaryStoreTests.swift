@@ -3,6 +3,7 @@ import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireAtomicStores
 
 /// The binary format, with the real file there is.
 @Suite struct BinaryStoreTests {

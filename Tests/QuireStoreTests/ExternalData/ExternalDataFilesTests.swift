@@ -1,8 +1,10 @@
 import Foundation
+import QuireRescue
 import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireSQLite
 
 /// The files: which values have one, what shares one, when one goes.
 @Suite struct ExternalDataFilesTests {

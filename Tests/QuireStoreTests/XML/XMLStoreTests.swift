@@ -3,6 +3,7 @@ import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireAtomicStores
 
 /// What XML stores look like, and what they do with damaged and foreign files.
 @Suite struct XMLStoreTests {

@@ -3,6 +3,7 @@ import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireSQLite
 
 /// Batch requests that the store cannot carry out.
 @MainActor @Suite struct BatchFailureTests {

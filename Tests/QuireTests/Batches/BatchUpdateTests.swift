@@ -3,6 +3,7 @@ import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireSQLite
 
 @MainActor @Suite struct BatchUpdateTests {
     let stack: BatchStack

@@ -3,6 +3,7 @@ import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireSQLite
 
 /// A store that Core Data made, with its own triggers of a derived attribute.
 @MainActor @Suite struct AppleDerivedStoreTests {

@@ -2,6 +2,7 @@ import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireSQLite
 
 @MainActor @Suite struct PrefetchingTests {
     let stack: TestStack

@@ -3,6 +3,7 @@ import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireModel
 
 @Suite struct VersionHashTests {
     private func library(

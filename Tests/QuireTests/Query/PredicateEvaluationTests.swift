@@ -2,6 +2,7 @@ import Foundation
 import Testing
 
 @testable import Quire
+@testable import QuireQuery
 
 @Suite struct PredicateEvaluationTests {
     /// A work with an author, whose mentor is missing, two tags and no publisher.

@@ -2,6 +2,7 @@ import Foundation
 import Testing
 
 @testable import Quire
+@testable import QuireQuery
 
 @Suite struct TextComparisonTests {
     static let foldedTexts: [(text: String, c: String, d: String, cd: String)] = [

@@ -2,6 +2,7 @@ import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireQuery
 
 @Suite struct TextSearchTests {
     @Test(arguments: [

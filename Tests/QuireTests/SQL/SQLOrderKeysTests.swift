@@ -2,6 +2,7 @@ import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireSQLite
 
 @Suite struct SQLOrderKeysTests {
     @Test func firstKeysAreCoreDatas() {

@@ -2,6 +2,7 @@ import Foundation
 import Testing
 
 @testable import Quire
+@testable import QuireSQLite
 
 @Suite struct SQLSchemaTests {
     private func statements() throws -> SQLSchemaStatements {

@@ -3,6 +3,7 @@ import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireQuery
 
 /// SQL and memory give the same objects in the same order, and so does testing objects one by one.
 @Suite struct AgreementTests {

@@ -3,6 +3,7 @@ import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireStore
 
 /// SQL and memory make the same dictionaries.
 @Suite struct DictionaryAgreementTests {

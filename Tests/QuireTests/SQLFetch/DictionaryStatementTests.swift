@@ -2,6 +2,7 @@ import Foundation
 import Testing
 
 @testable import Quire
+@testable import QuireSQLite
 
 /// The SQL of typical requests for dictionaries, and what makes none.
 @Suite struct DictionaryStatementTests {

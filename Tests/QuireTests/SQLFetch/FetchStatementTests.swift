@@ -2,6 +2,7 @@ import Foundation
 import Testing
 
 @testable import Quire
+@testable import QuireSQLite
 
 /// The SQL of typical requests. What `SELECT … FROM ZWORK t0` begins and ` ORDER BY t0.Z_PK` ends is left out.
 @Suite struct FetchStatementTests {

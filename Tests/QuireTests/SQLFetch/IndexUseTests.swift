@@ -3,6 +3,7 @@ import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireSQLite
 
 /// What SQLite means to do for typical requests, as `EXPLAIN QUERY PLAN` says.
 @Suite struct IndexUseTests {

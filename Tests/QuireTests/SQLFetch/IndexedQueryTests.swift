@@ -3,6 +3,7 @@ import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireSQLite
 
 /// Requests that full-text indexes and R-trees serve find what memory finds.
 @MainActor @Suite struct IndexedQueryTests {

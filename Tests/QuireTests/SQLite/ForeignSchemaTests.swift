@@ -1,8 +1,10 @@
 import Foundation
+import QuireRescue
 import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireSQLite
 
 /// Tables, indexes and triggers of stores that another program made: they stay as they are, or nothing is written.
 @Suite @MainActor struct ForeignSchemaTests {

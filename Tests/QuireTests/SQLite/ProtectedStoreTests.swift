@@ -1,9 +1,11 @@
 import Foundation
 import QuireProtection
+import QuireRescue
 import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireSQLite
 
 /// SQLite stores outside of documents that are protected.
 struct ProtectedStoreTests {

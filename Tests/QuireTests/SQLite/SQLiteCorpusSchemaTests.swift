@@ -3,6 +3,7 @@ import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireSQLite
 
 /// What Core Data declared in the corpus is what we declare for a fresh store of the same model.
 @Suite(.corpus) struct SQLiteCorpusSchemaTests {

@@ -3,6 +3,7 @@ import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireSQLite
 
 @Suite(.corpus) struct SQLiteCorpusTests {
     @Test func theIndexNamesStoresThatAreThere() {

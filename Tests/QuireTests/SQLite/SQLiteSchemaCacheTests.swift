@@ -3,6 +3,7 @@ import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireSQLite
 
 /// A store like one that was opened before is opened without reading its model again, and one that differs in anything is
 /// read: their layouts are one object, or are not.

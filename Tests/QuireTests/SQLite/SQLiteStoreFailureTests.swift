@@ -3,6 +3,7 @@ import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireSQLite
 
 @Suite struct SQLiteStoreFailureTests {
     // MARK: - Files that are no stores

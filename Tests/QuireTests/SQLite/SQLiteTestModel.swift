@@ -2,6 +2,7 @@ import Foundation
 import QuireTestSupport
 
 @testable import Quire
+@testable import QuireSQLite
 
 /// A model with every attribute type, inheritance and every kind of relationship.
 enum SQLiteTestModel {

@@ -3,6 +3,7 @@ import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireSQLite
 
 @MainActor @Suite struct SchemaSynchronizationTests {
     private static func model(_ indexes: [Index], unique: [[String]] = []) -> ManagedObjectModel {

@@ -4,6 +4,8 @@ import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireProtection
+@testable import QuireSQLite
 
 /// Pages that are sealed on disk, as SQLite's pager uses them.
 struct SealingFileTests {

@@ -3,6 +3,7 @@ import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireRescue
 
 /// The locks of a store that is open for writing survive whatever else the process does with its file: closing any
 /// descriptor of a file drops all POSIX locks that the process has on it.

@@ -3,6 +3,7 @@ import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireStore
 
 /// Rows in memory have sizes and offsets of 32 bits; a larger one is an error, never cut off.
 @Suite struct RowSizeTests {

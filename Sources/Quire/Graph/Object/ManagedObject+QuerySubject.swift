@@ -23,11 +23,11 @@ extension ManagedObject: QuerySubject {
 }
 
 extension ManagedObject: ContextBoundSubject {
-    final var boundStoreUUID: String? {
+    package final var boundStoreUUID: String? {
         objectID.storeUUID ?? context?.storeForNewObject(self)?.uuid
     }
 
-    final func requireStoreIdentity() throws -> StoreIdentity {
+    package final func requireStoreIdentity() throws -> StoreIdentity {
         if let context { return context.storeIdentity }
         throw QuireError(
             .notFound,

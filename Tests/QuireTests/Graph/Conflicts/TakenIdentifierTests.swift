@@ -2,6 +2,7 @@ import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireSQLite
 
 /// Another process has given its rows the identifiers that are reserved here.
 @MainActor @Suite struct TakenIdentifierTests {

@@ -3,6 +3,7 @@ import QuireTestSupport
 import Testing
 
 @testable import Quire
+@testable import QuireSQLite
 
 /// Drafts of unsaved changes: what is in them, and what applying them does.
 @MainActor @Suite struct DraftTests {

@@ -1,0 +1,206 @@
+package import Foundation
+public import QuireModel
+public import QuireProtection
+public import QuireStore
+package import QuireSystem
+
+/// How a store that is written as a whole uses its file.
+public struct AtomicStoreOptions: Sendable {
+    /// Whether the store refuses to save.
+    public var isReadOnly = false
+    /// The configuration of the model whose entities' objects the store keeps; `nil` for all entities.
+    public var configuration: String?
+    /// Classes to bind to the entities of the model, whether it is given or the store carries it; see
+    /// ``ManagedObjectModel/bind(classes:)``.
+    public var objectClasses: [any EntityClass.Type] = []
+    /// The class of protection that a new store gets. `nil` for that of ``protectionDomain``, or none if there is no domain.
+    ///
+    /// A store that is there keeps its class. To open it with another one fails, with code `protectionUnavailable`, unless that
+    /// is `none`.
+    public var fileProtection: FileProtection?
+    /// The domain whose keys protect a new store; `nil` for ``ProtectionDomain/default``.
+    public var protectionDomain: ProtectionDomain?
+    /// Further slots of a new store's keybag.
+    package var protectionSlots: [NewSlot] = []
+    /// How to wait for other processes that have the file locked when a store is opened for writing, which locks it itself
+    /// then, until it is closed; `nil` to lock it for each save only.
+    package var lockWait: FileLockWait?
+
+    /// The usual options.
+    public init() {}
+}
+
+/// What an ``AtomicStore`` begins with.
+public struct AtomicStoreOpening {
+    package let contents: AtomicContents
+    package let file: AtomicStoreFile?
+    package let options: AtomicStoreOptions
+
+    package init(contents: AtomicContents, file: AtomicStoreFile?, options: AtomicStoreOptions) {
+        self.contents = contents
+        self.file = file
+        self.options = options
+    }
+}
+
+/// Makes a model of what is in a file.
+package typealias ModelOfFile = (_ data: Data, _ path: String) throws -> ManagedObjectModel
+
+extension AtomicStore {
+    /// Makes a new, empty store for the objects of a model, which it carries from then on.
+    ///
+    /// - Parameters:
+    ///   - path: Where; there must be nothing yet. The folder must exist.
+    ///   - model: The model.
+    ///   - options: How to use the file.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `invalidModel`, `unsupported`, `outOfSpace`, `readOnly`,
+    ///   `protectionUnavailable` if it cannot be protected as the options ask, or `storeUnavailable`. Then no file is left.
+    public static func create(
+        at path: String, model: ManagedObjectModel,
+        options: AtomicStoreOptions = AtomicStoreOptions()
+    ) throws -> Self {
+        try create(
+            at: path, layout: model.binding(classes: options.objectClasses).layout(),
+            options: options)
+    }
+
+    /// As ``create(at:model:options:)``, with a model that other stores have too.
+    package static func create(
+        at path: String, layout: ModelLayout, options: AtomicStoreOptions
+    ) throws -> Self {
+        let path = FileSystem.absolute(path)
+        try NewStorePlace(path: path, isTaken: FileSystem.exists(path))
+            .check(isReadOnly: options.isReadOnly)
+        return try StoreProtection.making(
+            forStoreAt: path, options.fileProtection, domain: options.protectionDomain,
+            slots: options.protectionSlots
+        ) { protection in
+            let file = AtomicStoreFile(path: path, protection: protection)
+            let store = Self(try opening(layout, file: file, options: options))
+            try store.writeFirst()
+            return store
+        }
+    }
+
+    /// What a store begins with that is empty.
+    static func opening(
+        _ layout: ModelLayout, file: AtomicStoreFile?, options: AtomicStoreOptions
+    ) throws -> AtomicStoreOpening {
+        try check(layout)
+        let uuid = UUID().uuidString
+        let kept = Set(
+            try layout.entityNumbers(ofConfiguration: options.configuration)
+                .map { layout.entity(number: $0).name })
+        var contents = AtomicContents(
+            layout: layout,
+            metadata: StoreMetadata(
+                storeUUID: uuid, type: storeType, model: layout.model,
+                hashes: layout.model.versionHashesForNewStores.filter { kept.contains($0.key) }),
+            identity: StoreIdentity(uuid: uuid, entityNames: layout.entities.map(\.name)))
+        contents.carriesModel = true
+        contents.greatestKey = firstPrimaryKey - 1
+        return AtomicStoreOpening(contents: contents, file: file, options: options)
+    }
+
+    /// Opens a store, and reads all of its objects.
+    ///
+    /// - Parameters:
+    ///   - path: The path of its file.
+    ///   - model: The model of its objects; `nil` for the one that the store carries.
+    ///   - options: How to use the file.
+    /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if the file is no store of this kind or is damaged,
+    ///   `incompatibleModel` if it holds something that the model does not have, was made with another model, or carries
+    ///   none and none is given, `protectedDataUnavailable` if it is protected and locked, `protectionUnavailable` if it is
+    ///   not protected as the options ask, or `inputOutput`.
+    public static func open(
+        at path: String, model: ManagedObjectModel? = nil,
+        options: AtomicStoreOptions = AtomicStoreOptions()
+    ) throws -> Self {
+        try open(at: path, model: model, layout: nil, options: options)
+    }
+
+    /// As ``open(at:model:options:)``, with a model that other stores have too, if it is given; one that is made of the file
+    /// does if there is none else.
+    package static func open(
+        at path: String, model: ManagedObjectModel?, layout known: ModelLayout?,
+        options: AtomicStoreOptions, inferringModel infer: ModelOfFile? = nil
+    ) throws -> Self {
+        let (file, data) = try read(
+            path, lockWait: options.isReadOnly ? nil : options.lockWait)
+        let path = file.path
+        try StoreProtection.require(options.fileProtection, of: file.protection, path)
+        if !options.isReadOnly { TemporarySibling.removeAbandoned(in: FileSystem.folder(of: path)) }
+        let metadata = try loadMetadata(from: data, path: path)
+        let carried = try metadata.carriedModel(path: path)
+        let named = known?.model ?? model ?? carried
+        guard let model = try named ?? infer?(data, path) else {
+            throw QuireError(
+                .incompatibleModel,
+                "“\(path)” does not carry its model; say which model it was made with.",
+                subject: .init(file: path))
+        }
+        if let carried { try requireSame(model, as: carried, path: path) }
+        let layout = try known ?? model.binding(classes: options.objectClasses).layout()
+        try check(layout)
+        _ = try layout.entityNumbers(ofConfiguration: options.configuration)
+        var contents = AtomicContents(
+            layout: layout, metadata: metadata.withoutCarried,
+            identity: StoreIdentity(
+                uuid: metadata.storeUUID, entityNames: layout.entities.map(\.name)))
+        contents.carriesModel = carried != nil
+        contents.hasInferredModel = named == nil
+        contents.records = metadata.carriedRecords
+        contents.greatestKey = firstPrimaryKey - 1
+        let store = Self(
+            AtomicStoreOpening(contents: contents, file: file, options: options))
+        try store.loadFile(data)
+        return store
+    }
+
+    /// What a file says of itself, without reading its objects.
+    ///
+    /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` or `inputOutput`.
+    public static func metadata(at path: String) throws -> StoreMetadata {
+        let (file, data) = try read(path)
+        return try loadMetadata(from: data, path: file.path).withoutCarried
+    }
+
+    /// The model that a file carries; `nil` if none, as those that Core Data has made.
+    ///
+    /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` or `inputOutput`.
+    public static func carriedModel(at path: String) throws -> ManagedObjectModel? {
+        let (file, data) = try read(path)
+        return try loadMetadata(from: data, path: file.path).carriedModel(path: file.path)
+    }
+
+    package static func read(
+        _ path: String, lockWait: FileLockWait? = nil
+    ) throws -> (file: AtomicStoreFile, data: Data) {
+        let path = FileSystem.absolute(path)
+        guard let information = try FileSystem.information(at: path) else {
+            throw QuireError(.notFound, "There is no “\(path)”.", subject: .init(file: path))
+        }
+        guard information.kind == .regular else {
+            throw QuireError(
+                .invalidFormat, "“\(path)” is no file, so it cannot be a store.",
+                subject: .init(file: path))
+        }
+        let file = AtomicStoreFile(
+            path: path, lockWait: lockWait, protection: try StoreProtection.find(forStoreAt: path))
+        return (file, try file.read())
+    }
+
+    /// A store that carries its model was written with that one; with another it would have to be migrated.
+    private static func requireSame(
+        _ model: ManagedObjectModel, as carried: ManagedObjectModel, path: String
+    ) throws {
+        let ours = model.entityVersionHashes()
+        let theirs = carried.entityVersionHashes()
+        if ours == theirs { return }
+        let names = Set(ours.keys).union(theirs.keys).filter { ours[$0] != theirs[$0] }.sorted()
+        throw QuireError(
+            .incompatibleModel,
+            "“\(path)” was made with another version of the model, which differs in: \(names.joined(separator: ", ")); migrate the store.",
+            subject: .init(entity: names.first, file: path))
+    }
+}

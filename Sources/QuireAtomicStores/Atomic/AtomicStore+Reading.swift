@@ -1,0 +1,99 @@
+public import QuireModel
+public import QuireQuery
+public import QuireStore
+
+/// Requests, answered in memory.
+extension AtomicStore {
+    /// The rows that a request finds, in its order, within its limit and offset.
+    public func rows(matching request: FetchRequest) throws -> RowSet {
+        let contents = try currentContents()
+        let found = try contents.query(request) { try $0.rows($1) }
+        return RowSet(found, layout: layout, store: identity)
+    }
+
+    /// The number of rows that a request finds.
+    public func count(matching request: FetchRequest) throws -> Int {
+        try currentContents().query(request) { try $0.count($1) }
+    }
+
+    /// The dictionaries that a request asks for, in its order, within its limit and offset.
+    public func dictionaries(matching request: FetchRequest) throws -> FetchedDictionaries {
+        let contents = try currentContents()
+        let query = try ResolvedDictionaryQuery(request, in: layout, store: identity)
+        let objects = contents.storedObjects()
+        let found = try contents.query(request.forObjects) { try $0.rows($1) }
+        return try DictionaryEvaluation(
+            query: query, subjects: found.map { StoredObject(snapshot: $0, objects: objects) }
+        ).dictionaries()
+    }
+
+    /// The row of an object, or `nil` if there is none.
+    public func row(for objectID: ManagedObjectID) throws -> ObjectSnapshot? {
+        let contents = try currentContents()
+        return isMine(objectID) ? contents.object(objectID.bits) : nil
+    }
+
+    /// The rows of objects, by no order. Missing rows are left out.
+    public func rows(for objectIDs: [ManagedObjectID]) throws -> RowSet {
+        let contents = try currentContents()
+        var seen: Set<UInt64> = []
+        let found = objectIDs.compactMap { id -> ObjectSnapshot? in
+            guard isMine(id), let row = contents.row(id.bits),
+                seen.insert(row.identifierBits).inserted
+            else { return nil }
+            return contents.snapshot(row)
+        }
+        return RowSet(found, layout: layout, store: identity)
+    }
+
+    /// The rows of the objects that a relationship leads to, in its order or by primary key.
+    public func relatedRows(
+        of objectID: ManagedObjectID, through relationship: EntityLayout.Relationship
+    ) throws -> RowSet {
+        let contents = try currentContents()
+        let found =
+            isMine(objectID) ? contents.related(objectID.bits, through: relationship) : []
+        return RowSet(found, layout: layout, store: identity)
+    }
+
+    /// What a to-many relationship of objects leads to.
+    public func relatedObjects(
+        of objectIDs: [ManagedObjectID], through relationship: EntityLayout.Relationship
+    ) throws -> RelatedObjects {
+        let contents = try currentContents()
+        var result = RelatedObjects()
+        var rows: [ObjectSnapshot] = []
+        for id in objectIDs where isMine(id) {
+            for row in contents.related(id.bits, through: relationship) {
+                result.append(row.objectID.bits, of: id.bits)
+                rows.append(row)
+            }
+        }
+        result.rows = [RowSet(rows, layout: layout, store: identity)]
+        return result
+    }
+
+    func isMine(_ objectID: ManagedObjectID) -> Bool {
+        layout.isStored(objectID.bits) && identity.owns(objectID)
+    }
+}
+
+extension AtomicContents {
+    /// The objects as predicates see them.
+    func storedObjects() -> StoredObjects {
+        StoredObjects(
+            layout: layout, row: { object($0.bits) },
+            related: { related($0.bits, through: $1) })
+    }
+
+    /// Runs a request.
+    func query<Result>(
+        _ request: FetchRequest, _ body: (RowQuery, RowQuery.Scan) throws -> Result
+    ) throws -> Result {
+        let query = try ResolvedQuery(request, in: layout, store: identity)
+        return try body(RowQuery(query: query, objects: storedObjects())) { visit in
+            try forEachWhile(
+                of: query.entity, includingSubentities: query.request.includesSubentities, visit)
+        }
+    }
+}

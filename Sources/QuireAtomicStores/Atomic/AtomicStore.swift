@@ -1,0 +1,358 @@
+public import Foundation
+public import QuireModel
+package import QuireProtection
+public import QuireQuery
+public import QuireStore
+public import QuireSystem
+import Synchronization
+
+/// A store that holds all of its objects in memory, and whose file, if it has one, is written as a whole by each save.
+///
+/// Subclasses say what a file looks like: they override ``storeType``, ``loadMetadata(from:path:)``,
+/// ``load(_:into:)`` and ``save(_:)-(AtomicStoreObjects)``. Everything else is here, with the meaning that it has for a
+/// SQLite store: requests, conflicts, uniqueness, derived attributes, batch requests.
+///
+/// ```swift
+/// final class CardFile: AtomicStore, @unchecked Sendable {
+///     override class var storeType: StoreType { StoreType(rawValue: "CardFile") }
+///     override class func loadMetadata(from data: Data, path: String) throws -> StoreMetadata { … }
+///     override func load(_ data: Data, into objects: inout AtomicStoreLoader) throws { … }
+///     override func save(_ objects: AtomicStoreObjects) throws -> Data { … }
+/// }
+/// let store = try CardFile.open(at: "people.cards", model: model)
+/// ```
+///
+/// Invariants
+/// ==========
+///
+/// - What is in memory is what the file holds, once a save has returned. A save that fails leaves both as they were; or
+///   both new, if the new file was in place when its folder could not be synchronized, and the old one cannot be put back.
+/// - Readers see the contents as they were when they began; they never wait for a save.
+/// - The file is replaced by another one (temporary file, synchronized, renamed, folder synchronized), while its lock is
+///   held. A file that somebody else has replaced meanwhile is not overwritten: the save fails with code
+///   `mergeConflict`, and the store has to be opened anew.
+/// - Primary keys are unique in the whole store.
+///
+/// It is `@unchecked Sendable` because it is open; its own state is behind locks, and subclasses that add state must
+/// guard theirs.
+open class AtomicStore: PersistentStore, @unchecked Sendable {
+    /// The store's UUID and entity names.
+    public let identity: StoreIdentity
+    /// The model of its objects.
+    public let layout: ModelLayout
+    /// The path of its file; `nil` if it has none.
+    public let path: String?
+    /// Whether it was opened for reading only.
+    public let isReadOnly: Bool
+    /// The configuration of the model whose entities' objects it keeps; `nil` if it keeps those of all entities.
+    public let configurationName: String?
+    /// Whether its file has the model in it. A file that Core Data has made has not, whatever is saved to it.
+    public let carriesModel: Bool
+    /// Whether the model was made of what is in the file, which carries none, because none was given.
+    public let hasInferredModel: Bool
+    private let file: AtomicStoreFile?
+    /// The keys that seal the store's file; `nil` if the store is not protected, or is in memory.
+    package var protection: StoreProtection? { file?.protection }
+    /// Whether the store is not protected, or its keys are available.
+    public var isDataAvailable: Bool { protection?.isAvailable ?? true }
+    private let contents: Lock<AtomicContents?>
+    /// Unsafe because it is used only while ``saving`` is held.
+    private nonisolated(unsafe) var index: AtomicUniqueIndex?
+    private let saving = NSLock()
+    /// The greatest primary key that has been given out.
+    private let lastKey: Lock<Int64>
+    private let counter = ContentVersion.newCounter()
+    private let saveCount = Atomic<Int64>(0)
+    /// The thread that runs a batch request, whose rows are made by a closure; 0 if there is none.
+    private let batchThread = Atomic<UInt>(0)
+
+    // MARK: - What subclasses say
+
+    /// The kind of store.
+    open class var storeType: StoreType {
+        preconditionFailure("A subclass of AtomicStore must override storeType.")
+    }
+
+    /// The primary key of the first object of a new store.
+    open class var firstPrimaryKey: Int64 { 1 }
+
+    /// Reads what a file says of itself, without reading objects.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidFormat` if it is no file of this kind, or is damaged.
+    open class func loadMetadata(from data: Data, path: String) throws -> StoreMetadata {
+        preconditionFailure("\(self) must override loadMetadata(from:path:).")
+    }
+
+    /// Checks that files of this kind can hold the objects of a model. Called before a store is created or opened.
+    ///
+    /// - Throws: ``QuireError`` with code `unsupported` if not.
+    open class func check(_ layout: ModelLayout) throws {}
+
+    /// Reads the objects of a file. The file may be damaged, or made by somebody who means harm: it must not make the
+    /// reader stop the program, run forever or take more memory than its size allows for.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidFormat` if the file is damaged, or `incompatibleModel` if it holds
+    ///   something that the model does not have.
+    open func load(_ data: Data, into objects: inout AtomicStoreLoader) throws {
+        preconditionFailure("\(Swift.type(of: self)) must override load(_:into:).")
+    }
+
+    /// Makes the bytes of a file that holds all objects.
+    ///
+    /// - Throws: ``QuireError`` if a value cannot be written; then nothing is saved.
+    open func save(_ objects: AtomicStoreObjects) throws -> Data {
+        preconditionFailure("\(Swift.type(of: self)) must override save(_:).")
+    }
+
+    /// Makes the store of an opening; ``open(at:model:options:)`` and ``create(at:model:options:)`` call it.
+    public required init(_ opening: AtomicStoreOpening) {
+        layout = opening.contents.layout
+        identity = opening.contents.identity
+        path = opening.file?.path
+        isReadOnly = opening.options.isReadOnly
+        configurationName = opening.options.configuration
+        carriesModel = opening.contents.carriesModel
+        hasInferredModel = opening.contents.hasInferredModel
+        file = opening.file
+        lastKey = Lock(Swift.max(opening.contents.greatestKey, Self.firstPrimaryKey - 1))
+        contents = Lock(opening.contents)
+    }
+
+    // MARK: - State
+
+    /// The kind of store.
+    public var type: StoreType { Self.storeType }
+
+    /// What it can do.
+    open var capabilities: StoreCapabilities {
+        var capabilities: StoreCapabilities = [
+            .versions, .constraints, .derivedAttributes, .orderedRelationships, .batchRequests,
+            .records, .metadata, .predicates, .exactDecimals, .saving, .atomicSaves,
+            .preparedSaves,
+        ]
+        if path != nil { capabilities.formUnion([.durableSaves, .reopening, .lastingIdentifiers]) }
+        return capabilities
+    }
+
+    /// The version of what is saved.
+    public var contentVersion: ContentVersion? {
+        ContentVersion(counter: counter, number: saveCount.load(ordering: .acquiring))
+    }
+
+    package func currentContents() throws -> AtomicContents {
+        // The objects are in memory, where locking the domain does not reach them.
+        try protection?.checkAvailable(name)
+        let contents = contents.withLock { contents in
+            if let renumbered = contents?.renumbered() { contents = renumbered }
+            return contents
+        }
+        guard let contents else {
+            throw QuireError(
+                .storeUnavailable, "“\(name)” has been closed.", subject: .init(file: path))
+        }
+        return contents
+    }
+
+    /// The path of the keybag, for errors.
+    var name: String { path ?? "\(type.rawValue) store" }
+
+    /// Loads the file into the contents, when the store has just been opened.
+    func loadFile(_ data: Data) throws {
+        var contents = try currentContents()
+        var loader = AtomicStoreLoader(contents, file: path)
+        try load(data, into: &loader)
+        contents = try loader.finish()
+        lastKey.withLock { $0 = Swift.max($0, contents.greatestKey) }
+        self.contents.withLock { $0 = contents }
+    }
+
+    /// Writes the file for the first time.
+    func writeFirst() throws { try file?.create(with: bytes(of: currentContents())) }
+
+    /// The bytes of a file with all that is in memory.
+    package func fileContents() throws -> Data { try bytes(of: currentContents()) }
+
+    /// Replaces the file by other bytes, if it is still the one that was read. The store is closed then: what it has in memory
+    /// is not what the file holds any more.
+    ///
+    /// - Throws: ``QuireError``; the file may be the new one, if only its durability is in doubt.
+    package func replaceFile(with data: Data) throws {
+        saving.lock()
+        defer { saving.unlock() }
+        let doubt = try file?.replace(with: data, beforeCommit: {}) ?? nil
+        contents.withLock { $0 = nil }
+        index = nil
+        file?.close()
+        if let doubt { throw doubt }
+    }
+
+    private func bytes(of contents: AtomicContents) throws -> Data {
+        try save(AtomicStoreObjects(contents, model: layout.model))
+    }
+
+    // MARK: - Saving
+
+    /// Sets aside identifiers for new objects.
+    public func reserveObjectIDs(
+        for entity: EntityLayout, count: Int, durably: Bool
+    ) throws -> [ManagedObjectID] {
+        if isReadOnly { throw readOnlyError() }
+        _ = try currentContents()
+        let first = try takeKeys(count)
+        return (0..<Int64(count)).map {
+            ManagedObjectID(entityNumber: entity.number, primaryKey: first + $0, store: identity)
+        }
+    }
+
+    /// Gives out a primary key.
+    func nextPrimaryKey() throws -> Int64 { try takeKeys(1) }
+
+    /// Gives out primary keys.
+    ///
+    /// - Returns: The first of them.
+    private func takeKeys(_ count: Int) throws -> Int64 {
+        try lastKey.withLock { last in
+            guard Int64(count) <= ManagedObjectID.greatestPrimaryKey - last else {
+                throw QuireError(
+                    .storeUnavailable,
+                    "“\(name)” has used up its primary keys; no more objects can be added.",
+                    subject: .init(file: path))
+            }
+            defer { last += Int64(count) }
+            return last + 1
+        }
+    }
+
+    /// Writes a change set: works out what it makes of the contents, writes the file, and takes both over.
+    @discardableResult
+    public func save(_ changes: ChangeSet) throws -> [ManagedObjectID] {
+        try save(changes) {}
+    }
+
+    /// Writes a change set, after a closure that is called when it has been worked out.
+    public func save(
+        _ changes: ChangeSet, beforeCommit: () throws -> Void
+    ) throws -> [ManagedObjectID] {
+        if changes.isEmpty {
+            try beforeCommit()
+            return []
+        }
+        return try transaction { transaction in
+            for (key, value) in changes.records { transaction.contents.records[key] = value }
+            return try transaction.apply(changes)
+        } beforeCommit: {
+            try beforeCommit()
+        }
+    }
+
+    /// A save in the making.
+    struct Transaction {
+        /// What is to be saved.
+        var contents: AtomicContents
+        let index: AtomicUniqueIndex
+        private(set) var edits = AtomicIndexEdits()
+        let path: String?
+
+        init(contents: AtomicContents, index: AtomicUniqueIndex, path: String?) {
+            self.contents = contents
+            self.index = index
+            self.path = path
+        }
+
+        /// Works a change set out and takes it over. Once in a transaction: the index is of what was saved before.
+        ///
+        /// - Parameter check: What has to be right besides.
+        mutating func apply(
+            _ changes: ChangeSet,
+            _ check: (inout RowSave<AtomicSavedRows>) throws -> Void = { _ in }
+        ) throws -> [ManagedObjectID] {
+            let before = contents
+            var save = RowSave(
+                changes, of: AtomicSavedRows(contents: before, index: index), path: path)
+            try save.run()
+            try check(&save)
+            try contents.apply(save)
+            try edits.add(save, before: before, after: contents)
+            return save.derived
+        }
+    }
+
+    /// Runs a closure that changes the contents, writes the file and takes the contents over; or, if anything throws,
+    /// leaves all as it was.
+    func transaction<Result>(
+        _ body: (inout Transaction) throws -> Result, beforeCommit: () throws -> Void = {}
+    ) throws -> Result {
+        if isReadOnly { throw readOnlyError() }
+        checkNotInBatch()
+        saving.lock()
+        defer { saving.unlock() }
+        let before = try currentContents()
+        let known = try index ?? AtomicUniqueIndex(before)
+        index = known
+        var transaction = Transaction(contents: before, index: known, path: path)
+        let result = try body(&transaction)
+        var failure: (any Error)?
+        if let file {
+            failure = try file.replace(
+                with: bytes(of: transaction.contents), beforeCommit: beforeCommit)
+        } else {
+            try beforeCommit()
+        }
+        // From here on nothing may fail: the file is the new one.
+        known.apply(transaction.edits)
+        contents.withLock { if $0 != nil { $0 = transaction.contents } }
+        saveCount.wrappingAdd(1, ordering: .acquiringAndReleasing)
+        if let failure { throw failure }
+        return result
+    }
+
+    /// Runs a batch request's transaction.
+    func batchTransaction<Result>(_ body: (inout Transaction) throws -> Result) throws -> Result {
+        try transaction { transaction in
+            batchThread.store(UInt(pthread_self()), ordering: .relaxed)
+            defer { batchThread.store(0, ordering: .relaxed) }
+            return try body(&transaction)
+        }
+    }
+
+    /// Whoever makes rows for a batch request holds the lock, and would wait for themselves.
+    private func checkNotInBatch() {
+        precondition(
+            batchThread.load(ordering: .relaxed) != UInt(pthread_self()),
+            "The closure that makes the rows of a BatchInsertRequest must not save to the store they go to."
+        )
+    }
+
+    private func readOnlyError() -> QuireError {
+        QuireError(
+            .readOnly, "“\(name)” was opened for reading only and cannot be changed.",
+            subject: .init(file: path))
+    }
+
+    // MARK: - Records and metadata
+
+    /// What earlier saves recorded.
+    public func records() throws -> [String: String] { try currentContents().records }
+
+    /// What the store says of itself and of the model it was made with.
+    public func metadata() throws -> StoreMetadata { try currentContents().metadata }
+
+    /// Keeps a value for an application, and saves it at once.
+    public func setMetadata(_ value: PropertyListValue?, forKey key: String) throws {
+        try StoreMetadata.requireUnreserved(key, file: path)
+        try transaction { $0.contents.metadata.values[key] = value }
+    }
+
+    // MARK: - Closing
+
+    /// Lets go of the objects and of the file.
+    public func close() throws {
+        saving.lock()
+        defer { saving.unlock() }
+        contents.withLock { $0 = nil }
+        index = nil
+        file?.close()
+    }
+}
+
+extension AtomicStore: ProtectedStore {}

@@ -1,0 +1,177 @@
+import Foundation
+internal import QuireProtection
+internal import QuireSystem
+
+/// The file of a store that is written as a whole: read once, then replaced by saves.
+///
+/// The file that was read or written last is kept open. So its number cannot be given to another one, and whether the
+/// path still leads to it tells whether somebody else has replaced it.
+package final class AtomicStoreFile: Sendable {
+    let path: String
+    private struct State: Sendable {
+        var file: OpenFile
+        var information: FileInformation
+    }
+    private let state = Lock<State?>(nil)
+
+    /// How long a save waits for another process that is saving.
+    private static let patience = Duration.seconds(5)
+
+    /// How to lock the file as long as it is open; `nil` if that is done for each save only.
+    private let lockWait: FileLockWait?
+    /// The keys that seal the file as a whole; `nil` for an unsealed file.
+    let protection: StoreProtection?
+
+    init(path: String, lockWait: FileLockWait? = nil, protection: StoreProtection?) {
+        self.path = path
+        self.lockWait = lockWait
+        self.protection = protection
+    }
+
+    /// Reads what is in the file, and remembers which it was.
+    func read() throws -> Data {
+        let data = try readAsIs()
+        return try protection?.classKey.unsealed(data, path: path) ?? data
+    }
+
+    private func readAsIs() throws -> Data {
+        // Somebody may write into it rather than replace it; then what was read may be parts of two states.
+        for _ in 0..<5 {
+            let file = try openToRead()
+            let before = try file.information()
+            let data = try file.readToEnd()
+            let after = try file.information()
+            if data.count == Int(after.size), before.hasSameContent(as: after) {
+                state.withLock { $0 = State(file: file, information: after) }
+                return data
+            }
+            file.close()
+        }
+        throw QuireError(
+            .locked,
+            "“\(path)” is being written by another process; try again when it has finished.",
+            subject: .init(file: path))
+    }
+
+    private func openToRead() throws -> OpenFile {
+        guard let lockWait else { return try OpenFile.open(path, for: .reading) }
+        let locked = try lockWait.polling(path) { _ -> OpenFile? in
+            let file = try OpenFile.open(path, for: .updating)
+            // It may have been replaced before it was locked.
+            guard try file.lockExclusively(),
+                try FileSystem.information(at: path)?.isSameFile(as: file.information()) == true
+            else { return nil }
+            return file
+        }
+        if let locked { return locked }
+        throw QuireError(
+            .locked,
+            "“\(path)” is open for writing\(FileLockHolder.find(path)?.phrase ?? " elsewhere"); "
+                + "close it there, or open it for reading only.", subject: .init(file: path))
+    }
+
+    /// Makes the file, which must not be there yet.
+    func create(with contents: Data) throws {
+        let data = try protection?.classKey.sealed(contents, path: path) ?? contents
+        let file = try OpenFile.open(path, for: .creating)
+        do {
+            try file.write(data)
+            try file.synchronize()
+            try FileSystem.synchronizeFolder(containing: path)
+            let information = try file.information()
+            state.withLock { $0 = State(file: file, information: information) }
+        } catch {
+            _ = try? FileSystem.removeFileIfPresent(path)
+            throw error
+        }
+    }
+
+    /// Replaces the file, if it is still the one that was read or written last.
+    ///
+    /// If the folder cannot be synchronized, so that the new file may not survive a power loss, the old content is put
+    /// back: the save has failed, and can be repeated. Only if that fails too the new file stays.
+    ///
+    /// - Parameter beforeCommit: Called when that has been found out, and may stop it by throwing.
+    /// - Returns: The error that leaves the new file in place, though perhaps not for good; `nil` if all went well.
+    /// - Throws: ``QuireError``; then the file is as it was.
+    func replace(with contents: Data, beforeCommit: () throws -> Void) throws -> (any Error)? {
+        let data = try protection?.classKey.sealed(contents, path: path) ?? contents
+        let lock = lockWait == nil ? try lock() : nil
+        defer { lock?.close() }
+        guard let known = state.withLock({ $0 }),
+            let present = try FileSystem.information(at: path),
+            present.isSameFile(as: known.information),
+            present.hasSameContent(as: known.information)
+        else { throw replacedError() }
+        try beforeCommit()
+        var inPlace: OpenFile?
+        do {
+            let file = try AtomicFileReplace.replaceKeepingOpen(
+                path, with: data, locking: lockWait != nil
+            ) { inPlace = $0 }
+            try remember(file)
+            return nil
+        } catch {
+            guard let new = inPlace else { throw error }
+            let information = try? new.information()
+            // The system may have run out of what it takes to put the former content back.
+            new.close()
+            if putBack(known) { throw error }
+            if let information, let file = try? OpenFile.open(path, for: .reading),
+                (try? file.information().isSameFile(as: information)) == true
+            {
+                try? remember(file)
+            }
+            return error
+        }
+    }
+
+    /// Puts a former content into the place of the new one, after the folder could not be synchronized.
+    ///
+    /// That is not tried again. A power loss may leave either of them, each of them whole, until a later save makes the
+    /// folder durable; neither is what a save that succeeded has written over.
+    ///
+    /// - Returns: Whether it is there.
+    private func putBack(_ former: State) -> Bool {
+        let size = Int(clamping: former.information.size)
+        guard let data = try? former.file.read(size, at: 0), data.count == size else {
+            return false
+        }
+        let restored = try? AtomicFileReplace.replaceKeepingOpen(
+            path, with: Data(data), locking: lockWait != nil, synchronizingFolder: false)
+        return (try? restored.map(remember)) != nil
+    }
+
+    /// Remembers the file as the one that was read or written last.
+    private func remember(_ file: OpenFile) throws {
+        let information = try file.information()
+        state.withLock { $0 = State(file: file, information: information) }
+    }
+
+    /// Locks the file that is there, so that others who save wait.
+    private func lock() throws -> OpenFile {
+        let deadline = ContinuousClock.now + Self.patience
+        while true {
+            guard try FileSystem.information(at: path) != nil else { throw replacedError() }
+            let file = try OpenFile.open(path, for: .updating)
+            if try file.lockExclusively() { return file }
+            file.close()
+            if ContinuousClock.now > deadline {
+                throw QuireError(
+                    .locked, "Another process is saving “\(path)”; try again when it has finished.",
+                    subject: .init(file: path))
+            }
+            Thread.sleep(forTimeInterval: 0.005)
+        }
+    }
+
+    private func replacedError() -> QuireError {
+        QuireError(
+            .mergeConflict,
+            "“\(path)” has been replaced or removed by somebody else since it was read here, so it was not saved over; "
+                + "open the store anew and repeat the changes, or save a copy.",
+            subject: .init(file: path))
+    }
+
+    func close() { state.withLock { $0 = nil } }
+}

@@ -1,0 +1,250 @@
+import Logging
+public import QuireModel
+internal import QuireStore
+internal import QuireSystem
+
+/// An object that an ``AtomicStore`` has read from its file.
+public struct AtomicStoreNode: Sendable {
+    /// Its entity.
+    public let entity: EntityLayout
+    /// Its primary key, which no other object of the file has.
+    public let primaryKey: Int64
+    /// How often it has been saved; 1 if the file does not say.
+    public let version: UInt32
+    var values: ContiguousArray<AttributeValue>
+    var related: [(relationship: EntityLayout.Relationship, keys: [Int64])] = []
+
+    /// An object without values.
+    public init(entity: EntityLayout, primaryKey: Int64, version: UInt32 = 1) {
+        self.entity = entity
+        self.primaryKey = primaryKey
+        self.version = version
+        values = ContiguousArray(repeating: .null, count: entity.slots.count)
+    }
+
+    /// Sets the value of an attribute, which must be of the attribute's type.
+    public mutating func set(_ value: AttributeValue, at slot: EntityLayout.Slot) {
+        values[slot.index] = value
+    }
+
+    /// Sets what a relationship of either kind leads to, by primary keys, in its order.
+    public mutating func setRelated(
+        _ primaryKeys: [Int64], through relationship: EntityLayout.Relationship
+    ) {
+        related.append((relationship, primaryKeys))
+    }
+}
+
+/// Takes the objects that an ``AtomicStore`` reads from its file, in any order, and puts them together.
+///
+/// Both sides of a relationship need not be there; where they contradict each other, the side that leads to one object
+/// counts. What leads to an object that is not in the file leads nowhere.
+public struct AtomicStoreLoader {
+    /// The model, with inheritance and inverses resolved.
+    public let layout: ModelLayout
+    private var contents: AtomicContents
+    private let file: String?
+    private var nodes: ContiguousArray<AtomicStoreNode> = []
+    /// The position of the node of a primary key.
+    private var positions: [Int64: Int] = [:]
+    /// Members as they were listed, by node and position among the to-many relationships.
+    private var listed: [List: OrderedKeys] = [:]
+
+    private struct List: Hashable {
+        let node: Int
+        let index: Int
+    }
+
+    /// Positions of nodes in an order, each once.
+    private struct OrderedKeys {
+        var nodes: ContiguousArray<Int> = []
+        var set: Set<Int> = []
+
+        mutating func append(_ node: Int) {
+            if set.insert(node).inserted { nodes.append(node) }
+        }
+    }
+
+    init(_ contents: AtomicContents, file: String?) {
+        self.contents = contents
+        self.file = file
+        layout = contents.layout
+    }
+
+    /// Takes an object.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidFormat` if its primary key is out of range or was there before, or its
+    ///   entity has no objects.
+    public mutating func add(_ node: AtomicStoreNode) throws {
+        guard node.primaryKey > 0, node.primaryKey <= ManagedObjectID.greatestPrimaryKey else {
+            throw damaged(node, "its primary key is out of range")
+        }
+        if node.entity.isAbstract { throw damaged(node, "its entity is abstract") }
+        guard positions.updateValue(nodes.count, forKey: node.primaryKey) == nil else {
+            throw damaged(node, "another object has the same primary key")
+        }
+        nodes.append(node)
+    }
+
+    /// Takes notice of the greatest primary key that an object has had.
+    public mutating func noteGreatestPrimaryKey(_ key: Int64) {
+        guard key <= ManagedObjectID.greatestPrimaryKey else { return }
+        contents.greatestKey = max(contents.greatestKey, key)
+    }
+
+    private func damaged(_ node: AtomicStoreNode, _ reason: String) -> QuireError {
+        QuireError(
+            .invalidFormat,
+            "“\(node.entity.name)/p\(node.primaryKey)” of “\(file ?? "")” cannot be read: \(reason); the store is damaged.",
+            subject: .init(entity: node.entity.name, file: file))
+    }
+
+    // MARK: - Putting together
+
+    /// The contents with all objects.
+    mutating func finish() throws -> AtomicContents {
+        for position in nodes.indices { try resolve(position) }
+        completeReferences()
+        let members = completedLists()
+        var builder = RowSetBuilder(
+            layout: layout, store: contents.identity, expectedRows: nodes.count)
+        for position in nodes.indices {
+            let node = nodes[position]
+            builder.beginRow(bits(position), entity: node.entity, version: node.version)
+            for slot in node.entity.slots where slot.isStored {
+                do { try builder.set(node.values[slot.index], at: slot) } catch {
+                    throw damaged(node, "“\(slot.name)” is not of its type")
+                }
+            }
+            builder.endRow()
+        }
+        contents.set(builder.finish())
+        for (list, found) in members {
+            let entity = nodes[list.node].entity
+            let relationship = entity.relationships[entity.toManyRelationships[list.index]]
+            contents.setMembers(
+                ContiguousArray(found.map(bits)), of: bits(list.node), relationship)
+        }
+        return contents
+    }
+
+    private func bits(_ position: Int) -> UInt64 {
+        UInt64(nodes[position].entity.number) << 48 | contents.identity.numberBits
+            | UInt64(nodes[position].primaryKey)
+    }
+
+    private func objectID(_ position: Int) -> ManagedObjectID {
+        ManagedObjectID(bits: bits(position), store: contents.identity)
+    }
+
+    private func position(of id: ManagedObjectID) -> Int? { positions[id.primaryKey] }
+
+    /// Looks up what the relationships of a node lead to.
+    private mutating func resolve(_ position: Int) throws {
+        let node = nodes[position]
+        for (relationship, keys) in node.related where !relationship.description.isTransient {
+            let destination = layout.destination(of: relationship)
+            for key in keys {
+                guard let target = positions[key] else {
+                    Logger(label: "quire.store").warning(
+                        "\(file ?? ""): “\(relationship.name)” of \(node.entity.name)/p\(node.primaryKey) leads to \(key), which is not there"
+                    )
+                    continue
+                }
+                guard destination.subtree.contains(nodes[target].entity.number) else {
+                    throw damaged(
+                        node,
+                        "“\(relationship.name)” leads to a “\(nodes[target].entity.name)” and not to a “\(destination.name)”"
+                    )
+                }
+                if let index = relationship.toManyIndex {
+                    listed[List(node: position, index: index), default: OrderedKeys()]
+                        .append(target)
+                } else if let slot = relationship.slot {
+                    guard nodes[position].values[slot].isNull else {
+                        throw damaged(node, "“\(relationship.name)” leads to several objects")
+                    }
+                    nodes[position].values[slot] = .objectID(objectID(target))
+                }
+            }
+        }
+        nodes[position].related = []
+    }
+
+    /// Sets references that only the other side tells of.
+    private mutating func completeReferences() {
+        for position in nodes.indices {
+            for relationship in nodes[position].entity.relationships {
+                guard let slot = layout.inverse(of: relationship)?.slot else { continue }
+                let targets: ContiguousArray<Int>
+                if let index = relationship.toManyIndex {
+                    targets = listed[List(node: position, index: index)]?.nodes ?? []
+                } else if let own = relationship.slot,
+                    case .objectID(let id) = nodes[position].values[own],
+                    let target = self.position(of: id)
+                {
+                    targets = [target]
+                } else {
+                    continue
+                }
+                for target in targets where nodes[target].values[slot].isNull {
+                    nodes[target].values[slot] = .objectID(objectID(position))
+                }
+            }
+        }
+    }
+
+    /// The members of all to-many relationships, by the positions of nodes.
+    private func completedLists() -> [List: ContiguousArray<Int>] {
+        var found: [List: OrderedKeys] = [:]
+        for (list, members) in listed {
+            let entity = nodes[list.node].entity
+            let relationship = entity.relationships[entity.toManyRelationships[list.index]]
+            guard let slot = layout.inverse(of: relationship)?.slot else {
+                for member in members.nodes {
+                    found[list, default: OrderedKeys()].append(member)
+                }
+                continue
+            }
+            let owner = bits(list.node)
+            for member in members.nodes {
+                if case .objectID(let id) = nodes[member].values[slot], id.bits == owner {
+                    found[list, default: OrderedKeys()].append(member)
+                }
+            }
+        }
+        // What only the other side tells of comes last.
+        let order = nodes.indices.sorted { nodes[$0].primaryKey < nodes[$1].primaryKey }
+        for position in order {
+            for relationship in nodes[position].entity.relationships {
+                guard let inverse = layout.inverse(of: relationship)?.toManyIndex else { continue }
+                if let slot = relationship.slot {
+                    if case .objectID(let id) = nodes[position].values[slot],
+                        let owner = self.position(of: id)
+                    {
+                        found[List(node: owner, index: inverse), default: OrderedKeys()]
+                            .append(position)
+                    }
+                } else if let index = relationship.toManyIndex {
+                    for owner in listed[List(node: position, index: index)]?.nodes ?? [] {
+                        found[List(node: owner, index: inverse), default: OrderedKeys()]
+                            .append(position)
+                    }
+                }
+            }
+        }
+        return Dictionary(
+            uniqueKeysWithValues: found.map { list, members in
+                let entity = nodes[list.node].entity
+                let isOrdered = entity.relationships[entity.toManyRelationships[list.index]]
+                    .isOrdered
+                return (
+                    list,
+                    isOrdered
+                        ? members.nodes
+                        : ContiguousArray(
+                            members.nodes.sorted { nodes[$0].primaryKey < nodes[$1].primaryKey })
+                )
+            })
+    }
+}

@@ -1,0 +1,109 @@
+import Foundation
+internal import QuireModel
+internal import QuireQuery
+internal import QuireStore
+
+/// Computes the derived values that a save changes: of the objects it writes, and of those that are related to objects
+/// which it writes, deletes or brings into relationships.
+struct RowDerivation<Rows: SavedRows> {
+    private(set) var save: RowSave<Rows>
+    private let time = Date()
+
+    init(_ save: RowSave<Rows>) { self.save = save }
+
+    private var layout: ModelLayout { save.layout }
+
+    mutating func run() throws {
+        for bits in try concerned() {
+            guard try save.exists(bits), let entity = try save.entity(of: bits) else { continue }
+            for derivation in layout.derivations[entity] { try derive(derivation, bits) }
+        }
+        save.finishDerived()
+    }
+
+    // MARK: - Which objects
+
+    private mutating func concerned() throws -> [UInt64] {
+        var owners = Set<UInt64>()
+        var result: [UInt64] = []
+        func add(_ bits: UInt64) {
+            if owners.insert(layout.rowKey(bits)).inserted { result.append(bits) }
+        }
+        let written = save.order.compactMap { save.written[$0]?.bits }
+        for bits in written { add(bits) }
+        for list in save.lists.keys.sorted(by: { $0.owner < $1.owner }) { add(list.owner) }
+        let gone = save.deleted.values.map(\.objectID.bits)
+        for entity in layout.entities {
+            for derivation in layout.derivations[entity]
+            where entity.slots[derivation.slot].ownerNumber == entity.number {
+                guard let index = derivation.relationshipIndex else { continue }
+                let relationship = entity.relationships[index]
+                let destination = layout.destination(of: relationship)
+                for bits in written + gone
+                where destination.subtree.contains(Int(bits >> 48 & 0x7FFF)) {
+                    for owner in try self.owners(of: bits, relationship) { add(owner) }
+                }
+            }
+        }
+        return result
+    }
+
+    /// The objects that lead to one by a relationship.
+    private mutating func owners(
+        of bits: UInt64, _ relationship: EntityLayout.Relationship
+    ) throws -> [UInt64] {
+        guard let inverse = layout.inverse(of: relationship) else {
+            return try save.rows.savedReferrers(to: bits, relationship)
+        }
+        if let slot = inverse.slot {
+            // What it was before is told by the list that it has gone from.
+            if case .objectID(let id)? = try save.value(at: slot, of: bits) { return [id.bits] }
+            return []
+        }
+        return Array(try save.members(of: bits, inverse))
+    }
+
+    // MARK: - Values
+
+    private mutating func derive(_ derivation: EntityLayout.Derivation, _ bits: UInt64) throws {
+        let row = save.written[layout.rowKey(bits)]
+        guard let entity = try save.entity(of: bits) else { return }
+        let derived = try derivation.value(
+            as: entity.storages[derivation.slot],
+            count: { index in
+                var count = 0
+                for member in try save.members(of: bits, entity.relationships[index])
+                where try save.exists(member) { count += 1 }
+                return count
+            },
+            values: { index, slot in
+                var values: [AttributeValue] = []
+                for member in try save.members(of: bits, entity.relationships[index]) {
+                    if let found = try save.value(at: slot, of: member) { values.append(found) }
+                }
+                return values
+            },
+            source: { try source($0, $1, bits, entity) })
+        let value: AttributeValue
+        if let derived {
+            value = derived
+        } else {
+            // Set when the object itself is saved, not when a value of it is derived.
+            guard let row, !save.derived.contains(where: { $0.bits == row.bits }) else { return }
+            value = .date(time)
+        }
+        if try save.value(at: derivation.slot, of: bits) != value {
+            try save.setDerived(value, at: derivation.slot, of: bits)
+        }
+    }
+
+    private mutating func source(
+        _ slot: Int, _ index: Int?, _ bits: UInt64, _ entity: EntityLayout
+    ) throws -> AttributeValue {
+        guard let index else { return try save.value(at: slot, of: bits) ?? .null }
+        guard let reference = entity.relationships[index].slot,
+            case .objectID(let id)? = try save.value(at: reference, of: bits)
+        else { return .null }
+        return try save.value(at: slot, of: id.bits) ?? .null
+    }
+}

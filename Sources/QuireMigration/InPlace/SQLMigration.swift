@@ -1,0 +1,405 @@
+internal import QuireModel
+internal import QuireSQLite
+internal import QuireStore
+
+/// Says in SQL how a store's tables come from those that it had, if SQL can say it.
+///
+/// Each new table is one of three things: the old one as it is, the old one altered, or a new one that is filled from old
+/// ones by a statement for each. Values stay where the bytes stay the same; what has to be computed outside SQL, or moves
+/// between rows and files, or between one side of a relationship and the other, is beyond it.
+struct SQLMigration {
+    let plan: TransferPlan
+    let old: SQLSchema
+    let new: SQLSchema
+
+    /// What is to be done.
+    struct Work {
+        var tables: [TableWork] = []
+        var joins: [JoinWork] = []
+    }
+
+    /// Where a table of objects comes from.
+    struct TableWork {
+        let table: SQLTable
+        var fillings: [Filling]
+        /// The old table that becomes this one, if that is enough.
+        var alteration: Alteration?
+    }
+
+    /// What comes into a table from an old one: the objects of some entities, whose keys are moved alike.
+    struct Filling {
+        let oldTable: String
+        let offset: Int64
+        var transfers: [EntityTransfer]
+        /// What the new columns get, by their names, for each transfer.
+        var values: [[String: SQLFragment]]
+    }
+
+    /// An old table that becomes a new one by renaming and adding columns.
+    struct Alteration {
+        let oldTable: String
+        /// The new names of columns by the old ones.
+        var renamed: [(old: String, new: String)] = []
+        var added: [SQLColumn] = []
+        /// What is set in all rows afterwards.
+        var assignments: [SQLFragment] = []
+        /// Whether objects' entities have other numbers.
+        var isRenumbered = false
+        /// Whether the old table has rows that are not taken over.
+        var dropsRows = false
+
+        /// Whether anything is done at all, but for the table's name.
+        var isEmpty: Bool {
+            renamed.isEmpty && added.isEmpty && assignments.isEmpty && !isRenumbered
+                && !dropsRows
+        }
+    }
+
+    /// Where a table of a many-to-many relationship comes from.
+    struct JoinWork {
+        let table: SQLJoinTable
+        /// The old table that becomes this one as it is.
+        var kept: String?
+        /// What fills it; `nil` if it is empty.
+        var filling: SQLFragment?
+    }
+
+    /// Thrown where SQL is not enough.
+    private struct Beyond: Error {}
+
+    /// What is to be done; `nil` if SQL cannot do it.
+    func work() -> Work? {
+        guard plan.policyMappings.isEmpty,
+            plan.transfers.allSatisfy({
+                $0.mapping.sourcePredicateFormat == nil
+                    && $0.mapping.entityMigrationPolicyName == nil
+            })
+        else { return nil }
+        do {
+            var work = Work()
+            for transfer in plan.transfers {
+                try checkDestinations(of: transfer)
+                for edge in transfer.edges { try check(edge) }
+            }
+            for table in new.tables { work.tables.append(try tableWork(table)) }
+            for table in new.joinTables { work.joins.append(try joinWork(table)) }
+            // A table can become one other only.
+            var uses: [String: Int] = [:]
+            for name in work.tables.flatMap({ $0.fillings.map(\.oldTable) }) {
+                uses[name, default: 0] += 1
+            }
+            for index in work.tables.indices {
+                if let alteration = work.tables[index].alteration, uses[alteration.oldTable] != 1 {
+                    work.tables[index].alteration = nil
+                }
+            }
+            return work
+        } catch {
+            return nil
+        }
+    }
+
+    // MARK: - Relationships
+
+    /// Checks that all objects which relationships led to can stay in them: reading rows tells which do not.
+    private func checkDestinations(of transfer: EntityTransfer) throws {
+        for (index, expression) in transfer.relationships {
+            guard let name = expression.relationshipName,
+                let before = transfer.source.relationship(named: name)
+            else { continue }
+            let relationship = transfer.destination.relationships[index]
+            if plan.isNarrowing(
+                from: plan.source.destination(of: before),
+                to: plan.destination.destination(of: relationship))
+            {
+                throw Beyond()
+            }
+        }
+    }
+
+    /// Checks that a relationship which rows alone do not tell lies in the same kind of place as before.
+    private func check(_ edge: EntityTransfer.Edge) throws {
+        let owner = plan.destination.entity(number: edge.relationship.ownerNumber)
+        let oldOwner = plan.source.entity(number: edge.source.ownerNumber)
+        guard edge.relationship.isToMany, edge.source.isToMany,
+            sources(of: edge.relationship).count == 1
+        else { throw Beyond() }
+        let inverse = plan.destination.inverse(of: edge.relationship)
+        let oldInverse = plan.source.inverse(of: edge.source)
+        switch (
+            new.toMany(edge.relationship, of: owner), old.toMany(edge.source, of: oldOwner)
+        ) {
+        case (_, .nowhere): break
+        case (.foreignKey(let key), .foreignKey(let oldKey)) where key.isInverse == oldKey.isInverse:
+            guard key.isInverse else { break }
+            guard let inverse, let oldInverse, isOnlySource(oldInverse, of: inverse) else {
+                throw Beyond()
+            }
+        case (.join(let join), .join(let oldJoin)) where join.isReflexive == oldJoin.isReflexive:
+            guard let inverse, let oldInverse else { throw Beyond() }
+            let mapped = sources(of: inverse)
+            guard mapped.isEmpty || isOnlySource(oldInverse, of: inverse) else { throw Beyond() }
+        default: throw Beyond()
+        }
+    }
+
+    /// The old relationships that objects' mappings name for a new one.
+    private func sources(of relationship: EntityLayout.Relationship) -> Set<SQLRelationshipKey> {
+        var found: Set<SQLRelationshipKey> = []
+        for transfer in plan.transfers
+        where plan.destination.entity(number: relationship.ownerNumber).subtree
+            .contains(transfer.destination.number)
+        {
+            guard let name = transfer.relationships[relationship.index]?.relationshipName,
+                let source = transfer.source.relationship(named: name)
+            else { continue }
+            found.insert(.init(entityNumber: source.ownerNumber, index: source.index))
+        }
+        return found
+    }
+
+    private func isOnlySource(
+        _ old: EntityLayout.Relationship, of relationship: EntityLayout.Relationship
+    ) -> Bool {
+        sources(of: relationship) == [.init(entityNumber: old.ownerNumber, index: old.index)]
+    }
+
+    private func oldRelationship(_ key: SQLRelationshipKey) -> EntityLayout.Relationship {
+        plan.source.entity(number: key.entityNumber).relationships[key.index]
+    }
+
+    // MARK: - Tables of objects
+
+    private func tableWork(_ table: SQLTable) throws -> TableWork {
+        var fillings: [Filling] = []
+        var groups: [Int] = []
+        for transfer in plan.transfers where transfer.destination.rootNumber == table.rootNumber {
+            let values = try self.values(of: transfer)
+            if let index = groups.firstIndex(of: transfer.keyGroup) {
+                fillings[index].transfers.append(transfer)
+                fillings[index].values.append(values)
+            } else {
+                groups.append(transfer.keyGroup)
+                fillings.append(
+                    Filling(
+                        oldTable: old.entity(transfer.source).tableName,
+                        offset: plan.keyOffsets[transfer.keyGroup], transfers: [transfer],
+                        values: [values]))
+            }
+        }
+        var work = TableWork(table: table, fillings: fillings)
+        if fillings.count == 1 { work.alteration = alteration(to: table, fillings[0]) }
+        return work
+    }
+
+    /// What the columns of a new entity's rows get.
+    private func values(of transfer: EntityTransfer) throws -> [String: SQLFragment] {
+        var values: [String: SQLFragment] = [:]
+        let place = new.entity(transfer.destination)
+        let oldPlace = old.entity(transfer.source)
+        for (slot, value) in transfer.values.enumerated() {
+            guard let column = place.columns[slot] else { continue }
+            switch value {
+            case .nothing:
+                // Computed in the end, whatever is there; what is there need not be moved away.
+                if transfer.destination.slots[slot].isDerived,
+                    let from = transfer.source.slot(named: transfer.destination.slots[slot].name),
+                    let oldColumn = oldPlace.columns[from]
+                {
+                    values[column.name] = "\(name: oldColumn.name)"
+                }
+            case .constant(let constant):
+                if !constant.isNull {
+                    values[column.name] = try stored(
+                        constant, in: transfer.destination.slots[slot])
+                }
+            case .copy(let from, let conversion, let fallback):
+                guard let oldColumn = oldPlace.columns[from] else { break }
+                let destination = transfer.destination.slots[slot]
+                guard
+                    destination.isExternalCapable == transfer.source.slots[from].isExternalCapable
+                else { throw Beyond() }
+                var expression = conversion.fragment(of: "\(name: oldColumn.name)")
+                if !fallback.isNull {
+                    expression = "ifnull(\(expression), \(try stored(fallback, in: destination)))"
+                }
+                values[column.name] = expression
+            case .reference(let from, _):
+                try addReference(transfer, from, slot, column, to: &values)
+            case .expression: throw Beyond()
+            }
+        }
+        try addLoneColumns(transfer, to: &values)
+        return values
+    }
+
+    private func stored(
+        _ value: AttributeValue, in slot: EntityLayout.Slot
+    ) throws -> SQLFragment {
+        if slot.isExternalCapable {
+            guard case .binary(let data) = value,
+                data.count <= ExternalDataTag.greatestInlineSize
+            else { throw Beyond() }
+            return "\(bind: .binary([ExternalDataTag.inline] + data))"
+        }
+        return SQLFragment(stored: value)
+    }
+
+    private func addReference(
+        _ transfer: EntityTransfer, _ from: Int, _ slot: Int, _ column: SQLSlotColumn,
+        to values: inout [String: SQLFragment]
+    ) throws {
+        guard let oldColumn = old.entity(transfer.source).columns[from],
+            let oldIndex = transfer.source.slots[from].relationshipIndex,
+            let index = transfer.destination.slots[slot].relationshipIndex
+        else { return }
+        let relationship = transfer.destination.relationships[index]
+        let before = transfer.source.relationships[oldIndex]
+        let reference = SQLReference(
+            key: oldColumn.name, entity: oldColumn.entityColumn,
+            from: plan.source.destination(of: before),
+            to: plan.destination.destination(of: relationship), plan: plan, old: old)
+        if reference.isNarrowing { throw Beyond() }
+        values[column.name] = reference.keyFragment
+        if let entityColumn = column.entityColumn {
+            values[entityColumn] = reference.entityFragment
+        }
+        guard let orderColumn = column.orderColumn, let oldOrder = oldColumn.orderColumn,
+            let inverse = plan.destination.inverse(of: relationship),
+            let oldInverse = plan.source.inverse(of: before), oldInverse.isOrdered,
+            isOnlySource(oldInverse, of: inverse)
+        else { return }
+        values[orderColumn] = reference.ifKept("\(name: oldOrder)")
+    }
+
+    /// The columns of relationships without inverse that lead to a transfer's objects.
+    private func addLoneColumns(
+        _ transfer: EntityTransfer, to values: inout [String: SQLFragment]
+    ) throws {
+        for owner in plan.destination.entities {
+            for relationship in owner.relationships
+            where relationship.ownerNumber == owner.number
+                && plan.destination.destination(of: relationship).subtree
+                    .contains(transfer.destination.number)
+            {
+                guard case .foreignKey(let key)? = new.entity(owner).toMany[relationship.index],
+                    !key.isInverse, let source = sources(of: relationship).first
+                else { continue }
+                let before = oldRelationship(source)
+                let oldOwner = plan.source.entity(number: before.ownerNumber)
+                guard case .foreignKey(let oldKey)? = old.entity(oldOwner).toMany[before.index],
+                    !oldKey.isInverse,
+                    plan.source.destination(of: before).subtree.contains(transfer.source.number)
+                else { continue }
+                let reference = SQLReference(
+                    key: oldKey.column, entity: oldKey.entityColumn, from: oldOwner, to: owner,
+                    plan: plan, old: old)
+                if reference.isNarrowing { throw Beyond() }
+                values[key.column] = reference.keyFragment
+                if let entityColumn = key.entityColumn {
+                    values[entityColumn] = reference.entityFragment
+                }
+                if let order = key.orderColumn, let oldOrder = oldKey.orderColumn {
+                    values[order] = reference.ifKept("\(name: oldOrder)")
+                }
+            }
+        }
+    }
+
+    // MARK: - Join tables
+
+    private func joinWork(_ table: SQLJoinTable) throws -> JoinWork {
+        var work = JoinWork(table: table)
+        let sides = [table.namingSide, table.otherSide]
+        for (position, side) in sides.enumerated() {
+            let relationship = plan.destination.entity(number: side.entityNumber)
+                .relationships[side.index]
+            guard let source = sources(of: relationship).first else { continue }
+            let before = oldRelationship(source)
+            let oldOwner = plan.source.entity(number: before.ownerNumber)
+            guard case .join(let join)? = old.entity(oldOwner).toMany[before.index] else {
+                if case .nowhere? = old.entity(oldOwner).toMany[before.index] { continue }
+                throw Beyond()
+            }
+            guard join.isReflexive == table.isReflexive,
+                let inverse = plan.destination.inverse(of: relationship),
+                let oldInverse = plan.source.inverse(of: before),
+                case .join(let back)? = old.entity(
+                    plan.source.entity(number: oldInverse.ownerNumber)
+                ).toMany[oldInverse.index]
+            else { throw Beyond() }
+            let isBackMapped = isOnlySource(oldInverse, of: inverse)
+            let owner = SQLReference(
+                key: join.sourceColumn, entity: nil, from: oldOwner,
+                to: plan.destination.entity(number: relationship.ownerNumber), plan: plan, old: old)
+            let member = SQLReference(
+                key: join.targetColumn, entity: nil, from: plan.source.destination(of: before),
+                to: plan.destination.destination(of: relationship), plan: plan, old: old)
+            if owner.isNarrowing || member.isNarrowing { throw Beyond() }
+            // In the order of the new table's columns.
+            let isFirst = position == 0
+            let keys = isFirst ? [owner, member] : [member, owner]
+            let memberOrder = relationship.isOrdered ? join.orderColumn : nil
+            let ownerOrder = inverse.isOrdered && isBackMapped ? back.orderColumn : nil
+            let orders = isFirst ? [memberOrder, ownerOrder] : [ownerOrder, memberOrder]
+            let parts =
+                keys.map(\.keyFragment)
+                + zip([table.secondOrderColumn, table.firstOrderColumn], orders).compactMap {
+                    column, order in
+                    column == nil ? nil : order.map { "\(name: $0)" } ?? "NULL"
+                }
+            let oldColumns = [
+                keys[0].key, keys[1].key, table.secondOrderColumn == nil ? nil : orders[0],
+                table.firstOrderColumn == nil ? nil : orders[1],
+            ]
+            let columns = [
+                table.firstColumn, table.secondColumn, table.secondOrderColumn,
+                table.firstOrderColumn,
+            ]
+            let oldTable = old.joinTables[join.tableIndex]
+            let isSame =
+                keys.allSatisfy(\.isPlain) && oldColumns == columns
+                && oldTable.name == table.name
+                && Set([oldTable.secondOrderColumn, oldTable.firstOrderColumn])
+                    == Set([table.secondOrderColumn, table.firstOrderColumn])
+            if isSame { work.kept = oldTable.name }
+            work.filling =
+                "SELECT \(parts.joined(by: ", ")) FROM \(name: join.tableName) WHERE "
+                + "\(keys[0].keyFragment) NOT NULL AND \(keys[1].keyFragment) NOT NULL"
+            return work
+        }
+        return work
+    }
+}
+
+extension AttributeConversion {
+    /// The conversion of what a column holds.
+    fileprivate func fragment(of column: SQLFragment) -> SQLFragment {
+        switch self {
+        case .same, .integerToDecimal: column
+        case .integerToDouble: "CAST(\(column) AS REAL)"
+        case .booleanToInteger: "(\(column) <> 0)"
+        }
+    }
+}
+
+extension SQLFragment {
+    /// A value in the form in which a column without external storage has it.
+    init(stored value: AttributeValue) {
+        guard case .decimal(let number) = value else {
+            self = "\(bind: value)"
+            return
+        }
+        switch SQLiteDecimal.stored(number) {
+        case .integer(let integer): self = "\(bind: .integer(integer))"
+        case .double(let double): self = "\(bind: .double(double))"
+        case .text(let text): self = "\(bind: .string(text))"
+        }
+    }
+
+    fileprivate static func + (left: SQLFragment, right: SQLFragment) -> SQLFragment {
+        var result = left
+        result.append(right)
+        return result
+    }
+}

@@ -1,0 +1,246 @@
+import Foundation
+internal import QuireModel
+internal import QuireQuery
+internal import QuireSQLite
+
+/// Does with SQL what a migration calls for, within a transaction of the caller's.
+///
+/// New tables are made under temporary names and filled while all old ones are as they were; then old ones go, or are
+/// altered, and the new ones get their names.
+struct SQLMigrationRun {
+    let work: SQLMigration.Work
+    let migration: SQLMigration
+    let connection: SQLiteConnection
+    let manager: MigrationManager
+
+    func run(
+        _ completion: SQLiteSchemaCompletion,
+        checkpoint: (SQLiteMigration.Checkpoint) throws -> Void
+    ) throws {
+        let monitor = FetchMonitor { _ in }
+        manager.progress.cancellationHandler = { monitor.cancel() }
+        defer { manager.progress.cancellationHandler = nil }
+        if manager.progress.isCancelled { monitor.cancel() }
+        manager.progress.totalUnitCount = Int64(work.tables.count + work.joins.count)
+        do {
+            try connection.watched(by: monitor) {
+                try checkAbstract()
+                let tables = try work.tables.map(withoutImpossibleAlteration)
+                let check = try transferCheck(tables)
+                try completion.removeParts { name in
+                    // What stays in its place keeps its indexes.
+                    !tables.contains {
+                        $0.alteration.map { $0.oldTable == name && !$0.isRenumbered } ?? false
+                    } && !work.joins.contains { $0.kept == name }
+                }
+                try fill(tables, checkpoint: checkpoint)
+                try replace(tables)
+                try checkRequired()
+                try check?.requireAll(
+                    in: SQLContentCounter(connection: connection, schema: migration.new),
+                    path: nil)
+            }
+        } catch let failure as SQLiteFailure where manager.progress.isCancelled {
+            _ = failure
+            try manager.advance(0)
+        }
+    }
+
+    // MARK: - Checks
+
+    /// Objects of abstract entities cannot be.
+    private func checkAbstract() throws {
+        for transfer in migration.plan.transfers
+        where transfer.destination.isAbstract && !transfer.source.isAbstract {
+            let place = migration.old.entity(transfer.source)
+            let count = try connection.integer(
+                "SELECT count(*) FROM \(SQLName.quoted(place.tableName)) WHERE Z_ENT = ?",
+                Int64(place.storeNumber))
+            if let count, count > 0 { throw transfer.abstractError(count: Int(count)) }
+        }
+    }
+
+    /// Counts what comes into tables that are filled anew; others lose nothing.
+    private func transferCheck(_ tables: [SQLMigration.TableWork]) throws -> TransferCheck? {
+        let filled = Set(
+            tables.filter { $0.alteration == nil }.map(\.table.name)
+                + work.joins.filter { $0.kept == nil }.map(\.table.name))
+        if manager.allowsRemoval || filled.isEmpty { return nil }
+        return try TransferCheck(
+            migration.plan,
+            from: SQLContentCounter(connection: connection, schema: migration.old)
+        ) { entity in
+            let place = migration.new.entity(entity)
+            return filled.contains(place.tableName)
+                || place.toMany.contains { $0.map { filled.contains($0.tableName) } ?? false }
+        }
+    }
+
+    /// A constraint in a table's own declaration cannot be taken out of it.
+    private func withoutImpossibleAlteration(
+        _ table: SQLMigration.TableWork
+    ) throws -> SQLMigration.TableWork {
+        guard let alteration = table.alteration else { return table }
+        let hasConstraint = try connection.withStatement(
+            "SELECT 1 FROM pragma_index_list(?) WHERE origin = 'u'"
+        ) {
+            try $0.bind(alteration.oldTable, at: 1)
+            return try $0.step()
+        }
+        var table = table
+        if hasConstraint { table.alteration = nil }
+        return table
+    }
+
+    /// Required references that could be missing before must lead somewhere.
+    private func checkRequired() throws {
+        for transfer in migration.plan.transfers where !transfer.source.isAbstract {
+            let place = migration.new.entity(transfer.destination)
+            for (slot, value) in transfer.values.enumerated() {
+                guard case .reference(_, required: true) = value,
+                    let column = place.columns[slot]
+                else { continue }
+                let key = try connection.integer(
+                    "SELECT Z_PK FROM \(SQLName.quoted(place.tableName)) WHERE Z_ENT = ? AND "
+                        + "\(SQLName.quoted(column.name)) IS NULL LIMIT 1", Int64(place.storeNumber)
+                )
+                guard let key else { continue }
+                let offset = migration.plan.keyOffsets[transfer.keyGroup]
+                throw transfer.missingError(
+                    slot, object: "\(transfer.source.name)/p\(key - offset)", uri: nil)
+            }
+        }
+    }
+
+    // MARK: - Filling
+
+    private func fill(
+        _ tables: [SQLMigration.TableWork],
+        checkpoint: (SQLiteMigration.Checkpoint) throws -> Void
+    ) throws {
+        let statements = SQLSchemaStatements(schema: migration.new)
+        for (index, table) in tables.enumerated() where table.alteration == nil {
+            try make(statements.tables[index], table.table.name, Self.temporaryTable(index))
+        }
+        for (index, join) in work.joins.enumerated() where join.kept == nil {
+            try make(statements.joinTables[index], join.table.name, Self.temporaryJoin(index))
+        }
+        try checkpoint(.tablesMade)
+        for (index, table) in tables.enumerated() {
+            if table.alteration == nil {
+                for filling in table.fillings {
+                    try fill(Self.temporaryTable(index), table.table, filling)
+                }
+            }
+            try manager.advance(1)
+        }
+        for (index, join) in work.joins.enumerated() {
+            if join.kept == nil, let filling = join.filling {
+                try run(
+                    "INSERT OR IGNORE INTO \(name: Self.temporaryJoin(index)) \(filling)")
+            }
+            try manager.advance(1)
+        }
+    }
+
+    private static func temporaryTable(_ index: Int) -> String { "QUIRE_NEW_\(index)" }
+    private static func temporaryJoin(_ index: Int) -> String { "QUIRE_NEW_JOIN_\(index)" }
+
+    /// Makes a table under a temporary name.
+    private func make(_ sql: String, _ name: String, _ temporary: String) throws {
+        let head = "CREATE TABLE \(SQLName.quoted(name)) "
+        precondition(sql.hasPrefix(head), "Statements that make tables begin so: \(head)")
+        try connection.execute("CREATE TABLE \(temporary) " + sql.dropFirst(head.count))
+    }
+
+    private func fill(
+        _ name: String, _ table: SQLTable, _ filling: SQLMigration.Filling
+    ) throws {
+        let columns = table.columns.dropFirst(SQLSchema.fixedColumns.count).map(\.name)
+            .filter { column in filling.values.contains { $0[column] != nil } }
+        let names = ([SQLName.primaryKey, SQLName.entity, SQLName.version] + columns)
+            .map { "\(name: $0)" as SQLFragment }.joined(by: ", ")
+        let key: SQLFragment = filling.offset == 0 ? "Z_PK" : "Z_PK + \(Int(filling.offset))"
+        let values =
+            [key, migration.entityNumber(filling), "max(ifnull(Z_OPT, 1), 1)"]
+            + columns.map { migration.value(of: $0, filling) }
+        try run(
+            "INSERT INTO \(name: name) (\(names)) SELECT \(values.joined(by: ", ")) FROM \(name: filling.oldTable) WHERE Z_ENT IN (\(migration.oldNumbers(filling)))"
+        )
+    }
+
+    private func run(_ fragment: SQLFragment) throws {
+        try connection.withStatement(fragment.sql) {
+            try $0.bind(fragment.bindings)
+            try $0.run()
+        }
+    }
+
+    // MARK: - Replacing
+
+    private func replace(_ tables: [SQLMigration.TableWork]) throws {
+        let kept = Set(
+            tables.compactMap { $0.alteration?.oldTable } + work.joins.compactMap(\.kept))
+        for name in migration.old.tables.map(\.name) + migration.old.joinTables.map(\.name)
+        where !kept.contains(name) {
+            try connection.execute("DROP TABLE \(SQLName.quoted(name))")
+        }
+        // Names may be exchanged, so all go out of the way first.
+        var renamed: [(String, String)] = []
+        for (index, table) in tables.enumerated() {
+            guard let alteration = table.alteration else {
+                renamed.append((Self.temporaryTable(index), table.table.name))
+                continue
+            }
+            try alter(alteration, table)
+            if alteration.oldTable != table.table.name {
+                let name = "QUIRE_OLD_\(index)"
+                try rename(alteration.oldTable, to: name)
+                renamed.append((name, table.table.name))
+            }
+        }
+        for (index, join) in work.joins.enumerated() where join.kept == nil {
+            renamed.append((Self.temporaryJoin(index), join.table.name))
+        }
+        for (name, newName) in renamed {
+            // A table that is left from who knows what.
+            try connection.execute("DROP TABLE IF EXISTS \(SQLName.quoted(newName))")
+            try rename(name, to: newName)
+        }
+    }
+
+    private func rename(_ name: String, to newName: String) throws {
+        try connection.execute(
+            "ALTER TABLE \(SQLName.quoted(name)) RENAME TO \(SQLName.quoted(newName))")
+    }
+
+    private func alter(
+        _ alteration: SQLMigration.Alteration, _ table: SQLMigration.TableWork
+    ) throws {
+        let name = SQLName.quoted(alteration.oldTable)
+        if alteration.dropsRows {
+            try run(
+                "DELETE FROM \(name: alteration.oldTable) WHERE Z_ENT NOT IN (\(migration.oldNumbers(table.fillings[0])))"
+            )
+        }
+        for (index, column) in alteration.renamed.enumerated() {
+            try connection.execute(
+                "ALTER TABLE \(name) RENAME COLUMN \(SQLName.quoted(column.old)) TO QUIRE_\(index)")
+        }
+        for (index, column) in alteration.renamed.enumerated() {
+            try connection.execute(
+                "ALTER TABLE \(name) RENAME COLUMN QUIRE_\(index) TO \(SQLName.quoted(column.new))")
+        }
+        for column in alteration.added {
+            try connection.execute(
+                "ALTER TABLE \(name) ADD COLUMN \(SQLName.quoted(column.name)) \(column.type)")
+        }
+        var assignments = alteration.assignments
+        if alteration.isRenumbered {
+            assignments.append("Z_ENT = \(migration.entityNumber(table.fillings[0]))")
+        }
+        if !assignments.isEmpty {
+            try run("UPDATE \(name: alteration.oldTable) SET \(assignments.joined(by: ", "))")
+        }
+    }
+}

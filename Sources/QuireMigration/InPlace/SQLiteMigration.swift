@@ -1,0 +1,204 @@
+import Foundation
+public import QuireModel
+internal import QuireProtection
+public import QuireSQLite
+internal import QuireSystem
+
+/// Brings a SQLite store from one model to another where it is.
+///
+/// All of it is one transaction of the store's database: whatever happens, a power loss or a killed process included, the
+/// store is as it was before, or as it is to be; and others who have it open wait, or see the one or the other. Therefore
+/// no second file takes the first one's place, and there is nothing to clean up or recover when a store is opened.
+///
+/// SQL does what it can: a table that merely gets columns is altered, others are filled from the old ones by one
+/// statement each (``SQLMigration``). Where that is not enough, as for large values that move into files, relationships
+/// that lead to one object instead of many, and policies, the rows are read, as they were before the transaction, and
+/// loaded into new tables (``InPlaceTransfer``).
+///
+/// Kept are: the store's UUID and application metadata, primary keys and versions, records of documents, external data, and
+/// persistent history, whose entities are numbered anew. Afterwards the store carries the new model and its hashes. That
+/// goes for stores of Core Data's too, whose cache of the old model is emptied.
+struct SQLiteMigration {
+    /// How the objects are moved.
+    enum Method: Sendable {
+        /// By SQL, if it can do it.
+        case automatic
+        /// Row by row.
+        case rowByRow
+    }
+
+    let path: String
+    /// The model that the store was made with; `nil` for the one that it carries.
+    let sourceModel: ManagedObjectModel?
+    let model: ManagedObjectModel
+    let manager: MigrationManager
+    let options: SQLiteStoreOptions
+    var method = Method.automatic
+    /// Where a copy of the store as it was is written first; `nil` for nowhere.
+    var copyPath: String?
+    /// Called at certain points, for tests that fail or kill a migration there.
+    var checkpoint: (Checkpoint) throws -> Void = { _ in }
+
+    /// Points in a migration, in their order.
+    enum Checkpoint: CaseIterable, Sendable {
+        case begun, tablesMade, objectsMoved, partsMade, booksWritten, committed
+    }
+
+    /// Migrates the store.
+    ///
+    /// - Throws: As ``SQLiteStore/migrate(at:from:to:manager:options:)``.
+    func run() throws {
+        let path = FileSystem.absolute(path)
+        if options.isReadOnly {
+            throw QuireError(
+                .readOnly, "“\(path)” cannot be migrated for reading only; open it for writing.",
+                subject: .init(file: path))
+        }
+        guard try FileSystem.information(at: path)?.kind == .regular else {
+            throw QuireError(.notFound, "There is no store “\(path)”.", subject: .init(file: path))
+        }
+        if SQLiteOpenFiles.contains(path) {
+            throw QuireError(
+                .locked, "“\(path)” is open in this process; close it before it is migrated.",
+                subject: .init(file: path))
+        }
+        let source = try SQLiteStoreSource(path: path, isReadOnly: false)
+        defer { source.release() }
+        do {
+            let connection = try source.connect(.writing, options: options)
+            defer { connection.close() }
+            if connection.isReadOnly {
+                throw QuireError(
+                    .readOnly,
+                    "“\(path)” cannot be written, so it cannot be migrated; change its permissions.",
+                    subject: .init(file: path))
+            }
+            // Indexes are made of many rows at once, which would all be in memory.
+            try connection.execute("PRAGMA temp_store = FILE")
+            try migrate(source, connection)
+        } catch let failure as SQLiteFailure {
+            throw failure.openingError(path: path)
+        }
+    }
+
+    private func migrate(_ source: SQLiteStoreSource, _ connection: SQLiteConnection) throws {
+        // What a store is, is known before anything is written to it.
+        _ = try SQLiteMigrationBooks.read(connection, path: source.storePath, model: sourceModel)
+        let hasLog = try source.chooseJournal(connection, options: options)
+        try connection.begin()
+        var loading: SQLiteBulkLoad?
+        var copy: String?
+        let unused: [String]
+        do {
+            let books = try SQLiteMigrationBooks.read(
+                connection, path: source.storePath, model: sourceModel)
+            try checkpoint(.begun)
+            let layout = try model.layout()
+            let mapping =
+                try manager.mappingModel ?? .inferred(from: books.schema.layout, to: layout)
+            try manager.checkRemoval(
+                by: mapping, from: books.schema.layout, to: layout, path: source.storePath
+            ) {
+                try $0.removals(connection, books.schema)
+                    + $0.leftOutParts(connection, books.schema)
+            }
+            var plan = try TransferPlan(mapping, from: books.schema.layout, to: layout)
+            try plan.assignKeys { try books.greatestKey(of: $0, connection) }
+            if try connection.draftSize() != nil {
+                try plan.requireSameKeys(forDraftIn: source.storePath)
+            }
+            // Before the first write, which locks readers out if there is no log.
+            if let copyPath {
+                try writeCopy(to: copyPath, source, books.schema.layout.model)
+                copy = copyPath
+            }
+            let schema = SQLSchema(fresh: layout)
+            let load = SQLiteBulkLoad(
+                connection: connection, schema: schema,
+                externalData: SQLiteExternalData(
+                    storePath: source.storePath, classKey: source.protection?.classKey),
+                options: options)
+            loading = load
+            connection.trustSchema()
+            let before = try books.externalNames(books.schema, connection)
+            let completion = SQLiteSchemaCompletion(connection: connection, schema: schema)
+            let migration = SQLMigration(plan: plan, old: books.schema, new: schema)
+            if method == .automatic, let work = migration.work() {
+                try SQLMigrationRun(
+                    work: work, migration: migration, connection: connection,
+                    manager: manager
+                ).run(completion, checkpoint: checkpoint)
+            } else {
+                try InPlaceTransfer(
+                    plan: plan, old: books.schema, new: schema, connection: connection,
+                    source: source, hasLog: hasLog, manager: manager, loading: load
+                ).run(completion, checkpoint: checkpoint)
+            }
+            try checkpoint(.objectsMoved)
+            try load.completeOrders()
+            try completion.makeParts()
+            try checkpoint(.partsMade)
+            unused = try books.write(
+                plan, schema, model: model, loading: load, filesBefore: before, connection)
+            try manager.advance(0)
+            try load.synchronizeFiles()
+            try checkpoint(.booksWritten)
+            try connection.commit()
+        } catch {
+            // Closing the connection rolls back what this cannot.
+            if connection.isInTransaction { try? connection.execute("ROLLBACK") }
+            loading?.removeFiles()
+            if let copy { try? SQLiteStore.destroy(at: copy) }
+            throw error
+        }
+        try checkpoint(.committed)
+        // What cannot be removed is in nobody's way.
+        let root = FileSystem.folder(of: source.storePath)
+        for path in unused { _ = try? FileSystem.removeFileIfPresent(path, beneath: root) }
+        if hasLog { _ = try? connection.execute("PRAGMA wal_checkpoint(TRUNCATE)") }
+        manager.finish()
+    }
+
+    /// Writes a copy of the store as it was before the transaction.
+    private func writeCopy(
+        to path: String, _ source: SQLiteStoreSource, _ model: ManagedObjectModel
+    ) throws {
+        var options = options
+        options.isReadOnly = true
+        let store = try SQLiteStore.open(at: source.storePath, model: model, options: options)
+        defer { try? store.close() }
+        try store.writeDurableCopy(to: path)
+    }
+}
+
+extension SQLiteStore {
+    /// Brings a store that is not open from its model to another one, in place.
+    ///
+    /// The store is as it was, or migrated as a whole, whatever happens meanwhile. UUID, application metadata, primary keys
+    /// (where objects of several tables do not come together in one), versions, records, external data and persistent
+    /// history are kept. Afterwards the store carries the new model.
+    ///
+    /// ```swift
+    /// try SQLiteStore.migrate(at: "library.sqlite", to: newModel)
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - path: The path of the store's file.
+    ///   - source: The model that it was made with; `nil` for the one that it carries.
+    ///   - model: The model that it is to have.
+    ///   - manager: Has the mapping, if it is not to be inferred, and the progress.
+    ///   - options: How to use the file.
+    /// - Complexity: O(*n*) in the objects whose entities change; little memory.
+    /// - Throws: ``QuireError`` with code `incompatibleModel` if the source model does not fit the store, or the mapping
+    ///   cannot be inferred or does not fit the models, `removalDenied`, `validation`, `constraintConflict`, `cancelled`, `notFound`,
+    ///   `invalidFormat`, `readOnly`, `locked`, `outOfSpace` or `storeUnavailable`.
+    public static func migrate(
+        at path: String, from source: ManagedObjectModel? = nil, to model: ManagedObjectModel,
+        manager: MigrationManager = MigrationManager(),
+        options: SQLiteStoreOptions = SQLiteStoreOptions()
+    ) throws {
+        try SQLiteMigration(
+            path: path, sourceModel: source, model: model, manager: manager, options: options
+        ).run()
+    }
+}

@@ -1,0 +1,191 @@
+import Foundation
+internal import QuireModel
+internal import QuireModelFiles
+internal import QuireSQLite
+internal import QuireStore
+internal import QuireSystem
+
+/// What a store says of itself, before a migration and after it.
+struct SQLiteMigrationBooks {
+    let path: String
+    let metadata: StoreMetadata
+    let schema: SQLSchema
+    private let tables: Set<String>
+    /// Whether the store carries its model the way this framework writes it.
+    let carriesModel: Bool
+
+    /// Reads the books.
+    ///
+    /// - Throws: ``QuireError`` with code `incompatibleModel` if the store carries no model and none is given, or the
+    ///   tables do not fit.
+    static func read(
+        _ connection: SQLiteConnection, path: String, model given: ManagedObjectModel?
+    ) throws -> SQLiteMigrationBooks {
+        let reader = SQLiteCatalogReader(connection: connection)
+        let tables = Set(try reader.tableNames())
+        for table in ["Z_METADATA", "Z_PRIMARYKEY"] where !tables.contains(table) {
+            throw QuireError(
+                .invalidFormat,
+                "“\(path)” is a SQLite database but no store: it has no table \(table).",
+                subject: .init(file: path))
+        }
+        let metadata = try SQLiteMetadataReader(connection: connection, path: path).metadata()
+        let carriesModel = tables.contains(SQLiteTables.model)
+        guard let model = try given ?? connection.carriedModel(path: path) else {
+            throw QuireError(
+                .incompatibleModel,
+                "“\(path)” does not carry its model; say which model it was made with.",
+                subject: .init(file: path))
+        }
+        do {
+            let schema = try SQLSchema(
+                model.layout(), catalog: reader.catalog(), hasStrays: !carriesModel)
+            return SQLiteMigrationBooks(
+                path: path, metadata: metadata, schema: schema, tables: tables,
+                carriesModel: carriesModel)
+        } catch let error as QuireError where error.code == .incompatibleModel {
+            throw QuireError(
+                .incompatibleModel,
+                "“\(path)” was not made with the model that it is to be migrated from: \(error.message)",
+                subject: .init(
+                    entity: error.subject.entity, property: error.subject.property, file: path),
+                underlying: error, failures: error.failures)
+        }
+    }
+
+    /// The greatest key that an object of a hierarchy has had.
+    func greatestKey(of root: EntityLayout, _ connection: SQLiteConnection) throws -> Int64 {
+        let place = schema.entity(root)
+        let recorded = try connection.greatestPrimaryKey(of: place.storeNumber)
+        let used = try connection.integer(
+            "SELECT max(Z_PK) FROM \(SQLName.quoted(place.tableName))")
+        return max(recorded, used ?? 0)
+    }
+
+    // MARK: - Files
+
+    /// The names of the files that rows refer to.
+    func externalNames(_ schema: SQLSchema, _ connection: SQLiteConnection) throws -> Set<String> {
+        var names: Set<String> = []
+        for (table, column) in schema.externalColumns {
+            let (table, column) = (SQLName.quoted(table), SQLName.quoted(column))
+            try connection.withStatement(
+                "SELECT \(column) FROM \(table) WHERE substr(\(column), 1, 1) = x'02'"
+            ) { statement in
+                while try statement.step() {
+                    if let name = statement.data(0).withUnsafeBytes(SQLiteExternalData.fileName) {
+                        names.insert(name)
+                    }
+                }
+            }
+        }
+        return names
+    }
+
+    // MARK: - Writing
+
+    /// Writes what the store says of itself with its new model.
+    ///
+    /// - Returns: The paths of files that nothing refers to any more once this is committed.
+    func write(
+        _ plan: TransferPlan, _ schema: SQLSchema, model: ManagedObjectModel,
+        loading: SQLiteBulkLoad, filesBefore: Set<String>, _ connection: SQLiteConnection
+    ) throws -> [String] {
+        try writeEntities(schema.layout, connection)
+        for (root, key) in plan.greatestKeys {
+            loading.reservePrimaryKeys(
+                through: key, root: plan.destination.entity(number: root))
+        }
+        _ = try loading.writeGreatestKeys()
+        try writeMetadata(model, connection)
+        try writeModel(model, connection)
+        try writeHistory(plan, connection)
+        let unused = try filesBefore.subtracting(externalNames(schema, connection))
+        if tables.contains(SQLiteTables.externalData) {
+            for name in unused {
+                try connection.withStatement(
+                    "DELETE FROM \(SQLiteTables.externalData) WHERE Z_UUID = ?"
+                ) {
+                    try $0.bind(name, at: 1)
+                    try $0.run()
+                }
+            }
+        }
+        return unused.map(loading.externalData.path(ofFileNamed:))
+    }
+
+    private func writeEntities(_ layout: ModelLayout, _ connection: SQLiteConnection) throws {
+        try connection.execute(
+            "DELETE FROM Z_PRIMARYKEY WHERE Z_ENT <= \(SQLCatalog.greatestEntityNumber)")
+        for entity in layout.entities {
+            try connection.withStatement("INSERT INTO Z_PRIMARYKEY VALUES (?, ?, ?, 0)") {
+                try $0.bind(Int64(entity.number), at: 1)
+                try $0.bind(entity.name, at: 2)
+                try $0.bind(Int64(entity.superentityNumber ?? 0), at: 3)
+                try $0.run()
+            }
+        }
+    }
+
+    private func writeMetadata(
+        _ model: ManagedObjectModel, _ connection: SQLiteConnection
+    ) throws {
+        let new = try metadata.replacingModel(model).propertyList
+        try connection.withStatement("UPDATE Z_METADATA SET Z_PLIST = ?") {
+            try $0.bind(new, at: 1)
+            try $0.run()
+        }
+    }
+
+    private func writeModel(_ model: ManagedObjectModel, _ connection: SQLiteConnection) throws {
+        if tables.contains(SQLiteTables.model) {
+            try connection.execute("DELETE FROM \(SQLiteTables.model)")
+        } else {
+            try connection.execute(SQLiteTables.createModel)
+        }
+        try connection.withStatement("INSERT INTO \(SQLiteTables.model) VALUES (?)") {
+            try $0.bind(String(decoding: model.modelXML(), as: UTF8.self), at: 1)
+            try $0.run()
+        }
+        try connection.replaceModelCache(with: model)
+    }
+
+    /// Numbers the entities in the persistent history anew. What it says of which columns changed is of the columns before,
+    /// and of objects that are gone, nothing is left.
+    private func writeHistory(_ plan: TransferPlan, _ connection: SQLiteConnection) throws {
+        guard tables.contains("ACHANGE") else { return }
+        var cases: [(old: Int, new: Int, offset: Int64)] = []
+        for entity in plan.source.entities {
+            guard let transfer = plan.transfers(ofEntity: entity.number).first else { continue }
+            cases.append(
+                (
+                    schema.entity(entity).storeNumber, transfer.destination.number,
+                    plan.keyOffsets[transfer.keyGroup]
+                ))
+        }
+        let known = cases.map { String($0.old) }.joined(separator: ", ")
+        try connection.execute("DELETE FROM ACHANGE WHERE ZENTITY NOT IN (\(known))")
+        if cases.isEmpty { return }
+        let numbers = cases.map { "WHEN \($0.old) THEN \($0.new)" }.joined(separator: " ")
+        let offsets = cases.map { "WHEN \($0.old) THEN \($0.offset)" }.joined(separator: " ")
+        try connection.execute(
+            "UPDATE ACHANGE SET ZENTITYPK = ZENTITYPK + CASE ZENTITY \(offsets) END, ZCOLUMNS = NULL, "
+                + "ZENTITY = CASE ZENTITY \(numbers) END")
+    }
+}
+
+extension SQLSchema {
+    /// The columns whose values may be kept in files, each with its table.
+    var externalColumns: [(table: String, column: String)] {
+        var columns: Set<[String]> = []
+        for entity in layout.entities {
+            let place = self.entity(entity)
+            for slot in entity.slots where slot.isExternalCapable {
+                if let column = place.columns[slot.index] {
+                    columns.insert([place.tableName, column.name])
+                }
+            }
+        }
+        return columns.map { ($0[0], $0[1]) }
+    }
+}

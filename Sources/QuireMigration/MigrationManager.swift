@@ -1,0 +1,190 @@
+public import Foundation
+internal import QuireAtomicStores
+internal import QuireModel
+internal import QuireQuery
+internal import QuireSQLite
+public import QuireStore
+internal import QuireSystem
+
+/// Moves the objects of a store to another, which may have another model and be of another type.
+///
+/// ```swift
+/// let manager = MigrationManager()                        // The mapping is inferred.
+/// try manager.migrateStore(from: old, to: new)
+/// ```
+///
+/// What is kept: primary keys, where objects of several tables do not come together in one; versions; the order of ordered
+/// relationships; large values, whose files are copied and compared with the digests that the old store has of them;
+/// the records that documents keep in their stores, and applications' metadata. Stores that take objects in bulk, as ``SQLiteStore`` does, take
+/// them in one transaction with little memory; others are given them in one save, where versions begin at 1.
+///
+/// References to objects that the mapping does not take over, or that are not there, lead nowhere in the new store.
+/// Objects are not validated, except that a migration fails if a required to-one relationship would lead nowhere, or
+/// a relationship that takes one object would lead to several.
+///
+/// A manager migrates once, on the thread that calls it. Its ``progress`` may be looked at, and cancelled, on any.
+public final class MigrationManager {
+    /// The mapping; `nil` for the inferred one.
+    public let mappingModel: MappingModel?
+    /// How far the migration is, counted in objects. Cancelling it makes the migration fail with code `cancelled`.
+    public let progress = Progress(totalUnitCount: -1)
+
+    /// What makes the policies that the mapping names, by these names.
+    public var policies: [String: () -> EntityMigrationPolicy] = [:]
+
+    /// Whether data may be removed that an inferred mapping has no place for; see ``StoreMigrationOptions/allowsRemoval``.
+    /// A mapping that is given says by itself what goes.
+    public var allowsRemoval = false
+
+    /// Makes a manager.
+    ///
+    /// - Parameter mappingModel: How objects of the old model become objects of the new one; `nil` to infer it.
+    public init(mappingModel: MappingModel? = nil) { self.mappingModel = mappingModel }
+
+    /// Moves all objects of a store to another one, which is empty.
+    ///
+    /// Everything is moved, or nothing.
+    ///
+    /// - Parameters:
+    ///   - source: The old store. Nobody may save to it meanwhile.
+    ///   - destination: The new store.
+    /// - Complexity: O(*n*) in objects and what their relationships lead to.
+    /// - Throws: ``QuireError`` with code `incompatibleModel` if the mapping cannot be inferred or does not fit the
+    ///   models, `removalDenied`, `validation`, `constraintConflict`, `cancelled`, `outOfSpace`, `readOnly`, `invalidFormat` if large
+    ///   values are not what was saved, `alreadyExists` if the new store is not empty, or `storeUnavailable`.
+    public func migrateStore(
+        from source: any PersistentStore, to destination: any PersistentStore
+    ) throws {
+        _ = try migrate(from: source, to: destination)
+    }
+
+    /// As ``migrateStore(from:to:)``.
+    ///
+    /// - Returns: The counts that the new store has been compared with; `nil` if data may be removed.
+    package func migrate(
+        from source: any PersistentStore, to destination: any PersistentStore
+    ) throws -> TransferCheck? {
+        try requireEmpty(destination)
+        let mapping =
+            try mappingModel ?? .inferred(from: source.layout, to: destination.layout)
+        try checkRemoval(
+            by: mapping, from: source.layout, to: destination.layout, path: source.path
+        ) { omissions in
+            let removals = try omissions.removals(in: source)
+            // A store of another type has no triggers, so it is not expected to take them over.
+            guard destination is SQLiteStore, let store = source as? SQLiteStore else {
+                return removals
+            }
+            return try removals + store.read { try omissions.leftOutParts($0, store.schema) }
+        }
+        var plan = try TransferPlan(mapping, from: source.layout, to: destination.layout)
+        try plan.assignKeys(Self.keySpace(from: source, to: destination)) {
+            try Self.greatestKey(of: $0, in: source)
+        }
+        try countUnits(of: plan, in: source)
+        var records = try source.records()
+        let draft =
+            destination is SQLiteStore ? try (source as? SQLiteStore)?.draft() : nil
+        if draft != nil { try plan.requireSameKeys(forDraftIn: source.path) }
+        // Written with it, if the new store can keep it.
+        records[SQLiteStore.draftRecordKey] = nil
+        let check =
+            allowsRemoval ? nil : try source.counting { try TransferCheck(plan, from: $0) }
+        func transfer(_ loading: any StoreLoading) throws {
+            try ObjectTransfer(
+                plan, from: source, identity: destination.identity, into: loading,
+                policies: policies, step: advance
+            ).run()
+            try loading.setRecords(records)
+            if let bulk = loading as? SQLiteBulkLoad {
+                try check?.requireAll(
+                    in: SQLContentCounter(connection: bulk.connection, schema: bulk.schema),
+                    path: source.path)
+            }
+        }
+        if let store = destination as? any BulkLoadableStore {
+            try store.load(transfer)
+        } else {
+            let loading = ChangeSetLoading(destination)
+            try transfer(loading)
+            try loading.finish { try check?.requireAll(in: $0, path: source.path) }
+        }
+        for (key, value) in try source.metadata().values where !StoreMetadata.isReserved(key) {
+            try destination.setMetadata(value, forKey: key)
+        }
+        if let draft, let destination = destination as? SQLiteStore {
+            try destination.writeDraft(draft)
+        }
+        finish()
+        return check
+    }
+
+    /// Refuses to remove data that an inferred mapping has no place for, unless it may.
+    func checkRemoval(
+        by mapping: MappingModel, from source: ModelLayout, to destination: ModelLayout,
+        path: String?, counting: (MappingOmissions) throws -> [MigrationRemoval]
+    ) throws {
+        if mappingModel != nil || allowsRemoval { return }
+        let removals = try counting(MappingOmissions(mapping, from: source, to: destination))
+        if !removals.isEmpty { throw QuireError.removalDenied(removals, path: path) }
+    }
+
+    private func requireEmpty(_ store: any PersistentStore) throws {
+        for entity in store.layout.entities
+        where entity.number == entity.rootNumber && store.keeps(entity) {
+            var request = FetchRequest(entity.name)
+            request.fetchLimit = 1
+            if try store.count(matching: request) > 0 {
+                throw QuireError(
+                    .alreadyExists,
+                    "“\(store.path ?? store.identity.uuid)” has objects already; migrate to a new store.",
+                    subject: .init(entity: entity.name, file: store.path))
+            }
+        }
+    }
+
+    /// Stores that are in memory as a whole have keys that are unique among all of their objects.
+    private static func keySpace(
+        from source: any PersistentStore, to destination: any PersistentStore
+    ) -> TransferPlan.KeySpace {
+        guard let destination = destination as? AtomicStore else { return .table }
+        return source is AtomicStore
+            ? .sameStore : .store(first: Swift.type(of: destination).firstPrimaryKey)
+    }
+
+    /// The greatest key that an object of a hierarchy has had, as far as the store tells.
+    static func greatestKey(
+        of root: EntityLayout, in store: any PersistentStore
+    ) throws -> Int64 {
+        guard store.keeps(root) else { return 0 }
+        if let store = store as? SQLiteStore { return try store.greatestPrimaryKey(of: root) }
+        let ids = try store.objectIDs(matching: FetchRequest(root.name))
+        return ids.lazy.map(\.primaryKey).max() ?? 0
+    }
+
+    func countUnits(of plan: TransferPlan, in source: any PersistentStore) throws {
+        var total: Int64 = 0
+        for transfer in plan.transfers
+        where !transfer.source.isAbstract && source.keeps(transfer.source) {
+            var request = FetchRequest(transfer.source.name)
+            request.includesSubentities = false
+            let count = try source.count(matching: request)
+            total += Int64(transfer.edges.isEmpty ? count : count * 2)
+        }
+        progress.totalUnitCount = max(total, 1)
+    }
+
+    /// Says that everything is done.
+    func finish() {
+        if progress.totalUnitCount < 1 { progress.totalUnitCount = 1 }
+        progress.completedUnitCount = progress.totalUnitCount
+    }
+
+    /// Counts objects that are done, and gives up if it was cancelled.
+    func advance(_ count: Int) throws {
+        if progress.isCancelled {
+            throw QuireError(.cancelled, "The migration was cancelled; the old store is as it was.")
+        }
+        progress.completedUnitCount += Int64(count)
+    }
+}

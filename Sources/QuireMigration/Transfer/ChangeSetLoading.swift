@@ -1,0 +1,147 @@
+internal import OrderedCollections
+internal import QuireModel
+internal import QuireStore
+internal import QuireSystem
+
+/// Loads objects into a store that knows nothing but saves: they are collected, and saved at once.
+///
+/// Memory grows with the number of objects. Their versions begin at 1.
+final class ChangeSetLoading: StoreLoading {
+    private let store: any PersistentStore
+    private let layout: ModelLayout
+    private var objects: [ObjectChange] = []
+    private var places: [ManagedObjectID: Int] = [:]
+    private var records: [String: String?] = [:]
+    /// The members that were given for a relationship of an object, by the object's place and the relationship's position.
+    private var members: [[Int]: OrderedSet<ManagedObjectID>] = [:]
+
+    init(_ store: any PersistentStore) {
+        self.store = store
+        layout = store.layout
+    }
+
+    func insert(_ object: LoadedObject) throws {
+        var values = object.values
+        for (slot, file) in object.files {
+            let data = ExternalData(
+                .file(
+                    ExternalDataFile(
+                        storedAt: file.path, beneath: file.root, classKey: file.classKey)))
+            values[slot] = .binary(try data.data())
+        }
+        places[object.objectID] = objects.count
+        objects.append(
+            ObjectChange(
+                objectID: object.objectID, entity: object.entity, version: 0, values: values,
+                changedSlots: SlotMask(first: object.entity.slots.count)))
+    }
+
+    func relate(
+        _ owner: ManagedObjectID, through relationship: EntityLayout.Relationship,
+        to targets: [ManagedObjectID]
+    ) throws {
+        guard let place = places[owner] else { return }
+        let targets = targets.filter { places[$0] != nil }
+        if let slot = relationship.slot {
+            objects[place].values[slot] = targets.first.map { .objectID($0) } ?? .null
+        } else {
+            members[[place, relationship.index]] = OrderedSet(targets)
+        }
+        guard let inverse = layout.inverse(of: relationship), let slot = inverse.slot else {
+            return
+        }
+        for target in targets {
+            guard let other = places[target] else { continue }
+            if case .objectID(let found) = objects[other].values[slot], found != owner {
+                throw QuireError(
+                    .validation,
+                    "“\(inverse.name)” of \(target.shortDescription) would lead to two objects, "
+                        + "\(found.shortDescription) and \(owner.shortDescription), and takes one; remove one of them, or "
+                        + "map the relationship by a policy.",
+                    subject: .init(
+                        entity: target.entityName, property: inverse.name,
+                        object: target.uriRepresentation))
+            }
+            objects[other].values[slot] = .objectID(owner)
+        }
+    }
+
+    func setRecords(_ records: [String: String]) throws {
+        for (key, value) in records { self.records[key] = value }
+    }
+
+    func reservePrimaryKeys(through greatest: Int64, root: EntityLayout) {}
+
+    /// Saves what was collected.
+    ///
+    /// - Parameter check: Called before.
+    func finish(check: (ChangeSetLoading) throws -> Void = { _ in }) throws {
+        dropMissing()
+        for (place, object) in objects.enumerated() { collectInverses(of: object, at: place) }
+        try check(self)
+        for (key, targets) in members where !targets.isEmpty {
+            let relationship = objects[key[0]].entity.relationships[key[1]]
+            objects[key[0]].toManyChanges.append(
+                ToManyChange(
+                    relationshipIndex: key[1], added: targets.elements, removed: [],
+                    order: relationship.isOrdered ? targets.elements : nil))
+        }
+        var changes = ChangeSet()
+        changes.inserted = objects
+        changes.records = records
+        try store.save(changes)
+    }
+
+    /// References to objects that are not there lead nowhere.
+    private func dropMissing() {
+        for place in objects.indices {
+            for slot in objects[place].entity.slots where slot.storage == .reference {
+                if case .objectID(let id) = objects[place].values[slot.index], places[id] == nil {
+                    objects[place].values[slot.index] = .null
+                }
+            }
+        }
+    }
+
+    /// Adds an object to the relationships that lead to it, as far as they are to-many.
+    private func collectInverses(of object: ObjectChange, at place: Int) {
+        for relationship in object.entity.relationships {
+            guard let inverse = layout.inverse(of: relationship), inverse.isToMany else { continue }
+            let targets: [ManagedObjectID]
+            if let slot = relationship.slot {
+                guard case .objectID(let id) = object.values[slot] else { continue }
+                targets = [id]
+            } else {
+                targets = members[[place, relationship.index]]?.elements ?? []
+            }
+            for target in targets {
+                guard let other = places[target] else { continue }
+                members[[other, inverse.index], default: []].append(object.objectID)
+            }
+        }
+    }
+}
+
+extension ChangeSetLoading: ContentCounter {
+    func count(
+        of entity: EntityLayout, slots: [Int], relationships: [CountedRelationship]
+    ) throws -> ContentCount {
+        var result = ContentCount(
+            values: slots.map { _ in 0 }, references: relationships.map { _ in 0 })
+        for (place, object) in objects.enumerated() where object.entity.number == entity.number {
+            result.objects += 1
+            for (index, slot) in slots.enumerated() {
+                if object.values[slot].isValue { result.values[index] += 1 }
+            }
+            for (index, counted) in relationships.enumerated() {
+                let relationship = counted.relationship
+                if let slot = relationship.slot {
+                    if !object.values[slot].isNull { result.references[index] += 1 }
+                } else {
+                    result.references[index] += members[[place, relationship.index]]?.count ?? 0
+                }
+            }
+        }
+        return result
+    }
+}

@@ -1,0 +1,377 @@
+import Foundation
+package import QuireModel
+internal import QuireSystem
+
+/// A mapping model with everything that it names looked up.
+///
+/// Primary keys
+/// ============
+///
+/// A new object has its old one's primary key, plus a number that all objects of the same old table share: 0 for the first
+/// of the old tables that a new table takes objects from, and for each further one enough that keys do not meet. So an
+/// identifier is translated without a table of identifiers, as long as no policy makes the objects.
+package struct TransferPlan {
+    let source: ModelLayout
+    let destination: ModelLayout
+    /// The mappings that make objects of objects.
+    private(set) var transfers: [EntityTransfer] = []
+    /// The mappings that only a policy knows what to do with.
+    private(set) var policyMappings: [EntityMapping] = []
+    /// The transfers of each old entity, by its number.
+    private var bySource: [Int: [Int]] = [:]
+
+    /// Looks up a mapping model.
+    ///
+    /// - Throws: ``QuireError`` with code `incompatibleModel`, naming what it says about which the models know nothing.
+    package init(_ mapping: MappingModel, from source: ModelLayout, to destination: ModelLayout)
+        throws
+    {
+        self.source = source
+        self.destination = destination
+        var failures: [QuireError] = []
+        var groups: [KeyGroup] = []
+        var ordinals: [[Int]: Int] = [:]
+        for entityMapping in mapping.entityMappings {
+            do {
+                guard let (old, new) = try entities(of: entityMapping) else { continue }
+                let ordinal = ordinals[[old.number, new.rootNumber], default: 0]
+                ordinals[[old.number, new.rootNumber]] = ordinal + 1
+                let group = KeyGroup(
+                    oldRoot: old.rootNumber, newRoot: new.rootNumber, ordinal: ordinal)
+                if !groups.contains(group) { groups.append(group) }
+                let transfer = try EntityTransfer(
+                    entityMapping, from: old, to: new, index: transfers.count,
+                    keyGroup: groups.firstIndex(of: group) ?? 0, in: self)
+                bySource[old.number, default: []].append(transfers.count)
+                transfers.append(transfer)
+            } catch let error as QuireError {
+                failures.append(error)
+            }
+        }
+        if !failures.isEmpty { throw QuireError.combining(failures) }
+        keyGroups = groups
+        for index in transfers.indices { transfers[index].edges = edges(of: transfers[index]) }
+    }
+
+    /// The entities of a mapping that makes objects of objects; `nil` if it does not.
+    private mutating func entities(
+        of mapping: EntityMapping
+    ) throws -> (EntityLayout, EntityLayout)? {
+        if mapping.mappingType == .remove { return nil }
+        guard let new = mapping.destinationEntityName else { return nil }
+        guard let newEntity = destination.entity(named: new) else {
+            throw Self.unknown(mapping, new, "new")
+        }
+        guard let old = mapping.sourceEntityName else {
+            if mapping.entityMigrationPolicyName != nil { policyMappings.append(mapping) }
+            return nil
+        }
+        guard let oldEntity = source.entity(named: old) else {
+            throw Self.unknown(mapping, old, "old")
+        }
+        return (oldEntity, newEntity)
+    }
+
+    private static func unknown(_ mapping: EntityMapping, _ entity: String, _ which: String)
+        -> QuireError
+    {
+        QuireError(
+            .incompatibleModel,
+            "The mapping “\(mapping.name)” is about “\(entity)”, which the \(which) model does not have.",
+            subject: .init(entity: entity))
+    }
+
+    // MARK: - Keys
+
+    /// Objects whose keys are moved by the same number.
+    struct KeyGroup: Hashable {
+        let oldRoot: Int
+        let newRoot: Int
+        /// Which of several mappings of the same objects to the same table.
+        let ordinal: Int
+    }
+
+    private(set) var keyGroups: [KeyGroup] = []
+    /// By how much keys are moved, by the position of the group.
+    private(set) var keyOffsets: [Int64] = []
+    /// The greatest keys of the new tables, by the numbers of their root entities.
+    private(set) var greatestKeys: [Int: Int64] = [:]
+    private var keySpace = KeySpace.table
+
+    /// Where keys have to be unique.
+    enum KeySpace {
+        /// In each table, as in SQLite stores.
+        case table
+        /// In the whole store, which begins with a key.
+        case store(first: Int64)
+        /// In the whole store, as they were in the old one.
+        case sameStore
+    }
+
+    /// Decides by how much keys are moved.
+    ///
+    /// - Parameter greatest: The greatest key that an object of an old root entity has had.
+    mutating func assignKeys(
+        _ space: KeySpace = .table, _ greatest: (EntityLayout) throws -> Int64
+    ) throws {
+        keySpace = space
+        keyOffsets = [Int64](repeating: 0, count: keyGroups.count)
+        greatestKeys = [:]
+        let roots = Set(keyGroups.map(\.newRoot))
+        for root in roots.sorted() {
+            let name = destination.entity(number: root).name
+            // The table that was the same one before keeps its keys.
+            let members = keyGroups.indices.filter { keyGroups[$0].newRoot == root }.sorted {
+                let (left, right) = (keyGroups[$0], keyGroups[$1])
+                let isNamed = [left, right].map {
+                    source.entity(number: $0.oldRoot).name == name ? 0 : 1
+                }
+                return (left.ordinal, isNamed[0], left.oldRoot)
+                    < (right.ordinal, isNamed[1], right.oldRoot)
+            }
+            var end: Int64
+            switch space {
+            case .table, .sameStore: end = 0
+            case .store(let first): end = greatestKeys.values.max() ?? first - 1
+            }
+            for index in members {
+                let last = try greatest(source.entity(number: keyGroups[index].oldRoot))
+                if case .sameStore = space {
+                    end = max(end, last)
+                } else {
+                    keyOffsets[index] = end
+                    end += last
+                }
+            }
+            guard end <= ManagedObjectID.greatestPrimaryKey else {
+                throw QuireError(
+                    .storeUnavailable,
+                    "“\(name)” of the new model would have more primary keys than there are.",
+                    subject: .init(entity: name))
+            }
+            greatestKeys[root] = end
+        }
+    }
+
+    /// A key that no object has.
+    mutating func nextKey(root: Int) throws -> Int64 {
+        let last: Int64
+        switch keySpace {
+        case .table: last = greatestKeys[root, default: 0]
+        case .store, .sameStore: last = greatestKeys.values.max() ?? 0
+        }
+        let key = last + 1
+        guard key <= ManagedObjectID.greatestPrimaryKey else {
+            throw QuireError(
+                .storeUnavailable, "The new store has used up its primary keys.")
+        }
+        greatestKeys[root] = key
+        return key
+    }
+
+    /// The transfer by which objects of an old entity become what a relationship leads to.
+    func transfer(ofEntity number: Int, within destination: EntityLayout) -> EntityTransfer? {
+        bySource[number]?.lazy.map { transfers[$0] }.first {
+            destination.subtree.contains($0.destination.number)
+        }
+    }
+
+    /// The transfers of a mapping's name.
+    func transfer(named name: String) -> EntityTransfer? {
+        transfers.first { $0.mapping.name == name }
+    }
+
+    /// The transfers of an old entity.
+    func transfers(ofEntity number: Int) -> [EntityTransfer] {
+        (bySource[number] ?? []).map { transfers[$0] }
+    }
+}
+
+/// How objects of an old entity become objects of a new one.
+struct EntityTransfer {
+    /// Where the value of a slot comes from.
+    enum Value: Sendable {
+        case nothing
+        case constant(AttributeValue)
+        /// A slot of the old object; where that has no value, another.
+        case copy(slot: Int, AttributeConversion, fallback: AttributeValue)
+        /// The new object of the one that a slot of the old object leads to; it is an error if it becomes required and
+        /// there is none.
+        case reference(slot: Int, required: Bool)
+        /// What an expression gives.
+        case expression(MappingExpression)
+    }
+
+    /// A relationship that is written when all objects are there.
+    struct Edge: Sendable {
+        /// The relationship of the new entity.
+        let relationship: EntityLayout.Relationship
+        /// The relationship of the old one.
+        let source: EntityLayout.Relationship
+    }
+
+    let mapping: EntityMapping
+    let index: Int
+    let source: EntityLayout
+    let destination: EntityLayout
+    /// The position in ``TransferPlan/keyGroups``.
+    let keyGroup: Int
+    /// Where the values come from, by the slots of the new entity.
+    let values: [Value]
+    /// What leads to relationships of the new entity, by their positions.
+    let relationships: [Int: MappingExpression]
+    fileprivate(set) var edges: [Edge] = []
+
+    init(
+        _ mapping: EntityMapping, from source: EntityLayout, to destination: EntityLayout,
+        index: Int, keyGroup: Int, in plan: TransferPlan
+    ) throws {
+        self.mapping = mapping
+        self.index = index
+        self.source = source
+        self.destination = destination
+        self.keyGroup = keyGroup
+        for property in mapping.attributeMappings + mapping.relationshipMappings
+        where destination.properties[property.name] == nil {
+            throw Self.unknown(property.name, of: destination, mapping, "new")
+        }
+        var relationships: [Int: MappingExpression] = [:]
+        for property in mapping.relationshipMappings {
+            guard let relationship = destination.relationship(named: property.name),
+                let expression = property.valueExpression
+            else { continue }
+            if let name = expression.relationshipName, source.relationship(named: name) == nil {
+                throw Self.unknown(name, of: source, mapping, "old")
+            }
+            relationships[relationship.index] = expression
+        }
+        self.relationships = relationships
+        values = try destination.slots.map { slot in
+            guard slot.isStored else { return .nothing }
+            if let index = slot.relationshipIndex {
+                return Self.reference(
+                    relationships[index], of: source, to: destination.relationships[index])
+            }
+            return try Self.value(of: slot, mapping, source, destination)
+        }
+    }
+
+    private static func unknown(
+        _ property: String, of entity: EntityLayout, _ mapping: EntityMapping, _ which: String
+    ) -> QuireError {
+        QuireError(
+            .incompatibleModel,
+            "The mapping “\(mapping.name)” is about “\(entity.name).\(property)”, which the \(which) model does not have.",
+            subject: .init(entity: entity.name, property: property))
+    }
+
+    private static func reference(
+        _ expression: MappingExpression?, of source: EntityLayout,
+        to relationship: EntityLayout.Relationship
+    ) -> Value {
+        guard let name = expression?.relationshipName,
+            let before = source.relationship(named: name), let slot = before.slot
+        else { return .nothing }
+        return .reference(
+            slot: slot,
+            required: !relationship.description.isOptional && before.description.isOptional)
+    }
+
+    private static func value(
+        of slot: EntityLayout.Slot, _ mapping: EntityMapping, _ source: EntityLayout,
+        _ destination: EntityLayout
+    ) throws -> Value {
+        guard let attribute = slot.attribute else { return .nothing }
+        let expression = mapping.attributeMappings[slot.name]?.valueExpression
+        if slot.isDerived && !slot.isDerivedFromTime { return .nothing }
+        switch expression {
+        case nil:
+            return slot.isDerived ? .constant(.date(Date())) : .constant(attribute.defaultValue)
+        case .constant(let value)?: return .constant(value)
+        case .sourceValue(let name)?:
+            guard case .attribute(let from)? = source.properties[name],
+                let before = source.slots[from].attribute
+            else {
+                let first = String(name.split(separator: ".").first ?? "")
+                if name.contains("."), source.relationship(named: first) != nil {
+                    return .expression(.sourceValue(name))
+                }
+                throw unknown(name, of: source, mapping, "old")
+            }
+            guard
+                let conversion = AttributeConversion(from: before.type, to: attribute.type)
+            else { return .expression(.sourceValue(name)) }
+            return .copy(
+                slot: from, conversion,
+                fallback: attribute.isOptional || !before.isOptional
+                    ? .null : attribute.defaultValue)
+        case let other?: return .expression(other)
+        }
+    }
+}
+
+// MARK: - Relationships that are written later
+
+extension TransferPlan {
+    /// The relationships of a transfer's objects that their own rows do not tell.
+    private func edges(of transfer: EntityTransfer) -> [EntityTransfer.Edge] {
+        transfer.relationships.sorted { $0.key < $1.key }.compactMap { index, expression in
+            let relationship = transfer.destination.relationships[index]
+            guard let name = expression.relationshipName,
+                let old = transfer.source.relationship(named: name),
+                !old.description.isTransient, !relationship.description.isTransient,
+                isWrittenLater(relationship, old)
+            else { return nil }
+            return EntityTransfer.Edge(relationship: relationship, source: old)
+        }
+    }
+
+    private func isWrittenLater(
+        _ relationship: EntityLayout.Relationship, _ old: EntityLayout.Relationship
+    ) -> Bool {
+        guard let inverse = destination.inverse(of: relationship) else {
+            return relationship.isToMany || old.isToMany
+        }
+        let isInverseMapped = mapping(of: inverse)
+        if !relationship.isToMany {
+            return old.isToMany || (!inverse.isToMany && isInverseMapped == nil)
+        }
+        if !inverse.isToMany {
+            // The other objects point back. Only they know to whom, unless they were not asked.
+            if let mapped = isInverseMapped, !mapped.isToMany {
+                return relationship.isOrdered && old.isOrdered
+            }
+            return true
+        }
+        let isNaming =
+            (relationship.ownerNumber, relationship.index) <= (inverse.ownerNumber, inverse.index)
+        return isNaming || isInverseMapped == nil || (relationship.isOrdered && old.isOrdered)
+    }
+
+    /// The old relationship that a new one is mapped to, by any mapping.
+    private func mapping(of relationship: EntityLayout.Relationship) -> EntityLayout.Relationship? {
+        for transfer in transfers
+        where destination.entity(number: relationship.ownerNumber).subtree
+            .contains(transfer.destination.number)
+        {
+            guard let name = transfer.relationships[relationship.index]?.relationshipName
+            else { continue }
+            return transfer.source.relationship(named: name)
+        }
+        return nil
+    }
+}
+
+extension TransferPlan {
+    /// Checks that objects keep their identifiers, by which a draft of unsaved changes refers to them.
+    ///
+    /// - Throws: ``QuireError`` with code `unsupported` if some do not.
+    func requireSameKeys(forDraftIn path: String?) throws {
+        if keyOffsets.allSatisfy({ $0 == 0 }) { return }
+        throw QuireError(
+            .unsupported,
+            "“\(path ?? "the store")” has a draft of unsaved changes, and objects would get other identifiers; open it with "
+                + "the model it was made with, save or discard the changes, and migrate it then.",
+            subject: .init(file: path))
+    }
+}

@@ -1,0 +1,212 @@
+public import Foundation
+public import QuireModel
+public import QuireSQLite
+internal import QuireSystem
+
+/// What is done when a store that is opened was made with another model.
+public struct StoreMigrationOptions: Sendable {
+    /// Whether the store is migrated. If not, opening it fails.
+    public var migratesAutomatically = true
+    /// Whether mappings may be inferred. If not, only ``mappings`` are used.
+    public var infersMappingModel = true
+    /// Mappings made by hand.
+    public var mappings: [CustomMapping] = []
+    /// The models that the store may have been made with, by name. One that carries its model needs none.
+    public var versions: [String: ManagedObjectModel] = [:]
+    /// What makes the policies that mappings name.
+    public var policies: [String: @Sendable () -> EntityMigrationPolicy] = [:]
+
+    /// Whether inferred mappings may remove data that the new model has no place for. If not, a migration that would is
+    /// refused with code `removalDenied`, and the error lists what would go: a wrong model must not empty a store.
+    ///
+    /// Data is: objects; values of attributes other than null and the attribute's default, and not computed; links between
+    /// objects, unless the other side of the relationship stays; integers that a floating-point number would round. Mappings
+    /// made by hand are taken at their word: they, and their policies, may remove whatever they do not name.
+    public var allowsRemoval = false
+    /// Where a copy of the store as it was, with its external data, is written before it is migrated; `nil` for nowhere. There
+    /// must be nothing yet; ``copyPath(beside:date:)`` makes a path. If the migration fails there is no copy.
+    public var copyPath: String?
+    /// Whether a document keeps a version of what it was before it is migrated.
+    public var keepsVersion = true
+
+    /// Migrates by inferred mappings, without removing data.
+    public init() {}
+
+    /// A path beside a store for the copy that is kept of it, such as `Library.before-migration-20260102-030405.sqlite`.
+    ///
+    /// - Parameter date: When; the path has it in local time, to the second.
+    public static func copyPath(beside path: String, date: Date = Date()) -> String {
+        let name = FileSystem.name(of: path)
+        let folder = path.dropLast(name.count)
+        let dot = name.dropFirst().lastIndex(of: ".") ?? name.endIndex
+        let parts = Calendar(identifier: .gregorian).dateComponents(
+            [.year, .month, .day, .hour, .minute, .second], from: date)
+        func digits(_ number: Int?, _ count: Int = 2) -> String {
+            let text = String(number ?? 0)
+            return String(repeating: "0", count: max(count - text.count, 0)) + text
+        }
+        let day = digits(parts.year, 4) + digits(parts.month) + digits(parts.day)
+        let time = digits(parts.hour) + digits(parts.minute) + digits(parts.second)
+        var number = 1
+        while true {
+            let ending = number == 1 ? "" : "-\(number)"
+            let path =
+                "\(folder)\(name[..<dot]).before-migration-\(day)-\(time)\(ending)\(name[dot...])"
+            if !FileSystem.exists(path) { return path }
+            number += 1
+        }
+    }
+
+    /// What carries out a step. What is inferred is inferred anew, as a mapping that is given may remove data.
+    func manager(for step: MigrationPath.Step) -> MigrationManager {
+        let manager = MigrationManager(mappingModel: step.isCustom ? step.mapping : nil)
+        manager.allowsRemoval = allowsRemoval
+        for (name, policy) in policies { manager.policies[name] = policy }
+        return manager
+    }
+
+    /// What it takes to bring a store to a model that it does not open with as it is.
+    ///
+    /// - Parameter source: Gives the model of the store, if it is known.
+    func steps(
+        ofStoreAt path: String, to model: ManagedObjectModel,
+        from source: () throws -> ManagedObjectModel?
+    ) throws -> [MigrationPath.Step] {
+        func fail(_ what: String) -> QuireError {
+            QuireError(
+                .incompatibleModel,
+                "“\(path)” was made with another version of the model; \(what).",
+                subject: .init(file: path))
+        }
+        guard migratesAutomatically else { throw fail("migrate it before it is opened") }
+        guard let source = try source() else {
+            throw fail("which one is not known: give the versions that there are")
+        }
+        var versions = versions
+        let name = versions.first { $0.value == model }?.key ?? "the model"
+        versions[name] = model
+        return try MigrationPath(
+            from: source, to: name, among: versions, mappings: mappings,
+            infers: infersMappingModel
+        ).steps
+    }
+
+    /// The error of a store that is to be migrated and is opened for reading only.
+    static func readOnlyError(_ path: String) -> QuireError {
+        QuireError(
+            .readOnly,
+            "“\(path)” was made with another version of the model and is opened for reading only, so it cannot be "
+                + "migrated; open it for writing.", subject: .init(file: path))
+    }
+}
+
+extension SQLiteStore {
+    /// Opens a store, which is migrated first if it was made with another model.
+    ///
+    /// Where a straight mapping is neither given nor to be inferred, the store goes through versions in between; each of
+    /// these steps is whole by itself.
+    ///
+    /// ```swift
+    /// let store = try SQLiteStore.open(at: path, model: model, migrating: StoreMigrationOptions())
+    /// ```
+    ///
+    /// - Throws: As ``open(at:model:options:)`` and ``migrate(at:from:to:manager:options:)``; with code
+    ///   `incompatibleModel` if the store has to be migrated and may not be, or its model is not known.
+    public static func open(
+        at path: String, model: ManagedObjectModel, options: SQLiteStoreOptions = .init(),
+        migrating migration: StoreMigrationOptions
+    ) throws -> SQLiteStore {
+        let isMigrated = try migrate(at: path, to: model, migration, options)
+        do {
+            return try open(at: path, model: model, options: options)
+        } catch var error as QuireError where isMigrated {
+            error.message =
+                "“\(path)” has been migrated, but it cannot be opened: \(error.message)"
+            throw error
+        }
+    }
+
+    /// Migrates a store that was made with another model.
+    ///
+    /// - Returns: Whether there was something to do.
+    @discardableResult
+    package static func migrate(
+        at path: String, to model: ManagedObjectModel, _ migration: StoreMigrationOptions,
+        _ options: SQLiteStoreOptions
+    ) throws -> Bool {
+        let steps = try steps(at: path, to: model, migration)
+        if !steps.isEmpty && options.isReadOnly {
+            throw StoreMigrationOptions.readOnlyError(path)
+        }
+        // Each step refuses to remove data, but the store is to stay as it is then, not to come half the way.
+        if steps.count > 1 { try checkRemovals(at: path, by: steps, migration, options) }
+        for (index, step) in steps.enumerated() {
+            var run = SQLiteMigration(
+                path: path, sourceModel: step.source, model: step.destination,
+                manager: migration.manager(for: step), options: options)
+            if index == 0 { run.copyPath = migration.copyPath }
+            do {
+                try run.run()
+            } catch var error as QuireError where index > 0 {
+                error.message =
+                    "“\(path)” has been migrated to \(steps[index - 1].name), and no further: \(error.message)"
+                throw error
+            }
+        }
+        return !steps.isEmpty
+    }
+
+    /// Refuses a migration that would remove data and may not.
+    package static func checkRemovals(
+        at path: String, by steps: [MigrationPath.Step], _ migration: StoreMigrationOptions,
+        _ options: SQLiteStoreOptions = SQLiteStoreOptions()
+    ) throws {
+        if migration.allowsRemoval { return }
+        let removals = try removals(at: path, by: steps, options: options)
+        if !removals.isEmpty { throw QuireError.removalDenied(removals, path: path) }
+    }
+
+    /// The data that the steps of a migration would remove from a store, as far as they are inferred: what a mapping made by
+    /// hand removes, and what comes after it, cannot be told beforehand.
+    ///
+    /// - Parameters:
+    ///   - path: The path of the store's file.
+    ///   - steps: What ``steps(at:to:_:)`` gives for it.
+    ///   - options: How to use the file, which is only read.
+    /// - Complexity: O(*n*) in the objects of the entities that lose something.
+    /// - Throws: As ``open(at:model:options:)``.
+    public static func removals(
+        at path: String, by steps: [MigrationPath.Step],
+        options: SQLiteStoreOptions = SQLiteStoreOptions()
+    ) throws -> [MigrationRemoval] {
+        let inferred = steps.prefix { !$0.isCustom }
+        guard let first = inferred.first, let last = inferred.last else { return [] }
+        let mapping = inferred.dropFirst().reduce(first.mapping) { $0.followed(by: $1.mapping) }
+        let omissions = MappingOmissions(
+            mapping, from: try first.source.layout(), to: try last.destination.layout())
+        var options = options
+        options.isReadOnly = true
+        let store = try open(at: path, model: first.source, options: options)
+        defer { try? store.close() }
+        return try omissions.removals(in: store)
+            + store.read { try omissions.leftOutParts($0, store.schema) }
+    }
+
+    /// What it takes to bring a store to a model; nothing if it opens with it as it is.
+    ///
+    /// - Throws: As ``open(at:model:options:migrating:)``.
+    public static func steps(
+        at path: String, to model: ManagedObjectModel, _ migration: StoreMigrationOptions
+    ) throws -> [MigrationPath.Step] {
+        let examination = try StoreExamination(path)
+        if examination.isCompatible(with: model) { return [] }
+        return try migration.steps(ofStoreAt: path, to: model) {
+            func version(exactly: Bool) -> ManagedObjectModel? {
+                examination.versions(among: migration.versions, exactly: exactly).last
+                    .flatMap { migration.versions[$0] }
+            }
+            // A model that only resembles the store's does not know all that is in it.
+            return version(exactly: true) ?? examination.carriedModel ?? version(exactly: false)
+        }
+    }
+}

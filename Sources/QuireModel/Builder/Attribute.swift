@@ -1,0 +1,142 @@
+public import QuireSystem
+
+/// An attribute in an ``Entity`` or a ``Composite``. It is optional unless it is ``required()``.
+///
+/// ```swift
+/// Attribute("pages", .integer32).required().default(0).minimum(0)
+/// ```
+public struct Attribute: Sendable {
+    /// The description that is built.
+    public var description: AttributeDescription
+
+    /// Makes an attribute of a type.
+    public init(_ name: String, _ type: AttributeType) {
+        description = AttributeDescription(name: name, type: type)
+    }
+
+    /// Makes an attribute that holds the elements of a ``Composite``.
+    public init(_ name: String, composite: String) {
+        description = AttributeDescription(name: name, type: .composite)
+        description.compositeName = composite
+    }
+
+    /// Demands a value when an object is saved.
+    public func required() -> Attribute { optional(false) }
+
+    /// Says whether there may be no value when an object is saved.
+    public func optional(_ optional: Bool = true) -> Attribute {
+        modified(self) { $0.description.isOptional = optional }
+    }
+
+    /// Keeps the value in memory only.
+    public func transient(_ transient: Bool = true) -> Attribute {
+        modified(self) { $0.description.isTransient = transient }
+    }
+
+    /// Sets the value a new object gets. An integer is fine for a number of any type.
+    public func `default`(_ value: AttributeValue) -> Attribute {
+        // A value that does not fit stays as it is, for the model's validation to complain about.
+        modified(self) { $0.description.defaultValue = (try? description.coerce(value)) ?? value }
+    }
+
+    /// Sets the smallest number or earliest date that is valid.
+    public func minimum(_ value: AttributeValue) -> Attribute {
+        modified(self) { $0.description.minimum = bound(value) }
+    }
+
+    /// Sets the greatest number or latest date that is valid.
+    public func maximum(_ value: AttributeValue) -> Attribute {
+        modified(self) { $0.description.maximum = bound(value) }
+    }
+
+    /// Bounds the length of a text, in UTF-16 code units.
+    public func length(atLeast least: Int? = nil, atMost most: Int? = nil) -> Attribute {
+        modified(self) {
+            $0.description.minimum = least.map { .integer(Int64($0)) } ?? .null
+            $0.description.maximum = most.map { .integer(Int64($0)) } ?? .null
+        }
+    }
+
+    /// Demands that a text as a whole matches a regular expression (ICU).
+    public func matching(_ regularExpression: String) -> Attribute {
+        modified(self) { $0.description.regularExpression = regularExpression }
+    }
+
+    /// Keeps large binary values in files of their own beside the store.
+    public func externalStorage(_ external: Bool = true) -> Attribute {
+        modified(self) { $0.description.allowsExternalBinaryDataStorage = external }
+    }
+
+    /// Lets CloudKit encrypt the value.
+    public func cloudEncryption(_ encryption: Bool = true) -> Attribute {
+        modified(self) { $0.description.allowsCloudEncryption = encryption }
+    }
+
+    /// Keeps the value in persistent history when the object is deleted.
+    public func preservedInHistoryOnDeletion(_ preserved: Bool = true) -> Attribute {
+        modified(self) { $0.description.preservesValueInHistoryOnDeletion = preserved }
+    }
+
+    /// Lets the store compute the value by an expression like `books.@count`.
+    public func derived(_ expression: String) -> Attribute {
+        modified(self) { $0.description.derivationExpression = expression }
+    }
+
+    /// Names the transformer of a transformable attribute, and the class of its values.
+    public func transformer(_ name: String, className: String? = nil) -> Attribute {
+        modified(self) {
+            $0.description.valueTransformerName = name
+            $0.description.customClassName = className ?? $0.description.customClassName
+        }
+    }
+
+    /// Names the class of a transformable attribute's values, for generated code.
+    public func className(_ name: String) -> Attribute {
+        modified(self) { $0.description.customClassName = name }
+    }
+
+    /// Shows a number as a scalar in generated code.
+    public func scalar(_ scalar: Bool = true) -> Attribute {
+        modified(self) { $0.description.usesScalarValueType = scalar }
+    }
+
+    /// Says what it was called in an earlier version of the model.
+    public func renamed(from identifier: String) -> Attribute {
+        modified(self) { $0.description.renamingIdentifier = identifier }
+    }
+
+    /// Makes the version hash differ where nothing else does.
+    public func versionHashModifier(_ text: String) -> Attribute {
+        modified(self) { $0.description.versionHashModifier = text }
+    }
+
+    /// Adds keys and values of your own.
+    public func userInfo(_ entries: [String: PropertyListValue]) -> Attribute {
+        modified(self) { $0.description.userInfo.merge(entries) { $1 } }
+    }
+
+    /// Lets Spotlight index the value on Apple's systems.
+    public func indexedBySpotlight(_ indexed: Bool = true) -> Attribute {
+        modified(self) { $0.description.isIndexedBySpotlight = indexed }
+    }
+
+    /// Lets the store index the value (of old models; new ones list an ``Index``).
+    public func indexed(_ indexed: Bool = true) -> Attribute {
+        modified(self) { $0.description.isIndexed = indexed }
+    }
+
+    /// Says whether sync services transfer the value (of old models).
+    public func syncable(_ syncable: Bool = true) -> Attribute {
+        modified(self) { $0.description.isSyncable = syncable }
+    }
+
+    /// Stores the value in an external record file (of old models).
+    public func storedInTruthFile(_ stored: Bool = true) -> Attribute {
+        modified(self) { $0.description.isStoredInTruthFile = stored }
+    }
+
+    /// A bound in the attribute's own form; that of a text is a length.
+    private func bound(_ value: AttributeValue) -> AttributeValue {
+        description.type == .string ? value : (try? description.coerce(value)) ?? value
+    }
+}

@@ -1,0 +1,125 @@
+public import QuireSystem
+
+/// An entity in a ``ModelBuilder``, made of ``Attribute``, ``ToOne``, ``ToMany``, ``FetchedProperty``, ``Index``,
+/// ``CompoundIndex`` and ``Unique``.
+public struct Entity: Sendable {
+    /// The description that is built.
+    public var description: EntityDescription
+
+    /// Makes an entity of what a closure lists.
+    ///
+    /// - Parameters:
+    ///   - name: The entity's name.
+    ///   - superentity: The name of the entity whose properties it inherits.
+    ///   - content: Its own properties, indexes and constraints.
+    public init(
+        _ name: String, inherits superentity: String? = nil,
+        @EntityBuilder _ content: () -> [EntityBuilder.Part] = { [] }
+    ) {
+        description = EntityDescription(name: name)
+        description.superentityName = superentity
+        for part in content() {
+            switch part.content {
+            case .property(let property): description.properties.append(property)
+            case .index(let index): description.indexes.append(index)
+            case .compoundIndex(let names): description.compoundIndexes.append(names)
+            case .unique(let names): description.uniquenessConstraints.append(names)
+            }
+        }
+    }
+
+    /// Lets only its sub-entities have objects.
+    public func abstract(_ abstract: Bool = true) -> Entity {
+        modified(self) { $0.description.isAbstract = abstract }
+    }
+
+    /// Names the class of its objects, for generated code.
+    public func className(_ name: String) -> Entity {
+        modified(self) { $0.description.managedObjectClassName = name }
+    }
+
+    /// Says what it was called in an earlier version of the model.
+    public func renamed(from identifier: String) -> Entity {
+        modified(self) { $0.description.renamingIdentifier = identifier }
+    }
+
+    /// Makes the version hash differ where nothing else does.
+    public func versionHashModifier(_ text: String) -> Entity {
+        modified(self) { $0.description.versionHashModifier = text }
+    }
+
+    /// Adds keys and values of your own.
+    public func userInfo(_ entries: [String: PropertyListValue]) -> Entity {
+        modified(self) { $0.description.userInfo.merge(entries) { $1 } }
+    }
+
+    /// Says how Xcode generates code for it: `class`, `category` or `none`.
+    public func codeGeneration(_ type: String) -> Entity {
+        modified(self) { $0.description.codeGenerationType = type }
+    }
+
+    /// Sets the expression that names an object in Spotlight on Apple's systems.
+    public func spotlightName(_ expression: String) -> Entity {
+        modified(self) { $0.description.coreSpotlightDisplayNameExpression = expression }
+    }
+
+    /// Says whether sync services transfer it (of old models).
+    public func syncable(_ syncable: Bool = true) -> Entity {
+        modified(self) { $0.description.isSyncable = syncable }
+    }
+}
+
+/// Lists what an ``Entity`` is made of.
+@resultBuilder
+public enum EntityBuilder: PartBuilder {
+    /// Something that is part of an entity.
+    public struct Part: Sendable {
+        enum Content: Sendable {
+            case property(PropertyDescription)
+            case index(FetchIndexDescription)
+            case compoundIndex([String])
+            case unique([String])
+        }
+        var content: Content
+    }
+
+    /// An attribute.
+    public static func buildExpression(_ attribute: Attribute) -> [Part] {
+        [Part(content: .property(.attribute(attribute.description)))]
+    }
+
+    /// A to-one relationship.
+    public static func buildExpression(_ relationship: ToOne) -> [Part] {
+        [Part(content: .property(.relationship(relationship.description)))]
+    }
+
+    /// A to-many relationship.
+    public static func buildExpression(_ relationship: ToMany) -> [Part] {
+        [Part(content: .property(.relationship(relationship.description)))]
+    }
+
+    /// A fetched property.
+    public static func buildExpression(_ fetched: FetchedProperty) -> [Part] {
+        [Part(content: .property(.fetched(fetched.description)))]
+    }
+
+    /// A property that was described elsewhere.
+    public static func buildExpression(_ property: PropertyDescription) -> [Part] {
+        [Part(content: .property(property))]
+    }
+
+    /// An index.
+    public static func buildExpression(_ index: Index) -> [Part] {
+        [Part(content: .index(index.description))]
+    }
+
+    /// A compound index of old models.
+    public static func buildExpression(_ index: CompoundIndex) -> [Part] {
+        [Part(content: .compoundIndex(index.propertyNames))]
+    }
+
+    /// A uniqueness constraint.
+    public static func buildExpression(_ constraint: Unique) -> [Part] {
+        [Part(content: .unique(constraint.propertyNames))]
+    }
+}

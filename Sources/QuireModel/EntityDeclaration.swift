@@ -1,0 +1,161 @@
+/// What a class says of its entity: enough to make the entity's description of it, and to check that an entity
+/// described elsewhere fits the class.
+///
+/// A class numbers its properties by their place in ``allProperties``, those of superclasses first. Its accessors
+/// know these ordinals when they are compiled; ``EntityLayout`` finds out, once, which slot or relationship each
+/// is.
+public struct EntityDeclaration: Sendable {
+    /// The class that declares the entity.
+    public let objectClass: any EntityClass.Type
+    /// The class it inherits from.
+    public let superclass: any EntityClass.Type
+    /// The class's own properties, in the order of its source.
+    public let properties: [Property]
+    /// The entity's description without inheritance and properties, which ``ManagedObjectModel/init(classes:)`` adds.
+    let description: EntityDescription
+    /// Names of properties, as the class has them, whose values together no two objects may share.
+    let uniquenessConstraints: [[String]]
+    /// Names of properties, as the class has them, that are indexed together.
+    let indexes: [[String]]
+
+    /// Declares an entity. For the macro `@Entity`.
+    ///
+    /// - Parameters:
+    ///   - name: The entity's name.
+    ///   - objectClass: The class that declares it.
+    ///   - superclass: The class it inherits from.
+    ///   - isAbstract: Whether there are objects of sub-entities only.
+    ///   - renamingIdentifier: The name the entity had in an earlier version of the model.
+    ///   - unique: Sets of names of properties whose values together no two objects may share.
+    ///   - indexes: Sets of names of properties to index together.
+    ///   - properties: The class's own properties.
+    public init(
+        _ name: String, of objectClass: any EntityClass.Type,
+        inheriting superclass: any EntityClass.Type, isAbstract: Bool = false,
+        renamingIdentifier: String? = nil, unique: [[String]] = [], indexes: [[String]] = [],
+        properties: [Property]
+    ) {
+        self.objectClass = objectClass
+        self.superclass = superclass
+        self.properties = properties
+        var description = EntityDescription(name: name)
+        description.objectClass = objectClass
+        description.managedObjectClassName = String(describing: objectClass)
+        description.isAbstract = isAbstract
+        description.renamingIdentifier = renamingIdentifier
+        self.description = description
+        uniquenessConstraints = unique
+        self.indexes = indexes
+    }
+
+    /// The entity's name.
+    public var name: String { description.name }
+
+    /// The declaration of the superentity.
+    public var superentity: EntityDeclaration? { superclass.entityDeclaration }
+
+    /// The properties by their ordinals: inherited ones first.
+    public var allProperties: [Property] { (superentity?.allProperties ?? []) + properties }
+}
+
+extension EntityDeclaration {
+    /// A property as a class declares it.
+    public struct Property: Sendable {
+        package enum Form: Sendable {
+            /// An attribute of one of these types, the first of which a model made of the class gives it.
+            case attribute([AttributeType])
+            case toOne(any EntityClass.Type)
+            case toMany(any EntityClass.Type, isOrdered: Bool)
+        }
+
+        /// The property's name in the class.
+        public let name: String
+        /// The property's name in the model.
+        public let key: String
+        package let form: Form
+        /// For a model made of the class. A relationship's names no destination and no inverse yet.
+        let description: PropertyDescription
+        /// The name that the inverse has in the destination's class.
+        let inverse: String?
+        let isUnique: Bool
+        let isIndexed: Bool
+
+        /// Declares an attribute.
+        package init(
+            _ name: String, types: [AttributeType], description: AttributeDescription,
+            isUnique: Bool, isIndexed: Bool
+        ) {
+            self.name = name
+            key = description.name
+            form = .attribute(types)
+            self.description = .attribute(description)
+            inverse = nil
+            self.isUnique = isUnique
+            self.isIndexed = isIndexed
+        }
+
+        /// Declares a relationship.
+        init(
+            _ name: String, to destination: any EntityClass.Type,
+            description: RelationshipDescription, inverse: String?, isIndexed: Bool
+        ) {
+            self.name = name
+            key = description.name
+            form =
+                description.isToMany
+                ? .toMany(destination, isOrdered: description.isOrdered) : .toOne(destination)
+            self.description = .relationship(description)
+            self.inverse = inverse
+            isUnique = false
+            self.isIndexed = isIndexed
+        }
+
+        /// The class that a relationship leads to.
+        package var destination: (any EntityClass.Type)? {
+            switch form {
+            case .attribute: nil
+            case .toOne(let destination), .toMany(let destination, _): destination
+            }
+        }
+    }
+}
+
+extension EntityDeclaration.Property {
+    /// Declares a relationship to at most one object. For the macro `@Entity`; the parameters are those of
+    /// `@Relationship`.
+    public static func toOne(
+        _ name: String, key: String? = nil, _ destination: any EntityClass.Type,
+        inverse: String? = nil, deleteRule: DeleteRule = .nullify,
+        renamingIdentifier: String? = nil, options: RelationshipOptions = []
+    ) -> Self {
+        var description = RelationshipDescription(name: key ?? name, destination: "")
+        description.deleteRule = deleteRule
+        description.isOptional = !options.contains(.required)
+        description.isTransient = options.contains(.transient)
+        description.renamingIdentifier = renamingIdentifier
+        return Self(
+            name, to: destination, description: description, inverse: inverse,
+            isIndexed: options.contains(.indexed))
+    }
+
+    /// Declares a relationship to any number of objects. For the macro `@Entity`; the parameters are those of
+    /// `@Relationship`.
+    public static func toMany(
+        _ name: String, key: String? = nil, _ destination: any EntityClass.Type,
+        isOrdered: Bool = false, inverse: String? = nil, deleteRule: DeleteRule = .nullify,
+        minimumCount: Int = 0, maximumCount: Int = 0, renamingIdentifier: String? = nil,
+        options: RelationshipOptions = []
+    ) -> Self {
+        var description = RelationshipDescription(name: key ?? name, destination: "")
+        description.isToMany = true
+        description.isOrdered = isOrdered
+        description.deleteRule = deleteRule
+        description.isOptional = !options.contains(.required)
+        description.minimumCount = minimumCount
+        description.maximumCount = maximumCount
+        description.isTransient = options.contains(.transient)
+        description.renamingIdentifier = renamingIdentifier
+        return Self(
+            name, to: destination, description: description, inverse: inverse, isIndexed: false)
+    }
+}

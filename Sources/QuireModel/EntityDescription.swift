@@ -1,0 +1,88 @@
+public import QuireSystem
+
+/// Describes a kind of object: its properties, its place among the entities and the rules for its objects.
+///
+/// ``properties`` are the entity's own; ``ManagedObjectModel/layout()`` resolves those it inherits.
+public struct EntityDescription: Sendable, Hashable {
+    /// The entity's name, unique in its model.
+    public var name: String
+    /// The class of its objects, for generated code.
+    public var managedObjectClassName: String?
+    /// The class of its objects in this program, if they are not plain `ManagedObject`s. It is how a program
+    /// sees the objects and no part of what the model says: models that differ in nothing else are equal.
+    public var objectClass: (any EntityClass.Type)? {
+        get { boundClass.type }
+        set { boundClass.type = newValue }
+    }
+    private var boundClass = BoundClass()
+    /// The names of indexes and derived attributes whose definitions the reader of a model file has left out; an empty one
+    /// stands for indexes whose names are not known. What stores have for them stays as it is. As remarks, they are no part
+    /// of what the model says.
+    package var leftOutNames: Set<String> {
+        get { leftOut.names }
+        set { leftOut.names = newValue }
+    }
+    private var leftOut = LeftOutNames()
+    /// Whether there are objects of its sub-entities only.
+    public var isAbstract = false
+    /// The name of the entity whose properties it inherits.
+    public var superentityName: String?
+    /// Its own properties, in the order of the model.
+    public var properties: [PropertyDescription] = []
+    /// Sets of properties whose values, taken together, no two objects may share.
+    public var uniquenessConstraints: [[String]] = []
+    /// Its indexes.
+    public var indexes: [FetchIndexDescription] = []
+    /// Compound indexes of old models.
+    public var compoundIndexes: [[String]] = []
+    /// The name the entity had in an earlier version of the model.
+    public var renamingIdentifier: String?
+    /// A text that makes the version hash differ where nothing else does.
+    public var versionHashModifier: String?
+    /// Free keys and values of the model's author.
+    public var userInfo: [String: PropertyListValue] = [:]
+    /// Whether sync services transfer it (of old models).
+    public var isSyncable = true
+    /// How Xcode generates code for it: `class`, `category` or `none`.
+    public var codeGenerationType: String?
+    /// The expression that names an object in Spotlight on Apple's systems.
+    public var coreSpotlightDisplayNameExpression: String?
+
+    /// Describes an entity without properties; add them afterwards.
+    public init(name: String) {
+        self.name = name
+    }
+
+    private struct BoundClass: Sendable, Hashable {
+        var type: (any EntityClass.Type)?
+
+        static func == (left: Self, right: Self) -> Bool { true }
+
+        func hash(into hasher: inout Hasher) {}
+    }
+
+    private struct LeftOutNames: Sendable, Hashable {
+        var names: Set<String> = []
+
+        static func == (left: Self, right: Self) -> Bool { true }
+
+        func hash(into hasher: inout Hasher) {}
+    }
+
+    /// Its own attributes, in the order of the model.
+    public var attributes: [AttributeDescription] {
+        properties.compactMap { if case .attribute(let attribute) = $0 { attribute } else { nil } }
+    }
+
+    /// Its own relationships, in the order of the model.
+    public var relationships: [RelationshipDescription] {
+        properties.compactMap {
+            if case .relationship(let relationship) = $0 { relationship } else { nil }
+        }
+    }
+
+    /// Its own property of a name.
+    public func property(named name: String) -> PropertyDescription? {
+        properties.first { $0.name == name }
+    }
+}

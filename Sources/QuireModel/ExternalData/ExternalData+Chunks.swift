@@ -1,0 +1,141 @@
+public import Foundation
+internal import QuireProtection
+internal import QuireSystem
+
+extension ExternalData {
+    /// The bytes of a value, piece by piece; see ``ExternalData/chunks(ofSize:)``.
+    public struct Chunks: AsyncSequence, Sendable {
+        /// A piece of the value.
+        public typealias Element = Data
+
+        fileprivate let value: ExternalData
+        fileprivate let size: Int
+
+        /// Reads the pieces, from the first on.
+        public struct AsyncIterator: AsyncIteratorProtocol {
+            fileprivate let value: ExternalData
+            fileprivate let size: Int
+            fileprivate var file: ContentFile?
+            fileprivate var offset = 0
+            fileprivate var isAtEnd = false
+            fileprivate let digest = RunningDigest()
+
+            fileprivate init(_ chunks: Chunks) {
+                value = chunks.value
+                size = chunks.size
+            }
+
+            /// The next piece; `nil` at the end.
+            ///
+            /// - Throws: ``QuireError`` with code `invalidFormat` at the end, if the bytes are not those that were saved; or as
+            ///   ``ExternalData/data()``.
+            public mutating func next() async throws -> Data? {
+                if isAtEnd { return nil }
+                if Task.isCancelled { throw ExternalData.cancelled() }
+                if file == nil, value.file != nil {
+                    file = try value.naming { try value.openFile() }
+                }
+                let chunk = try await Self.read(value, file, size, offset, digest).get()
+                if chunk.isEmpty {
+                    isAtEnd = true
+                    file = nil
+                    if let record = value.file?.record { try value.check(digest, against: record) }
+                    return nil
+                }
+                offset += chunk.count
+                return chunk
+            }
+
+            /// Reads apart from the caller's queue. Returns errors, as ``ExternalDataSpool`` does.
+            @concurrent private static func read(
+                _ value: ExternalData, _ file: ContentFile?, _ size: Int, _ offset: Int,
+                _ digest: RunningDigest
+            ) async -> Result<Data, any Error> {
+                Result {
+                    let chunk: Data
+                    if let file {
+                        var bytes = Data(count: size)
+                        let count = try value.naming {
+                            try bytes.withUnsafeMutableBytes {
+                                try file.read(into: $0, at: Int64(offset))
+                            }
+                        }
+                        if count < size { bytes.count = count }
+                        chunk = bytes
+                    } else {
+                        chunk = try value.read(size, at: offset)
+                    }
+                    chunk.withUnsafeBytes { digest.update($0) }
+                    return chunk
+                }
+            }
+        }
+
+        /// Begins at the first byte.
+        public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(self) }
+    }
+
+    /// The bytes, piece by piece, read apart from the caller's queue. One piece at a time is in memory.
+    ///
+    /// At the end it is checked that they are those that were saved, if the store has recorded their digest.
+    ///
+    /// - Parameter size: The number of bytes of each piece but the last.
+    /// - Precondition: The size is positive.
+    public func chunks(ofSize size: Int = 1 << 20) -> Chunks {
+        precondition(size > 0, "ExternalData.chunks needs a size from 1 on.")
+        return Chunks(value: self, size: size)
+    }
+
+    /// Calls a closure with a file handle at the first byte, to be read only. It is closed afterwards.
+    ///
+    /// - Throws: What the closure throws, or as ``data()``.
+    public func withFileHandle<Result>(_ body: (FileHandle) throws -> Result) throws -> Result {
+        let file = try naming { try fileAtItsBeginning() }
+        defer { file.close() }
+        return try body(FileHandle(fileDescriptor: file.descriptor, closeOnDealloc: false))
+    }
+
+    private func fileAtItsBeginning() throws -> OpenFile {
+        guard case .bytes(let data) = content else {
+            let file = try openFile()
+            if file.isSealed { return try file.openedInClear() }
+            if let reopened = try? file.file.reopened() { return reopened }
+            return try self.file?.open().file ?? file.file
+        }
+        let file = try OpenFile.inMemory(named: "value")
+        try file.write(data)
+        return try file.reopened()
+    }
+
+    /// Writes the bytes to a file, durably, and checks on the way that they are those that were saved.
+    ///
+    /// The file has its name only when it is complete.
+    ///
+    /// - Parameters:
+    ///   - path: The file's path.
+    ///   - replacing: Whether a file that is there may be replaced.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `outOfSpace` or `invalidFormat`, or as ``data()``.
+    public func copy(to path: String, replacing: Bool = false) throws {
+        let (target, temporary) = try OpenFile.createTemporary(beside: path)
+        let record = file?.record
+        do {
+            let digest = RunningDigest()
+            try forEachBlock { block in
+                if record != nil { digest.update(block) }
+                try target.write(block)
+            }
+            if let record { try check(digest, against: record) }
+            try target.synchronize()
+            if replacing {
+                try FileSystem.rename(temporary, to: path)
+            } else {
+                try FileSystem.renameWithoutReplacing(temporary, to: path)
+            }
+            target.close()
+        } catch {
+            _ = try? FileSystem.removeFileIfPresent(temporary)
+            throw error
+        }
+        try FileSystem.synchronizeFolder(containing: path)
+    }
+}

@@ -1,0 +1,238 @@
+public import Foundation
+package import QuireProtection
+package import QuireSystem
+
+/// The value of a binary attribute, however large, without its bytes being in memory.
+///
+/// It stands for a file of the store, for one that was written for a value which is not saved yet, or for the bytes of a
+/// small value that is kept in its row. It is immutable, and may be used from any thread.
+///
+/// ```swift
+/// try await film.setExternalData(contentsOf: "/media/card/00001.mts", forKey: "video")
+/// try context.save()                              // Nothing is copied any more.
+/// if let video = try film.externalData(forKey: "video") {
+///     for try await chunk in video.chunks() { player.feed(chunk) }
+/// }
+/// ```
+///
+/// What it stands for stays readable as long as it is held, also when the object gets another value, is deleted, or its
+/// store is closed meanwhile: the file is open. In another process the name of the file (``url``) may go when the value is
+/// replaced; what is read through this stays.
+///
+/// As the value of an attribute it is ``AttributeValue/external(_:)``. Setting that for another object, also one in
+/// another store, makes it have the same bytes: within a store they are not copied.
+///
+/// Two are equal if they stand for the same file, or are known to have the same bytes.
+public final class ExternalData: Sendable {
+    package enum Content: Sendable {
+        case bytes(Data)
+        case file(ExternalDataFile)
+    }
+
+    package let content: Content
+    /// The open file, if a program holds this.
+    private let descriptor: ContentFile?
+    /// Whose value it is, for errors.
+    let owner: QuireError.Subject
+
+    package init(
+        _ content: Content, descriptor: ContentFile? = nil, owner: QuireError.Subject = .init()
+    ) {
+        self.content = content
+        self.descriptor = descriptor
+        self.owner = owner
+    }
+
+    /// Bytes in memory as a value.
+    public convenience init(_ data: Data) { self.init(.bytes(data)) }
+
+    /// The same, with its file open, for a program to hold.
+    package func opened(ownedBy owner: QuireError.Subject) throws -> ExternalData {
+        guard case .file(let file) = content else { return ExternalData(content, owner: owner) }
+        do {
+            // The digest is asked for now: the store forgets it when the value is replaced.
+            _ = file.record
+            return ExternalData(
+                content, descriptor: try descriptor ?? file.open(), owner: owner)
+        } catch let error as QuireError {
+            throw ExternalData(content, owner: owner).named(error)
+        }
+    }
+
+    // MARK: - Facts
+
+    /// The number of bytes; 0 if the file is missing, which reading it says.
+    public var size: Int {
+        switch content {
+        case .bytes(let data): return data.count
+        case .file(let file):
+            if let size = try? descriptor?.count { return Int(clamping: size) }
+            return file.size
+        }
+    }
+
+    /// The SHA-256 of the bytes that were saved; `nil` if the store has recorded none, as those of Core Data have not, or if
+    /// they are kept in the row.
+    public var sha256: Data? {
+        if case .file(let file) = content { file.record?.sha256 } else { nil }
+    }
+
+    /// The URL of a file with the bytes, for reading only; `nil` if they are in the object's row, or the store is protected and
+    /// the file sealed. The file must not be changed.
+    public var url: URL? {
+        guard let location = file?.location, location.classKey == nil else { return nil }
+        return URL(fileURLWithPath: location.path)
+    }
+
+    /// The path of the file, if there is one.
+    public var path: String? { file?.path }
+
+    package var file: ExternalDataFile? {
+        if case .file(let file) = content { file } else { nil }
+    }
+
+    // MARK: - Reading
+
+    /// All bytes, in memory.
+    ///
+    /// - Throws: ``QuireError`` with code `inputOutput`, or `invalidFormat` if the file is missing, or the
+    ///   store was opened to verify values and this is not what was saved.
+    public func data() throws -> Data {
+        let data = try contents()
+        if let file, file.verifiesWholeValues, let record = file.record {
+            let digest = RunningDigest()
+            data.withUnsafeBytes { digest.update($0) }
+            try check(digest, against: record)
+        }
+        return data
+    }
+
+    /// All bytes, without asking the store about them.
+    package func contents() throws -> Data {
+        if case .bytes(let data) = content { return data }
+        return try read(size, at: 0)
+    }
+
+    /// Bytes from an offset: as many as asked for, fewer where they end, none behind that.
+    ///
+    /// - Throws: As ``data()``.
+    /// - Precondition: Neither number is negative.
+    public func read(_ count: Int, at offset: Int) throws -> Data {
+        precondition(
+            count >= 0 && offset >= 0, "ExternalData.read needs a count and an offset from 0 on.")
+        switch content {
+        case .bytes(let data):
+            let start = min(offset, data.count)
+            return Data(data.dropFirst(start).prefix(count))
+        case .file:
+            return try naming {
+                let file = try openFile()
+                let rest = Int(clamping: try file.count) - offset
+                if rest <= 0 { return Data() }
+                var bytes = Data(count: min(count, rest))
+                let read = try bytes.withUnsafeMutableBytes {
+                    try file.read(into: $0, at: Int64(offset))
+                }
+                if read < bytes.count { bytes.count = read }
+                return bytes
+            }
+        }
+    }
+
+    /// Calls a closure with all bytes, block by block.
+    package func forEachBlock(_ body: (UnsafeRawBufferPointer) throws -> Void) throws {
+        switch content {
+        case .bytes(let data): try data.withUnsafeBytes(body)
+        case .file:
+            try naming {
+                try openFile().forEachBlock(ofSize: Self.blockSize) { block in
+                    if Task.isCancelled { throw Self.cancelled() }
+                    try body(block)
+                }
+            }
+        }
+    }
+
+    static let blockSize = 1 << 20
+
+    static func cancelled() -> QuireError {
+        QuireError(.cancelled, "Copying a value was cancelled; the value is as it was.")
+    }
+
+    /// The open file. One that this holds open must not be read by its position.
+    func openFile() throws -> ContentFile {
+        if let descriptor { return descriptor }
+        guard case .file(let file) = content else {
+            preconditionFailure("A value in memory has no file.")
+        }
+        return try file.open()
+    }
+
+    // MARK: - Checking
+
+    /// Checks that the bytes are those that were saved.
+    ///
+    /// - Returns: Whether that is known: not if the store has recorded no digest.
+    /// - Complexity: O(*n*) in the bytes, of which one block at a time is in memory.
+    /// - Throws: ``QuireError`` with code `invalidFormat`, naming object, attribute and file, if they are not; or as ``data()``.
+    @discardableResult public func verify() throws -> Bool {
+        guard let record = file?.record else { return false }
+        let digest = RunningDigest()
+        try forEachBlock(digest.update)
+        try check(digest, against: record)
+        return true
+    }
+
+    package func check(_ digest: RunningDigest, against record: ExternalDataRecord) throws {
+        if digest.size == record.size, digest.sha256 == record.sha256 { return }
+        throw named(
+            QuireError(
+                .invalidFormat,
+                "The file “\(path ?? "")” is not what was saved; restore it from a backup.",
+                subject: .init(file: path)))
+    }
+
+    /// Adds to errors whose value it is.
+    package func naming<Result>(_ body: () throws -> Result) throws -> Result {
+        do { return try body() } catch let error as QuireError { throw named(error) }
+    }
+
+    private func named(_ error: QuireError) -> QuireError {
+        guard let object = owner.object, error.subject.object == nil, error.code != .cancelled
+        else { return error }
+        var error = error
+        let property = owner.property ?? "A value"
+        error.message = "“\(property)” of \(object) cannot be read: \(error.message)"
+        error.subject.object = object
+        error.subject.entity = owner.entity
+        error.subject.property = owner.property
+        return error
+    }
+}
+
+extension ExternalData: Hashable {
+    /// Whether both stand for the same file, or are known to have the same bytes.
+    public static func == (left: ExternalData, right: ExternalData) -> Bool {
+        if left === right { return true }
+        switch (left.content, right.content) {
+        case (.bytes(let left), .bytes(let right)): return left == right
+        case (.file(let left), .file(let right)):
+            if left.path == right.path { return true }
+            guard let record = left.knownRecord else { return false }
+            return record == right.knownRecord
+        default: return false
+        }
+    }
+
+    /// Hashes what equal ones have in common: the number of bytes.
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(file?.size ?? size)
+    }
+}
+
+extension ExternalData: CustomStringConvertible {
+    /// The number of bytes and where they are.
+    public var description: String {
+        "\(size) bytes" + (path.map { " in “\($0)”" } ?? "")
+    }
+}

@@ -1,0 +1,247 @@
+package import Foundation
+package import QuireProtection
+package import QuireSystem
+
+/// Where a store has written down what its files of external data hold.
+package protocol ExternalDataRecords: Sendable {
+    /// The number and digest of the bytes of a file; `nil` if nothing has been recorded of it.
+    func record(ofFileNamed name: String) -> ExternalDataRecord?
+    /// Whether whole values are compared with that when they are read.
+    var verifiesWholeValues: Bool { get }
+}
+
+/// The number and digest of the bytes of a file.
+package struct ExternalDataRecord: Sendable, Hashable {
+    package var size: Int
+    package var sha256: Data
+
+    package init(size: Int, sha256: Data) {
+        self.size = size
+        self.sha256 = sha256
+    }
+}
+
+/// A file that holds one value. It never changes.
+///
+/// While anybody holds this, nobody of this process removes the file as one that no row refers to. A file that was made
+/// for a value which is not saved yet goes when nobody holds this any more.
+package final class ExternalDataFile: Sendable {
+    /// Whose the file is.
+    private enum Owner {
+        /// A store's: a row refers to it, or did.
+        case store
+        /// Nobody's yet.
+        case holders
+        /// A running save's, which is about to make a row refer to it.
+        case save
+    }
+
+    private struct State {
+        var owner: Owner
+        var size: Int?
+        var record: ExternalDataRecord?
+        var hasAskedRecords = false
+        /// A file to remove when the value has been saved: the one that the value was moved from.
+        var movedFrom: String?
+    }
+
+    /// The file's name within its folder.
+    package let name: String
+    private let place: ExternalDataPlace
+    /// Where the file was at first.
+    private let home: String
+    /// The root of that place.
+    private let homeRoot: String
+    /// The class key of that place; `nil` if its files are not sealed.
+    private let homeKey: ClassKey?
+    /// The file itself, whatever its name, if it is not a store's.
+    private let identity: FileInformation?
+    private let state: Lock<State>
+    private let records: (any ExternalDataRecords)?
+
+    /// A file of a store.
+    package init(_ name: String, in place: ExternalDataPlace, records: (any ExternalDataRecords)?) {
+        self.name = name
+        self.place = place
+        self.records = records
+        let folders = place.folders
+        home = FileSystem.path(folders.files, name)
+        homeRoot = folders.root
+        homeKey = folders.classKey
+        identity = nil
+        state = Lock(State(owner: .store))
+        ExternalDataHolds.hold(name)
+    }
+
+    /// A file of a store of which nothing else is known.
+    package convenience init(storedAt path: String, beneath root: String, classKey: ClassKey?) {
+        self.init(
+            FileSystem.name(of: path),
+            in: ExternalDataPlace(
+                FileSystem.folder(of: path), beneath: root, classKey: classKey), records: nil)
+    }
+
+    /// A file with a value that is not saved yet.
+    init(
+        spooled name: String, in place: ExternalDataPlace, record: ExternalDataRecord,
+        movedFrom: String? = nil
+    ) {
+        self.name = name
+        self.place = place
+        records = nil
+        let folders = place.folders
+        home = FileSystem.path(folders.files, name)
+        homeRoot = folders.root
+        homeKey = folders.classKey
+        identity = (try? FileSystem.information(at: home, beneath: homeRoot)) ?? nil
+        state = Lock(
+            State(owner: .holders, size: record.size, record: record, movedFrom: movedFrom))
+        ExternalDataHolds.hold(name)
+    }
+
+    deinit {
+        if state.withLock({ $0.owner == .holders }) {
+            let present = location
+            for (path, root) in [(home, homeRoot), (present.path, present.root)]
+            where isStill(at: path, beneath: root) {
+                _ = try? FileSystem.removeFileIfPresent(path, beneath: root)
+            }
+        }
+        ExternalDataHolds.release(name)
+    }
+
+    /// The file's path. It changes with the place of the store, unless the file has stayed behind.
+    package var path: String { location.path }
+
+    /// The file's path, the root that it must not lead out of, and the class key; `nil` for an unsealed file.
+    package var location: (path: String, root: String, classKey: ClassKey?) {
+        let folders = place.folders
+        let path = FileSystem.path(folders.files, name)
+        return path == home || FileSystem.exists(path, beneath: folders.root)
+            ? (path, folders.root, folders.classKey) : (home, homeRoot, homeKey)
+    }
+    /// The folder that the file is in.
+    package var folder: String { FileSystem.folder(of: path) }
+
+    // MARK: - Saving
+
+    /// Gives a file that was made for a value not saved yet to a save.
+    ///
+    /// - Returns: Whether it is one in this folder, and no other save has it.
+    package func claim(in folder: String) -> Bool {
+        let (path, root, _) = location
+        guard FileSystem.folder(of: path) == folder, isStill(at: path, beneath: root) else {
+            return false
+        }
+        return state.withLock {
+            guard $0.owner == .holders else { return false }
+            $0.owner = .save
+            return true
+        }
+    }
+
+    /// Whether what is at a path is the file that was made for the value, and not one of a store to which it was copied.
+    private func isStill(at path: String, beneath root: String) -> Bool {
+        guard let identity,
+            let found = (try? FileSystem.information(at: path, beneath: root)) ?? nil
+        else { return false }
+        return found.isSameFile(as: identity)
+    }
+
+    /// Whether the file was made for a value that is not saved yet.
+    package var isSpooled: Bool { state.withLock { $0.owner != .store } }
+
+    /// Ends the claim of a save that has failed.
+    package func giveBack() { state.withLock { $0.owner = .holders } }
+
+    /// Makes the file a store's, as nobody can say that none refers to it.
+    package func giveToStore() { state.withLock { $0.owner = .store } }
+
+    /// Notes the file that the value was moved from.
+    func willRemove(_ original: String) { state.withLock { $0.movedFrom = original } }
+
+    /// Removes what the value was moved from, once it is saved.
+    package func removeOriginal() {
+        let original = state.withLock { state in
+            defer { state.movedFrom = nil }
+            return state.movedFrom
+        }
+        // What cannot be removed is there twice.
+        if let original { _ = try? FileSystem.removeFileIfPresent(original) }
+    }
+
+    // MARK: - Facts
+
+    /// The number of bytes; 0 if there is no file.
+    var size: Int {
+        if let known = state.withLock({ $0.size }) { return known }
+        guard let information else { return 0 }
+        let size = Int(
+            clamping: ContentFile.count(of: information, sealed: location.classKey != nil))
+        state.withLock { $0.size = size }
+        return size
+    }
+
+    /// What is known of the file; `nil` if there is none, or something else in its place.
+    package var information: FileInformation? {
+        let (path, root, _) = location
+        guard let found = (try? FileSystem.information(at: path, beneath: root)) ?? nil,
+            found.kind == .regular
+        else { return nil }
+        return found
+    }
+
+    /// The number and digest of the bytes as far as this knows them, without asking the store.
+    package var knownRecord: ExternalDataRecord? { state.withLock { $0.record } }
+
+    /// The number and digest of the bytes that the store has recorded.
+    package var record: ExternalDataRecord? {
+        let (known, hasAsked) = state.withLock { ($0.record, $0.hasAskedRecords) }
+        if let known { return known }
+        guard !hasAsked, let records else { return nil }
+        let found = records.record(ofFileNamed: name)
+        state.withLock {
+            $0.record = found
+            $0.hasAskedRecords = true
+        }
+        return found
+    }
+
+    // MARK: - Reading
+
+    /// Whether the bytes are to be compared with what was recorded when they are read as a whole.
+    var verifiesWholeValues: Bool { records?.verifiesWholeValues ?? false }
+
+    /// Opens the file.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidFormat` if it is missing, for then the store is damaged, or is not a regular
+    ///   file, or is not what was sealed; `protectedDataUnavailable` if it is protected and locked.
+    func open() throws -> ContentFile {
+        let (path, root, classKey) = location
+        do {
+            return try ContentFile(
+                OpenFile.open(path, beneath: root, for: .reading), unsealing: classKey)
+        } catch let error as QuireError where error.code == .notFound {
+            throw QuireError(
+                .invalidFormat,
+                "The file “\(path)” that holds a value of the store is missing; restore it from a backup.",
+                subject: .init(file: path), underlying: error)
+        }
+    }
+}
+
+/// The files with external data that somebody in this process holds, by their names, which are unique.
+package enum ExternalDataHolds {
+    private static let counts = Lock<[String: Int]>([:])
+
+    static func hold(_ name: String) { counts.withLock { $0[name, default: 0] += 1 } }
+
+    static func release(_ name: String) {
+        counts.withLock { counts in
+            counts[name] = counts[name].flatMap { $0 > 1 ? $0 - 1 : nil }
+        }
+    }
+
+    /// Whether anybody holds a file.
+    package static func contains(_ name: String) -> Bool { counts.withLock { $0[name] != nil } }
+}

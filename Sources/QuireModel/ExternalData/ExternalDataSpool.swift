@@ -1,0 +1,208 @@
+package import Foundation
+internal import QuireProtection
+internal import QuireSystem
+import Synchronization
+
+/// Writes the bytes of a value that is to be saved into a file, as they come, and finds out their digest.
+///
+/// The file lies where the store will have it, so that the save has nothing to copy. Until then nothing refers to it: it
+/// goes when nobody holds the value any more, and if the process is killed, as a file of nobody.
+package final class ExternalDataSpool: Sendable {
+    private let place: ExternalDataPlace
+    private let folder: String
+    private let root: String
+    private let temporary: String
+    private let file: OpenFile
+    private let writer: ContentFileWriter
+    private let digest = RunningDigest()
+    private let isFinished = Atomic(false)
+
+    /// Begins a file in a store's folder, which is made if it is not there.
+    init(in place: ExternalDataPlace?) throws {
+        self.place = place ?? .temporary()
+        let folders = self.place.folders
+        (folder, root) = (folders.files, folders.root)
+        try FileSystem.makeFolderDurably(folder, beneath: root)
+        let path = FileSystem.path(folder, UUID().uuidString)
+        (file, temporary) = try OpenFile.createTemporary(beside: path, beneath: root)
+        writer = try ContentFileWriter(file, sealing: folders.classKey)
+        ExternalDataHolds.hold(FileSystem.name(of: temporary))
+    }
+
+    deinit {
+        if !isFinished.load(ordering: .relaxed) {
+            _ = try? FileSystem.removeFileIfPresent(temporary, beneath: root)
+        }
+        ExternalDataHolds.release(FileSystem.name(of: temporary))
+    }
+
+    /// Adds bytes.
+    func append(_ bytes: UnsafeRawBufferPointer) throws {
+        try writer.write(bytes)
+        digest.update(bytes)
+    }
+
+    /// Adds bytes, apart from the caller's queue.
+    ///
+    /// - Returns: Nothing, or the error. It is returned because of the compiler: if a function that runs elsewhere throws to
+    ///   one that is `nonisolated(nonsending)`, optimized code does not come back to the caller's executor, and whatever
+    ///   catches the error runs on a wrong thread. It does come back if the function returns.
+    @concurrent func append(_ data: Data) async -> Result<Void, any Error> {
+        Result { try data.withUnsafeBytes { try append($0) } }
+    }
+
+    /// Adds what a file holds from its position on.
+    func append(contentsOf source: OpenFile) throws {
+        let block = UnsafeMutableRawBufferPointer.allocate(
+            byteCount: ExternalData.blockSize, alignment: 16)
+        defer { block.deallocate() }
+        while true {
+            if Task.isCancelled { throw ExternalData.cancelled() }
+            let count = try source.read(into: block)
+            if count == 0 { return }
+            try append(UnsafeRawBufferPointer(rebasing: block[..<count]))
+        }
+    }
+
+    /// Makes the file durable, and gives the value.
+    func finish() throws -> ExternalData {
+        try writer.finish()
+        let name = UUID().uuidString
+        // The store may have moved meanwhile, and the file with it.
+        let folders = self.place.folders
+        let present = FileSystem.path(folders.files, FileSystem.name(of: temporary))
+        let isHere =
+            folders.files == folder || !FileSystem.exists(present, beneath: folders.root)
+        let place =
+            folders.files == folder || !isHere
+            ? place : ExternalDataPlace(folder, beneath: root, classKey: self.place.classKey)
+        try FileSystem.renameWithoutReplacing(
+            isHere ? temporary : present, to: FileSystem.path(place.folder, name),
+            beneath: place.root)
+        file.close()
+        isFinished.store(true, ordering: .relaxed)
+        return ExternalData(
+            .file(
+                ExternalDataFile(
+                    spooled: name, in: place,
+                    record: .init(size: digest.size, sha256: digest.sha256))))
+    }
+
+    /// As ``finish()``, apart from the caller's queue. Returns errors, as appending does.
+    @concurrent func finishApart() async -> Result<ExternalData, any Error> {
+        Result { try finish() }
+    }
+
+    // MARK: - Files
+
+    /// The value with the bytes of a file.
+    package static func value(
+        contentsOf path: String, taking: ExternalData.Taking, in place: ExternalDataPlace?
+    ) throws -> ExternalData {
+        let place = place ?? .temporary()
+        let isSealed = place.classKey != nil
+        if taking == .moving, !isSealed, let moved = try moved(path, to: place) {
+            return moved
+        }
+        let source = try OpenFile.open(path, for: .reading)
+        defer { source.close() }
+        let information = try source.information()
+        if information.kind == .folder { throw FileSystem.failure("read", path, errno: EISDIR) }
+        let spool = try ExternalDataSpool(in: place)
+        if !isSealed, information.kind == .regular, information.size > 0,
+            spool.file.takeBlocks(of: source)
+        {
+            let block = UnsafeMutableRawBufferPointer.allocate(
+                byteCount: ExternalData.blockSize, alignment: 16)
+            defer { block.deallocate() }
+            var offset: Int64 = 0
+            while case let count = try spool.file.read(into: block, at: offset), count > 0 {
+                if Task.isCancelled { throw ExternalData.cancelled() }
+                spool.digest.update(UnsafeRawBufferPointer(rebasing: block[..<count]))
+                offset += Int64(count)
+            }
+        } else {
+            try spool.append(contentsOf: source)
+        }
+        let value = try spool.finish()
+        if taking == .moving, let file = value.file { file.willRemove(path) }
+        return value
+    }
+
+    /// Gives a file a second name in the folder of values; `nil` if the file system cannot, or it is no plain file.
+    private static func moved(
+        _ path: String, to place: ExternalDataPlace
+    ) throws -> ExternalData? {
+        guard try FileSystem.informationWithoutFollowing(at: path)?.kind == .regular else {
+            return nil
+        }
+        let folders = place.folders
+        try FileSystem.makeFolderDurably(folders.files, beneath: folders.root)
+        let name = UUID().uuidString
+        let link = FileSystem.path(folders.files, name)
+        do {
+            try FileSystem.link(
+                FileLocation(path, beneath: nil), FileLocation(link, beneath: folders.root))
+        } catch { return nil }
+        do {
+            let file = try OpenFile.open(link, beneath: folders.root, for: .reading)
+            let digest = RunningDigest()
+            try ExternalData(
+                .file(ExternalDataFile(storedAt: link, beneath: folders.root, classKey: nil)),
+                descriptor: ContentFile(file, unsealing: nil)
+            ).forEachBlock(digest.update)
+            try file.synchronize()
+            return ExternalData(
+                .file(
+                    ExternalDataFile(
+                        spooled: name, in: place,
+                        record: .init(size: digest.size, sha256: digest.sha256), movedFrom: path)))
+        } catch {
+            _ = try? FileSystem.removeFileIfPresent(link, beneath: folders.root)
+            throw error
+        }
+    }
+
+    /// As ``value(contentsOf:taking:in:)``, apart from the caller's queue. Returns errors, as appending does.
+    @concurrent package static func valueApart(
+        contentsOf path: String, taking: ExternalData.Taking, in place: ExternalDataPlace?
+    ) async -> Result<ExternalData, any Error> {
+        Result { try value(contentsOf: path, taking: taking, in: place) }
+    }
+
+    /// The value with the bytes that come one after another.
+    package static func value<Chunks: AsyncSequence>(
+        of chunks: Chunks, in place: ExternalDataPlace?
+    ) async throws -> ExternalData where Chunks.Element: DataProtocol {
+        let spool = try ExternalDataSpool(in: place)
+        for try await chunk in chunks {
+            if Task.isCancelled { throw ExternalData.cancelled() }
+            try await spool.append(Data(chunk)).get()
+        }
+        // A sequence may end because the task was cancelled.
+        if Task.isCancelled { throw ExternalData.cancelled() }
+        return try await spool.finishApart().get()
+    }
+
+    /// The value with the bytes that a handle gives from its position on.
+    package static func value(readingFrom handle: FileHandle, in place: ExternalDataPlace?) throws
+        -> ExternalData
+    {
+        let spool = try ExternalDataSpool(in: place)
+        let source = try OpenFile.duplicate(of: handle.fileDescriptor)
+        defer { source.close() }
+        try spool.append(contentsOf: source)
+        return try spool.finish()
+    }
+}
+
+extension ExternalData {
+    /// What becomes of the file that a value is made of.
+    public enum Taking: Sendable {
+        /// It stays. Its blocks are shared where the file system can; else its bytes are copied.
+        case copying
+        /// It becomes the store's: it gets a name there, without being copied if it is on the same file system, and loses
+        /// its own when the value has been saved. Nobody may change it from now on.
+        case moving
+    }
+}

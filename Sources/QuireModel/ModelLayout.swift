@@ -1,0 +1,263 @@
+internal import QuireSystem
+
+/// A model with inheritance and inverses resolved; see ``EntityLayout``.
+public final class ModelLayout: Sendable {
+    /// The model.
+    public let model: ManagedObjectModel
+    /// The entities by their numbers less one.
+    public let entities: [EntityLayout]
+    /// Whether any entity's objects are of a class of its own.
+    package let hasSubclasses: Bool
+    /// What is derived from what.
+    package let derivations: ModelDerivations
+    /// Whether any relationship has no inverse.
+    package let hasRelationshipsWithoutInverse: Bool
+    private let numbers: [String: Int]
+    /// The numbers of entities by the classes their descriptions name; 0 for a class of several entities.
+    private let classNumbers: [ObjectIdentifier: Int]
+
+    /// The entity of a name.
+    public func entity(named name: String) -> EntityLayout? {
+        numbers[name].map { entities[$0 - 1] }
+    }
+
+    /// The entity whose objects are of a class; `nil` if none is, or more than one.
+    public func entity(of objectClass: any EntityClass.Type) -> EntityLayout? {
+        guard let number = classNumbers[ObjectIdentifier(objectClass)], number > 0 else {
+            return nil
+        }
+        return entities[number - 1]
+    }
+
+    /// The entity of a number.
+    ///
+    /// - Precondition: There is one.
+    public func entity(number: Int) -> EntityLayout { entities[number - 1] }
+
+    /// The entity that a relationship leads to.
+    public func destination(of relationship: EntityLayout.Relationship) -> EntityLayout {
+        entities[relationship.destinationNumber - 1]
+    }
+
+    /// The relationship that leads back.
+    public func inverse(of relationship: EntityLayout.Relationship) -> EntityLayout.Relationship? {
+        relationship.inverseIndex.map { destination(of: relationship).relationships[$0] }
+    }
+
+    /// The entity of a name.
+    ///
+    /// - Throws: ``QuireError`` with code `unknownEntity`, naming the entities there are.
+    public func requireEntity(named name: String) throws -> EntityLayout {
+        if let entity = entity(named: name) { return entity }
+        let names = entities.map(\.name).sorted().joined(separator: ", ")
+        throw QuireError(
+            .unknownEntity, "The model has no entity “\(name)”; its entities are: \(names).",
+            subject: .init(entity: name))
+    }
+
+    /// Resolves a model.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidModel` if ``ManagedObjectModel/validate()`` finds anything, or a class
+    ///   does not fit the entity it is bound to.
+    public init(_ model: ManagedObjectModel) throws {
+        try model.validate()
+        self.model = model
+        let order = Self.numbering(of: model)
+        let numbers = Dictionary(
+            uniqueKeysWithValues: order.enumerated().map { ($1.description.name, $0 + 1) })
+        self.numbers = numbers
+
+        // Relationship positions first, because inverses refer to entities that come later.
+        var relationshipEnds: [[String: RelationshipEnd]] = []
+        for (offset, node) in order.enumerated() {
+            var ends = node.parent.map { relationshipEnds[$0] } ?? [:]
+            for relationship in node.description.relationships {
+                ends[relationship.name] = RelationshipEnd(
+                    index: ends.count, ownerNumber: offset + 1,
+                    inverseName: relationship.inverseName,
+                    // Validation has found every destination.
+                    destinationNumber: numbers[relationship.destinationEntityName] ?? 0)
+            }
+            relationshipEnds.append(ends)
+        }
+
+        let composites = Dictionary(
+            model.composites.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
+        var entities: [EntityLayout] = []
+        for (offset, node) in order.enumerated() {
+            let parent = node.parent.map { entities[$0] }
+            var builder = Builder(
+                number: offset + 1, parent: parent, composites: composites,
+                relationshipEnds: relationshipEnds)
+            for property in node.description.properties { builder.add(property) }
+            entities.append(
+                EntityLayout(
+                    number: offset + 1, description: node.description, superentity: parent,
+                    subtreeEnd: node.subtreeEnd, slots: builder.slots,
+                    relationships: builder.relationships, properties: builder.properties,
+                    propertyNames: builder.names.sorted()))
+        }
+        self.entities = entities
+        derivations = ModelDerivations(entities)
+        hasRelationshipsWithoutInverse = entities.contains {
+            $0.relationships.contains { $0.inverseIndex == nil }
+        }
+        hasSubclasses = entities.contains { $0.objectClass != nil }
+        classNumbers = Dictionary(
+            entities.compactMap { entity in
+                entity.description.objectClass.map { (ObjectIdentifier($0), entity.number) }
+            }, uniquingKeysWith: { _, _ in 0 })
+        try ClassBinding.check(self)
+    }
+
+    /// An entity's place in the walk that numbers entities.
+    private struct Node {
+        var description: EntityDescription
+        /// The position of the superentity in the walk.
+        var parent: Int?
+        /// The number of the last entity below this one.
+        var subtreeEnd: Int
+    }
+
+    /// What the other end needs to know of a relationship.
+    private struct RelationshipEnd {
+        var index: Int
+        var ownerNumber: Int
+        var inverseName: String?
+        var destinationNumber: Int
+    }
+
+    private static func numbering(of model: ManagedObjectModel) -> [Node] {
+        var children: [String: [EntityDescription]] = [:]
+        for entity in model.entities {
+            children[entity.superentityName ?? "", default: []].append(entity)
+        }
+        var order: [Node] = []
+        func visit(_ description: EntityDescription, parent: Int?) {
+            let position = order.count
+            order.append(Node(description: description, parent: parent, subtreeEnd: 0))
+            for child in sorted(children[description.name] ?? []) { visit(child, parent: position) }
+            order[position].subtreeEnd = order.count
+        }
+        func sorted(_ entities: [EntityDescription]) -> [EntityDescription] {
+            entities.map { ($0.name.lowercased(), $0) }
+                .sorted { ($0.0, $0.1.name) < ($1.0, $1.1.name) }.map(\.1)
+        }
+        for root in sorted(children[""] ?? []) { visit(root, parent: nil) }
+        return order
+    }
+
+    /// Collects the slots and relationships of one entity.
+    private struct Builder {
+        let number: Int
+        let composites: [String: CompositeDescription]
+        let relationshipEnds: [[String: RelationshipEnd]]
+        var slots: [EntityLayout.Slot]
+        var relationships: [EntityLayout.Relationship]
+        var properties: [String: EntityLayout.Property]
+        var names: [String]
+        var toManyCount: Int
+
+        init(
+            number: Int, parent: EntityLayout?, composites: [String: CompositeDescription],
+            relationshipEnds: [[String: RelationshipEnd]]
+        ) {
+            self.number = number
+            self.composites = composites
+            self.relationshipEnds = relationshipEnds
+            slots = parent?.slots ?? []
+            relationships = parent?.relationships ?? []
+            properties = parent?.properties ?? [:]
+            names = parent?.propertyNames ?? []
+            toManyCount = parent?.toManyRelationships.count ?? 0
+        }
+
+        mutating func add(_ property: PropertyDescription) {
+            names.append(property.name)
+            switch property {
+            case .attribute(let attribute): add(attribute, named: attribute.name, transient: false)
+            case .relationship(let relationship): add(relationship)
+            case .fetched(let fetched): properties[fetched.name] = .fetched(fetched)
+            }
+        }
+
+        mutating func add(_ attribute: AttributeDescription, named name: String, transient: Bool) {
+            let transient = transient || attribute.isTransient
+            if attribute.type == .composite {
+                let start = slots.count
+                for element in composites[attribute.compositeName ?? ""]?.elements ?? [] {
+                    add(element, named: "\(name).\(element.name)", transient: transient)
+                }
+                properties[name] = .composite(slots: start..<slots.count)
+                return
+            }
+            properties[name] = .attribute(slot: slots.count)
+            slots.append(
+                EntityLayout.Slot(
+                    index: slots.count, name: name,
+                    storage: transient ? .transient : Self.storage(of: attribute.type),
+                    attribute: attribute, relationshipIndex: nil, ownerNumber: number,
+                    isStored: !transient,
+                    isExternalCapable: !transient && attribute.type == .binary
+                        && attribute.allowsExternalBinaryDataStorage))
+        }
+
+        mutating func add(_ description: RelationshipDescription) {
+            // Both are there: the ends were made from the same relationships, in the same order.
+            let destination = relationshipEnds[number - 1][description.name]?.destinationNumber ?? 0
+            let index = relationships.count
+            properties[description.name] = .relationship(index: index)
+            relationships.append(
+                EntityLayout.Relationship(
+                    index: index, description: description, ownerNumber: number,
+                    destinationNumber: destination,
+                    inverseIndex: inverseIndex(of: description, destination: destination),
+                    slot: description.isToMany ? nil : slots.count,
+                    toManyIndex: description.isToMany ? toManyCount : nil))
+            if description.isToMany {
+                toManyCount += 1
+            } else {
+                slots.append(
+                    EntityLayout.Slot(
+                        index: slots.count, name: description.name, storage: .reference,
+                        attribute: nil, relationshipIndex: index, ownerNumber: number,
+                        isStored: !description.isTransient, isExternalCapable: false))
+            }
+        }
+
+        /// The position of the inverse, if it leads back to this very relationship. Xcode lets two to-one
+        /// relationships name the same inverse; the one that is not its partner has none here.
+        func inverseIndex(of description: RelationshipDescription, destination: Int) -> Int? {
+            guard let name = description.inverseName,
+                let inverse = relationshipEnds[destination - 1][name],
+                inverse.inverseName == description.name,
+                relationshipEnds[inverse.destinationNumber - 1][description.name]?.ownerNumber
+                    == number
+            else { return nil }
+            return inverse.index
+        }
+
+        static func storage(of type: AttributeType) -> EntityLayout.Slot.Storage {
+            switch type {
+            case .integer16, .integer32, .integer64: .integer
+            case .double, .float: .double
+            case .boolean: .boolean
+            case .decimal: .decimal
+            case .string: .string
+            case .date: .date
+            case .binary, .transformable: .binary
+            case .uuid: .uuid
+            case .uri: .uri
+            case .undefined, .objectID, .composite: .transient
+            }
+        }
+    }
+}
+
+extension ManagedObjectModel {
+    /// Resolves inheritance and inverses.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidModel` if ``validate()`` finds anything, or a class does not fit the
+    ///   entity it is bound to.
+    public func layout() throws -> ModelLayout { try ModelLayout(self) }
+}

@@ -1,0 +1,278 @@
+internal import QuireSystem
+
+extension ManagedObjectModel {
+    /// Checks that the model does not contradict itself, so that it can be used.
+    ///
+    /// ``layout()`` calls it, and relies on what it has checked. Every contradiction is found, not only the
+    /// first. A model read from a file is not checked until then, so that a faulty one can be shown and
+    /// mended.
+    ///
+    /// What Xcode and Core Data let pass is let pass here: relationships without an inverse, optional
+    /// relationships with a smallest count, a to-one relationship whose named inverse, itself to-one, is
+    /// paired with another relationship (it is treated as one without an inverse), a to-one relationship that is
+    /// ordered (which has no meaning), a default value that is out of range (an object cannot be saved with it).
+    ///
+    /// - Throws: ``QuireError`` with code `invalidModel`, naming entity and property; with ``QuireError/failures``
+    ///   if there are several.
+    public func validate() throws {
+        var validation = ModelValidation(self)
+        validation.checkModel()
+        if !validation.failures.isEmpty { throw QuireError.combining(validation.failures) }
+    }
+}
+
+/// Finds the contradictions in a model.
+///
+/// The checks of single attributes, relationships and references are in extensions, a file each.
+package struct ModelValidation {
+    /// The greatest depth of inheritance, and of composites in composites. Real models stay below ten; a file
+    /// made to harm must not exhaust the stack.
+    package static let greatestDepth = 100
+    /// The greatest number of properties of an entity, inherited ones included: SQLite's default bound for
+    /// the columns of a table.
+    static let greatestSlotCount = 2_000
+    /// The greatest number of properties of all entities together.
+    static let greatestTotalSlotCount = 1_000_000
+
+    let model: ManagedObjectModel
+    /// The entities by name; of several with one name, the first.
+    let entities: [String: EntityDescription]
+    /// The entities' own properties by name.
+    let properties: [String: [String: PropertyDescription]]
+    let composites: [String: CompositeDescription]
+    /// The contradictions found so far.
+    var failures: [QuireError] = []
+    /// Those of them that are about a part which no data depends on, in the same order.
+    private(set) var objections: [(part: ExpendablePart, message: String)] = []
+    /// What is let pass although it has no meaning: sentences.
+    var remarks: [String] = []
+    /// The part that is being checked, if no data depends on it.
+    private var part: ExpendablePart?
+    /// What is known of the composites' sizes.
+    var compositeMeasures: [String: CompositeMeasure] = [:]
+
+    enum CompositeMeasure {
+        case beingMeasured
+        /// It contains itself, or is nested too deeply.
+        case unbounded
+        /// The number of values, and how many composites are within each other below this one.
+        case measured(count: Int, nesting: Int)
+    }
+
+    init(_ model: ManagedObjectModel) {
+        self.model = model
+        entities = Dictionary(
+            model.entities.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
+        properties = entities.mapValues { entity in
+            Dictionary(
+                entity.properties.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
+        }
+        composites = Dictionary(
+            model.composites.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
+    }
+
+    mutating func checkModel() {
+        checkEntityNames()
+        for identifier in model.versionIdentifiers {
+            if identifier.isEmpty { fail("A version identifier is empty.") }
+            if identifier.contains(where: \.isNewline) {
+                fail("The version identifier “\(identifier)” contains a line break.")
+            }
+        }
+        checkTexts(model.versionIdentifiers, of: "A version identifier")
+        checkComposites()
+        checkInheritance()
+        for entity in model.entities { checkProperties(of: entity) }
+        for entity in model.entities { checkReferences(of: entity) }
+        checkConfigurations()
+        checkTemplates()
+    }
+
+    /// Checks a part that no data depends on.
+    mutating func checking(_ part: ExpendablePart, _ check: (inout Self) -> Void) {
+        self.part = part
+        check(&self)
+        self.part = nil
+    }
+
+    mutating func fail(_ message: String, entity: String? = nil, property: String? = nil) {
+        if let part { objections.append((part, message)) }
+        failures.append(
+            QuireError(
+                .invalidModel, message, subject: .init(entity: entity, property: property)))
+    }
+
+    // MARK: - Entities
+
+    private mutating func checkEntityNames() {
+        if model.entities.count > ManagedObjectID.greatestEntityNumber {
+            fail(
+                "The model has \(model.entities.count) entities; "
+                    + "at most \(ManagedObjectID.greatestEntityNumber) can be numbered.")
+        }
+        var seen: [String: String] = [:]
+        for entity in model.entities {
+            let name = entity.name
+            if let reason = ModelNames.objection(toEntityName: name) {
+                fail("The entity name “\(name)” \(reason).", entity: name)
+            }
+            if let other = seen.updateValue(name, forKey: name.lowercased()) {
+                fail(
+                    other == name
+                        ? "There are several entities named “\(name)”."
+                        : "The entity names “\(other)” and “\(name)” differ only in case, "
+                            + "which table names do not keep apart.",
+                    entity: name)
+            }
+            checkTexts(
+                [
+                    entity.managedObjectClassName, entity.renamingIdentifier,
+                    entity.versionHashModifier, entity.codeGenerationType,
+                    entity.coreSpotlightDisplayNameExpression,
+                ].compactMap { $0 } + entity.userInfo.texts,
+                of: "A text of entity “\(name)”", entity: name)
+        }
+    }
+
+    /// Walks the entities from those without superentity downwards, and complains about those it misses.
+    private mutating func checkInheritance() {
+        var children: [String: [EntityDescription]] = [:]
+        var roots: [EntityDescription] = []
+        for entity in model.entities {
+            guard let superentity = entity.superentityName else {
+                roots.append(entity)
+                continue
+            }
+            if entities[superentity] == nil {
+                fail(
+                    "Entity “\(entity.name)” inherits from “\(superentity)”, which does not exist.",
+                    entity: entity.name)
+                // Its own properties are checked as if it were a root, to report them in the same go.
+                roots.append(entity)
+            } else {
+                children[superentity, default: []].append(entity)
+            }
+        }
+        var walk = InheritanceWalk()
+        for root in roots { visit(root, children: children, depth: 1, slots: 0, walk: &walk) }
+        for entity in model.entities where !walk.visited.contains(entity.name) {
+            fail(
+                "Entity “\(entity.name)” inherits from itself: \(cycle(from: entity.name)).",
+                entity: entity.name)
+        }
+        if walk.totalSlots > Self.greatestTotalSlotCount {
+            fail(
+                "The entities together have \(walk.totalSlots) properties with those they inherit; "
+                    + "at most \(Self.greatestTotalSlotCount) are possible.")
+        }
+    }
+
+    private struct InheritanceWalk {
+        var visited: Set<String> = []
+        /// The property names in force at the current entity, with the entity that declares each.
+        var scope: [String: String] = [:]
+        var totalSlots = 0
+    }
+
+    private mutating func visit(
+        _ entity: EntityDescription, children: [String: [EntityDescription]], depth: Int,
+        slots inherited: Int, walk: inout InheritanceWalk
+    ) {
+        guard walk.visited.insert(entity.name).inserted else { return }  // Two of one name.
+        var added: [String] = []
+        var slots = inherited
+        for property in entity.properties {
+            let name = property.name
+            switch walk.scope[name] {
+            case nil:
+                walk.scope[name] = entity.name
+                added.append(name)
+            case entity.name?:
+                fail(
+                    "Entity “\(entity.name)” has several properties named “\(name)”.",
+                    entity: entity.name, property: name)
+            case let owner?:
+                fail(
+                    "Entity “\(entity.name)” declares “\(name)” again, which it inherits from “\(owner)”.",
+                    entity: entity.name, property: name)
+            }
+            slots += slotCount(of: property)
+        }
+        if slots > Self.greatestSlotCount {
+            fail(
+                "Entity “\(entity.name)” has \(slots) properties with those it inherits; "
+                    + "at most \(Self.greatestSlotCount) are possible.", entity: entity.name)
+        }
+        walk.totalSlots += min(slots, Self.greatestTotalSlotCount)
+        let below = children[entity.name] ?? []
+        if depth == Self.greatestDepth, let child = below.first {
+            fail(
+                "Entity “\(child.name)” has more than \(Self.greatestDepth) superentities above it.",
+                entity: child.name)
+            markVisited(below, children: children, walk: &walk)
+        } else {
+            for child in below {
+                visit(child, children: children, depth: depth + 1, slots: slots, walk: &walk)
+            }
+        }
+        for name in added { walk.scope[name] = nil }
+    }
+
+    /// Takes entities that are too deep out of the search for cycles.
+    private func markVisited(
+        _ entities: [EntityDescription], children: [String: [EntityDescription]],
+        walk: inout InheritanceWalk
+    ) {
+        var pending = entities
+        while let entity = pending.popLast() {
+            if walk.visited.insert(entity.name).inserted {
+                pending += children[entity.name] ?? []
+            }
+        }
+    }
+
+    /// The superentities of an entity that lead into a cycle, as a sentence shows them.
+    private func cycle(from name: String) -> String {
+        var names = [name]
+        while let next = entities[names[names.count - 1]]?.superentityName, names.count < 10 {
+            if names.contains(next) { return (names + [next]).joined(separator: " → ") }
+            names.append(next)
+        }
+        return names.joined(separator: " → ") + " → …"
+    }
+
+    // MARK: - Looking up
+
+    /// The entity's superentities, nearest first, with itself at the beginning.
+    func lineage(of name: String) -> [String] {
+        var names: [String] = []
+        var next: String? = name
+        while let name = next, names.count <= Self.greatestDepth, let entity = entities[name] {
+            names.append(name)
+            next = entity.superentityName
+        }
+        return names
+    }
+
+    /// The entity's own or inherited property of a name, with the entity that declares it.
+    func property(
+        named name: String, of entity: String
+    ) -> (owner: String, property: PropertyDescription)? {
+        for owner in lineage(of: entity) {
+            if let property = properties[owner]?[name] { return (owner, property) }
+        }
+        return nil
+    }
+
+    /// The entity's own or inherited relationship of a name, with the entity that declares it.
+    func relationship(
+        named name: String, of entity: String
+    ) -> (owner: String, relationship: RelationshipDescription)? {
+        if let found = property(named: name, of: entity),
+            case .relationship(let relationship) = found.property
+        {
+            return (found.owner, relationship)
+        }
+        return nil
+    }
+}

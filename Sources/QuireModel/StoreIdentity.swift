@@ -1,0 +1,102 @@
+internal import QuireSystem
+internal import Synchronization
+
+/// What the identifiers of a store's objects share: the store's UUID and the names of its entities, and, if a
+/// coordinator has several stores, the place of this one among them.
+///
+/// Identifiers of one coordinator differ in their bits if they are of different stores, so that what is kept by
+/// bits alone needs nothing else to tell their objects apart. Whichever of the stores' identities an identifier
+/// holds, its bits say which store it is of.
+public final class StoreIdentity: Sendable {
+    /// The store's UUID in upper case.
+    public let uuid: String
+    /// The names of the model's entities by their numbers less one.
+    let entityNames: [String]
+    /// The store's number among those of its coordinator, where identifiers have it.
+    private let number = Atomic<UInt64>(0)
+    private let family: Lock<StoreFamily>
+
+    /// Describes a store that belongs to no coordinator yet.
+    public init(uuid: String, entityNames: [String]) {
+        self.uuid = uuid
+        self.entityNames = entityNames
+        family = Lock(StoreFamily(uuid))
+    }
+
+    /// What the bits of this store's identifiers have besides entity and primary key.
+    @inline(__always)
+    package var numberBits: UInt64 { number.load(ordering: .relaxed) }
+
+    func entityName(of number: Int) -> String {
+        number >= 1 && number <= entityNames.count ? entityNames[number - 1] : "?"
+    }
+
+    /// The stores that belong to the same coordinator.
+    package var stores: StoreFamily { family.withLock { $0 } }
+
+    /// Whether an identifier is of an object of this store.
+    package func owns(_ id: ManagedObjectID) -> Bool {
+        if id.isTemporary { return false }
+        if id.store === self, id.bits & ManagedObjectID.storeNumberMask == numberBits {
+            return true
+        }
+        return id.store.uuid(of: id.bits) == uuid
+    }
+
+    /// Whether it is the only store that its coordinator has had.
+    package var isAlone: Bool { stores.count == 1 }
+
+    /// Makes the store one of several. None of its objects has been read yet.
+    ///
+    /// - Throws: ``QuireError`` with code `unsupported` if there have been too many.
+    package func join(_ other: StoreIdentity) throws {
+        let stores = other.stores
+        let place = try stores.number(adding: uuid)
+        family.withLock { $0 = stores }
+        number.store(UInt64(place) << ManagedObjectID.storeNumberShift, ordering: .relaxed)
+    }
+
+    /// The UUID of the store that an identifier's bits say it is of.
+    func uuid(of bits: UInt64) -> String { stores.uuid(of: ManagedObjectID.storeNumber(of: bits)) }
+
+    /// An identifier as the stores of this coordinator have it, however another coordinator counts them; `nil` if it
+    /// is of none of them.
+    package func adopting(_ id: ManagedObjectID) -> ManagedObjectID? {
+        if id.store === self || id.isTemporary { return id }
+        guard let place = stores.number(of: id.store.uuid(of: id.bits)) else { return nil }
+        return ManagedObjectID(
+            bits: id.bits & ~ManagedObjectID.storeNumberMask
+                | UInt64(place) << ManagedObjectID.storeNumberShift, store: self)
+    }
+}
+
+/// The stores that a coordinator has had, by their numbers. A number is not given to another store when its store
+/// is removed: identifiers may outlive it.
+package final class StoreFamily: Sendable {
+    private let uuids: Lock<[String]>
+
+    init(_ uuid: String) { uuids = Lock([uuid]) }
+
+    func uuid(of number: Int) -> String {
+        uuids.withLock { number < $0.count ? $0[number] : "" }
+    }
+
+    var count: Int { uuids.withLock(\.count) }
+
+    package func number(of uuid: String) -> Int? { uuids.withLock { $0.firstIndex(of: uuid) } }
+
+    /// The number of a store, which may have been there before.
+    func number(adding uuid: String) throws -> Int {
+        try uuids.withLock { uuids in
+            if let known = uuids.firstIndex(of: uuid) { return known }
+            guard uuids.count <= ManagedObjectID.greatestStoreNumber else {
+                throw QuireError(
+                    .unsupported,
+                    "A coordinator can have had \(ManagedObjectID.greatestStoreNumber + 1) stores at most; "
+                        + "make another one.")
+            }
+            uuids.append(uuid)
+            return uuids.count - 1
+        }
+    }
+}

@@ -1,0 +1,247 @@
+import Foundation
+internal import QuireModel
+internal import QuireQuery
+internal import QuireSystem
+
+/// The bits of `NSFlagsKey` of an attribute.
+enum CompiledAttributeFlags {
+    static let allowsExternalBinaryDataStorage: Int64 = 4
+    static let preservesValueInHistoryOnDeletion: Int64 = 16
+}
+
+extension CompiledModelDecoder {
+    /// A property; `nil` if it is of a kind that models here do not have.
+    mutating func property(
+        _ object: KeyedArchive.Object, name: String, of entity: String
+    ) throws -> PropertyDescription? {
+        if object.classNames.contains("NSAttributeDescription") {
+            return .attribute(
+                try attribute(object, name: name, of: "“\(entity).\(name)”", depth: 0))
+        }
+        if object.classNames.contains("NSRelationshipDescription") {
+            return .relationship(try relationship(object, name: name, of: entity))
+        }
+        if object.classNames.contains("NSFetchedPropertyDescription") {
+            let subject = "The fetched property “\(entity).\(name)”"
+            guard let request = try archive.object(object["NSFetchRequest"]),
+                let template = try fetchRequest(
+                    request, name: "fetchedPropertyFetchRequest", of: subject)
+            else {
+                remarks.append("\(subject) has no fetch request and is left out.")
+                return nil
+            }
+            var fetched = FetchedPropertyDescription(name: name, fetchRequest: template)
+            fetched.isOptional = try archive.boolean(object["NSIsOptional"]) ?? false
+            fetched.userInfo = userInfo(object, of: subject)
+            return .fetched(fetched)
+        }
+        remarks.append("“\(entity).\(name)” is an \(object.className) and is left out.")
+        return nil
+    }
+
+    // MARK: - Attributes
+
+    /// - Parameter subject: What a remark calls the attribute.
+    private mutating func attribute(
+        _ object: KeyedArchive.Object, name: String, of subject: String, depth: Int
+    ) throws -> AttributeDescription {
+        let code = try archive.integer(object["NSAttributeType"]) ?? 0
+        guard let type = AttributeType(rawValue: Int(code)) else {
+            throw archive.damaged("\(subject) has a type that is not known, \(code)")
+        }
+        var attribute = AttributeDescription(name: name, type: type)
+        attribute.isOptional = try archive.boolean(object["NSIsOptional"]) ?? false
+        attribute.isTransient = try archive.boolean(object["NSIsTransient"]) ?? false
+        attribute.isIndexed = try archive.boolean(object["NSIsIndexed"]) ?? false
+        attribute.isIndexedBySpotlight =
+            try archive.boolean(object["NSIndexedBySpotlight"]) ?? false
+        attribute.allowsCloudEncryption =
+            try archive.boolean(object["NSAllowsCloudEncryption"]) ?? false
+        attribute.valueTransformerName = try text(object["NSValueTransformerName"])
+        let flags = try archive.integer(object["NSFlagsKey"]) ?? 0
+        attribute.allowsExternalBinaryDataStorage =
+            flags & CompiledAttributeFlags.allowsExternalBinaryDataStorage != 0
+        attribute.preservesValueInHistoryOnDeletion =
+            flags & CompiledAttributeFlags.preservesValueInHistoryOnDeletion != 0
+        if type == .transformable {
+            attribute.customClassName = try text(object["NSAttributeValueClassName"])
+        }
+        attribute.renamingIdentifier = try renaming(object, from: name)
+        attribute.versionHashModifier = try text(object["NSVersionHashModifier"])
+        attribute.userInfo = userInfo(object, of: subject)
+        attribute.defaultValue = defaultValue(object["NSDefaultValue"], of: attribute, subject)
+        try decodeValidation(object, of: &attribute, subject)
+        if object.className == "NSDerivedAttributeDescription" {
+            attribute.derivationExpression = try derivation(object, of: subject)
+            if attribute.derivationExpression == nil { leftOutNames.insert(name) }
+        }
+        if type == .composite {
+            attribute.compositeName = try composite(
+                object["NSCompositeElements"] ?? object["NSElements"], named: name, of: subject,
+                depth: depth)
+        }
+        return attribute
+    }
+
+    private mutating func defaultValue(
+        _ value: ArchiveValue?, of attribute: AttributeDescription, _ subject: String
+    ) -> AttributeValue {
+        do {
+            let value = AttributeValue(try archive.scalar(value))
+            switch (attribute.type, value) {
+            // Numbers where truth is meant, and the contrary; texts where the type is none.
+            case (.boolean, .integer(let number)): return .boolean(number != 0)
+            case (.boolean, .double(let number)): return .boolean(number != 0)
+            case (.boolean, .decimal(let number)): return .boolean(number != 0)
+            case (_, .boolean(let truth)):
+                if let number = attribute.type.number(truth ? 1 : 0) { return number }
+            case (.integer16, .double(let number)), (.integer32, .double(let number)),
+                (.integer64, .double(let number)):
+                guard let exact = Int64(exactly: number) else { break }
+                return try attribute.coerce(.integer(exact))
+            case (.string, .string): break
+            case (_, .string(let text)):
+                if let number = attribute.type.number(fromTruth: text) {
+                    remarks.append(
+                        "\(subject) is a number with the default value “\(text)”, which is taken for \(number.display)."
+                    )
+                    return number
+                }
+                if let truth = attribute.type.truth(fromNumber: text) { return truth }
+                return try AttributeValue(parsing: text, as: attribute.type)
+            default: break
+            }
+            return try attribute.coerce(value)
+        } catch {
+            remarks.append(
+                "\(subject) has a default value that cannot be taken over: \(error)")
+            return .null
+        }
+    }
+
+    /// The name of the composite that has an attribute's elements. Archives keep no names of composites.
+    private mutating func composite(
+        _ value: ArchiveValue?, named name: String, of subject: String, depth: Int
+    ) throws -> String {
+        guard depth < 16 else { throw archive.damaged("\(subject) is nested too deeply") }
+        var elements: [AttributeDescription] = []
+        for element in try archive.list(value) ?? [] {
+            let object = try required(archive.object(element), "an element")
+            let elementName = try required(archive.string(object["NSPropertyName"]), "a name")
+            elements.append(
+                try attribute(
+                    object, name: elementName, of: "\(subject), element “\(elementName)”,",
+                    depth: depth + 1))
+            try spend()
+        }
+        if let same = composites.first(where: { $0.elements == elements }) { return same.name }
+        let base = name.prefix(1).uppercased() + name.dropFirst()
+        var candidate = base
+        var number = 2
+        while composites.contains(where: { $0.name == candidate }) {
+            candidate = "\(base)\(number)"
+            number += 1
+        }
+        composites.append(CompositeDescription(name: candidate, elements: elements))
+        return candidate
+    }
+
+    private mutating func derivation(
+        _ object: KeyedArchive.Object, of subject: String
+    ) throws -> String? {
+        var unarchiver = PredicateUnarchiver(archive: archive)
+        do {
+            if try archive.object(object["NSFilteringPredicate"]) != nil {
+                remarks.append(
+                    "\(subject) is derived from some objects only; the condition is left out.")
+            }
+            let expression = try unarchiver.expression(object["NSDerivationExpression"])
+            guard let text = expression.flatMap(AttributeDerivation.text) else {
+                throw archive.unexpected("a derivation")
+            }
+            return text
+        } catch let error as QuireError {
+            remarks.append("\(subject) is derived in a way that is not known: \(error.message)")
+            return nil
+        }
+    }
+
+    // MARK: - Relationships
+
+    private mutating func relationship(
+        _ object: KeyedArchive.Object, name: String, of entity: String
+    ) throws -> RelationshipDescription {
+        let subject = "“\(entity).\(name)”"
+        let destination = try archive.object(object["NSDestinationEntity"])
+        let destinationName =
+            try text(destination?["NSEntityName"]) ?? text(object["_NSDestinationEntityName"])
+        let inverse = try property(object["NSInverseRelationship"])
+        let inverseName =
+            try text(inverse?["NSPropertyName"]) ?? text(object["_NSInverseRelationshipName"])
+        var relationship = RelationshipDescription(
+            name: name, destination: try required(destinationName, "a destination entity"),
+            inverse: inverseName)
+        // Unbounded is 0, or −1 where a program made the model.
+        let most = try archive.integer(object["NSMaxCount"]) ?? 1
+        relationship.isToMany = most != 1
+        relationship.maximumCount = Self.count(most, of: subject, &remarks)
+        relationship.minimumCount = Self.count(
+            try archive.integer(object["NSMinCount"]) ?? 0, of: subject, &remarks)
+        relationship.isOrdered = try archive.boolean(object["NSIsOrdered"]) ?? false
+        relationship.isOptional = try archive.boolean(object["NSIsOptional"]) ?? false
+        relationship.isTransient = try archive.boolean(object["NSIsTransient"]) ?? false
+        relationship.isIndexed = try archive.boolean(object["NSIsIndexed"]) ?? false
+        relationship.isIndexedBySpotlight =
+            try archive.boolean(object["NSIndexedBySpotlight"]) ?? false
+        let rule = try archive.integer(object["NSDeleteRule"]) ?? 1
+        relationship.deleteRule = Self.deleteRule(rule, of: subject, &remarks)
+        relationship.renamingIdentifier = try renaming(object, from: name)
+        relationship.versionHashModifier = try text(object["NSVersionHashModifier"])
+        relationship.userInfo = userInfo(object, of: subject)
+        return relationship
+    }
+
+    /// A smallest or greatest count; 0, which is no bound, for one that no relationship reaches.
+    static func count(_ number: Int64, of subject: String, _ remarks: inout [String]) -> Int {
+        if number < Int32.max { return Int(max(0, number)) }
+        remarks.append("\(subject) has the count \(number), which is taken for no bound.")
+        return 0
+    }
+
+    /// A delete rule; Core Data's usual one for what is none.
+    static func deleteRule(
+        _ code: Int64, of subject: String, _ remarks: inout [String]
+    ) -> DeleteRule {
+        if let rule = DeleteRule(rawValue: Int(code)) { return rule }
+        remarks.append(
+            "\(subject) has an unknown delete rule, \(code), which is taken for Nullify.")
+        return .nullify
+    }
+}
+
+extension AttributeDerivation {
+    /// The text that says how an attribute is derived; `nil` if the expression is no derivation.
+    static func text(of expression: QueryExpression) -> String? {
+        let text: String
+        switch expression {
+        case .keyPath(let keys): text = keys.joined(separator: ".")
+        case .function(.now, _): text = "now()"
+        case .function(.count, let arguments):
+            guard case .keyPath(let keys)? = arguments.first else { return nil }
+            text = keys.joined(separator: ".") + ".@count"
+        case .function(.sum, let arguments):
+            guard case .keyPath(let keys)? = arguments.first, keys.count > 1 else { return nil }
+            text = "\(keys[0]).@sum.\(keys.dropFirst().joined(separator: "."))"
+        case .function(let function, let arguments):
+            let functions: [QueryFunction: TextFunction] = [
+                .canonical: .canonical, .uppercase: .uppercase, .lowercase: .lowercase,
+            ]
+            guard let name = functions[function], case .keyPath(let keys)? = arguments.first else {
+                return nil
+            }
+            text = "\(name.rawValue):(\(keys.joined(separator: ".")))"
+        default: return nil
+        }
+        return (try? AttributeDerivation(text)) == nil ? nil : text
+    }
+}

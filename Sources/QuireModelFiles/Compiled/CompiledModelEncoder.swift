@@ -1,0 +1,216 @@
+import Foundation
+internal import QuireModel
+internal import QuireSystem
+
+/// Makes a compiled model of a model: the contrary of ``CompiledModelDecoder``, with the classes and fields that are
+/// in the archives of Xcode and of Core Data's stores.
+///
+/// What archives have no place for, or no known one, is left out and said.
+struct CompiledModelEncoder {
+    /// Where the archive goes.
+    enum Form {
+        /// Into a `.mom` file: entities have their own properties.
+        case file
+        /// Into a store: entities have those too that they inherit.
+        case store
+    }
+
+    let model: ManagedObjectModel
+    let form: Form
+    var writer = KeyedArchiveWriter()
+    /// What was left out: sentences.
+    var omissions: [String] = []
+    let archiver = PredicateArchiver()
+    private(set) var entityReferences: [String: ArchiveValue] = [:]
+    private var propertyReferences: [String: [String: ArchiveValue]] = [:]
+    let entities: [String: EntityDescription]
+    let composites: [String: CompositeDescription]
+
+    /// The archive of a valid model, and what it lacks of it.
+    static func archive(
+        of model: ManagedObjectModel, for form: Form
+    ) -> (data: Data, omissions: [String]) {
+        var encoder = CompiledModelEncoder(model: model, form: form)
+        let root = encoder.addModel()
+        return (encoder.writer.data(top: [.init("root", root)]), encoder.omissions)
+    }
+
+    private init(model: ManagedObjectModel, form: Form) {
+        self.model = model
+        self.form = form
+        entities = Dictionary(
+            model.entities.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
+        composites = Dictionary(
+            model.composites.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
+    }
+
+    // MARK: - The model
+
+    private mutating func addModel() -> ArchiveValue {
+        let root = writer.reserve()
+        let sorted = model.entities.sorted { $0.name < $1.name }
+        for entity in sorted {
+            entityReferences[entity.name] = writer.reserve()
+            for property in properties(of: entity) {
+                propertyReferences[entity.name, default: [:]][property.name] = writer.reserve()
+            }
+        }
+        for entity in sorted { define(entity, in: root) }
+        let named = sorted.map { (name: $0.name, value: reference(to: $0.name)) }
+        var fields: [ArchiveValue.Entry] = [
+            .init("NSEntities", form == .file ? add(dictionary: named) : add(knownKeys: named))
+        ]
+        var templates: [(name: String, value: ArchiveValue)] = []
+        for template in model.fetchRequestTemplates {
+            let subject = "The fetch request “\(template.name)”"
+            if let request = add(template, called: subject) {
+                templates.append((template.name, request))
+            }
+        }
+        fields.append(
+            .init(
+                "NSFetchRequestTemplates", templates.isEmpty ? .null : add(dictionary: templates)))
+        let identifiers = model.versionIdentifiers.map { writer.add($0) }
+        fields.append(.init("NSVersionIdentifiers", writer.add(set: identifiers)))
+        if !model.configurations.isEmpty {
+            var sets: [(name: String, value: ArchiveValue)] = []
+            for configuration in model.configurations {
+                let members = configuration.entityNames.map { reference(to: $0) }
+                sets.append((configuration.name, writer.add(set: members)))
+            }
+            fields.append(.init("NSConfigurations", add(dictionary: sets)))
+        }
+        writer.define(root, as: ["NSManagedObjectModel", "NSObject"], fields)
+        return root
+    }
+
+    func reference(to entity: String?) -> ArchiveValue {
+        entity.flatMap { entityReferences[$0] } ?? .null
+    }
+
+    func reference(to property: String, of entity: String) -> ArchiveValue {
+        propertyReferences[entity]?[property] ?? .null
+    }
+
+    /// The entity that declares a property, from one downwards that has or inherits it.
+    func owner(of property: String, from entity: String) -> String? {
+        var seen: Set<String> = []
+        var next = entities[entity]
+        while let current = next, seen.insert(current.name).inserted {
+            if current.property(named: property) != nil { return current.name }
+            next = current.superentityName.flatMap { entities[$0] }
+        }
+        return nil
+    }
+
+    /// The properties that an entity has in the archive.
+    private func properties(of entity: EntityDescription) -> [PropertyDescription] {
+        guard form == .store else { return entity.properties }
+        var result: [PropertyDescription] = []
+        var names: Set<String> = []
+        var seen: Set<String> = []
+        var next: EntityDescription? = entity
+        while let current = next, seen.insert(current.name).inserted {
+            result += current.properties.filter { names.insert($0.name).inserted }
+            next = current.superentityName.flatMap { entities[$0] }
+        }
+        return result
+    }
+
+    // MARK: - Collections
+
+    mutating func add(dictionary named: [(name: String, value: ArchiveValue)]) -> ArchiveValue {
+        var pairs: [(key: ArchiveValue, value: ArchiveValue)] = []
+        for (name, value) in named { pairs.append((writer.add(name), value)) }
+        return writer.add(dictionary: pairs, mutable: true)
+    }
+
+    /// A dictionary of the class that Core Data uses for a fixed set of keys.
+    private mutating func add(
+        knownKeys named: [(name: String, value: ArchiveValue)]
+    ) -> ArchiveValue {
+        let keys = named.map { writer.add($0.name) }
+        let keyList = writer.add(array: keys)
+        let mapping = writer.add(
+            ["NSKnownKeysMappingStrategy1", "NSKnownKeysMappingStrategy", "NSObject"],
+            [
+                .init("length", .integer(Int64(named.count))), .init("keys", keyList),
+                .init("version", .integer(1)),
+            ])
+        let values = writer.add(array: named.map(\.value))
+        let token = writer.add("__empty_slot_token_4c24_98dc_ac1e_b773__")
+        return writer.add(
+            [
+                "NSKnownKeysDictionary1", "NSKnownKeysDictionary", "NSMutableDictionary",
+                "NSDictionary", "NSObject",
+            ],
+            [
+                .init("values", values), .init("searchMapping", mapping),
+                .init("emptyToken", token), .init("version", .integer(1)),
+            ])
+    }
+
+    /// Lists of names.
+    private mutating func add(lists: [[String]]) -> ArchiveValue {
+        var elements: [ArchiveValue] = []
+        for list in lists {
+            elements.append(writer.add(array: list.map { writer.add($0) }, mutable: true))
+        }
+        return writer.add(array: elements, mutable: true)
+    }
+
+    // MARK: - Entities
+
+    private mutating func define(_ entity: EntityDescription, in root: ArchiveValue) {
+        var named: [(name: String, value: ArchiveValue)] = []
+        for property in properties(of: entity) {
+            let place = reference(to: property.name, of: entity.name)
+            if define(property, at: place, of: entity) { named.append((property.name, place)) }
+        }
+        let children = model.entities.filter { $0.superentityName == entity.name }
+            .sorted { $0.name < $1.name }
+        var fields: [ArchiveValue.Entry] = [
+            .init("NSEntityName", writer.add(entity.name)),
+            .init("NSClassNameForEntity", writer.add(entity.managedObjectClassName)),
+            .init("NSManagedObjectModel", root),
+            .init("NSSuperentity", reference(to: entity.superentityName)),
+            .init(
+                "NSSubentities",
+                add(dictionary: children.map { ($0.name, reference(to: $0.name)) })),
+            .init("NSProperties", add(dictionary: named)),
+            .init("NSUserInfo", writer.add(propertyList: .dictionary(entity.userInfoInFile))),
+            .init("NSVersionHashModifier", writer.add(entity.versionHashModifier)),
+            .init("NSRenamingIdentifier", writer.add(entity.renamingIdentifier ?? entity.name)),
+        ]
+        if entity.isAbstract { fields.append(.init("NSIsAbstract", .boolean(true))) }
+        if !entity.uniquenessConstraints.isEmpty {
+            fields.append(.init("NSUniqueTuples", add(lists: entity.uniquenessConstraints)))
+        }
+        let indexes = addIndexes(of: entity)
+        let lists = entity.compoundIndexes + mirroredLists(of: entity)
+        if !indexes.isEmpty || !lists.isEmpty {
+            fields.append(
+                .init("NSFetchIndexDescriptions", writer.add(array: indexes, mutable: true)))
+            fields.append(.init("NSCompoundIndexes", add(lists: lists)))
+        }
+        writer.define(
+            reference(to: entity.name), as: ["NSEntityDescription", "NSObject"], fields)
+    }
+
+    /// The old form, which compilers add, of indexes over several properties.
+    private func mirroredLists(of entity: EntityDescription) -> [[String]] {
+        entity.indexes.filter { !$0.isFullText && $0.elements.count > 1 }
+            .map { $0.elements.compactMap(\.propertyName) }
+            .filter { $0.count > 1 && !entity.compoundIndexes.contains($0) }
+    }
+
+    /// Does something with the writer; if it is refused nothing refers to what was added, and it is said.
+    mutating func attempt(
+        _ subject: String, _ body: (inout Self) throws -> ArchiveValue
+    ) -> ArchiveValue? {
+        do { return try body(&self) } catch {
+            omissions.append("\(subject) is left out: \(error)")
+            return nil
+        }
+    }
+}

@@ -1,0 +1,122 @@
+import CLibXML2
+import Foundation
+internal import QuireSystem
+
+/// Parses the XML of a model into elements.
+///
+/// The text may come from anywhere. So nothing is fetched from the network or from other files, a document type
+/// declaration, which is where entities would come from, is refused, and so are texts that are much larger or
+/// deeper than any model.
+struct ModelXMLReader {
+    /// Real models stay below one megabyte.
+    static let greatestSize = 64 << 20
+    /// Elements of model files are nested six deep.
+    static let greatestDepth = 16
+
+    let source: ModelXMLSource
+
+    /// Several threads may read models at once, so libxml2 is made ready exactly once.
+    static let preparation: Void = xmlInitParser()
+
+    /// The root element.
+    ///
+    /// - Parameter remarks: Gets a sentence for each text between elements, which says nothing.
+    /// - Throws: ``QuireError`` with code `invalidFormat`, with name and line.
+    func root(of data: Data, remarks: inout [String]) throws -> ModelXMLElement {
+        if data.isEmpty { throw source.error("The file is empty.", line: nil) }
+        if data.count > Self.greatestSize {
+            throw source.error(
+                "The text has \(data.count) bytes; a model has at most \(Self.greatestSize).",
+                line: nil)
+        }
+        Self.preparation
+        return try data.withUnsafeBytes { bytes in
+            let options =
+                XML_PARSE_NONET.rawValue | XML_PARSE_NOERROR.rawValue
+                | XML_PARSE_NOWARNING.rawValue | XML_PARSE_BIG_LINES.rawValue
+            xmlResetLastError()
+            guard
+                let reader = xmlReaderForMemory(
+                    bytes.bindMemory(to: CChar.self).baseAddress, Int32(bytes.count), nil, nil,
+                    Int32(options))
+            else { throw source.error("The text cannot be parsed.", line: nil) }
+            defer { xmlFreeTextReader(reader) }
+            return try root(from: reader, remarks: &remarks)
+        }
+    }
+
+    private func root(
+        from reader: xmlTextReaderPtr, remarks: inout [String]
+    ) throws -> ModelXMLElement {
+        // The elements that are open, outermost first. The first one stands for the document.
+        var open = [ModelXMLElement(name: "", attributes: [], line: 1)]
+        func close() {
+            let element = open.removeLast()
+            open[open.count - 1].children.append(element)
+        }
+        var status = xmlTextReaderRead(reader)
+        while status == 1 {
+            switch UInt32(bitPattern: xmlTextReaderNodeType(reader)) {
+            case XML_READER_TYPE_ELEMENT.rawValue:
+                let line = line(of: reader)
+                if open.count > Self.greatestDepth {
+                    throw source.error(
+                        "Elements are nested more than \(Self.greatestDepth) deep.", line: line)
+                }
+                let isEmpty = xmlTextReaderIsEmptyElement(reader) == 1
+                open.append(
+                    ModelXMLElement(
+                        name: text(xmlTextReaderConstName(reader)),
+                        attributes: attributes(of: reader), line: line))
+                if isEmpty { close() }
+            case XML_READER_TYPE_END_ELEMENT.rawValue: close()
+            case XML_READER_TYPE_DOCUMENT_TYPE.rawValue, XML_READER_TYPE_ENTITY_REFERENCE.rawValue:
+                throw source.error(
+                    "There is a document type declaration or an entity, which models never have.",
+                    line: line(of: reader))
+            case XML_READER_TYPE_TEXT.rawValue, XML_READER_TYPE_CDATA.rawValue:
+                remarks.append(
+                    source.remark(
+                        "There is text between elements, which says nothing.",
+                        line: line(of: reader)))
+            default: break  // White space, comments and processing instructions.
+            }
+            status = xmlTextReaderRead(reader)
+        }
+        guard status == 0, let root = open.first?.children.first else { throw parsingError() }
+        return root
+    }
+
+    private func attributes(of reader: xmlTextReaderPtr) -> [(name: String, value: String)] {
+        var attributes: [(name: String, value: String)] = []
+        while xmlTextReaderMoveToNextAttribute(reader) == 1 {
+            attributes.append(
+                (text(xmlTextReaderConstName(reader)), text(xmlTextReaderConstValue(reader))))
+        }
+        _ = xmlTextReaderMoveToElement(reader)
+        return attributes
+    }
+
+    /// The line of the current node; the parser itself may be further already.
+    private func line(of reader: xmlTextReaderPtr) -> Int {
+        guard let node = xmlTextReaderCurrentNode(reader) else {
+            return Int(xmlTextReaderGetParserLineNumber(reader))
+        }
+        return max(1, xmlGetLineNo(node))
+    }
+
+    /// What libxml2 says of the last failure on this thread.
+    private func parsingError() -> QuireError {
+        guard let error = xmlGetLastError(), let message = error.pointee.message else {
+            return source.error("The text is not well-formed XML.", line: nil)
+        }
+        let sentence = String(cString: message).trimmingCharacters(in: .whitespacesAndNewlines)
+        return source.error(
+            "The text is not well-formed XML (\(sentence)).",
+            line: error.pointee.line > 0 ? Int(error.pointee.line) : nil)
+    }
+
+    private func text(_ characters: UnsafePointer<xmlChar>?) -> String {
+        characters.map { String(cString: $0) } ?? ""
+    }
+}

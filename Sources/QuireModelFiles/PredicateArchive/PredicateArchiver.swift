@@ -1,0 +1,146 @@
+import Foundation
+internal import QuireModel
+internal import QuireQuery
+internal import QuireSystem
+
+/// Puts predicates and expressions into keyed archives as Foundation's would be.
+///
+/// Only what is known from archives that Foundation wrote is written, and what says the same by it: `BETWEEN` as two
+/// comparisons, `BEGINSWITH` of a plain text as `LIKE`. The rest is refused.
+struct PredicateArchiver {
+    /// Adds a predicate.
+    ///
+    /// - Throws: ``QuireError`` with code `unsupported` if archives have no known form for it.
+    func add(
+        _ predicate: QueryPredicate, to writer: inout KeyedArchiveWriter
+    ) throws -> ArchiveValue {
+        switch predicate {
+        case .constant(let truth):
+            return writer.add(
+                [truth ? "NSTruePredicate" : "NSFalsePredicate", "NSPredicate", "NSObject"], [])
+        case .and(let parts): return try add(parts, type: 1, to: &writer)
+        case .or(let parts): return try add(parts, type: 2, to: &writer)
+        case .not(let inner): return try add([inner], type: 0, to: &writer)
+        case .comparison(let comparison): return try add(comparison, to: &writer)
+        }
+    }
+
+    private func add(
+        _ parts: [QueryPredicate], type: Int64, to writer: inout KeyedArchiveWriter
+    ) throws -> ArchiveValue {
+        var elements: [ArchiveValue] = []
+        for part in parts { elements.append(try add(part, to: &writer)) }
+        let list = writer.add(array: elements)
+        return writer.add(
+            ["NSCompoundPredicate", "NSPredicate", "NSObject"],
+            [.init("NSCompoundPredicateType", .integer(type)), .init("NSSubpredicates", list)])
+    }
+
+    // MARK: - Comparisons
+
+    private func add(
+        _ comparison: QueryComparison, to writer: inout KeyedArchiveWriter
+    ) throws -> ArchiveValue {
+        if let equivalent = Self.equivalent(to: comparison) {
+            return try add(equivalent, to: &writer)
+        }
+        let operation = try operation(of: comparison)
+        let left = try add(comparison.left, to: &writer)
+        let right = try add(comparison.right, to: &writer)
+        let modifier: Int64 =
+            switch comparison.modifier {
+            case .direct: 0
+            case .all: 1
+            case .any: 2
+            }
+        let type: [ArchiveValue.Entry] = [
+            .init("NSModifier", .integer(modifier)),
+            .init("NSOperatorType", .integer(operation.type)),
+        ]
+        let description = writer.add(
+            [operation.className] + operation.superclasses + ["NSPredicateOperator", "NSObject"],
+            type + operation.fields(Int64(comparison.options.rawValue)))
+        return writer.add(
+            ["NSComparisonPredicate", "NSPredicate", "NSObject"],
+            [
+                .init("NSLeftExpression", left), .init("NSRightExpression", right),
+                .init("NSPredicateOperator", description),
+            ])
+    }
+
+    private struct Operation {
+        var className: String
+        var type: Int64
+        var superclasses: [String] = []
+        var fields: (_ options: Int64) -> [ArchiveValue.Entry]
+    }
+
+    private func operation(of comparison: QueryComparison) throws -> Operation {
+        func order(_ type: Int64) -> Operation {
+            Operation(className: "NSComparisonPredicateOperator", type: type) {
+                [.init("NSVariant", .integer(type)), .init("NSOptions", .integer($0))]
+            }
+        }
+        func equality(_ type: Int64, negated: Bool) -> Operation {
+            Operation(className: "NSEqualityPredicateOperator", type: type) {
+                [.init("NSNegate", .boolean(negated)), .init("NSOptions", .integer($0))]
+            }
+        }
+        func flagged(_ name: String, _ type: Int64, _ superclasses: [String] = []) -> Operation {
+            Operation(className: name, type: type, superclasses: superclasses) {
+                [.init("NSFlags", .integer($0))]
+            }
+        }
+        switch comparison.operator {
+        case .less: return order(0)
+        case .lessOrEqual: return order(1)
+        case .greater: return order(2)
+        case .greaterOrEqual: return order(3)
+        case .equal: return equality(4, negated: false)
+        case .notEqual: return equality(5, negated: true)
+        case .matches:
+            // By analogy with LIKE, whose class inherits from this one.
+            return flagged("NSMatchingPredicateOperator", 6, ["NSStringPredicateOperator"])
+        case .like:
+            return flagged(
+                "NSLikePredicateOperator", 7,
+                ["NSMatchingPredicateOperator", "NSStringPredicateOperator"])
+        case .in: return flagged("NSInPredicateOperator", 10)
+        case .contains: return flagged("NSInPredicateOperator", 99)
+        case .between: throw refusal("BETWEEN of other than two values")
+        case .beginsWith: throw refusal("BEGINSWITH of other than a plain text")
+        case .endsWith: throw refusal("ENDSWITH of other than a plain text")
+        case .matchesText: throw refusal("MATCHES TEXT, an extension of Quire's,")
+        }
+    }
+
+    /// What says the same in operators whose archives are known.
+    private static func equivalent(to comparison: QueryComparison) -> QueryPredicate? {
+        var other = comparison
+        switch (comparison.operator, comparison.right) {
+        case (.between, .collection(let bounds))
+        where bounds.count == 2 && comparison.modifier == .direct:
+            other.operator = .greaterOrEqual
+            other.right = bounds[0]
+            var upper = comparison
+            upper.operator = .lessOrEqual
+            upper.right = bounds[1]
+            return .and([.comparison(other), .comparison(upper)])
+        case (.beginsWith, .constant(.string(let text))) where isPlain(text):
+            other.right = .constant(.string(text + "*"))
+        case (.endsWith, .constant(.string(let text))) where isPlain(text):
+            other.right = .constant(.string("*" + text))
+        default: return nil
+        }
+        other.operator = .like
+        return .comparison(other)
+    }
+
+    private static func isPlain(_ text: String) -> Bool {
+        !text.contains { "*?\\".contains($0) }
+    }
+
+    private func refusal(_ what: String) -> QuireError {
+        QuireError(.unsupported, "\(what) cannot be written into a compiled model.")
+    }
+}

@@ -1,0 +1,225 @@
+package import QuireSystem
+
+/// The keybag of a store, or of the document package that contains it, and the keys that seal its files.
+///
+/// A store is protected if it has a keybag: `Protection.keybag` in its package, or a file with `.keybag` appended to its path
+/// for a store outside of packages. All of its files are sealed then; an unsealed file is an error.
+package final class StoreProtection: Sendable {
+    /// The domain of the keybag.
+    package let domain: ProtectionDomain
+    /// Wraps and unwraps file keys.
+    package let classKey: ClassKey
+    /// Seals the pages of a SQLite store.
+    package let cipher: PageCipher
+    /// The domains of copies, retained so that a copy is unlocked while its original is.
+    private let copies = Lock<[ProtectionDomain]>([])
+
+    /// The class.
+    package var fileProtection: FileProtection { classKey.fileProtection }
+
+    package init(_ domain: ProtectionDomain) throws {
+        self.domain = domain
+        let classKey = try domain.classKey()
+        self.classKey = classKey
+        let keys = Dictionary(
+            try domain.storeKeys.map { ($0.number, try classKey.fileKey(for: $0.key)) },
+            uniquingKeysWith: { $1 })
+        guard let current = keys.keys.max() else {
+            throw QuireError(
+                .invalidFormat,
+                "The keybag “\(domain.path ?? "")” has no key for a store; restore it from a backup.",
+                subject: .init(file: domain.path))
+        }
+        cipher = PageCipher(keys: keys, current: current)
+    }
+
+    // MARK: - Keybags
+
+    /// The size of the pages of sealed databases.
+    package static let pageSize = PageCipher.pageSize
+
+    /// The name of the keybag in a document package.
+    package static let keybagName = "Protection.keybag"
+
+    /// The path of a store's keybag, and the package that contains it.
+    package static func keybag(ofStoreAt path: String) -> (path: String, root: String?) {
+        let path = FileSystem.absolute(path)
+        guard let root = StorePath.packageRoot(of: path) else { return (path + ".keybag", nil) }
+        return (FileSystem.path(root, keybagName), root)
+    }
+
+    /// The domain of a store that is protected; `nil` if it is not. No key is needed.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidFormat` or `unsupported` if the keybag cannot be read.
+    package static func domain(ofStoreAt path: String) throws -> ProtectionDomain? {
+        if StorePath.isInMemory(FileSystem.absolute(path)) { return nil }
+        let keybag = keybag(ofStoreAt: path)
+        guard FileSystem.exists(keybag.path, beneath: keybag.root) else { return nil }
+        return try ProtectionDomain.domain(of: keybag.path, beneath: keybag.root)
+    }
+
+    /// The protection of a store that is there; `nil` if it has none.
+    ///
+    /// - Throws: ``QuireError`` with code `protectedDataUnavailable` if its domain is locked, `invalidFormat` if the keybag
+    ///   cannot be read.
+    package static func find(forStoreAt path: String) throws -> StoreProtection? {
+        guard let domain = try domain(ofStoreAt: path) else { return nil }
+        do { return try StoreProtection(domain) } catch let error as QuireError
+            where error.code == .protectedDataUnavailable
+        {
+            let place = StorePath.packageRoot(of: FileSystem.absolute(path)) ?? path
+            throw lockedError(place, domain, underlying: error)
+        }
+    }
+
+    /// The error of a document or store whose domain is locked.
+    package static func lockedError(
+        _ path: String, _ domain: ProtectionDomain, underlying: (any Error)? = nil
+    ) -> QuireError {
+        QuireError(
+            .protectedDataUnavailable,
+            "“\(path)” is protected (\(domain.protection.rawValue)) and locked; unlock it, and try again.",
+            subject: .init(file: path), underlying: underlying)
+    }
+
+    /// Creates a store with the keybag of its package, or with a new one, which is removed if creating the store fails.
+    ///
+    /// - Parameters:
+    ///   - asked: The class; `nil` for that of the process's domain, or none without one.
+    ///   - domain: The domain that unlocks it; `nil` for the process's.
+    ///   - slots: Further slots of a new keybag.
+    ///   - body: Creates the store; its argument is `nil` for an unprotected one.
+    /// - Throws: What the closure throws, or ``QuireError`` with code `protectionUnavailable` if it cannot be protected,
+    ///   `protectedDataUnavailable` if the domain is locked and the class needs its key, or what writing throws.
+    package static func making<Store>(
+        forStoreAt path: String, _ asked: FileProtection?, domain: ProtectionDomain?,
+        slots: [NewSlot], _ body: (StoreProtection?) throws -> Store
+    ) throws -> Store {
+        if StorePath.isInMemory(path) {
+            guard let asked, asked != .none else { return try body(nil) }
+            throw QuireError(
+                .protectionUnavailable,
+                "A store in memory cannot be protected as “\(asked.rawValue)”: it has no files to seal. Use “none”.",
+                subject: .init(file: path))
+        }
+        if let present = try find(forStoreAt: path) {
+            try require(asked, of: present, path)
+            return try body(present)
+        }
+        guard let made = try make(forStoreAt: path, asked, domain: domain, slots: slots) else {
+            return try body(nil)
+        }
+        do { return try body(made) } catch {
+            try? removeKeybag(ofStoreAt: path)
+            throw error
+        }
+    }
+
+    /// Removes the keybag of a store that was removed. Sealed files cannot be read without it.
+    package static func removeKeybag(ofStoreAt path: String) throws {
+        let keybag = keybag(ofStoreAt: path)
+        try FileSystem.removeFileIfPresent(keybag.path, beneath: keybag.root)
+    }
+
+    /// Writes a new keybag; `nil` if the class is `none`.
+    private static func make(
+        forStoreAt path: String, _ asked: FileProtection?, domain: ProtectionDomain?,
+        slots: [NewSlot]
+    ) throws -> StoreProtection? {
+        let parent = domain ?? ProtectionDomain.default
+        let chosen =
+            asked ?? (parent == nil && slots.isEmpty ? .none : parent?.protection ?? .complete)
+        if chosen == .none { return nil }
+        let made = try ProtectionDomain.makeKeybag(
+            protection: chosen, slots: slots, parent: parent)
+        let protection = try StoreProtection(made)
+        let keybag = keybag(ofStoreAt: path)
+        try made.write(to: keybag.path, beneath: keybag.root)
+        return protection
+    }
+
+    /// Writes the keybag for a copy of the store, whose files are sealed with the same keys, unless it is there.
+    ///
+    /// - Returns: Whether it was written.
+    /// - Throws: ``QuireError`` with code `alreadyExists` if another keybag is there, or what writing throws.
+    @discardableResult
+    package func writeKeybag(forStoreAt path: String) throws -> Bool {
+        let keybag = Self.keybag(ofStoreAt: path)
+        if FileSystem.exists(keybag.path, beneath: keybag.root),
+            try ProtectionDomain.domain(of: keybag.path, beneath: keybag.root).identifier
+                == domain.identifier
+        {
+            return false
+        }
+        let copy = try domain.writeCopy(to: keybag.path, beneath: keybag.root)
+        copies.withLock { $0.append(copy) }
+        return true
+    }
+
+    // MARK: - Checks
+
+    /// Whether files that were sealed with other keys are opened with these, so that they can be copied as they are; `nil`
+    /// stands for files in clear.
+    package static func hasKeys(_ keys: StoreProtection?, of other: StoreProtection?) -> Bool {
+        guard let keys, let other else { return keys == nil && other == nil }
+        return other === keys
+            || (other.domain.hasSameClassKeys(as: keys.domain)
+                && Set(other.domain.storeKeys).isSubset(of: keys.domain.storeKeys))
+    }
+
+    /// Checks, without a key, that a database has the form of sealed pages.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidFormat`, or what reading throws.
+    package static func checkIsSealed(_ path: String) throws {
+        let file = try OpenFile.open(path, beneath: StorePath.packageRoot(of: path), for: .reading)
+        defer { file.close() }
+        let size = try file.information().size
+        let start = try file.read(min(Int(clamping: size), 16), at: 0)
+        if size > 0, size % Int64(PageCipher.pageSize) == 0,
+            start != Array("SQLite format 3\0".utf8)
+        {
+            return
+        }
+        throw QuireError(
+            .invalidFormat,
+            "“\(path)” is not sealed, although there is a keybag, or it is damaged.",
+            subject: .init(file: path))
+    }
+
+    /// Checks that a store is protected as a program asks.
+    ///
+    /// - Throws: ``QuireError`` with code `protectionUnavailable`: nothing is read or written with less protection than was
+    ///   asked for.
+    package static func require(
+        _ asked: FileProtection?, of protection: StoreProtection?, _ path: String
+    ) throws {
+        let present = protection?.fileProtection ?? .none
+        guard let asked, asked != .none, asked != present else { return }
+        throw QuireError(
+            .protectionUnavailable,
+            "“\(path)” is protected as “\(present.rawValue)”, not as “\(asked.rawValue)”; change its protection first, or ask for what it has.",
+            subject: .init(file: path))
+    }
+
+    /// Whether the keys are available: not for class `complete` while its domain is locked.
+    package var isAvailable: Bool { cipher.isAvailable }
+
+    /// The error of a store that is to be replaced by one with another keybag.
+    package static func otherKeysError(_ path: String) -> QuireError {
+        QuireError(
+            .protectionUnavailable,
+            "“\(path)” cannot be replaced by a store with other keys; destroy it first, or copy the other elsewhere.",
+            subject: .init(file: path))
+    }
+
+    /// Checks that the keys are available.
+    ///
+    /// - Throws: ``QuireError`` with code `protectedDataUnavailable`.
+    package func checkAvailable(_ path: String) throws {
+        if isAvailable { return }
+        throw QuireError(
+            .protectedDataUnavailable,
+            "“\(path)” cannot be read or written because its protection domain is locked; unlock it and try again.",
+            subject: .init(file: path))
+    }
+}

@@ -1,0 +1,89 @@
+internal import QuireModel
+
+/// What an expression gives, as far as the model tells before there is an object.
+struct ExpressionType: Sendable {
+    /// The kind of its values; `nil` if they are missing.
+    var kind: ValueKind?
+    /// Whether it gives any number of values rather than one.
+    var isMany = false
+    /// The key path from the object tested that the values come from, if they are taken as they are.
+    var origin: QueryKeyPath?
+    /// Whether it is computed of the objects of a group.
+    var isGrouped = false
+
+    /// The type of the values at a key path.
+    init(at path: QueryKeyPath, isMany: Bool) {
+        kind = path.kind
+        self.isMany = isMany
+        origin = path
+    }
+
+    /// The type of values that are computed.
+    init(_ kind: ValueKind?, isGrouped: Bool = false) {
+        self.kind = kind
+        self.isGrouped = isGrouped
+    }
+
+    /// Whether values may be kept in files outside the store.
+    var isExternalCapable: Bool { origin?.slot?.isExternalCapable ?? false }
+}
+
+extension QueryFunction {
+    /// What the arguments of a function that computes a value of values must be; `nil` for any.
+    var operandKind: ValueKind? {
+        switch self {
+        case .add, .subtract, .multiply, .divide, .modulus, .power, .squareRoot, .logarithm,
+            .naturalLogarithm, .exponential, .absolute, .ceiling, .floor, .truncate, .randomBelow,
+            .bitwiseAnd, .bitwiseOr, .bitwiseXor, .leftShift, .rightShift, .onesComplement, .sum,
+            .average, .median, .standardDeviation:
+            .number
+        case .uppercase, .lowercase, .canonical, .length, .lastPathComponent: .text
+        default: nil
+        }
+    }
+
+    /// The kind of what it gives for arguments of some kinds.
+    package func kind(of arguments: [ValueKind?]) -> ValueKind? {
+        switch self {
+        case .add where arguments.contains(.date): .date
+        case .subtract where arguments.first == .date:
+            arguments.last == .date ? .number : .date
+        case .uppercase, .lowercase, .canonical, .lastPathComponent: .text
+        case .now: .date
+        case .minimum, .maximum, .mode, .distinct, .union, .intersection, .difference, .element,
+            .first, .last, .noIndex:
+            arguments.compactMap { $0 }.first
+        default: .number
+        }
+    }
+
+    /// Whether it takes arguments of these kinds; missing values go with all.
+    func takes(_ arguments: [ValueKind?]) -> Bool {
+        let kinds = arguments.compactMap { $0 }.filter { $0 != .any }
+        switch self {
+        case .add:
+            return kinds.allSatisfy { $0 == .number }
+                || kinds.filter { $0 == .date }.count == 1
+                    && kinds.allSatisfy { $0 == .number || $0 == .date }
+        case .subtract:
+            return kinds.allSatisfy { $0 == .number || $0 == .date }
+                && (arguments.first == .date || arguments.last != .date)
+        case .minimum, .maximum, .mode: return !kinds.contains(.object)
+        default: return operandKind.map { needed in kinds.allSatisfy { $0 == needed } } ?? true
+        }
+    }
+}
+
+extension QueryCast {
+    /// The kind of the values that it makes.
+    package var kind: ValueKind {
+        switch self {
+        case .date: .date
+        case .uuid: .uuid
+        case .uri, .string: .text
+        case .binary: .bytes
+        case .decimal, .number: .number
+        case .objectID: .object
+        }
+    }
+}

@@ -1,0 +1,257 @@
+import Foundation
+internal import QuireModel
+internal import QuireSystem
+
+extension PredicateResolver {
+    // MARK: - Sides
+
+    /// Checks an expression and brings it into one form.
+    mutating func side(_ expression: QueryExpression) throws -> Side {
+        switch expression {
+        case .constant(let value):
+            return .constant(ValueOrder.isMissing(value) ? .null : try value.loaded())
+        case .evaluatedObject:
+            return .path(QueryKeyPath(of: entity))
+        case .keyPath(let keys):
+            if let length = try lengthOfText(at: keys) { return length }
+            return .path(try keyPath(keys))
+        case .variable(let name): return try variable(name)
+        case .collection(let elements):
+            return .collection(try elements.map { try side($0) })
+        case .function(let function, let arguments):
+            return try self.function(function, arguments, as: expression)
+        case .cast(let inner, let type): return try cast(inner, type, as: expression)
+        case .subquery(let collection, let variable, let condition):
+            return try subquery(collection, variable, condition)
+        case .conditional(let condition, let first, let second):
+            return try conditional(condition, first, second, as: expression)
+        case .path(let inner, let keys):
+            guard case .value(let inner, let type) = try side(inner) else {
+                throw invalid(expression, "“\(inner)” is no object")
+            }
+            return try following(keys, from: inner, type)
+        }
+    }
+
+    /// `name.length`, which Foundation's texts have, is `length(name)`.
+    private mutating func lengthOfText(at keys: [String]) throws -> Side? {
+        guard keys.count > 1, keys.last == "length",
+            let text = try? QueryKeyPath(Array(keys.dropLast()), from: entity, in: layout),
+            text.kind == .text
+        else { return nil }
+        let expression = QueryExpression.function(.length, [.keyPath(Array(keys.dropLast()))])
+        return try side(expression)
+    }
+
+    private mutating func variable(_ name: String) throws -> Side {
+        let keys = name.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
+        guard let origin = variables[keys[0]] else {
+            throw QuireError(.invalidQuery, "No value is given for the variable $\(name).")
+        }
+        let element = ExpressionType(at: origin, isMany: false)
+        return try following(Array(keys.dropFirst()), from: .variable(keys[0]), element)
+    }
+
+    /// The values at a key path of objects that an expression gives.
+    private mutating func following(
+        _ keys: [String], from inner: QueryExpression, _ type: ExpressionType
+    ) throws -> Side {
+        guard !keys.isEmpty else { return .value(inner, type) }
+        guard let origin = type.origin, type.kind == .object else {
+            throw invalid(
+                .path(inner, keys), "“\(inner)” is no object, so “\(keys[0])” cannot follow it")
+        }
+        let path = try keyPath(origin.keys + keys)
+        let rest = Array(path.keys.dropFirst(origin.keys.count))
+        let steps = path.steps.dropFirst(origin.steps.count)
+        let result = ExpressionType(
+            at: path, isMany: type.isMany || steps.contains(where: \.isToMany))
+        if rest.isEmpty { return .value(inner, result) }
+        switch inner {
+        case .keyPath, .evaluatedObject: return .path(path)
+        case .path(let start, let first): return .value(.path(start, first + rest), result)
+        default: return .value(.path(inner, rest), result)
+        }
+    }
+
+    // MARK: - Functions
+
+    private mutating func function(
+        _ function: QueryFunction, _ arguments: [QueryExpression], as expression: QueryExpression
+    ) throws -> Side {
+        guard arguments.count == function.argumentCount else {
+            throw invalid(
+                expression,
+                "\(function.rawValue) takes \(function.argumentCount) arguments, not \(arguments.count)"
+            )
+        }
+        if function == .now {
+            dependsOnTime = true
+            return .constant(.date(now))
+        }
+        if let distinct = try distinctOfGroup(function, arguments) { return distinct }
+        let sides = try arguments.map { try side($0) }
+        for side in sides {
+            if let type = side.type, type.isExternalCapable, let path = type.origin {
+                throw unsupportedExternal(path)
+            }
+        }
+        let kinds = sides.map { kind(of: $0) }
+        guard function.takes(kinds) else {
+            let found = kinds.compactMap { $0?.noun }.joined(separator: " and ")
+            throw invalid(expression, "it cannot be computed of \(found)")
+        }
+        let resolved = QueryExpression.function(function, sides.map(\.expression))
+        var type = ExpressionType(function.kind(of: kinds))
+        switch function {
+        case _ where function.isAggregate:
+            type.isGrouped = try checkAggregate(expression, sides[0])
+            if type.isGrouped { groupAggregates.insert(resolved) }
+            if [.minimum, .maximum, .mode].contains(function) {
+                type.origin = sides[0].type?.origin
+            }
+        case .distinct where allowsGrouping && !sides[0].isSeveral:
+            // Of the objects of a group, as in count(distinct(year)).
+            type.origin = sides[0].type?.origin
+        case .distinct, .union, .intersection, .difference:
+            for side in sides where !side.isSeveral {
+                throw invalid(expression, "“\(side.expression)” is a single value")
+            }
+            type.isMany = true
+            type.origin = sides[0].type?.origin
+            if sides.allSatisfy(\.expression.isConstant) {
+                let values = try PredicateEvaluator(subject: nil).values(of: resolved)
+                return .collection(values.map { .constant($0) })
+            }
+        case .element, .first, .last:
+            guard sides[0].isSeveral else {
+                throw invalid(expression, "“\(sides[0].expression)” is a single value")
+            }
+            type.origin = sides[0].type?.origin
+        default:
+            for side in sides where side.isSeveral {
+                throw invalid(
+                    expression, "“\(side.expression)” leads to any number of values")
+            }
+            type.isGrouped = sides.contains { $0.type?.isGrouped ?? false }
+            if function == .noIndex { type.origin = sides[0].type?.origin }
+        }
+        let isRandomNumber = function == .random || function == .randomBelow
+        if isRandomNumber { isRandom = true }
+        guard !isRandomNumber, sides.allSatisfy(\.expression.isConstant) else {
+            return .value(resolved, type)
+        }
+        return .constant(try PredicateEvaluator(subject: nil).value(of: resolved))
+    }
+
+    /// What `count(distinct(name))` is where it is computed of the objects of a group; `nil` if it is not.
+    private mutating func distinctOfGroup(
+        _ function: QueryFunction, _ arguments: [QueryExpression]
+    ) throws -> Side? {
+        guard allowsGrouping, function.isAggregate,
+            case .function(.distinct, let inner)? = arguments.first, inner.count == 1
+        else { return nil }
+        let single = try side(inner[0])
+        if single.isSeveral { return nil }
+        let known = groupAggregates
+        guard let type = try side(.function(function, inner)).type else { return nil }
+        groupAggregates = known
+        let resolved = QueryExpression.function(
+            function, [.function(.distinct, [single.expression])])
+        groupAggregates.insert(resolved)
+        return .value(resolved, type)
+    }
+
+    /// Whether a function of several values is computed of the objects of a group; an error if it has no values.
+    private func checkAggregate(_ expression: QueryExpression, _ argument: Side) throws -> Bool {
+        guard case .value(_, let type) = argument, !type.isMany else { return false }
+        guard allowsGrouping else {
+            throw invalid(
+                expression,
+                "“\(argument.expression)” has one value in each object; a key path through a to-many "
+                    + "relationship has several")
+        }
+        guard !type.isGrouped else {
+            throw invalid(expression, "“\(argument.expression)” is one value of a group already")
+        }
+        return true
+    }
+
+    // MARK: - Casts, subqueries, conditions
+
+    private mutating func cast(
+        _ inner: QueryExpression, _ cast: QueryCast, as expression: QueryExpression
+    ) throws -> Side {
+        let inner = try side(inner)
+        if inner.isSeveral {
+            throw invalid(expression, "“\(inner.expression)” leads to any number of values")
+        }
+        guard case .value(let value, let type) = inner else {
+            return .constant(
+                try PredicateEvaluator(subject: nil).value(of: .cast(inner.expression, cast)))
+        }
+        if type.isExternalCapable, let path = type.origin { throw unsupportedExternal(path) }
+        if cast == .objectID && type.kind != .object || cast != .objectID && type.kind == .object {
+            throw invalid(expression, "\(cast.rawValue) cannot be made of it for each object")
+        }
+        var result = ExpressionType(cast.kind, isGrouped: type.isGrouped)
+        if cast == .objectID { result.origin = type.origin }
+        return .value(.cast(value, cast), result)
+    }
+
+    private mutating func subquery(
+        _ collection: QueryExpression, _ variable: String, _ condition: QueryPredicate
+    ) throws -> Side {
+        guard case .value(let inner, let type) = try side(collection), type.isMany,
+            type.kind == .object, let origin = type.origin
+        else {
+            throw invalid(
+                collection, "SUBQUERY needs a key path through a to-many relationship, to objects")
+        }
+        let hidden = variables.updateValue(origin, forKey: variable)
+        defer { variables[variable] = hidden }
+        let condition = try resolve(condition)
+        return .value(.subquery(inner, variable: variable, condition), type)
+    }
+
+    private mutating func conditional(
+        _ condition: QueryPredicate, _ first: QueryExpression, _ second: QueryExpression,
+        as expression: QueryExpression
+    ) throws -> Side {
+        let condition = try resolve(condition)
+        let sides = [try side(first), try side(second)]
+        if case .constant(let truth) = condition { return truth ? sides[0] : sides[1] }
+        for side in sides {
+            if side.isSeveral {
+                throw invalid(expression, "“\(side.expression)” leads to any number of values")
+            }
+            if let type = side.type, type.isExternalCapable, let path = type.origin {
+                throw unsupportedExternal(path)
+            }
+        }
+        let kinds = sides.map { kind(of: $0) }
+        if let first = kinds[0], let second = kinds[1], !first.isComparable(with: second) {
+            throw invalid(expression, "it gives \(first.noun) or \(second.noun)")
+        }
+        var type = ExpressionType(
+            kinds[0] ?? kinds[1], isGrouped: sides.contains { $0.type?.isGrouped ?? false })
+        if type.kind == .object { type.origin = sides.compactMap(\.type?.origin).first }
+        return .value(
+            .conditional(condition, sides[0].expression, sides[1].expression), type)
+    }
+
+    /// The kind of a side's values, or of its first that is not missing.
+    func kind(of side: Side) -> ValueKind? {
+        switch side {
+        case .constant(let value): ValueKind(of: value)
+        case .value(_, let type): type.kind
+        case .collection(let elements): elements.lazy.compactMap { kind(of: $0) }.first
+        }
+    }
+
+    private func invalid(_ expression: QueryExpression, _ problem: String) -> QuireError {
+        QuireError(
+            .invalidQuery, "“\(expression)” makes no sense: \(problem).",
+            subject: .init(entity: entity.name))
+    }
+}

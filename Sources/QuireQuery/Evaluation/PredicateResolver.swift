@@ -1,0 +1,294 @@
+import Foundation
+package import QuireModel
+internal import QuireSystem
+
+/// Checks a predicate against an entity and brings it into the form that ``ResolvedQuery`` describes.
+package struct PredicateResolver {
+    let entity: EntityLayout
+    let layout: ModelLayout
+    let store: StoreIdentity?
+    let allowsTransient: Bool
+    /// Whether values of the objects of a group may be computed, as in the columns of a request for dictionaries.
+    var allowsGrouping: Bool
+    /// What `now()` gives.
+    let now = Date()
+    /// Whether ``now`` was asked for, so that what is resolved holds for this moment only.
+    var dependsOnTime = false
+    /// Whether what is resolved may be another each time it is asked.
+    var isRandom = false
+    /// The key paths met so far, all from the object tested.
+    private(set) var keyPaths: [QueryKeyPath] = []
+    /// The functions met so far that are computed of the objects of a group.
+    var groupAggregates: Set<QueryExpression> = []
+    /// The variables of the subqueries around, and where their objects come from.
+    var variables: [String: QueryKeyPath] = [:]
+
+    package init(
+        entity: EntityLayout, layout: ModelLayout, store: StoreIdentity?, allowsTransient: Bool,
+        allowsGrouping: Bool = false
+    ) {
+        self.entity = entity
+        self.layout = layout
+        self.store = store
+        self.allowsTransient = allowsTransient
+        self.allowsGrouping = allowsGrouping
+    }
+
+    // MARK: - Predicates
+
+    mutating func resolve(_ predicate: QueryPredicate) throws -> QueryPredicate {
+        switch predicate {
+        case .constant: return predicate
+        case .comparison(let comparison): return try resolve(comparison)
+        case .and(let parts):
+            return .all(of: try parts.map { try resolve($0) })
+        case .or(let parts):
+            return .any(of: try parts.map { try resolve($0) })
+        case .not(let inner):
+            let inner = try resolve(inner)
+            if case .constant(let value) = inner { return .constant(!value) }
+            return .not(inner)
+        }
+    }
+
+    // MARK: - Comparisons
+
+    /// A side of a comparison after its keys have been looked up.
+    indirect enum Side {
+        case constant(AttributeValue)
+        /// What is found or computed for each object.
+        case value(QueryExpression, ExpressionType)
+        case collection([Side])
+
+        static func path(_ path: QueryKeyPath) -> Side {
+            .value(
+                path.keys.isEmpty ? .evaluatedObject : .keyPath(path.keys),
+                ExpressionType(at: path, isMany: path.isToMany))
+        }
+
+        var type: ExpressionType? { if case .value(_, let type) = self { type } else { nil } }
+        var isToMany: Bool { type?.isMany ?? false }
+        /// Whether it stands for any number of values.
+        var isSeveral: Bool { if case .collection = self { true } else { isToMany } }
+
+        var expression: QueryExpression {
+            switch self {
+            case .constant(let value): .constant(value)
+            case .value(let expression, _): expression
+            case .collection(let elements): .collection(elements.map(\.expression))
+            }
+        }
+    }
+
+    mutating func keyPath(_ keys: [String]) throws -> QueryKeyPath {
+        if let known = keyPaths.first(where: { $0.keys == keys }) { return known }
+        let path = try QueryKeyPath(keys, from: entity, in: layout)
+        if allowsTransient {
+            keyPaths.append(path)
+            return path
+        }
+        if case .slot(let slot) = path.end, !path.destination.slots[slot].isStored {
+            throw QuireError(
+                .invalidQuery,
+                "“\(path.text)” of \(entity.name) is transient; a store cannot be asked for it.",
+                subject: .init(entity: entity.name, property: path.text))
+        }
+        if let step = path.steps.first(where: {
+            $0.source.relationships[$0.index].description.isTransient
+        }) {
+            throw QuireError(
+                .invalidQuery,
+                "“\(step.relationship.name)” of \(step.source.name) is transient; a store cannot "
+                    + "be asked for it.",
+                subject: .init(entity: step.source.name, property: step.relationship.name))
+        }
+        keyPaths.append(path)
+        return path
+    }
+
+    private mutating func resolve(_ comparison: QueryComparison) throws -> QueryPredicate {
+        var comparison = comparison
+        var left = try side(comparison.left)
+        var right = try side(comparison.right)
+        if comparison.modifier == .direct {
+            rewriteMembership(&comparison, &left, &right)
+            flip(&comparison, &left, &right)
+        }
+        if let rewritten = try rewriteCollection(comparison, left, right) { return rewritten }
+        try checkShape(comparison, left, right)
+        (left, right) = try typed(comparison, left, right)
+        comparison.left = left.expression
+        comparison.right = right.expression
+        return try simplify(comparison)
+    }
+
+    /// What IN and CONTAINS say of the objects of a to-many relationship, said with ANY; and what CONTAINS says of a
+    /// collection, said with IN.
+    private func rewriteMembership(
+        _ comparison: inout QueryComparison, _ left: inout Side, _ right: inout Side
+    ) {
+        if comparison.operator == .contains, case .collection = left, !right.isSeveral {
+            swap(&left, &right)
+            comparison.operator = .in
+            return
+        }
+        if comparison.operator == .in, right.isToMany, !left.isToMany {
+            swap(&left, &right)
+        } else if comparison.operator == .contains, left.isToMany, !right.isToMany,
+            left.type?.kind == .object
+        {
+            // The sides are as they should be.
+        } else {
+            return
+        }
+        comparison.operator = .equal
+        comparison.modifier = .any
+    }
+
+    /// Brings the key path to the left of a constant.
+    private func flip(
+        _ comparison: inout QueryComparison, _ left: inout Side, _ right: inout Side
+    ) {
+        guard case .constant = left, case .value = right, let flipped = comparison.operator.flipped
+        else { return }
+        comparison.operator = flipped
+        swap(&left, &right)
+    }
+
+    private func checkShape(_ comparison: QueryComparison, _ left: Side, _ right: Side) throws {
+        if case .collection = left {
+            throw invalid(comparison, "a collection can stand only on the right of IN and BETWEEN")
+        }
+        if comparison.modifier == .direct, left.isToMany {
+            throw PredicateEvaluator.needsModifier(left.expression)
+        }
+        if comparison.modifier != .direct, !left.isToMany {
+            throw invalid(
+                comparison,
+                "“\(left.expression)” leads to one value at most; ANY, ALL and NONE need a key path "
+                    + "through a to-many relationship")
+        }
+        if right.isToMany { throw severalOnTheRight(right, comparison) }
+        switch (comparison.operator, right) {
+        case (.in, _): return
+        case (.between, .collection(let bounds)) where bounds.count == 2: return
+        case (.between, _):
+            throw invalid(comparison, "BETWEEN needs two bounds, as in BETWEEN {1, 5}")
+        case (_, .collection):
+            throw invalid(comparison, "a collection can stand only on the right of IN and BETWEEN")
+        default: return
+        }
+    }
+
+    /// ANY and ALL of a collection that is written out, and IN and BETWEEN with key paths among the elements, said with
+    /// simpler comparisons.
+    private mutating func rewriteCollection(
+        _ comparison: QueryComparison, _ left: Side, _ right: Side
+    ) throws -> QueryPredicate? {
+        if case .collection(let elements) = left, comparison.modifier != .direct {
+            let parts = try elements.map {
+                try resolve(
+                    QueryComparison(
+                        $0.expression, comparison.operator, right.expression,
+                        options: comparison.options))
+            }
+            return comparison.modifier == .any ? .any(of: parts) : .all(of: parts)
+        }
+        if comparison.operator == .between, comparison.modifier == .direct, !left.isSeveral,
+            case .collection(let bounds) = right, bounds.count == 2, !right.expression.isConstant
+        {
+            let orders: [QueryComparison.Operator] = [.greaterOrEqual, .lessOrEqual]
+            return .all(
+                of: try zip(orders, bounds).map { order, bound in
+                    try resolve(
+                        QueryComparison(
+                            left.expression, order, bound.expression, options: comparison.options))
+                })
+        }
+        guard comparison.operator == .in, case .collection(let elements) = right,
+            comparison.modifier != .all, elements.contains(where: { !$0.expression.isConstant })
+        else { return nil }
+        return .any(
+            of: try elements.map { element in
+                try resolve(
+                    QueryComparison(
+                        left.expression, .equal, element.expression, modifier: comparison.modifier,
+                        options: comparison.options))
+            })
+    }
+
+    private func simplify(_ comparison: QueryComparison) throws -> QueryPredicate {
+        var comparison = comparison
+        if case .constant(.string(let pattern)) = comparison.right {
+            if comparison.operator == .like,
+                let simpler = TextPattern(pattern, comparison.options).simpler
+            {
+                comparison.operator = simpler.operator
+                comparison.right = .constant(.string(simpler.text))
+            }
+            if comparison.operator == .matches {
+                try TextFunctions.check(pattern, comparison.options)
+            }
+            if comparison.operator == .matchesText { _ = try TextFunctions.search(pattern) }
+        }
+        guard comparison.left.isConstant, comparison.right.isConstant else {
+            return .comparison(comparison)
+        }
+        return .constant(try PredicateEvaluator(subject: nil).holds(.comparison(comparison)))
+    }
+
+    func severalOnTheRight(_ side: Side, _ comparison: QueryComparison) -> QuireError {
+        invalid(
+            comparison,
+            "“\(side.expression)” leads to any number of values and stands on the right; write it on the left, with "
+                + "ANY or ALL before it")
+    }
+
+    func invalid(_ comparison: QueryComparison, _ problem: String) -> QuireError {
+        QuireError(
+            .invalidQuery,
+            "“\(QueryPredicate.comparison(comparison))” makes no sense: \(problem).",
+            subject: .init(entity: entity.name))
+    }
+}
+
+extension QueryComparison.Operator {
+    /// The operator that says the same with the sides exchanged.
+    var flipped: QueryComparison.Operator? {
+        switch self {
+        case .equal, .notEqual: self
+        case .less: .greater
+        case .lessOrEqual: .greaterOrEqual
+        case .greater: .less
+        case .greaterOrEqual: .lessOrEqual
+        default: nil
+        }
+    }
+}
+
+extension QueryExpression {
+    /// Whether it is a constant, or several that are written out.
+    package var isConstant: Bool {
+        switch self {
+        case .constant: true
+        case .collection(let elements): elements.allSatisfy(\.isConstant)
+        default: false
+        }
+    }
+}
+
+extension QueryPredicate {
+    /// All of several conditions, without those that are always true.
+    fileprivate static func all(of parts: [QueryPredicate]) -> QueryPredicate {
+        if parts.contains(.constant(false)) { return .constant(false) }
+        let parts = parts.filter { $0 != .constant(true) }
+        return parts.isEmpty ? .constant(true) : parts.count == 1 ? parts[0] : .and(parts)
+    }
+
+    /// One of several conditions, without those that are always false.
+    fileprivate static func any(of parts: [QueryPredicate]) -> QueryPredicate {
+        if parts.contains(.constant(true)) { return .constant(true) }
+        let parts = parts.filter { $0 != .constant(false) }
+        return parts.isEmpty ? .constant(false) : parts.count == 1 ? parts[0] : .or(parts)
+    }
+}

@@ -1,0 +1,186 @@
+package import QuireModel
+internal import QuireSystem
+
+/// A key path with every key looked up in the model.
+package struct QueryKeyPath: Sendable {
+    // Steps and end are numbers, because a copy of a description costs more than all else in a small fetch.
+
+    /// A relationship on the way.
+    package struct Step: Sendable {
+        package let source: EntityLayout
+        /// The relationship's position in the source's.
+        package let index: Int
+        package let destination: EntityLayout
+        package let isToMany: Bool
+
+        package init(source: EntityLayout, index: Int, destination: EntityLayout, isToMany: Bool) {
+            self.source = source
+            self.index = index
+            self.destination = destination
+            self.isToMany = isToMany
+        }
+
+        package var relationship: EntityLayout.Relationship { source.relationships[index] }
+    }
+
+    /// What stands at the end.
+    package enum End: Sendable {
+        /// The object that the relationships lead to; without any, the object tested.
+        case object
+        /// The value of that object in a slot.
+        case slot(Int)
+        /// The name of that object's entity.
+        case entityName
+    }
+
+    /// The entity it begins at.
+    let entity: EntityLayout
+    /// The relationships on the way.
+    package private(set) var steps: [Step] = []
+    /// The entity of the object that the relationships lead to.
+    package private(set) var destination: EntityLayout
+    /// What stands at the end.
+    package private(set) var end = End.object
+    /// The kind of its values.
+    package private(set) var kind = ValueKind.object
+    /// The keys, without `objectID` at the end, which means the same as the object.
+    package private(set) var keys: [String] = []
+
+    /// The key that stands for the object itself.
+    package static let objectKey = "objectID"
+    /// The key that stands for the object's entity, which is its name to a query.
+    static let entityKey = "entity"
+    /// The key of an entity's name.
+    static let nameKey = "name"
+
+    /// Whether it leads to any number of values.
+    package var isToMany: Bool { steps.contains(where: \.isToMany) }
+
+    /// The slot at the end, if it is no object.
+    package var slot: EntityLayout.Slot? {
+        if case .slot(let index) = end { destination.slots[index] } else { nil }
+    }
+
+    /// The keys as they are written.
+    package var text: String { keys.isEmpty ? "SELF" : keys.joined(separator: ".") }
+
+    /// The path of the object itself.
+    init(of entity: EntityLayout) {
+        self.entity = entity
+        destination = entity
+    }
+
+    /// Looks up keys.
+    ///
+    /// - Throws: ``QuireError`` with code `unknownKey`, or `invalidQuery` for a property that has no value to
+    ///   compare.
+    package init(_ keys: [String], from entity: EntityLayout, in layout: ModelLayout) throws {
+        self.entity = entity
+        destination = entity
+        var position = 0
+        while position < keys.count {
+            let key = keys[position]
+            position += 1
+            guard case .object = end else {
+                throw QuireError(
+                    .unknownKey,
+                    "“\(text)” of \(entity.name) is an attribute, so “\(key)” cannot follow it.",
+                    subject: .init(entity: entity.name, property: keys.joined(separator: ".")))
+            }
+            guard let property = destination.properties[key] else {
+                if key == Self.objectKey, position == keys.count { return }
+                if key == Self.entityKey {
+                    if position < keys.count, keys[position] == Self.nameKey { position += 1 }
+                    self.keys += [Self.entityKey, Self.nameKey]
+                    (end, kind) = (.entityName, .text)
+                    continue
+                }
+                throw Self.unknownKey(key, of: destination)
+            }
+            self.keys.append(key)
+            switch property {
+            case .relationship(let index):
+                let source = destination
+                destination = layout.entities[source.relationships[index].destinationNumber - 1]
+                steps.append(
+                    Step(
+                        source: source, index: index, destination: destination,
+                        isToMany: source.relationships[index].isToMany))
+            case .attribute(let slot):
+                end(at: slot)
+            case .composite:
+                end(at: try Self.element(of: key, keys, &position, in: destination))
+                self.keys += keys[(self.keys.count)..<position]
+            case .fetched:
+                throw QuireError(
+                    .invalidQuery,
+                    "“\(key)” of \(destination.name) is a fetched property; a query cannot use it.",
+                    subject: .init(entity: destination.name, property: key))
+            }
+        }
+    }
+
+    private mutating func end(at slot: Int) {
+        end = .slot(slot)
+        kind = ValueKind(of: slot, in: destination)
+    }
+
+    /// The slot of the element of a composite attribute, which further keys name.
+    private static func element(
+        of key: String, _ keys: [String], _ position: inout Int, in entity: EntityLayout
+    ) throws -> Int {
+        var name = key
+        while position < keys.count {
+            name += "." + keys[position]
+            position += 1
+            switch entity.properties[name] {
+            case .attribute(let slot)?: return slot
+            case .composite?: continue
+            default: throw unknownKey(name, of: entity)
+            }
+        }
+        throw QuireError(
+            .invalidQuery,
+            "“\(name)” of \(entity.name) is a composite attribute; name one of its elements.",
+            subject: .init(entity: entity.name, property: name))
+    }
+
+    private static func unknownKey(_ key: String, of entity: EntityLayout) -> QuireError {
+        let close = CloseNames.of(key, among: Array(entity.properties.keys))
+        let advice =
+            close.isEmpty
+            ? "its properties are: \(entity.propertyNames.joined(separator: ", "))"
+            : "did you mean \(close.map { "“\($0)”" }.joined(separator: " or "))?"
+        return QuireError(
+            .unknownKey,
+            "\(entity.name) has no property “\(key)”; \(advice)\(close.isEmpty ? "." : "")",
+            subject: .init(entity: entity.name, property: key))
+    }
+}
+
+/// Finds what somebody may have meant who mistyped a name.
+enum CloseNames {
+    /// Names that differ by case or by few letters, the closest first, at most three.
+    static func of(_ name: String, among names: [String]) -> [String] {
+        let wanted = Array(name.lowercased())
+        let bound = max(1, (wanted.count + 1) / 3)
+        return names.map { (distance(wanted, Array($0.lowercased())), $0) }
+            .filter { $0.0 <= bound }.sorted { $0 < $1 }.prefix(3).map(\.1)
+    }
+
+    /// The number of letters to insert, remove or replace to get from one word to the other.
+    private static func distance(_ left: [Character], _ right: [Character]) -> Int {
+        guard !left.isEmpty, !right.isEmpty else { return max(left.count, right.count) }
+        var row = Array(0...right.count)
+        for (i, character) in left.enumerated() {
+            var diagonal = row[0]
+            row[0] = i + 1
+            for (j, other) in right.enumerated() {
+                let replaced = diagonal + (character == other ? 0 : 1)
+                diagonal = row[j + 1]
+                row[j + 1] = min(replaced, row[j] + 1, row[j + 1] + 1)
+            }
+        }
+        return row[right.count]
+    }
+}

@@ -1,0 +1,228 @@
+package import QuireModel
+internal import QuireSystem
+
+/// A request for dictionaries checked against the model, as ``ResolvedQuery`` is for objects: names of columns are
+/// replaced by what they hold, and every value is the same for all objects that make one dictionary.
+package struct ResolvedDictionaryQuery: Sendable {
+    /// A column.
+    package struct Column: Sendable {
+        package let name: String
+        package let expression: QueryExpression
+        package let form: ColumnForm
+    }
+
+    /// Which objects are asked about; its request has no order.
+    package private(set) var query: ResolvedQuery
+    /// The columns, at least one.
+    package let columns: [Column]
+    /// What the objects of a dictionary have in common.
+    package let groups: [QueryExpression]
+    /// What a group satisfies.
+    package let having: QueryPredicate?
+    /// The order of the dictionaries.
+    package let orderings: [SortOrdering]
+    /// The functions that are computed of the objects of a group.
+    package let aggregates: Set<QueryExpression>
+
+    /// Whether several objects make one dictionary.
+    package var isGrouped: Bool { !groups.isEmpty || !aggregates.isEmpty }
+    /// Whether equal dictionaries are given once.
+    package var isDistinct: Bool { query.request.returnsDistinctResults }
+
+    /// Checks a request.
+    ///
+    /// - Throws: ``QuireError`` with code `unknownEntity`, `unknownKey`, `invalidQuery` or `unsupported`.
+    package init(_ request: FetchRequest, in layout: ModelLayout, store: StoreIdentity?) throws {
+        let entity = try layout.requireEntity(named: request.entityName)
+        var checked = request
+        var resolver = PredicateResolver(
+            entity: entity, layout: layout, store: store, allowsTransient: false)
+        checked.predicate = try request.predicate.map { try resolver.resolve($0) }
+        if request.excludesOnly(store) { checked.predicate = .constant(false) }
+        checked.sortOrderings = []
+
+        let written = try Self.columns(of: request, entity)
+        var names: [String: QueryExpression] = [:]
+        for column in written {
+            guard names.updateValue(column.expression, forKey: column.name) == nil else {
+                throw QuireError(
+                    .invalidQuery,
+                    "Two columns are called “\(column.name)”; give one of them another name.",
+                    subject: .init(entity: entity.name, property: column.name))
+            }
+        }
+        // Where a name is a property's as well, that is meant, except in the order.
+        let properties = Set(entity.properties.keys)
+        groups = try request.propertiesToGroupBy.map {
+            try resolver.group($0.expression.replacingColumns(names, hidden: properties))
+        }
+        resolver.allowsGrouping = true
+        columns = try written.map { try resolver.column($0) }
+        having = try request.havingPredicate.map { predicate in
+            try resolver.resolve(
+                predicate.mappingExpressions { $0.replacingColumns(names, hidden: properties) })
+        }
+        orderings = try request.sortOrderings.map {
+            try resolver.resolve($0, columns: names)
+        }
+        aggregates = resolver.groupAggregates
+        query = ResolvedQuery(
+            resolved: checked, of: entity, in: layout, keyPaths: resolver.keyPaths,
+            isRandom: resolver.isRandom)
+        try checkGroups()
+        try checkDistinctOrder()
+    }
+
+    /// The same question about some of the objects.
+    package func about(_ predicate: QueryPredicate) -> ResolvedDictionaryQuery {
+        var result = self
+        var request = query.request
+        request.predicate = predicate
+        result.query = ResolvedQuery(
+            resolved: request, of: query.entity, in: query.layout, keyPaths: query.keyPaths,
+            isRandom: query.isRandom)
+        return result
+    }
+
+    private static func columns(
+        of request: FetchRequest, _ entity: EntityLayout
+    ) throws -> [ExpressionDescription] {
+        if !request.propertiesToFetch.isEmpty { return request.propertiesToFetch }
+        if !request.propertiesToGroupBy.isEmpty { return request.propertiesToGroupBy }
+        let attributes = entity.slots.filter { $0.attribute != nil && $0.isStored }
+        guard !attributes.isEmpty else {
+            throw QuireError(
+                .invalidQuery,
+                "\(entity.name) has no attributes that a dictionary could hold; say what to fetch.",
+                subject: .init(entity: entity.name))
+        }
+        return attributes.map { ExpressionDescription($0.name) }
+    }
+
+    // MARK: - Checks
+
+    private func checkGroups() throws {
+        if having != nil, groups.isEmpty {
+            throw QuireError(
+                .invalidQuery,
+                "A request can have a havingPredicate only if it groups objects; put the condition into its "
+                    + "predicate, or say what to group by.",
+                subject: .init(entity: query.entity.name))
+        }
+        guard isGrouped else { return }
+        for column in columns where !isOfGroup(column.expression) {
+            throw ungrouped("The column “\(column.name)”", column.expression)
+        }
+        for ordering in orderings {
+            let expression = try ordering.expression
+            if !isOfGroup(expression) { throw ungrouped("The order", expression) }
+        }
+        let isOfGroups = having?.allExpressions(isOfGroup) ?? true
+        if !isOfGroups {
+            throw QuireError(
+                .invalidQuery,
+                "The havingPredicate “\(having?.format ?? "")” asks for what differs within a group; it can ask "
+                    + "for what the objects are grouped by and for what is computed of a group.",
+                subject: .init(entity: query.entity.name))
+        }
+    }
+
+    private func ungrouped(_ what: String, _ expression: QueryExpression) -> QuireError {
+        QuireError(
+            .invalidQuery,
+            "\(what) asks for “\(expression)”, which differs within a group; group by it, or compute one value "
+                + "of it, such as max(\(expression)).",
+            subject: .init(entity: query.entity.name, property: expression.description))
+    }
+
+    /// Whether an expression has one value for all objects of a group.
+    private func isOfGroup(_ expression: QueryExpression) -> Bool {
+        if groups.contains(expression) || aggregates.contains(expression) { return true }
+        switch expression {
+        case .constant, .variable: return true
+        case .evaluatedObject: return false
+        case .keyPath(let keys):
+            // What an object has that is the same for all is the same for all.
+            return groups.contains { group in
+                if case .keyPath(let start) = group {
+                    keys.starts(with: start)
+                } else {
+                    group == .evaluatedObject
+                }
+            }
+        case .collection(let elements): return elements.allSatisfy(isOfGroup)
+        case .function(.random, _): return false
+        case .function(_, let arguments): return arguments.allSatisfy(isOfGroup)
+        case .cast(let inner, _), .path(let inner, _): return isOfGroup(inner)
+        case .subquery(let collection, _, let condition):
+            return isOfGroup(collection) && condition.allExpressions(isOfGroup)
+        case .conditional(let condition, let first, let second):
+            return condition.allExpressions(isOfGroup) && isOfGroup(first) && isOfGroup(second)
+        }
+    }
+
+    private func checkDistinctOrder() throws {
+        guard isDistinct else { return }
+        for ordering in orderings {
+            let expression = try ordering.expression
+            if columns.contains(where: { $0.expression == expression }) { continue }
+            throw QuireError(
+                .invalidQuery,
+                "Distinct dictionaries cannot be sorted by “\(ordering.keyPath)”, which is none of their columns.",
+                subject: .init(entity: query.entity.name, property: ordering.keyPath))
+        }
+    }
+}
+
+extension PredicateResolver {
+    /// Checks a column.
+    fileprivate mutating func column(
+        _ column: ExpressionDescription
+    ) throws -> ResolvedDictionaryQuery.Column {
+        let expression = try single(column.expression, "The column “\(column.name)”")
+        var form = try form(of: expression)
+        if let type = column.resultType, type != .undefined, !form.isObject(type) {
+            guard let wanted = ColumnForm(type, of: kind(of: try side(expression))) else {
+                throw QuireError(
+                    .invalidQuery,
+                    "The column “\(column.name)” cannot have values of type \(type): “\(expression)” gives none.",
+                    subject: .init(entity: entity.name, property: column.name))
+            }
+            if form != .externalCapable { form = wanted }
+        }
+        return .init(name: column.name, expression: expression, form: form)
+    }
+
+    /// Checks what objects are grouped by.
+    fileprivate mutating func group(_ expression: QueryExpression) throws -> QueryExpression {
+        let group = try single(expression, "A group")
+        if case .constant = group {
+            throw QuireError(
+                .invalidQuery,
+                "Objects cannot be grouped by “\(group)”, which is the same for all.",
+                subject: .init(entity: entity.name))
+        }
+        return group
+    }
+
+    /// Checks an expression that must give one value.
+    private mutating func single(
+        _ expression: QueryExpression, _ what: String
+    ) throws -> QueryExpression {
+        let side = try side(expression)
+        guard !side.isSeveral else {
+            throw QuireError(
+                .invalidQuery,
+                "\(what) asks for “\(expression)”, which leads to any number of values; compute one of them, such "
+                    + "as count(\(expression)).",
+                subject: .init(entity: entity.name, property: expression.description))
+        }
+        return side.expression
+    }
+}
+
+extension ColumnForm {
+    fileprivate func isObject(_ type: AttributeType) -> Bool {
+        if case .object = self { type == .objectID } else { false }
+    }
+}

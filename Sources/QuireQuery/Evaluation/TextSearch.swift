@@ -1,0 +1,205 @@
+internal import QuireSystem
+
+/// What a full-text search looks for: `MATCHES TEXT` of the predicate language.
+///
+/// | query | finds texts with |
+/// |---|---|
+/// | `pride prejudice` | all of the words, anywhere |
+/// | `"pride and prejudice"` | the words one after the other |
+/// | `preju*`, `"pride and pre"*` | a word that begins so, as the last one |
+/// | `austen OR eliot` | either; `OR` in capitals separates whole lists of words |
+/// | `austen -emma`, `austen NOT emma` | the first without the second |
+///
+/// Case does not count, nor do diacritics of Latin letters; whatever is no letter or digit separates words. This is what
+/// SQLite's FTS5 does, and it is done alike in memory and by the full-text indexes of stores.
+///
+/// ```swift
+/// try TextSearch("caf* -tea").matches("Le Café")      // true
+/// ```
+public struct TextSearch: Sendable, Hashable {
+    /// Words one after the other.
+    fileprivate struct Phrase: Sendable, Hashable {
+        var words: [[UInt8]]
+        /// Whether the last word may go on.
+        var isPrefix: Bool
+    }
+
+    /// Phrases that must all occur, and phrases of which none may.
+    fileprivate struct Group: Sendable, Hashable {
+        var wanted: [Phrase] = []
+        var unwanted: [Phrase] = []
+        /// Whether something was wanted that has no letters, which says nothing.
+        var isVague = false
+    }
+
+    /// Alternatives.
+    private var groups: [Group] = []
+
+    /// Reads a query. One without any letter or digit finds nothing.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidQuery`, saying where and why it cannot be read.
+    public init(_ query: String) throws {
+        var lexer = Lexer(query)
+        var group = Group()
+        var isNegated = false
+        var isComplete = false
+        while let token = try lexer.next() {
+            switch token {
+            case .or:
+                if isNegated || !isComplete { throw lexer.expected("a word before “OR”") }
+                try append(group, lexer)
+                group = Group()
+                isComplete = false
+            case .and: if isNegated { throw lexer.expected("a word after “NOT”") }
+            case .not:
+                if isNegated { throw lexer.expected("a word after “NOT”") }
+                isNegated = true
+            case .phrase(let text, let isPrefix):
+                let phrase = Phrase(words: TextTokenizer.words(of: text), isPrefix: isPrefix)
+                if phrase.words.isEmpty {
+                    if !isNegated { group.isVague = true }
+                } else if isNegated {
+                    group.unwanted.append(phrase)
+                } else {
+                    group.wanted.append(phrase)
+                }
+                isNegated = false
+                isComplete = true
+            }
+        }
+        if isNegated { throw lexer.expected("a word after “NOT”") }
+        if !isComplete && !groups.isEmpty { throw lexer.expected("a word after “OR”") }
+        try append(group, lexer)
+    }
+
+    private mutating func append(_ group: Group, _ lexer: Lexer) throws {
+        if !group.wanted.isEmpty {
+            groups.append(group)
+        } else if !group.unwanted.isEmpty && !group.isVague {
+            throw lexer.expected("a word that must occur, besides those that must not")
+        }
+    }
+
+    /// Whether a text has what is looked for.
+    ///
+    /// - Complexity: O(*n*) in the text, for each phrase.
+    public func matches(_ text: String) -> Bool { matches([text]) }
+
+    /// Whether texts, taken together, have what is looked for. The words of a phrase are in one of them.
+    public func matches(_ texts: [String]) -> Bool {
+        if groups.isEmpty { return false }
+        let words = texts.map(TextTokenizer.words)
+        return groups.contains { group in
+            group.wanted.allSatisfy { $0.isIn(words) }
+                && !group.unwanted.contains { $0.isIn(words) }
+        }
+    }
+
+    /// The query in FTS5's language, to be bound as the right side of its `MATCH`; `nil` if nothing can match.
+    ///
+    /// - Parameter columns: The index's columns to look in; `nil` for all.
+    package func matchExpression(in columns: [String]? = nil) -> String? {
+        if groups.isEmpty { return nil }
+        let expression = groups.map { group in
+            let wanted = group.wanted.map(\.expression).joined(separator: " AND ")
+            if group.unwanted.isEmpty { return "(\(wanted))" }
+            let unwanted = group.unwanted.map(\.expression).joined(separator: " OR ")
+            return "((\(wanted)) NOT (\(unwanted)))"
+        }.joined(separator: " OR ")
+        guard let columns else { return expression }
+        let names = columns.map { name in
+            "\""
+                + name.split(separator: "\"", omittingEmptySubsequences: false)
+                .joined(separator: "\"\"") + "\""
+        }
+        return "{\(names.joined(separator: " "))} : (\(expression))"
+    }
+}
+
+extension TextSearch.Phrase {
+    /// Whether any text has the phrase.
+    fileprivate func isIn(_ texts: [[[UInt8]]]) -> Bool {
+        texts.contains { text in
+            guard text.count >= words.count else { return false }
+            return (0...(text.count - words.count)).contains { start in
+                words.indices.allSatisfy { index in
+                    let found = text[start + index]
+                    return isPrefix && index == words.count - 1
+                        ? found.starts(with: words[index]) : found == words[index]
+                }
+            }
+        }
+    }
+
+    /// The phrase in FTS5's language. Words hold nothing that would have to be escaped.
+    fileprivate var expression: String {
+        let text = words.map { String(decoding: $0, as: UTF8.self) }.joined(separator: " ")
+        return "\"\(text)\"" + (isPrefix ? " *" : "")
+    }
+}
+
+/// Splits a query into words, phrases and operators.
+private struct Lexer {
+    enum Token {
+        case phrase(String, isPrefix: Bool)
+        case or, and, not
+    }
+
+    private let characters: [Unicode.Scalar]
+    private var position = 0
+
+    init(_ query: String) { characters = Array(query.unicodeScalars) }
+
+    mutating func next() throws -> Token? {
+        while position < characters.count, characters[position].properties.isWhitespace {
+            position += 1
+        }
+        guard position < characters.count else { return nil }
+        if characters[position] == "-", position + 1 < characters.count,
+            !characters[position + 1].properties.isWhitespace
+        {
+            position += 1
+            return .not
+        }
+        if characters[position] == "\"" { return try phrase() }
+        let start = position
+        while position < characters.count, characters[position] != "\"",
+            !characters[position].properties.isWhitespace
+        {
+            position += 1
+        }
+        let word = text(start..<position)
+        switch word {
+        case "OR": return .or
+        case "AND": return .and
+        case "NOT": return .not
+        default: break
+        }
+        let isPrefix = word.hasSuffix("*") && word.utf8.count > 1
+        return .phrase(word, isPrefix: isPrefix)
+    }
+
+    private mutating func phrase() throws -> Token {
+        let start = position + 1
+        guard let end = characters[start...].firstIndex(of: "\"") else {
+            throw expected("a quotation mark that ends the phrase")
+        }
+        position = end + 1
+        let isPrefix = position < characters.count && characters[position] == "*"
+        if isPrefix { position += 1 }
+        return .phrase(text(start..<end), isPrefix: isPrefix)
+    }
+
+    private func text(_ range: Range<Int>) -> String {
+        var view = String.UnicodeScalarView()
+        view.append(contentsOf: characters[range])
+        return String(view)
+    }
+
+    /// The error that something else is missing here.
+    func expected(_ what: String) -> QuireError {
+        QuireError(
+            .invalidQuery,
+            "The full-text search cannot be read: expected \(what) at column \(position + 1).")
+    }
+}

@@ -1,0 +1,180 @@
+import Foundation
+package import QuireModel
+
+/// What functions give for values, the same in memory and in SQL: SQL calls what it cannot say itself as
+/// `QUIRE_…(argument, …)`, with values in the form that stores keep.
+package enum ValueFunctions {
+    /// A number in the form in which it is computed with.
+    package enum Number {
+        case integer(Int64)
+        case double(Double)
+
+        /// The number, or the seconds of a date; `nil` if the value is missing or no number.
+        package init?(_ value: AttributeValue) {
+            switch value.stored {
+            case .integer(let integer): self = .integer(integer)
+            // Stores do not tell a negative zero from zero.
+            case .double(let number): self = .double(number == 0 ? 0 : number)
+            default: return nil
+            }
+        }
+
+        package var double: Double {
+            switch self {
+            case .integer(let integer): Double(integer)
+            case .double(let number): number
+            }
+        }
+
+        /// The number without its fraction, within 64 bits.
+        var integer: Int64 {
+            switch self {
+            case .integer(let integer): integer
+            case .double(let number):
+                number >= 0x1p63 ? .max : number <= -0x1p63 ? .min : Int64(number)
+            }
+        }
+
+        var value: AttributeValue {
+            switch self {
+            case .integer(let integer): .integer(integer)
+            case .double(let number): number.isNaN ? .null : .double(number)
+            }
+        }
+    }
+
+    /// What a function gives. A missing argument makes the result missing.
+    package static func value(
+        of function: QueryFunction, _ arguments: [AttributeValue]
+    ) -> AttributeValue {
+        switch function {
+        case .noIndex: return arguments[0]
+        case .now: return .date(Date())
+        case .random: return .double(Double.random(in: 0..<1))
+        default: break
+        }
+        if arguments.contains(where: ValueOrder.isMissing) { return .null }
+        switch function {
+        case .uppercase, .lowercase, .canonical, .length, .lastPathComponent:
+            return arguments[0].text.map { value(of: function, text: $0) } ?? .null
+        default:
+            let numbers = arguments.compactMap(Number.init)
+            guard numbers.count == arguments.count else { return .null }
+            return numbers.count == 2
+                ? dated(value(of: function, numbers[0], numbers[1]), function, arguments)
+                : value(of: function, numbers[0])
+        }
+    }
+
+    /// A date if a number of seconds was added to one or subtracted from one.
+    private static func dated(
+        _ value: AttributeValue, _ function: QueryFunction, _ arguments: [AttributeValue]
+    ) -> AttributeValue {
+        guard function == .add || function == .subtract,
+            arguments.filter({ if case .date = $0 { true } else { false } }).count == 1,
+            let seconds = Number(value)
+        else { return value }
+        return .date(Date(timeIntervalSinceReferenceDate: seconds.double))
+    }
+
+    // MARK: - Texts
+
+    private static func value(of function: QueryFunction, text: String) -> AttributeValue {
+        switch function {
+        case .uppercase: .string(text.uppercased())
+        case .lowercase: .string(text.lowercased())
+        case .canonical:
+            .string(TextFolding.fold(text, [.caseInsensitive, .diacriticInsensitive]))
+        case .length: .integer(Int64(text.utf16.count))
+        default: .string(lastPathComponent(of: text))
+        }
+    }
+
+    /// What stands behind the last `/`, if it is not at the end; the text itself if there is none.
+    private static func lastPathComponent(of path: String) -> String {
+        let parts = path.split(separator: "/")
+        return parts.last.map(String.init) ?? (path.isEmpty ? "" : "/")
+    }
+
+    // MARK: - One number
+
+    private static func value(of function: QueryFunction, _ number: Number) -> AttributeValue {
+        switch function {
+        case .squareRoot: return Number.double(number.double.squareRoot()).value
+        case .logarithm: return Number.double(log10(number.double)).value
+        case .naturalLogarithm: return Number.double(log(number.double)).value
+        case .exponential: return Number.double(exp(number.double)).value
+        case .absolute: return absolute(number).value
+        case .ceiling: return rounded(number, .up)
+        case .floor: return rounded(number, .down)
+        case .truncate: return rounded(number, .towardZero)
+        case .onesComplement: return .integer(~number.integer)
+        case .randomBelow:
+            let bound = number.integer
+            return bound > 0 ? .integer(Int64.random(in: 0..<bound)) : .null
+        default: return .null
+        }
+    }
+
+    private static func absolute(_ number: Number) -> Number {
+        switch number {
+        case .integer(.min): .double(0x1p63)
+        case .integer(let integer): .integer(abs(integer))
+        case .double(let number): .double(abs(number))
+        }
+    }
+
+    private static func rounded(
+        _ number: Number, _ rule: FloatingPointRoundingRule
+    ) -> AttributeValue {
+        switch number {
+        case .integer: number.value
+        case .double(let double): Number.double(double.rounded(rule)).value
+        }
+    }
+
+    // MARK: - Two numbers
+
+    private static func value(
+        of function: QueryFunction, _ left: Number, _ right: Number
+    ) -> AttributeValue {
+        switch function {
+        case .add:
+            return computed(left, right, { $0.addingReportingOverflow($1) }, +)
+        case .subtract:
+            return computed(left, right, { $0.subtractingReportingOverflow($1) }, -)
+        case .multiply:
+            return computed(left, right, { $0.multipliedReportingOverflow(by: $1) }, *)
+        case .divide:
+            if right.double == 0 { return .null }
+            return computed(left, right, { $0.dividedReportingOverflow(by: $1) }, /)
+        case .modulus:
+            if right.double == 0 { return .null }
+            return computed(
+                left, right, { ($0.remainderReportingOverflow(dividingBy: $1).partialValue, false) }
+            ) {
+                $0.truncatingRemainder(dividingBy: $1)
+            }
+        case .power: return Number.double(pow(left.double, right.double)).value
+        case .bitwiseAnd: return .integer(left.integer & right.integer)
+        case .bitwiseOr: return .integer(left.integer | right.integer)
+        case .bitwiseXor: return .integer(left.integer ^ right.integer)
+        case .leftShift: return .integer(left.integer << right.integer)
+        case .rightShift: return .integer(left.integer >> right.integer)
+        default: return .null
+        }
+    }
+
+    /// With integers as long as the result is one of 64 bits, otherwise with floating-point numbers, as SQLite does.
+    private static func computed(
+        _ left: Number, _ right: Number,
+        _ exactly: (Int64, Int64) -> (partialValue: Int64, overflow: Bool),
+        _ approximately: (Double, Double) -> Double
+    ) -> AttributeValue {
+        if case .integer(let left) = left, case .integer(let right) = right {
+            let (result, overflows) = exactly(left, right)
+            if !overflows { return .integer(result) }
+        }
+        return Number.double(approximately(left.double, right.double)).value
+    }
+}

@@ -1,0 +1,158 @@
+import Foundation
+package import QuireModel
+
+/// How two values compare, the same in memory and in SQL.
+///
+/// Numbers of all types compare by amount, exactly; decimal numbers as the stores keep them, which is as
+/// integers or floating-point numbers. Truth values are 0 and 1. Texts compare by their UTF-8 bytes, a URI as
+/// its text; binary data and UUIDs by their bytes. "Not a number" is a missing value, as stores have no other
+/// form for it.
+package enum ValueOrder {
+    /// A value in the form that it compares in.
+    private enum Form {
+        case missing
+        case integer(Int64)
+        case double(Double)
+        case date(Double)
+        case text(String)
+        case bytes(Data)
+        case object(ManagedObjectID)
+        case incomparable
+    }
+
+    private static func form(of value: AttributeValue) -> Form {
+        switch value {
+        case .null: return .missing
+        case .integer(let integer): return .integer(integer)
+        case .boolean(let truth): return .integer(truth ? 1 : 0)
+        case .double(let number): return number.isNaN ? .missing : .double(number)
+        case .decimal(let number):
+            switch number.storedNumber {
+            case .integer(let integer)?: return .integer(integer)
+            case .double(let number)?: return .double(number)
+            default: return .missing
+            }
+        case .date(let date):
+            let seconds = date.timeIntervalSinceReferenceDate
+            return seconds.isNaN ? .missing : .date(seconds)
+        case .string(let text): return .text(text)
+        case .uri(let uri): return .text(uri.absoluteString)
+        case .binary(let bytes): return .bytes(bytes)
+        case .uuid(let uuid): return .bytes(withUnsafeBytes(of: uuid.uuid) { Data($0) })
+        case .objectID(let id): return .object(id)
+        // Whoever may be asked refuses requests that compare them.
+        case .composite, .external: return .incomparable
+        }
+    }
+
+    /// Whether there is no value.
+    package static func isMissing(_ value: AttributeValue) -> Bool {
+        switch value {
+        case .null: true
+        case .double(let number): number.isNaN
+        case .decimal(let number): number.isNaN
+        case .date(let date): date.timeIntervalSinceReferenceDate.isNaN
+        default: false
+        }
+    }
+
+    /// Negative, zero or positive as the left value is less than, equal to or greater than the right one; `nil` if
+    /// one of them is missing or they are of kinds that do not compare.
+    static func compare(_ left: AttributeValue, _ right: AttributeValue) -> Int? {
+        switch (left, right) {
+        case (.integer(let left), .integer(let right)): return compare(left, right)
+        case (.string(let left), .string(let right)): return compareBytes(left, right)
+        default: return compare(form(of: left), form(of: right))
+        }
+    }
+
+    private static func compare(_ left: Form, _ right: Form) -> Int? {
+        switch (left, right) {
+        case (.integer(let left), .integer(let right)): compare(left, right)
+        case (.double(let left), .double(let right)): compare(left, right)
+        case (.integer(let left), .double(let right)): compare(left, right)
+        case (.double(let left), .integer(let right)): -compare(right, left)
+        case (.date(let left), .date(let right)): compare(left, right)
+        case (.text(let left), .text(let right)): compareBytes(left, right)
+        case (.bytes(let left), .bytes(let right)):
+            left.withUnsafeBytes { left in right.withUnsafeBytes { compareBytes(left, $0) } }
+        case (.object(let left), .object(let right)): compareObjects(left, right)
+        default: nil
+        }
+    }
+
+    private static func compare<Value: Comparable>(_ left: Value, _ right: Value) -> Int {
+        left < right ? -1 : left == right ? 0 : 1
+    }
+
+    /// Compares without rounding either number.
+    private static func compare(_ left: Int64, _ right: Double) -> Int {
+        if right >= 0x1p63 { return -1 }
+        if right < -0x1p63 { return 1 }
+        let whole = right.rounded(.towardZero)
+        let difference = compare(left, Int64(whole))
+        return difference != 0 ? difference : compare(whole, right)
+    }
+
+    /// Objects in the order of their primary keys, new ones last.
+    package static func compareObjects(_ left: ManagedObjectID, _ right: ManagedObjectID) -> Int {
+        if left == right { return 0 }
+        if left.isTemporary != right.isTemporary { return left.isTemporary ? 1 : -1 }
+        if left.primaryKey != right.primaryKey { return compare(left.primaryKey, right.primaryKey) }
+        let order = compare(left.entityNumber, right.entityNumber)
+        return order != 0 ? order : compareBytes(left.storeUUID ?? "", right.storeUUID ?? "")
+    }
+
+    // MARK: - Bytes
+
+    /// Compares texts by their UTF-8 bytes, which `==` of String does not: it takes é for e with an accent.
+    static func compareBytes(_ left: String, _ right: String) -> Int {
+        var left = left
+        var right = right
+        return left.withUTF8 { left in
+            right.withUTF8 {
+                compareBytes(UnsafeRawBufferPointer(left), UnsafeRawBufferPointer($0))
+            }
+        }
+    }
+
+    static func compareBytes(
+        _ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer
+    ) -> Int {
+        let common = min(left.count, right.count)
+        if common > 0, let leftStart = left.baseAddress, let rightStart = right.baseAddress {
+            let order = memcmp(leftStart, rightStart, common)
+            if order != 0 { return Int(order) }
+        }
+        return left.count - right.count
+    }
+}
+
+extension Decimal {
+    /// The number as stores keep it: an integer, or the nearest floating-point number; `nil` for "not a number".
+    var storedNumber: AttributeValue? {
+        if isNaN { return nil }
+        // Not through NSDecimalNumber, which computes the nearest Double inexactly and hashes endlessly.
+        let text = description
+        if let integer = Int64(text) { return .integer(integer) }
+        return Double(text).map { .double($0) }
+    }
+}
+
+extension AttributeValue {
+    /// The value in the form that a store keeps it in: an integer, a floating-point number, a text, bytes or null.
+    /// Bytes in a file stay there, because reading them may fail; a statement that binds them reads them.
+    package var stored: AttributeValue {
+        switch self {
+        case .null, .integer, .string, .binary, .external: self
+        case .double(let number): number.isNaN ? .null : self
+        case .boolean(let truth): .integer(truth ? 1 : 0)
+        case .decimal(let number): number.storedNumber ?? .null
+        case .date(let date): AttributeValue.double(date.timeIntervalSinceReferenceDate).stored
+        case .uuid(let uuid): .binary(withUnsafeBytes(of: uuid.uuid) { Data($0) })
+        case .uri(let uri): .string(uri.absoluteString)
+        case .objectID(let id): .integer(id.primaryKey)
+        case .composite: .null
+        }
+    }
+}

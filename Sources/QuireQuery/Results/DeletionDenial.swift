@@ -1,0 +1,33 @@
+public import QuireModel
+package import QuireSystem
+
+/// What keeps an object from being deleted, as ``QuireError/underlying`` of an error with code `deleteDenied`.
+public struct DeletionDenial: Error, Sendable, Hashable {
+    /// The object that was to be deleted.
+    public let objectID: ManagedObjectID
+    /// The name of the relationship whose delete rule denies it.
+    public let relationship: String
+    /// All the objects that the relationship still leads to.
+    public let blockingObjectIDs: [ManagedObjectID]
+}
+
+extension QuireError {
+    /// The error of a deletion that a relationship denies, with ``DeletionDenial`` as its underlying error.
+    package init(
+        deletionOf objectID: ManagedObjectID, deniedBy relationship: String,
+        _ blocking: [ManagedObjectID]
+    ) {
+        let listed = blocking.prefix(3).map(\.shortDescription).joined(separator: ", ")
+        let more = blocking.count > 3 ? " and \(blocking.count - 3) more" : ""
+        self.init(
+            .deleteDenied,
+            "\(objectID.shortDescription) cannot be deleted while “\(relationship)” leads to "
+                + "\(listed)\(more).",
+            subject: .init(
+                entity: objectID.entityName, property: relationship,
+                object: objectID.uriRepresentation, rule: .deny, value: String(blocking.count),
+                relatedObjects: blocking.map(\.uriRepresentation)),
+            underlying: DeletionDenial(
+                objectID: objectID, relationship: relationship, blockingObjectIDs: blocking))
+    }
+}

@@ -1,0 +1,175 @@
+internal import QuireProtection
+internal import QuireSQLite
+internal import QuireSystem
+
+/// The pages of a database file that may be damaged, as its write-ahead log has them.
+///
+/// Reads the file by itself, never through SQLite, and changes nothing. Everything the file says of itself is a claim that
+/// is checked before it is used: the size of a page, how many there are, where anything is.
+///
+/// A sealed page that does not open is a page that cannot be read.
+struct DatabasePages {
+    /// The number of bytes of a page.
+    let pageSize: Int
+    /// The bytes of a page that SQLite uses: all of it, but for what sealing needs.
+    let usableSize: Int
+    /// The number of the last page, from 1.
+    let pageCount: Int
+    /// The number of pages that the header, or the log, says there are.
+    let declaredPageCount: Int
+    /// The first 100 bytes, if page 1 is there.
+    let header: [UInt8]
+    /// Whether the header begins as it must.
+    let hasMagic: Bool
+    /// The pages that committed transactions in the log have changed.
+    let log: DatabaseLog
+    private let file: OpenFile
+    private let logFile: OpenFile?
+    private let unsealer: PageUnsealer?
+    private let filePageCount: Int
+
+    private static let magic = Array("SQLite format 3\0".utf8)
+    static let headerSize = 100
+
+    /// Opens a file and the log beside it.
+    ///
+    /// - Parameter cipher: Opens the pages of a protected database.
+    /// - Throws: ``QuireError`` with code `notFound`, `inputOutput`, `locked` if the file is open in this process, or
+    ///   `invalidFormat` if it is too short to hold anything.
+    init(path: String, cipher: PageCipher? = nil) throws {
+        let path = FileSystem.absolute(path)
+        if SQLiteOpenFiles.contains(path) {
+            throw QuireError(
+                .locked, "“\(path)” is open in this process; close it before recovering it.",
+                subject: .init(file: path))
+        }
+        try SQLiteFiles.check(path)
+        file = try OpenFile.open(path, for: .reading)
+        let information = try file.information()
+        guard information.kind == .regular else {
+            throw QuireError(
+                .invalidFormat, "“\(path)” is no file, so it cannot be a store.",
+                subject: .init(file: path))
+        }
+        let size = Int(clamping: information.size)
+        let logFile =
+            FileSystem.exists(path + "-wal")
+            ? try? OpenFile.open(path + "-wal", for: .reading) : nil
+        self.logFile = logFile
+        let unsealer = cipher.map { PageUnsealer($0) }
+        self.unsealer = unsealer
+        let start = try file.read(min(size, Self.headerSize), at: 0)
+        let pageSize =
+            unsealer != nil
+            ? PageCipher.pageSize
+            : Self.pageSize(
+                declared: start, size: size,
+                logged: logFile.flatMap { DatabaseLog.pageSize(of: $0) }, file)
+        self.pageSize = pageSize
+        let filePageCount = size / pageSize
+        self.filePageCount = filePageCount
+        log =
+            logFile.map {
+                DatabaseLog(
+                    $0, pageSize: pageSize, filePageCount: filePageCount, unsealer: unsealer)
+            } ?? DatabaseLog()
+        let logged = log.pageCount ?? 0
+        pageCount = log.isEmpty ? filePageCount : max(logged, 1)
+        guard pageCount > 0 else {
+            throw QuireError(
+                .invalidFormat, "“\(path)” is too short to hold anything: it has \(size) bytes.",
+                subject: .init(file: path))
+        }
+        let place = log.offset(ofPage: 1).flatMap { offset in logFile.map { ($0, offset) } }
+        let first: [UInt8]
+        if let unsealer {
+            let page = try? (place?.0 ?? file).read(pageSize, at: place?.1 ?? 0)
+            first = Array(
+                page.flatMap { unsealer.open($0, number: 1) }?.prefix(Self.headerSize) ?? [])
+        } else {
+            first = place.flatMap { try? $0.read(Self.headerSize, at: $1) } ?? start
+        }
+        header = first
+        hasMagic = first.starts(with: Self.magic)
+        var reserved = hasMagic && first.count > 20 ? Int(first[20]) : 0
+        if unsealer != nil { reserved = PageCipher.reservedSize }
+        usableSize = pageSize - reserved >= 480 ? pageSize - reserved : pageSize
+        let inHeader = first.count >= 32 && hasMagic ? Int(first.bigEndian32(at: 28)) : 0
+        declaredPageCount = max(log.isEmpty ? inHeader : logged, pageCount)
+    }
+
+    /// The bytes of a page; `nil` if the file ends before it or cannot be read there, or if it is sealed and does not open.
+    func page(_ number: Int) -> [UInt8]? {
+        guard let bytes = storedPage(number) else { return nil }
+        guard let unsealer else { return bytes }
+        return unsealer.open(bytes, number: number)
+    }
+
+    /// Checks that no page was taken for unreadable because the protection domain was locked meanwhile.
+    ///
+    /// - Throws: ``QuireError`` with code `protectedDataUnavailable`.
+    func checkWasAvailable() throws {
+        guard let unsealer, unsealer.wasLocked else { return }
+        throw QuireError(
+            .protectedDataUnavailable,
+            "“\(file.path)” was locked while it was being read; unlock it, and try again.",
+            subject: .init(file: file.path))
+    }
+
+    private func storedPage(_ number: Int) -> [UInt8]? {
+        guard number > 0, number <= pageCount else { return nil }
+        if let offset = log.offset(ofPage: number), let logFile {
+            return try? logFile.read(pageSize, at: offset)
+        }
+        guard number <= filePageCount else { return nil }
+        return try? file.read(pageSize, at: Int64(number - 1) * Int64(pageSize))
+    }
+
+    /// The number of bytes that there are to read.
+    var byteCount: Int { pageCount &* pageSize }
+
+    // MARK: - The size of a page
+
+    private static let pageSizes = [512, 1024, 2048, 4096, 8192, 16384, 32768, 65536]
+
+    /// The size that the header, or the log, declares, unless the pages say otherwise.
+    private static func pageSize(
+        declared header: [UInt8], size: Int, logged: Int?, _ file: OpenFile
+    ) -> Int {
+        var declared = 0
+        if header.count > 17 {
+            declared = Int(header[16]) << 8 | Int(header[17])
+            if declared == 1 { declared = 65536 }
+        }
+        if let logged, !pageSizes.contains(declared) || logged == declared { return logged }
+        guard let sample = try? file.read(min(size, sampleSize), at: 0) else { return 4096 }
+        let counts = pageSizes.map { ($0, beginnings(of: $0, in: sample)) }
+        let most = counts.map(\.1).max() ?? 0
+        if let own = counts.first(where: { $0.0 == declared }), own.1 * 4 >= most * 3 {
+            return declared
+        }
+        // Half the size finds as many beginnings of pages, twice the size half of them: so the largest of the best.
+        return most > 0 ? counts.last { $0.1 * 4 >= most * 3 }?.0 ?? 4096 : 4096
+    }
+
+    /// How many bytes are looked at to find out the size of a page.
+    private static let sampleSize = 8 << 20
+
+    /// How many places, where pages would begin if they had a size, look like it.
+    private static func beginnings(of pageSize: Int, in bytes: [UInt8]) -> Int {
+        stride(from: pageSize, to: max(bytes.count - 8, pageSize), by: pageSize).count {
+            TreePage.looksLikeHeader(Array(bytes[$0..<$0 + 8]), pageSize: pageSize)
+        }
+    }
+}
+
+extension [UInt8] {
+    /// A number of two bytes, the most significant first. The caller has checked that they are there.
+    func bigEndian16(at offset: Int) -> Int { Int(self[offset]) << 8 | Int(self[offset + 1]) }
+
+    /// A number of four bytes, the most significant first. The caller has checked that they are there.
+    func bigEndian32(at offset: Int) -> UInt32 {
+        UInt32(self[offset]) << 24 | UInt32(self[offset + 1]) << 16 | UInt32(self[offset + 2]) << 8
+            | UInt32(self[offset + 3])
+    }
+}

@@ -1,0 +1,203 @@
+import Foundation
+internal import QuireModel
+public import QuireSQLite
+internal import QuireSystem
+
+/// Looks at everything in a SQLite store and says what is not as it should be. Changes nothing.
+///
+/// ```swift
+/// let report = try StoreCheck.run(store)
+/// for problem in report.problems { print(problem.message) }
+/// ```
+///
+/// What is checked: tables, columns and indexes against the model; the file itself; the number of objects; that every value
+/// can be read and satisfies the model; that relationships lead to objects that are there, and back; orders; entity numbers,
+/// versions and keys; uniqueness; files with external data; metadata; derived attributes.
+///
+/// Memory is bounded: rows are read in portions, and of each kind of problem in each place only so many are listed.
+public struct StoreCheck {
+    /// How many problems of one kind are listed for each entity, property or table.
+    public static let greatestListCount = 100
+
+    let store: SQLiteStore
+    let schema: SQLSchema
+    let connection: SQLiteConnection
+    private var report = StoreCheckReport()
+
+    private init(store: SQLiteStore, connection: SQLiteConnection) {
+        self.store = store
+        self.connection = connection
+        schema = store.schema
+    }
+
+    /// Checks a store as it was last saved.
+    ///
+    /// It may be called from any thread. Others may go on reading and saving: all is checked as of one moment.
+    ///
+    /// - Complexity: O(*n*) in the size of the store; all of it is read.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if the file is damaged so that checking cannot go on, or
+    ///   `storeUnavailable`.
+    public static func run(_ store: SQLiteStore) throws -> StoreCheckReport {
+        try store.read { connection in
+            // One transaction, so that what is compared is of one moment.
+            try connection.execute("BEGIN")
+            defer { try? connection.execute("ROLLBACK") }
+            var check = StoreCheck(store: store, connection: connection)
+            do {
+                try check.checkAll()
+            } catch let failure as SQLiteFailure {
+                // What has been found so far explains why.
+                guard !check.report.isWhole else { throw failure }
+                check.add(.integrity, failure.error(path: store.storePath).message)
+            }
+            return check.report
+        }
+    }
+
+    private mutating func checkAll() throws {
+        try checkSchema()
+        try checkIntegrity()
+        try checkRows()
+        try checkObjects()
+        try checkReferences()
+        try checkInverses()
+        try checkJoinTables()
+        try checkOrders()
+        try checkUniqueness()
+        try checkExternalData()
+        try checkMetadata()
+        try checkModel()
+        try checkDerived()
+    }
+
+    // MARK: - Reporting
+
+    mutating func add(
+        _ kind: StoreProblem.Kind, _ message: String, object: ManagedObjectID? = nil,
+        table: String? = nil, isRepairable: Bool = false, isNote: Bool = false
+    ) {
+        let problem = StoreProblem(
+            kind: kind, object: object?.uriRepresentation, table: table,
+            message: object.map { "\($0.shortDescription): \(message)" } ?? message,
+            isRepairable: isRepairable)
+        if isNote { report.notes.append(problem) } else { report.problems.append(problem) }
+    }
+
+    /// Runs a query for problems, and hands over as many rows as are listed.
+    ///
+    /// - Parameter isProblem: Tells problems from other rows.
+    mutating func each(
+        _ sql: String,
+        isProblem: (StoreCheck, SQLiteStatement) throws -> Bool = { _, _ in true },
+        _ body: (inout StoreCheck, SQLiteStatement) throws -> Void
+    ) throws {
+        let statement = try connection.prepare(sql)
+        var count = 0
+        while try statement.step() {
+            guard try isProblem(self, statement) else { continue }
+            count += 1
+            if count <= Self.greatestListCount {
+                try body(&self, statement)
+            } else {
+                report.unlistedProblems += 1
+            }
+        }
+    }
+
+    mutating func addUnlisted() { report.unlistedProblems += 1 }
+
+    mutating func count(objects: Int = 0, values: Int = 0, references: Int = 0, files: Int = 0) {
+        report.objects += objects
+        report.values += values
+        report.references += references
+        report.externalFiles += files
+    }
+
+    /// The identifier of a row; for one whose entity number makes no sense, as an object of the given entity.
+    func id(_ key: Int64, storeNumber: Int64, in entity: EntityLayout) -> ManagedObjectID {
+        ManagedObjectID(
+            entityNumber: schema.modelNumber(ofStoreNumber: storeNumber) ?? entity.number,
+            primaryKey: min(max(key, 0), ManagedObjectID.greatestPrimaryKey), store: store.identity)
+    }
+
+    // MARK: - File
+
+    private mutating func checkIntegrity() throws {
+        let problems = try connection.withStatement("PRAGMA integrity_check") { statement in
+            var problems: [String] = []
+            while try statement.step() { problems.append(statement.text(0)) }
+            return problems == ["ok"] ? [] : problems
+        }
+        for problem in problems {
+            // What only concerns indexes is made anew from the tables.
+            let isIndex =
+                problem.hasPrefix("row ") || problem.hasPrefix("wrong # of entries in index")
+            add(
+                .integrity,
+                "The database “\(store.storePath)” is damaged: \(problem.split(separator: "\n").joined(separator: " ")).",
+                isRepairable: isIndex)
+        }
+    }
+
+    // MARK: - Rows
+
+    private mutating func checkRows() throws {
+        for table in schema.tables {
+            let root = schema.layout.entity(number: table.rootNumber)
+            let name = SQLName.quoted(table.name)
+            let numbers = StoredForm.list(schema.entity(root).subtreeStoreNumbers)
+            // In stores that others made such rows are nobody's.
+            let isNote = schema.hasStrays
+            try each(
+                "SELECT Z_PK, Z_ENT FROM \(name) WHERE Z_ENT IS NULL OR Z_ENT NOT IN \(numbers)"
+            ) {
+                $0.add(
+                    .entity,
+                    "The row \($1.integer(0)) of \(table.name) has the entity number "
+                        + "\($1.isNull(1) ? "NULL" : $1.text(1)), which is none of “\(root.name)” and its sub-entities.",
+                    table: table.name, isRepairable: !root.hasSubentities && !isNote,
+                    isNote: isNote)
+            }
+            try each(
+                "SELECT Z_PK, Z_ENT, Z_OPT FROM \(name) WHERE Z_ENT IN \(numbers) AND (typeof(Z_OPT) <> 'integer' "
+                    + "OR Z_OPT NOT BETWEEN 1 AND \(UInt32.max))"
+            ) {
+                $0.add(
+                    .version,
+                    "the version is \($1.isNull(2) ? "missing" : $1.text(2)).",
+                    object: $0.id($1.integer(0), storeNumber: $1.integer(1), in: root),
+                    table: table.name, isRepairable: true)
+            }
+            try checkKeys(of: table)
+            try checkGreatestKey(of: table, root)
+        }
+    }
+
+    /// Objects are read by keys from 1; a row with another one is never found.
+    private mutating func checkKeys(of table: SQLTable) throws {
+        try each(
+            "SELECT Z_PK FROM \(SQLName.quoted(table.name)) WHERE NOT \(StoredForm.isKey("Z_PK"))"
+        ) {
+            $0.add(
+                .primaryKey,
+                "The row \($1.isNull(0) ? "NULL" : $1.text(0)) of \(table.name) has a key that no object can have.",
+                table: table.name)
+        }
+    }
+
+    private mutating func checkGreatestKey(of table: SQLTable, _ root: EntityLayout) throws {
+        let greatest =
+            try connection.integer(
+                "SELECT max(Z_PK) FROM \(SQLName.quoted(table.name)) WHERE \(StoredForm.isKey("Z_PK"))"
+            )
+            ?? 0
+        let recorded = try connection.integer(
+            "SELECT Z_MAX FROM Z_PRIMARYKEY WHERE Z_ENT = ?",
+            Int64(schema.entity(root).storeNumber))
+        guard (recorded ?? 0) < greatest else { return }
+        add(
+            .primaryKey,
+            "Z_PRIMARYKEY has \(recorded.map(String.init) ?? "no number") as the greatest key of \(table.name), which has \(greatest).",
+            table: table.name, isRepairable: true, isNote: schema.hasStrays)
+    }
+}

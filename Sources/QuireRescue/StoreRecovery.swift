@@ -1,0 +1,435 @@
+import Foundation
+internal import QuireMigration
+public import QuireModel
+package import QuireProtection
+internal import QuireQuery
+internal import QuireSQLite
+internal import QuireStore
+internal import QuireSystem
+
+/// Brings objects back from a store that is damaged, page by page, into a new one.
+///
+/// The damaged file is read as it is, not through SQLite, and nothing about it is changed; see ``StoreSalvage`` for how rows
+/// are found. Every row on a page that is intact comes back. References to what is lost are cleared, so that the new store
+/// is sound. What is made of a protected store is sealed with the same keys, temporary files included.
+///
+/// ```swift
+/// let report = try StoreRecovery.recover("damaged.sqlite", to: "recovered.sqlite")
+/// print("\(report.objectCount) objects; lost: \(report.losses)")
+/// ```
+public enum StoreRecovery {
+    /// How to recover.
+    public struct Options: Sendable {
+        /// Whether to look at pages that had been freed as well: objects that were deleted, or older copies of others, may
+        /// come back.
+        public var includesDeletedObjects = false
+
+        /// The usual options.
+        public init() {}
+    }
+
+    /// Recovers a store.
+    ///
+    /// The new store has the UUID of the damaged one, and its objects have the identifiers that they had.
+    ///
+    /// - Parameters:
+    ///   - path: The damaged store. A log beside it is part of it, as far as its checksums are right.
+    ///   - newPath: The store to make; there must be nothing yet.
+    ///   - model: The model; `nil` for the one that the store carries, or, if that is lost, one made of its tables.
+    ///   - options: How to recover.
+    /// - Complexity: O(*n*) in the size of the file; memory is bounded.
+    /// - Throws: ``QuireError`` with code `notFound`, `alreadyExists`, `locked` if the store is open in this process,
+    ///   `protectedDataUnavailable` if its protection domain is locked, `incompatibleModel`, `invalidFormat` if nothing is
+    ///   found that is an object or the keybag is damaged, `outOfSpace` or `inputOutput`. Then there is no new store.
+    public static func recover(
+        _ path: String, to newPath: String, model: ManagedObjectModel? = nil,
+        options: Options = Options()
+    ) throws -> StoreRecoveryReport {
+        try recover(
+            path, to: newPath, model: model, options: options,
+            protection: StoreProtection.find(forStoreAt: path))
+    }
+
+    /// As ``recover(_:to:model:options:)``, with the keys of the damaged store. As long as they are retained, the new store
+    /// is unlocked too.
+    package static func recover(
+        _ path: String, to newPath: String, model: ManagedObjectModel?, options: Options,
+        protection: StoreProtection?
+    ) throws -> StoreRecoveryReport {
+        let path = FileSystem.absolute(path)
+        let newPath = FileSystem.absolute(newPath)
+        if FileSystem.exists(newPath) { throw FileSystem.failure("create", newPath, errno: EEXIST) }
+        guard FileSystem.exists(FileSystem.folder(of: newPath)) else {
+            throw FileSystem.failure("create", newPath, errno: ENOENT)
+        }
+        var salvage = try StoreSalvage(
+            path: path, includesFreedRows: options.includesDeletedObjects,
+            cipher: protection?.cipher)
+        try salvage.survey(model: model)
+        guard salvage.findings.tables.contains(where: \.holdsObjects),
+            !salvage.findings.entities.isEmpty
+        else {
+            let keybag = StoreProtection.keybag(ofStoreAt: path).path
+            throw QuireError(
+                .invalidFormat,
+                "Nothing in “\(path)” tells what its rows are; say which model it was made with."
+                    + (protection == nil
+                        ? " If it is protected, its keybag “\(keybag)” is missing." : ""),
+                subject: .init(file: path))
+        }
+        let sibling = try TemporarySibling.makeFolder(beside: newPath)
+        defer { sibling.remove() }
+        let folder = sibling.path
+        do {
+            let run = StoreRecoveryRun(
+                path: path, newPath: newPath, folder: folder, model: model, salvage: salvage,
+                protection: protection)
+            return try sibling.building {
+                try FileSystem.building(FileSystem.folder(of: newPath), as: run.place) {
+                    try run.run()
+                }
+            }
+        } catch let failure as SQLiteFailure {
+            throw failure.error(path: newPath)
+        }
+    }
+}
+
+/// The steps of a recovery.
+private struct StoreRecoveryRun {
+    let path: String
+    let newPath: String
+    let folder: String
+    let model: ManagedObjectModel?
+    var salvage: StoreSalvage
+    /// The keys of the damaged store, which seal the new one and the salvaged tables.
+    let protection: StoreProtection?
+    private var report = StoreRecoveryReport()
+
+    /// The folder of the new store: one of its own, so that files of external data get the right name beside it.
+    var place: String { FileSystem.path(folder, "new") }
+
+    init(
+        path: String, newPath: String, folder: String, model: ManagedObjectModel?,
+        salvage: StoreSalvage, protection: StoreProtection?
+    ) {
+        self.path = path
+        self.newPath = newPath
+        self.folder = folder
+        self.model = model
+        self.salvage = salvage
+        self.protection = protection
+    }
+
+    consuming func run() throws -> StoreRecoveryReport {
+        var run = self
+        return try run.recover()
+    }
+
+    private mutating func recover() throws -> StoreRecoveryReport {
+        let salvaged = FileSystem.path(folder, "salvaged")
+        try pour(into: salvaged)
+        let source = try open(salvaged)
+        report.modelOrigin =
+            model != nil ? .given : source.hasInferredModel ? .inferred : .carried
+        try FileSystem.makeFolder(place)
+        let building = FileSystem.path(place, FileSystem.name(of: newPath))
+        let schema = source.schema
+        try source.close()
+        try protection?.writeKeybag(forStoreAt: building)
+        var options = SQLiteStoreOptions()
+        options.fileProtection = protection?.fileProtection ?? FileProtection.none
+        let target = try SQLiteStore.create(
+            at: building, model: schema.layout.model, options: options)
+        do {
+            try target.withWriter { writer in
+                try fill(target, from: schema, salvaged: salvaged, writer.connection)
+            }
+            try countMissing(in: target, salvaged: salvaged)
+        } catch {
+            try? target.close()
+            throw error
+        }
+        try target.close()
+        try check(building)
+        try SQLiteStore.copyPermissions(of: path, to: building)
+        try FileSystem.synchronizeTree(place)
+        try SQLiteStore.moveIntoPlace(building, to: newPath)
+        return report
+    }
+
+    // MARK: - Salvaging
+
+    private mutating func pour(into salvaged: String) throws {
+        let connection = try SQLiteConnection(
+            path: salvaged, mode: .creating, cipher: protection?.cipher)
+        defer { connection.close() }
+        try connection.execute("PRAGMA page_size = 4096; PRAGMA synchronous = OFF")
+        let statement = try connection.prepare("PRAGMA journal_mode = MEMORY")
+        _ = try statement.step()
+        statement.reset()
+        try salvage.pour(into: connection)
+        let findings = salvage.findings
+        report.lostPages = findings.lostPages.count
+        report.lostRows = findings.lostRows
+        report.lostValues = findings.lostValues
+        report.strayRows = findings.strayRows
+        report.droppedLogFrames = findings.droppedLogFrames
+        report.lostTransactions = findings.lostTransactions
+        report.lacksSchema = findings.lacksSchema
+        try completeBooks(connection)
+        try completeTables(connection)
+    }
+
+    /// Adds the tables and columns that the model calls for and the damaged store lacks, so that it is read by its model.
+    /// If the list of tables is damaged, what it lacks tells nothing.
+    private mutating func completeTables(_ connection: SQLiteConnection) throws {
+        let findings = salvage.findings
+        guard !findings.lacksSchema,
+            let layout = try? (model ?? connection.carriedModel(path: path))?.layout()
+        else { return }
+        let tables = findings.tables.filter { $0.root != nil }
+        let gaps = SQLSchema.gaps(
+            layout,
+            in: SQLCatalog(
+                entities: findings.entities,
+                tables: tables.map { SQLCatalog.Table(name: $0.name, columns: $0.columns) }))
+        for table in gaps.tables {
+            let columns = table.columns.map { "\(SQLName.quoted($0.name)) \($0.type)" }
+            try connection.execute(
+                "CREATE TABLE IF NOT EXISTS \(SQLName.quoted(table.name)) "
+                    + "(\(columns.joined(separator: ", ")))")
+            report.missingParts.append("The table \(table.name) is missing.")
+        }
+        for gap in gaps.columns {
+            try connection.execute(
+                "ALTER TABLE \(SQLName.quoted(gap.table)) ADD COLUMN "
+                    + "\(SQLName.quoted(gap.column.name)) \(gap.column.type)")
+            // A model of somebody's choice may have relationships that the store never had.
+            if gap.role == .required || gap.role == .unpaired && model == nil {
+                report.missingParts.append(
+                    "The column \(gap.column.name) of \(gap.table) is missing.")
+            }
+        }
+        if model != nil { return }
+        for pair in gaps.pairs {
+            let entity = layout.entity(number: pair.entityNumber)
+            report.missingParts.append(
+                "The table of the pairs of “\(entity.name).\(entity.relationships[pair.index].name)” is missing."
+            )
+        }
+    }
+
+    /// What the books lack so that the salvaged tables can be opened as a store.
+    private func completeBooks(_ connection: SQLiteConnection) throws {
+        let findings = salvage.findings
+        for entity in findings.entities {
+            try connection.withStatement("INSERT OR IGNORE INTO Z_PRIMARYKEY VALUES (?, ?, ?, 0)") {
+                try $0.bind(Int64(entity.number), at: 1)
+                try $0.bind(entity.name, at: 2)
+                try $0.bind(Int64(entity.superentityNumber), at: 3)
+                try $0.run()
+            }
+        }
+        // Other rows of Z_METADATA than the first are nobody's.
+        if (try? SQLiteMetadataReader(connection: connection, path: path).metadata()) == nil {
+            let uuid = UUID().uuidString
+            let metadata = StoreMetadata(
+                storeUUID: uuid, type: .sqlite, model: ManagedObjectModel(), hashes: [:])
+            try connection.execute("DELETE FROM Z_METADATA")
+            try connection.withStatement("INSERT INTO Z_METADATA VALUES (1, ?, ?)") {
+                try $0.bind(uuid, at: 1)
+                try $0.bind(metadata.propertyList, at: 2)
+                try $0.run()
+            }
+        }
+        // One that cannot be read would stand in the way of the other, or of none.
+        if findings.model == nil { try connection.execute("DELETE FROM \(SQLiteTables.model)") }
+        for table in [SQLiteTables.model, SQLiteTables.modelCache]
+        where try connection.integer("SELECT count(*) FROM \(table)") == 0 {
+            try connection.execute("DROP TABLE \(table)")
+        }
+    }
+
+    /// Opens the salvaged tables with the best model there is.
+    private func open(_ salvaged: String) throws -> SQLiteStore {
+        var options = SQLiteStoreOptions()
+        options.isReadOnly = true
+        options.infersModel = true
+        options.protection = protection
+        return try SQLiteStore.open(at: salvaged, model: model, options: options)
+    }
+
+    // MARK: - Filling
+
+    private mutating func fill(
+        _ target: SQLiteStore, from source: SQLSchema, salvaged: String,
+        _ connection: SQLiteConnection
+    ) throws {
+        try connection.withStatement("ATTACH DATABASE ? AS \(StoreTransfer.attached)") {
+            let sealed = connection.sealing.map { SQLiteConnection.uri(salvaged, $0.query) }
+            try $0.bind(sealed ?? salvaged, at: 1)
+            try $0.run()
+        }
+        try connection.execute("BEGIN IMMEDIATE")
+        let losses = try StoreTransfer(
+            source: source, target: target.schema, connection: connection
+        ).run()
+        report.lostValues += losses.values
+        report.strayRows += losses.rows
+        report.strayRows += try countUnclaimedRows(source, connection)
+        report.duplicates = losses.duplicates
+        try copyBooks(source, target.schema, connection)
+        try copyFiles(target, connection)
+        var mending = StoreMending(
+            schema: target.schema, connection: connection, externalData: target.externalData,
+            isRecovery: true)
+        try mending.run()
+        try mending.deriveAnew()
+        report.actions = mending.actions
+        try connection.execute("COMMIT")
+        try connection.execute("DETACH DATABASE \(StoreTransfer.attached)")
+    }
+
+    /// Reports salvaged objects, values and references that the new store lacks. Skipped after losses have been
+    /// reported, because these differences would be reported twice.
+    private mutating func countMissing(in target: SQLiteStore, salvaged: String) throws {
+        if report.lostValues > 0 || report.duplicates > 0 || !report.actions.isEmpty { return }
+        let source = try open(salvaged)
+        defer { try? source.close() }
+        let plan = try TransferPlan(
+            .identity(of: source.layout.model), from: source.layout, to: target.layout)
+        let check = try source.counting { try TransferCheck(plan, from: $0) }
+        let missing = try target.counting { try check.missing(in: $0) }
+        report.missingParts += missing.map { "\($0) did not come along." }
+    }
+
+    /// The rows of objects in tables that belong to no entity of the model.
+    private func countUnclaimedRows(
+        _ source: SQLSchema, _ connection: SQLiteConnection
+    ) throws -> Int {
+        let claimed = Set(source.tables.map { $0.name.uppercased() })
+        let attached = try attachedTables(connection)
+        return try salvage.findings.tables.filter {
+            $0.holdsObjects && attached.contains($0.name)
+                && !claimed.contains($0.name.uppercased())
+        }.reduce(0) { count, table in
+            let name = "\(StoreTransfer.attached).\(SQLName.quoted(table.name))"
+            return count + Int(try connection.integer("SELECT count(*) FROM \(name)") ?? 0)
+        }
+    }
+
+    /// Identity, what applications keep with the store, and the greatest keys.
+    private func copyBooks(
+        _ source: SQLSchema, _ target: SQLSchema, _ connection: SQLiteConnection
+    ) throws {
+        let isInferred = report.modelOrigin == .inferred
+        let old = try SQLiteMetadataReader(
+            connection: connection, path: path, database: StoreTransfer.attached
+        ).metadata()
+        let new = try SQLiteMetadataReader(connection: connection, path: newPath).metadata()
+        try connection.withStatement("UPDATE main.Z_METADATA SET Z_UUID = ?, Z_PLIST = ?") {
+            try $0.bind(old.storeUUID, at: 1)
+            try $0.bind(StoreHashes.merged(old, into: new), at: 2)
+            try $0.run()
+        }
+        let tables = try attachedTables(connection)
+        let attached = StoreTransfer.attached
+        if !isInferred, tables.contains(SQLiteTables.modelCache) {
+            let cache = SQLiteTables.modelCache
+            try connection.execute(
+                "CREATE TABLE IF NOT EXISTS \(cache) (Z_CONTENT BLOB); DELETE FROM main.\(cache); "
+                    + "INSERT INTO main.\(cache) SELECT Z_CONTENT FROM \(attached).\(cache) LIMIT 1"
+            )
+        }
+        if tables.contains(SQLiteTables.records) {
+            try connection.execute(
+                "\(SQLiteTables.createRecords); INSERT OR IGNORE INTO main.\(SQLiteTables.records) "
+                    + "SELECT Z_KEY, Z_VALUE FROM \(attached).\(SQLiteTables.records) WHERE Z_KEY IS NOT NULL"
+            )
+        }
+        if tables.contains(SQLiteTables.draft) {
+            let columns = "(Z_ORDER, Z_CONTENT)"
+            try connection.execute(
+                "\(SQLiteTables.createDraft); INSERT INTO main.\(SQLiteTables.draft) \(columns) "
+                    + "SELECT Z_ORDER, Z_CONTENT FROM \(attached).\(SQLiteTables.draft)")
+        }
+        if tables.contains(SQLiteTables.externalData) {
+            try connection.execute(
+                "\(SQLiteTables.createExternalData); INSERT OR IGNORE INTO main.\(SQLiteTables.externalData) "
+                    + "SELECT Z_UUID, Z_BYTES, Z_SHA256 FROM \(attached).\(SQLiteTables.externalData) "
+                    + "WHERE Z_UUID IS NOT NULL AND Z_SHA256 IS NOT NULL")
+        }
+        for table in target.tables {
+            let numbers = (
+                source.entity(number: table.rootNumber).storeNumber,
+                target.entity(number: table.rootNumber).storeNumber
+            )
+            // A damaged number must not use up the keys.
+            try connection.execute(
+                "UPDATE main.Z_PRIMARYKEY SET Z_MAX = coalesce((SELECT Z_MAX FROM \(attached).Z_PRIMARYKEY WHERE "
+                    + "Z_ENT = \(numbers.0) AND typeof(Z_MAX) = 'integer' AND Z_MAX BETWEEN 0 AND \(ManagedObjectID.greatestPrimaryKey / 2)), 0) "
+                    + "WHERE Z_ENT = \(numbers.1)")
+        }
+    }
+
+    private func attachedTables(_ connection: SQLiteConnection) throws -> Set<String> {
+        try connection.withStatement("SELECT name FROM \(StoreTransfer.attached).sqlite_schema") {
+            var names: Set<String> = []
+            while try $0.step() { names.insert($0.text(0)) }
+            return names
+        }
+    }
+
+    /// Copies the files that objects refer to.
+    private mutating func copyFiles(
+        _ target: SQLiteStore, _ connection: SQLiteConnection
+    ) throws {
+        let old = SQLiteExternalData(storePath: path)
+        var names: Set<String> = []
+        for (entity, slot, column) in RelationshipPlaces(schema: target.schema).attributes
+        where slot.isExternalCapable {
+            let table = SQLName.quoted(target.schema.entity(entity).tableName)
+            try connection.withStatement(
+                "SELECT \(column) FROM main.\(table) WHERE substr(\(column), 1, 1) = x'02'"
+            ) { statement in
+                while try statement.step() {
+                    if let name = statement.data(0).withUnsafeBytes(SQLiteExternalData.fileName) {
+                        names.insert(name)
+                    }
+                }
+            }
+        }
+        for name in names.sorted() {
+            let file = old.path(ofFileNamed: name)
+            guard old.hasFile(named: name) else {
+                report.missingFiles += 1
+                continue
+            }
+            try FileSystem.makeFolder(target.externalData.folder, withIntermediates: true)
+            try FileSystem.copyFile(
+                file, beneath: old.root, to: target.externalData.path(ofFileNamed: name))
+        }
+    }
+
+    // MARK: - Ending
+
+    /// Checks the new store as anyone will who has nothing but it.
+    private mutating func check(_ building: String) throws {
+        var options = SQLiteStoreOptions()
+        options.isReadOnly = true
+        let store = try SQLiteStore.open(at: building, options: options)
+        defer { try? store.close() }
+        let (folder, own) = (FileSystem.folder(of: building), FileSystem.folder(of: newPath))
+        report.problems = try StoreCheck.run(store).problems.map {
+            var problem = $0
+            problem.message = problem.message.replacing(folder, with: own)
+            return problem
+        }
+        for entity in store.schema.keptEntities where !entity.isAbstract {
+            var request = FetchRequest(entity.name)
+            request.includesSubentities = false
+            report.objects[entity.name] = try store.count(matching: request)
+        }
+    }
+}

@@ -1,0 +1,402 @@
+import Foundation
+public import QuireModel
+internal import QuireModelFiles
+internal import QuireProtection
+internal import QuireSQLite
+internal import QuireStore
+package import QuireSystem
+
+/// Mends a store: on a copy, which a check must find better than the store before it takes its place.
+///
+/// ```swift
+/// let report = try StoreRepair.repair("library.sqlite")
+/// for action in report.actions { print(action) }
+/// for problem in report.after.problems { print("Not mended: \(problem.message)") }
+/// ```
+///
+/// What is mended: indexes; entity numbers, versions and greatest keys; references to objects that are not there, and sides of
+/// one-to-one relationships that contradict each other; orders; values whose files are missing, or that cannot be read, where
+/// none is required; derived attributes; sums over version hashes; the model that the store carries. Nothing is guessed: which
+/// of several objects is to keep a value that must be unique, only you can tell. A file that SQLite itself cannot read is
+/// for ``StoreRecovery``.
+public enum StoreRepair {
+    /// How to repair.
+    public struct Options: Sendable {
+        /// Whether to say only what would be done.
+        public var isDryRun = false
+        /// Whether the store as it was stays beside the mended one, as `NAME.before-repair`.
+        public var keepsBackup = true
+
+        /// How to wait for other processes that have the store open.
+        package var lockWait: FileLockWait?
+
+        /// The usual options.
+        public init() {}
+    }
+
+    /// Mends a store that nobody has open.
+    ///
+    /// - Parameters:
+    ///   - path: The store.
+    ///   - model: The model; `nil` for the one that the store carries.
+    ///   - options: How to repair.
+    /// - Complexity: O(*n*) in the size of the store, which is copied.
+    /// - Throws: ``QuireError`` with code `notFound`, `locked`, `incompatibleModel`, `invalidFormat` if the file itself is
+    ///   damaged, `outOfSpace` or `inputOutput`. Then the store is as it was.
+    public static func repair(
+        _ path: String, model: ManagedObjectModel? = nil, options: Options = Options()
+    ) throws -> StoreRepairReport {
+        let path = FileSystem.absolute(path)
+        if SQLiteOpenFiles.contains(path) {
+            throw QuireError(
+                .locked, "“\(path)” is open in this process; close it before repairing it.",
+                subject: .init(file: path))
+        }
+        guard let wait = options.lockWait else { return try repairNow(path, model, options) }
+        var failure: QuireError?
+        let report = try wait.polling(path) { rest -> StoreRepairReport? in
+            var options = options
+            options.lockWait = rest
+            do {
+                return try repairNow(path, model, options)
+            } catch let error as QuireError where error.code == .locked {
+                failure = error
+                return nil
+            }
+        }
+        if let report { return report }
+        throw failure ?? QuireError(.locked, "“\(path)” is open elsewhere.")
+    }
+
+    private static func repairNow(
+        _ path: String, _ model: ManagedObjectModel?, _ options: Options
+    ) throws -> StoreRepairReport {
+        try SQLiteFiles.check(path)
+        let sibling = try TemporarySibling.makeFolder(beside: path)
+        defer { sibling.remove() }
+        let run = StoreRepairRun(
+            path: path, folder: sibling.path, model: model, options: options)
+        do {
+            return try sibling.building {
+                try FileSystem.building(path, as: run.copy) { try run.run() }
+            }
+        } catch let failure as SQLiteFailure {
+            throw failure.error(path: path)
+        }
+    }
+}
+
+/// What a repair has done.
+public struct StoreRepairReport: Sendable {
+    /// What was wrong.
+    public var before = StoreCheckReport()
+    /// What is still wrong.
+    public var after = StoreCheckReport()
+    /// What was done, or would be, a sentence each.
+    public var actions: [String] = []
+    /// Where the store as it was is kept.
+    public var backup: String?
+    /// The folder that files which no object refers to were moved to.
+    public var lostAndFound: String?
+
+    /// An empty report.
+    public init() {}
+}
+
+/// The steps of a repair.
+private struct StoreRepairRun {
+    let path: String
+    let folder: String
+    let model: ManagedObjectModel?
+    let options: StoreRepair.Options
+    private var report = StoreRepairReport()
+
+    init(path: String, folder: String, model: ManagedObjectModel?, options: StoreRepair.Options) {
+        self.path = path
+        self.folder = folder
+        self.model = model
+        self.options = options
+    }
+
+    var copy: String { FileSystem.path(folder, FileSystem.name(of: path)) }
+
+    consuming func run() throws -> StoreRepairReport {
+        var run = self
+        return try run.repair()
+    }
+
+    private mutating func repair() throws -> StoreRepairReport {
+        if !options.isDryRun { try settle() }
+        let state = try SQLiteStoreSource.state(of: path)
+        try SQLiteStoreSource.copy(path, to: copy)
+        let store = try open()
+        report.before = try checked(store)
+        let (schema, carriesModel) = (store.schema, store.carriesModel)
+        try store.close()
+        try mend(schema, carriesModel: carriesModel)
+        let mended = try open()
+        report.after = try checked(mended)
+        try mended.close()
+        let orphans = report.after.notes.filter { $0.kind == .externalData }
+        if !orphans.isEmpty {
+            report.actions.append(
+                "Moved \(orphans.count == 1 ? "1 file" : "\(orphans.count) files") that no object refers to aside."
+            )
+        }
+        if options.isDryRun || report.actions.isEmpty { return report }
+        guard report.after.problems.count <= report.before.problems.count else {
+            throw QuireError(
+                .invalidFormat,
+                "“\(path)” cannot be mended: afterwards more is wrong with it than before. It is as it was; recover it instead.",
+                subject: .init(file: path))
+        }
+        guard try SQLiteStoreSource.state(of: path) == state else {
+            throw QuireError(
+                .locked,
+                "“\(path)” was changed while it was being repaired; close it elsewhere and try again.",
+                subject: .init(file: path))
+        }
+        try replace()
+        try moveOrphans()
+        return report
+    }
+
+    // MARK: - Before
+
+    /// Merges the log into the store, which must be nobody else's for that.
+    private func settle() throws {
+        let source = try SQLiteStoreSource(path: path, isReadOnly: false)
+        defer { source.release() }
+        var options = SQLiteStoreOptions()
+        options.lockWait = self.options.lockWait
+        let connection = try source.connect(.writing, options: options)
+        do {
+            if try source.hasLog(connection) {
+                try connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            }
+            connection.close()
+        } catch {
+            connection.close()
+            throw error
+        }
+        for suffix in ["-wal", "-journal"]
+        where ((try? FileSystem.information(at: path + suffix))?.size ?? 0) > 0 {
+            throw QuireError(
+                .locked, "“\(path)” is open elsewhere; close it there before repairing it.",
+                subject: .init(file: path))
+        }
+    }
+
+    private func open() throws -> SQLiteStore {
+        var options = SQLiteStoreOptions()
+        options.protection = try StoreProtection.find(forStoreAt: path)
+        options.isReadOnly = true
+        options.externalDataOwner = path
+        return try SQLiteStore.open(at: copy, model: model, options: options)
+    }
+
+    /// Checks the copy, and speaks of the store.
+    private func checked(_ store: SQLiteStore) throws -> StoreCheckReport {
+        var report = try StoreCheck.run(store)
+        let own = FileSystem.folder(of: path)
+        func mended(_ problem: StoreProblem) -> StoreProblem {
+            var problem = problem
+            problem.message = problem.message.replacing(folder, with: own)
+            return problem
+        }
+        report.problems = report.problems.map(mended)
+        report.notes = report.notes.map(mended)
+        if let damage = report.problems.first(where: {
+            $0.kind == .integrity && !$0.isRepairable
+        }) {
+            throw QuireError(
+                .invalidFormat,
+                "\(damage.message) Mending does not help here; recover its objects into a new store instead.",
+                subject: .init(file: path))
+        }
+        return report
+    }
+
+    // MARK: - Mending
+
+    private mutating func mend(_ schema: SQLSchema, carriesModel: Bool) throws {
+        let source = try SQLiteStoreSource(
+            path: copy, isReadOnly: false, protection: StoreProtection.find(forStoreAt: path))
+        defer { source.release() }
+        let connection = try source.connect(.writing, options: SQLiteStoreOptions())
+        defer { connection.close() }
+        try SQLiteTriggerCheck(connection: connection, schema: schema).requireNone(path: path)
+        if report.before.problems.contains(where: { $0.kind == .integrity || $0.kind == .count }) {
+            try reindex(connection)
+        }
+        connection.trustSchema()
+        try connection.execute("BEGIN IMMEDIATE")
+        var mending = StoreMending(
+            schema: schema, connection: connection,
+            externalData: SQLiteExternalData(
+                storePath: path, classKey: source.protection?.classKey), isRecovery: false)
+        try mending.run()
+        report.actions += mending.actions
+        let derived = report.before.problems + report.before.notes
+        if derived.contains(where: { $0.kind == .derived }) {
+            report.actions.append("Computed derived attributes anew.")
+        }
+        if !mending.actions.isEmpty || derived.contains(where: { $0.kind == .derived }) {
+            try mending.deriveAnew()
+        }
+        try mendSchema(schema, carriesModel: carriesModel, connection)
+        try mendMetadata(schema, carriesModel: carriesModel, connection)
+        try mendModel(schema, connection)
+        try connection.execute("COMMIT")
+        if try source.hasLog(connection) {
+            try connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        }
+    }
+
+    /// Makes all indexes anew from their tables.
+    private mutating func reindex(_ connection: SQLiteConnection) throws {
+        let names = try connection.withStatement(
+            "SELECT name FROM sqlite_schema WHERE type = 'index' ORDER BY name"
+        ) { statement in
+            var names: [String] = []
+            while try statement.step() { names.append(statement.text(0)) }
+            return names
+        }
+        for name in names {
+            do {
+                try connection.execute("REINDEX \(SQLName.quoted(name))")
+            } catch let failure as SQLiteFailure
+                where failure.code == SQLiteFailure.uniqueConstraint
+            {
+                // Told as what it is: values that are not unique.
+                continue
+            }
+        }
+        report.actions.append("Made all indexes anew.")
+    }
+
+    private mutating func mendSchema(
+        _ schema: SQLSchema, carriesModel: Bool, _ connection: SQLiteConnection
+    ) throws {
+        let synchronization = SQLiteSchemaSynchronization(
+            connection: connection, schema: schema, carriesModel: carriesModel)
+        var plan = try synchronization.plan()
+        plan.made += try synchronization.missingFixedIndexes()
+        if report.before.problems.contains(where: { $0.kind == .uniqueness }) {
+            plan.made.removeAll { $0.unique != nil }
+        }
+        if plan.isEmpty { return }
+        try synchronization.apply(plan)
+        for part in plan.made {
+            report.actions.append("Made the \(part.kind.rawValue) \(part.name).")
+        }
+        for part in plan.dropped where !plan.made.contains(where: { $0.name == part.name }) {
+            report.actions.append("Dropped the \(part.kind.rawValue) \(part.name).")
+        }
+    }
+
+    private mutating func mendMetadata(
+        _ schema: SQLSchema, carriesModel: Bool, _ connection: SQLiteConnection
+    ) throws {
+        let metadata = try SQLiteMetadataReader(connection: connection, path: path).metadata()
+        let names = schema.keptEntities.map(\.name)
+        let hashes = metadata.entityVersionHashes
+        let isIncomplete =
+            carriesModel
+            && (names.contains { hashes[$0] == nil } || hashes.values.contains { $0.count != 32 })
+        guard isIncomplete || !StoreHashes.wrongSums(in: metadata).isEmpty else { return }
+        let corrected = try StoreHashes.corrected(
+            metadata, hashes: isIncomplete ? schema.layout.model.entityVersionHashes() : nil)
+        try connection.withStatement("UPDATE Z_METADATA SET Z_PLIST = ?") {
+            try $0.bind(corrected, at: 1)
+            try $0.run()
+        }
+        report.actions.append(
+            isIncomplete
+                ? "Computed the version hashes in Z_METADATA anew."
+                : "Computed the sums over the version hashes in Z_METADATA anew.")
+    }
+
+    /// Writes the model that the store was opened with, where the one that it carries cannot be read.
+    private mutating func mendModel(_ schema: SQLSchema, _ connection: SQLiteConnection) throws {
+        guard report.before.problems.contains(where: { $0.kind == .model }) else { return }
+        let model = schema.layout.model
+        if try connection.hasTable(SQLiteTables.model) {
+            try connection.execute("DELETE FROM \(SQLiteTables.model)")
+            try connection.withStatement("INSERT INTO \(SQLiteTables.model) VALUES (?)") {
+                try $0.bind(String(decoding: model.modelXML(), as: UTF8.self), at: 1)
+                try $0.run()
+            }
+        }
+        if try connection.hasTable(SQLiteTables.modelCache), let cache = model.modelCache {
+            try connection.execute("DELETE FROM \(SQLiteTables.modelCache)")
+            try connection.withStatement("INSERT INTO \(SQLiteTables.modelCache) VALUES (?)") {
+                try $0.bind(cache, at: 1)
+                try $0.run()
+            }
+        }
+        report.actions.append("Wrote the model that the store carries anew.")
+    }
+
+    // MARK: - After
+
+    private mutating func replace() throws {
+        let file = try OpenFile.open(copy, for: .updating)
+        if let permissions = try FileSystem.information(at: path)?.permissions {
+            try file.setPermissions(permissions)
+        }
+        try file.synchronize()
+        file.close()
+        // Not a link: making sure that nobody else has the store open writes to it.
+        let backup = options.keepsBackup ? unusedBackupName() : nil
+        // Without its keybag the backup of a protected store could not be opened.
+        let hasNewKeybag = try backup.map {
+            try StoreProtection.find(forStoreAt: path)?.writeKeybag(forStoreAt: $0) ?? false
+        }
+        do {
+            if let backup { try FileSystem.copyFile(path, to: backup, synchronizing: true) }
+            try SQLiteStore.alone(with: path) { try FileSystem.rename(copy, to: path) }
+        } catch {
+            if let backup {
+                _ = try? FileSystem.removeFileIfPresent(backup)
+                if hasNewKeybag == true { try? StoreProtection.removeKeybag(ofStoreAt: backup) }
+            }
+            throw error
+        }
+        report.backup = backup
+        try FileSystem.synchronizeFolder(containing: path)
+    }
+
+    private func unusedBackupName() -> String {
+        var name = path + ".before-repair"
+        var number = 1
+        while FileSystem.exists(name) {
+            number += 1
+            name = path + ".before-repair-\(number)"
+        }
+        return name
+    }
+
+    /// Moves files that nobody refers to out of the way. They may be what somebody is looking for.
+    private mutating func moveOrphans() throws {
+        let external = SQLiteExternalData(storePath: path)
+        guard report.after.notes.contains(where: { $0.kind == .externalData }) else { return }
+        var readOnly = SQLiteStoreOptions()
+        readOnly.isReadOnly = true
+        let store = try SQLiteStore.open(at: path, model: model, options: readOnly)
+        let orphans = try store.unreferencedExternalFiles()
+        try store.close()
+        let target = FileSystem.path(external.supportFolder, "_LOST_AND_FOUND")
+        let root = external.root
+        try FileSystem.makeFolder(target, beneath: root, withIntermediates: true)
+        for orphan in orphans {
+            let place = FileSystem.path(target, FileSystem.name(of: orphan))
+            if FileSystem.exists(place, beneath: root) { continue }
+            try FileSystem.renameWithoutReplacing(orphan, to: place, beneath: root)
+        }
+        try FileSystem.synchronizeFolder(target, beneath: root)
+        try FileSystem.synchronizeFolder(external.folder, beneath: root)
+        report.after.notes.removeAll { $0.kind == .externalData }
+        report.lostAndFound = target
+    }
+}

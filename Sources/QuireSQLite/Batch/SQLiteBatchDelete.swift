@@ -1,0 +1,275 @@
+internal import QuireModel
+internal import QuireQuery
+internal import QuireSystem
+
+/// Runs a batch deletion, as a list of steps.
+struct SQLiteBatchDelete {
+    let store: SQLiteStore
+    let request: BatchDeleteRequest
+
+    func run() throws -> BatchResult {
+        let seed = try Seed(request, store: store)
+        return try SQLiteBatch.run(on: store) { batch in
+            let run = SQLiteBatchDeletion(batch)
+            try run.begin()
+            try run.collect(seed)
+            try run.collectCascades()
+            try run.checkDenials()
+            try run.clearReferences()
+            try run.deleteRows()
+            try run.checkCounts()
+            return try run.finish(collectingObjectIDs: request.resultType == .objectIDs)
+        }
+    }
+
+    /// What a request asks for, checked.
+    enum Seed {
+        case query(SQLFragment, rootNumber: Int)
+        case objectIDs([ManagedObjectID])
+
+        init(_ request: BatchDeleteRequest, store: SQLiteStore) throws {
+            switch request.selection {
+            case .request(let fetch):
+                if let ids = try store.objectsBeyondSQL(fetch) {
+                    self = .objectIDs(Array(ids))
+                    return
+                }
+                let query = try ResolvedQuery(fetch, in: store.layout, store: store.identity)
+                let statement = try FetchStatement(
+                    query, selecting: .columns("t0.Z_PK AS k, t0.Z_ENT AS e"),
+                    schema: store.schema, store: store.identity)
+                self = .query(
+                    SQLFragment(sql: statement.sql, bindings: statement.bindings),
+                    rootNumber: query.entity.rootNumber)
+            case .objectIDs(let ids):
+                if let other = ids.first(where: { !store.isMine($0) }) {
+                    throw QuireError(
+                        .invalidValue,
+                        "\(other) is to be deleted, but is no saved object of “\(store.storePath)”.",
+                        subject: .init(object: other.uriRepresentation, file: store.storePath))
+                }
+                self = .objectIDs(ids)
+            }
+        }
+    }
+}
+
+/// The steps of a batch deletion.
+private final class SQLiteBatchDeletion {
+    private let batch: SQLiteBatch
+    private let store: SQLiteStore
+    private let plan: SQLBatchDeletion
+    private let countCheck: SQLiteCountCheck
+    private var connection: SQLiteConnection { batch.connection }
+    /// The entities that have objects to delete.
+    private var entities: [EntityLayout] = []
+
+    init(_ batch: SQLiteBatch) {
+        self.batch = batch
+        store = batch.store
+        plan = SQLBatchDeletion(schema: batch.store.schema)
+        countCheck = SQLiteCountCheck(store: batch.store, connection: batch.connection)
+    }
+
+    func begin() throws {
+        try connection.execute(SQLBatchDeletion.begin)
+        try countCheck.begin()
+    }
+
+    // MARK: Which
+
+    func collect(_ seed: SQLiteBatchDelete.Seed) throws {
+        switch seed {
+        case .query(let query, let root): try run(plan.collect(query, rootNumber: root))
+        case .objectIDs(let ids):
+            for id in ids {
+                try run(
+                    plan.collectOne(store.layout.entity(number: id.entityNumber)), id.primaryKey)
+            }
+        }
+    }
+
+    func collectCascades() throws {
+        var known: Set<Int> = []
+        var round: Int64 = 0
+        while true {
+            let found = try self.entities(ofRound: round)
+            if found.isEmpty { break }
+            known.formUnion(found.map(\.number))
+            for entity in found {
+                for relationship in entity.relationships
+                where relationship.description.deleteRule == .cascade {
+                    try plan.cascade(relationship, of: entity).map { try run($0, round) }
+                }
+            }
+            round += 1
+        }
+        entities = known.sorted().map(store.layout.entity(number:))
+    }
+
+    private func entities(ofRound round: Int64) throws -> [EntityLayout] {
+        try connection.withStatement(SQLBatchDeletion.entitiesOfRound.sql) { statement in
+            try statement.bind(round, at: 1)
+            var found: [EntityLayout] = []
+            while try statement.step() {
+                if let number = store.schema.modelNumber(ofStoreNumber: statement.integer(0)) {
+                    found.append(store.layout.entity(number: number))
+                }
+            }
+            return found
+        }
+    }
+
+    // MARK: Related objects
+
+    private func forEachRelationship(
+        withRule rule: DeleteRule,
+        _ body: (EntityLayout.Relationship, EntityLayout) throws -> Void
+    ) throws {
+        for entity in entities {
+            for relationship in entity.relationships
+            where relationship.description.deleteRule == rule {
+                try body(relationship, entity)
+            }
+        }
+    }
+
+    /// How many objects an error names that stand against a deletion.
+    private static let greatestNamedCount = 100
+
+    /// - Throws: ``QuireError`` with code `deleteDenied` for the first object that must not be deleted.
+    func checkDenials() throws {
+        try forEachRelationship(withRule: .deny) { relationship, entity in
+            guard let query = plan.remaining(relationship, of: entity) else { return }
+            let destination = store.layout.destination(of: relationship)
+            var object: ManagedObjectID?
+            var blocking: [ManagedObjectID] = []
+            try connection.withStatement(query.sql) { statement in
+                while blocking.count < Self.greatestNamedCount, try statement.step() {
+                    let id = objectID(statement.integer(0), of: entity)
+                    if let object, object != id { break }
+                    object = id
+                    blocking.append(
+                        objectID(statement.integer(1), statement.integer(2), destination))
+                }
+            }
+            guard let object else { return }
+            throw QuireError(deletionOf: object, deniedBy: relationship.name, blocking)
+        }
+    }
+
+    func clearReferences() throws {
+        try forEachRelationship(withRule: .nullify) { relationship, entity in
+            if let owners = plan.owners(
+                relationship, of: entity, into: SQLFragment(sql: SQLiteCountCheck.table))
+            {
+                try run(owners)
+            }
+            guard let clearing = plan.clearing(relationship, of: entity) else { return }
+            if let required = clearing.required {
+                try checkNone(required, relationship, entity)
+            }
+            try run(clearing.collect)
+            try run(clearing.clear)
+        }
+        for entity in entities {
+            for statement in plan.forget(entity) { try run(statement) }
+        }
+    }
+
+    private func checkNone(
+        _ query: SQLFragment, _ relationship: EntityLayout.Relationship, _ entity: EntityLayout
+    ) throws {
+        let destination = store.layout.destination(of: relationship)
+        let found = try connection.withStatement(query.sql) { statement in
+            try statement.step()
+                ? objectID(statement.integer(0), statement.integer(1), destination) : nil
+        }
+        guard let found, let inverse = store.layout.inverse(of: relationship) else { return }
+        throw QuireError(
+            .validation,
+            "“\(inverse.name)” of \(found.shortDescription) is required, and leads to a “\(entity.name)” that is to be "
+                + "deleted; delete both, or let it lead elsewhere.",
+            subject: .init(
+                entity: found.entityName, property: inverse.name, object: found.uriRepresentation,
+                rule: .required))
+    }
+
+    // MARK: Rows
+
+    private var rootNumbers: [Int] { Array(Set(entities.map(\.rootNumber))).sorted() }
+
+    func deleteRows() throws {
+        for entity in entities {
+            let number = store.schema.entity(entity).storeNumber
+            try batch.noteFiles(
+                of: entity.slots, in: entity,
+                where:
+                    "Z_PK IN (SELECT Z_PK FROM \(SQLBatchDeletion.deleted) WHERE Z_ENT = \(number))"
+            )
+        }
+        for root in rootNumbers { try run(plan.delete(rootNumber: root)) }
+        for root in try touchedRoots() { try run(plan.raiseVersions(rootNumber: root)) }
+    }
+
+    private func touchedRoots() throws -> [Int] {
+        let query: SQLFragment = "SELECT DISTINCT Z_ROOT FROM \(SQLBatchDeletion.touched)"
+        return try connection.withStatement(query.sql) { statement in
+            var roots: [Int] = []
+            while try statement.step() { roots.append(Int(statement.integer(0))) }
+            return roots
+        }
+    }
+
+    /// - Throws: ``QuireError`` with code `validation` if an object that stays has too few left.
+    func checkCounts() throws { try countCheck.finish() }
+
+    func finish(collectingObjectIDs: Bool) throws -> BatchResult {
+        let counted: SQLFragment = "SELECT count(*) FROM \(SQLBatchDeletion.deleted)"
+        let count = try connection.integer(counted.sql) ?? 0
+        var changes = ObjectIDChanges()
+        if collectingObjectIDs {
+            for entity in entities {
+                let query: SQLFragment =
+                    "SELECT Z_PK FROM \(SQLBatchDeletion.deleted) WHERE Z_ENT = \(store.schema.entity(entity).storeNumber) ORDER BY Z_PK"
+                try connection.withStatement(query.sql) { statement in
+                    while try statement.step() {
+                        changes.deleted.append(objectID(statement.integer(0), of: entity))
+                    }
+                }
+            }
+            for root in try touchedRoots() {
+                let entity = store.layout.entity(number: root)
+                try connection.withStatement(plan.touchedObjects(rootNumber: root).sql) {
+                    while try $0.step() {
+                        changes.updated.append(objectID($0.integer(0), $0.integer(1), entity))
+                    }
+                }
+            }
+        }
+        try connection.execute(SQLBatchDeletion.end)
+        return BatchResult(count: Int(count), changes: changes)
+    }
+
+    // MARK: Parts
+
+    private func run(_ statement: SQLFragment, _ argument: Int64? = nil) throws {
+        try connection.withStatement(statement.sql) {
+            try $0.bind(statement.bindings)
+            if let argument { try $0.bind(argument, at: 1) }
+            try $0.run()
+        }
+    }
+
+    private func objectID(_ key: Int64, of entity: EntityLayout) -> ManagedObjectID {
+        ManagedObjectID(entityNumber: entity.number, primaryKey: key, store: store.identity)
+    }
+
+    private func objectID(
+        _ key: Int64, _ storeNumber: Int64, _ entity: EntityLayout
+    ) -> ManagedObjectID {
+        ManagedObjectID(
+            entityNumber: store.schema.modelNumber(ofStoreNumber: storeNumber) ?? entity.number,
+            primaryKey: key, store: store.identity)
+    }
+}

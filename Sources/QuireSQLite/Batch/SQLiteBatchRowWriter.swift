@@ -1,0 +1,140 @@
+internal import QuireModel
+internal import QuireQuery
+internal import QuireStore
+
+/// Writes the rows of a batch insertion, one after the other.
+///
+/// A row is inserted; if values of it that must be unique are taken, the stored object that has them takes over what
+/// the rule says. That object is looked for first where an insertion could not be tried: if the row has large values,
+/// which would go to files, or lacks what a new object must have.
+final class SQLiteBatchRowWriter {
+    private let batch: SQLiteBatch
+    private let store: SQLiteStore
+    private let rule: UpsertRule
+    private let entity: EntityLayout
+    private let uniqueRows: SQLiteUniqueRows
+    private let references: SQLiteBatchReferences
+    private let files: SQLiteExternalDataWriter
+    private let hasExternalData: Bool
+    private let collectsObjectIDs: Bool
+    private let allSlots: SlotMask
+    private var row: BatchRow
+    private var change: ObjectChange
+    /// A primary key that was given out for a row which was not inserted then.
+    private var unusedKey: Int64?
+    private var greatestKey: Int64
+    private var count = 0
+    private var inserted: ContiguousArray<UInt64> = []
+    private var updated: Set<UInt64> = []
+
+    init(
+        _ batch: SQLiteBatch, _ row: BatchRow, rule: UpsertRule, collectsObjectIDs: Bool
+    ) throws {
+        self.batch = batch
+        self.row = row
+        self.rule = rule
+        self.collectsObjectIDs = collectsObjectIDs
+        store = batch.store
+        entity = row.entity
+        uniqueRows = SQLiteUniqueRows(entity, store: store, connection: batch.connection)
+        references = try SQLiteBatchReferences(entity, batch)
+        files = SQLiteExternalDataWriter(
+            store: store, connection: batch.connection, changes: ChangeSet())
+        hasExternalData =
+            store.hasExternalData && entity.slots.contains(where: \.isExternalCapable)
+        allSlots = SlotMask(first: entity.slots.count)
+        greatestKey = try store.notePrimaryKeys(root: entity.rootNumber, batch.connection)
+        change = ObjectChange(
+            objectID: ManagedObjectID(
+                entityNumber: entity.number, primaryKey: 0, store: store.identity),
+            entity: entity, version: 0, values: row.values, changedSlots: allSlots)
+    }
+
+    /// Writes a row.
+    func write(_ values: [String: AttributeValue]) throws {
+        try row.take(values)
+        try references.check(row)
+        let failure = row.failureAsNew()
+        let upserts = rule != .refuse && !uniqueRows.isEmpty
+        if upserts, hasExternalData || failure != nil, let holder = try uniqueRows.holder(of: row) {
+            if rule == .replace, let failure { throw failure }
+            return try update(holder)
+        }
+        if let failure { throw failure }
+        do {
+            try insert()
+        } catch let failure as SQLiteFailure where failure.code == SQLiteFailure.uniqueConstraint {
+            batch.rows.discardBindings()
+            guard upserts, let holder = try uniqueRows.holder(of: row) else { throw failure }
+            try update(holder)
+        }
+    }
+
+    /// Ends the request.
+    func finish() throws -> BatchResult {
+        try references.finish()
+        batch.greatestKeys[entity.rootNumber] = greatestKey
+        func identifiers(_ bits: some Sequence<UInt64>) -> [ManagedObjectID] {
+            bits.map { ManagedObjectID(bits: $0, store: store.identity) }
+        }
+        return BatchResult(
+            count: count,
+            changes: ObjectIDChanges(
+                inserted: identifiers(inserted),
+                updated: identifiers(updated.subtracting(inserted).sorted())))
+    }
+
+    private func insert() throws {
+        let key = try unusedKey ?? store.nextPrimaryKey(root: entity.rootNumber)
+        unusedKey = key
+        change.objectID = ManagedObjectID(
+            entityNumber: entity.number, primaryKey: key, store: store.identity)
+        change.entity = entity
+        change.version = 0
+        change.values = row.values
+        change.changedSlots = allSlots
+        if hasExternalData { try files.write(change, to: &batch.rows.files) }
+        try withUnsafePointer(to: &change) { try batch.rows.insert($0) }
+        unusedKey = nil
+        greatestKey = max(greatestKey, key)
+        try references.didWrite(change, row.references)
+        count += 1
+        if collectsObjectIDs { inserted.append(change.objectID.bits) }
+    }
+
+    private func update(_ holder: SQLiteUniqueRows.Holder) throws {
+        if rule == .skip { return }
+        let target = store.layout.entity(number: holder.objectID.entityNumber)
+        guard entity.subtree.contains(target.number) else {
+            throw UpsertRule.entityError(entity, holder: holder.objectID, file: store.storePath)
+        }
+        let present =
+            rule == .fill || references.needsOldTargets
+            ? try SQLiteConflictReader(store: store, connection: batch.connection)
+                .row(of: holder.objectID) : nil
+        change.objectID = holder.objectID
+        change.entity = target
+        change.version = holder.version
+        change.values = ContiguousArray(repeating: .null, count: target.slots.count)
+        change.changedSlots = SlotMask()
+        // A sub-entity has them at the same positions.
+        for slot in entity.slots where isWritten(slot) {
+            if rule == .fill, try present?.heldValue(at: slot.index).isNull == false { continue }
+            change.values[slot.index] = row.values[slot.index]
+            change.changedSlots.insert(slot.index)
+        }
+        if change.changedSlots.isEmpty { return }
+        if hasExternalData { try files.write(change, to: &batch.rows.files) }
+        if let present { try references.willLeave(present, change) }
+        try withUnsafePointer(to: &change) { try batch.rows.update($0) }
+        try references.didWrite(change, row.references)
+        count += 1
+        if collectsObjectIDs { updated.insert(holder.objectID.bits) }
+    }
+
+    private func isWritten(_ slot: EntityLayout.Slot) -> Bool {
+        if row.given.contains(slot.index) { return true }
+        return rule == .replace && slot.isStored && slot.attribute != nil
+            && slot.attribute?.derivationExpression == nil
+    }
+}

@@ -1,0 +1,249 @@
+import Foundation
+package import QuireModel
+internal import QuireQuery
+package import QuireStore
+internal import QuireSystem
+
+/// Writes whole objects into the tables of a schema, within a transaction of the caller's, without the checks that
+/// cannot fail when both sides are complete: versions, references, what others have changed.
+///
+/// There are neither triggers nor indexes meanwhile; see ``SQLiteSchemaCompletion``. Memory does not grow with the number
+/// of objects.
+package final class SQLiteBulkLoad: StoreLoading {
+    package let connection: SQLiteConnection
+    package let schema: SQLSchema
+    package let externalData: SQLiteExternalData
+    private let options: SQLiteStoreOptions
+    /// The files that have been made, to be removed if the transaction fails.
+    private(set) var newFiles: [String] = []
+    /// The files of the store's own that objects refer to: each can go without the others.
+    private var adopted: Set<String> = []
+    private var inserts: [Int: Insertion] = [:]
+    private var lastInsert: Insertion?
+    private var greatestKeys: [Int: Int64] = [:]
+
+    package init(
+        connection: SQLiteConnection, schema: SQLSchema, externalData: SQLiteExternalData,
+        options: SQLiteStoreOptions
+    ) {
+        self.options = options
+        self.connection = connection
+        self.schema = schema
+        self.externalData = externalData
+    }
+
+    /// The statement that adds objects of an entity.
+    private final class Insertion {
+        struct Column {
+            let slot: EntityLayout.Slot
+            let index: Int32
+            /// The parameter of the target's entity; 0 if the store does not keep it.
+            let entityIndex: Int32
+        }
+
+        let entity: Int
+        let columns: [Column]
+        let statement: SQLiteStatement
+
+        init(_ entity: EntityLayout, _ schema: SQLSchema, _ connection: SQLiteConnection) throws {
+            self.entity = entity.number
+            let place = schema.entity(entity)
+            var names = [SQLName.primaryKey, SQLName.version, SQLName.entity]
+            var values = ["?1", "?2", String(place.storeNumber)]
+            var columns: [Column] = []
+            var count: Int32 = 2
+            for slot in entity.slots where !slot.isDerived || slot.isDerivedFromTime {
+                guard let column = place.columns[slot.index] else { continue }
+                count += 1
+                names.append(column.name)
+                values.append("?\(count)")
+                let index = count
+                if let entityColumn = column.entityColumn {
+                    count += 1
+                    names.append(entityColumn)
+                    values.append("?\(count)")
+                }
+                columns.append(
+                    Column(slot: slot, index: index, entityIndex: count > index ? count : 0))
+            }
+            self.columns = columns
+            statement = try connection.prepare(
+                "INSERT INTO \(SQLName.quoted(place.tableName)) ("
+                    + names.map(SQLName.quoted).joined(separator: ", ") + ") VALUES ("
+                    + values.joined(separator: ", ") + ")", isKept: true)
+        }
+    }
+
+    // MARK: - Objects
+
+    package func insert(_ object: LoadedObject) throws {
+        let insertion = try insertion(of: object.entity)
+        let statement = insertion.statement
+        let key = object.objectID.primaryKey
+        try statement.bind(key, at: 1)
+        try statement.bind(Int64(object.version), at: 2)
+        for column in insertion.columns {
+            let value = object.values[column.slot.index]
+            if column.slot.isExternalCapable {
+                try statement.bind(externalValue(of: object, column.slot), orNullAt: column.index)
+            } else if column.slot.storage == .decimal, case .decimal(let number) = value {
+                if options.refusesInexactDecimals {
+                    try SQLiteDecimal.checkIsExact(
+                        number, for: column.slot, of: object.entity, object.objectID)
+                }
+                switch SQLiteDecimal.stored(number) {
+                case .integer(let integer): try statement.bind(integer, at: column.index)
+                case .double(let double): try statement.bind(double, at: column.index)
+                case .text(let text): try statement.bind(text, at: column.index)
+                }
+            } else {
+                try statement.bind(value.stored, orNullAt: column.index)
+            }
+            if column.entityIndex > 0 {
+                if case .objectID(let id) = value {
+                    let number = schema.entity(number: id.entityNumber).storeNumber
+                    try statement.bind(Int64(number), at: column.entityIndex)
+                } else {
+                    try statement.bindNull(at: column.entityIndex)
+                }
+            }
+        }
+        try statement.run()
+        let root = object.entity.rootNumber
+        if key > greatestKeys[root] ?? 0 { greatestKeys[root] = key }
+    }
+
+    private func insertion(of entity: EntityLayout) throws -> Insertion {
+        if let lastInsert, lastInsert.entity == entity.number { return lastInsert }
+        let insertion =
+            try inserts[entity.number] ?? Insertion(entity, schema, connection)
+        inserts[entity.number] = insertion
+        lastInsert = insertion
+        return insertion
+    }
+
+    package func reservePrimaryKeys(through greatest: Int64, root: EntityLayout) {
+        if greatest > greatestKeys[root.number] ?? 0 { greatestKeys[root.number] = greatest }
+    }
+
+    /// Records the greatest keys. Call it at the end.
+    ///
+    /// - Returns: They, by the numbers of root entities.
+    package func writeGreatestKeys() throws -> [Int: Int64] {
+        for (root, key) in greatestKeys {
+            let number = schema.entity(number: root).storeNumber
+            let recorded = try connection.greatestPrimaryKey(of: number)
+            if key > recorded { try connection.recordGreatestPrimaryKey(key, of: number) }
+        }
+        return greatestKeys
+    }
+
+    // MARK: - Records
+
+    package func setRecords(_ records: [String: String]) throws {
+        if records.isEmpty { return }
+        try connection.execute(SQLiteTables.createRecords)
+        for (key, value) in records {
+            try connection.withStatement(
+                "INSERT OR REPLACE INTO \(SQLiteTables.records) VALUES (?, ?)"
+            ) {
+                try $0.bind(key, at: 1)
+                try $0.bind(value, at: 2)
+                try $0.run()
+            }
+        }
+    }
+
+    // MARK: - External data
+
+    private func externalValue(
+        of object: LoadedObject, _ slot: EntityLayout.Slot
+    ) throws -> AttributeValue {
+        if let file = object.files[slot.index] {
+            return .binary(SQLiteExternalData.reference(toFileNamed: try adopt(file)))
+        }
+        let value = object.values[slot.index]
+        if case .external(let data) = value, data.size > options.externalDataThreshold,
+            let file = data.file
+        {
+            let (path, root, classKey) = file.location
+            let known = ExternalFile(
+                path: path, root: root, classKey: classKey, sha256: file.record?.sha256)
+            return .binary(SQLiteExternalData.reference(toFileNamed: try adopt(known)))
+        }
+        guard let data = try value.contents() else { return .null }
+        if data.count > options.externalDataThreshold {
+            let name = UUID().uuidString
+            try prepareFolder()
+            try externalData.write(data, toFileNamed: name)
+            newFiles.append(externalData.path(ofFileNamed: name))
+            try record(name, size: data.count, digest: RunningDigest.sha256(of: data))
+            return .binary(SQLiteExternalData.reference(toFileNamed: name))
+        }
+        return .binary(Data([ExternalDataTag.inline]) + data)
+    }
+
+    /// Makes a file this store's, and gives its name. One that is in the store's own folder stays as it is.
+    private func adopt(_ file: ExternalFile) throws -> String {
+        let name = FileSystem.name(of: file.path)
+        let isHere = FileSystem.folder(of: file.path) == externalData.folder
+        if isHere && adopted.insert(name).inserted { return name }
+        try prepareFolder()
+        let newName = UUID().uuidString
+        let copy = try SQLiteExternalCopy.copy(file, to: newName, in: externalData)
+        newFiles.append(externalData.path(ofFileNamed: newName))
+        if let known = file.sha256, known != copy.sha256 {
+            throw QuireError(
+                .invalidFormat,
+                "The file “\(file.path)” that holds a value of the store is not what was saved; restore it from a backup.",
+                subject: .init(file: file.path))
+        }
+        try record(newName, size: copy.size, digest: copy.sha256)
+        return newName
+    }
+
+    private func record(_ name: String, size: Int, digest: Data) throws {
+        try connection.execute(SQLiteTables.createExternalData)
+        try connection.withStatement(
+            "INSERT OR REPLACE INTO \(SQLiteTables.externalData) VALUES (?, ?, ?)"
+        ) {
+            try $0.bind(name, at: 1)
+            try $0.bind(Int64(size), at: 2)
+            try $0.bind(digest, at: 3)
+            try $0.run()
+        }
+    }
+
+    private func prepareFolder() throws {
+        guard newFiles.isEmpty else { return }
+        try FileSystem.makeFolderDurably(externalData.folder, beneath: externalData.root)
+    }
+
+    /// Makes the names of new files durable. Call it before the transaction commits.
+    package func synchronizeFiles() throws {
+        if !newFiles.isEmpty {
+            try FileSystem.synchronizeFolder(externalData.folder, beneath: externalData.root)
+        }
+    }
+
+    /// Removes the files of a load that failed.
+    package func removeFiles() {
+        for path in newFiles {
+            _ = try? FileSystem.removeFileIfPresent(path, beneath: externalData.root)
+        }
+        newFiles = []
+    }
+}
+
+extension SQLiteStatement {
+    /// Binds a value in the form that a store keeps.
+    fileprivate func bind(_ value: AttributeValue, orNullAt index: Int32) throws {
+        switch value {
+        case .integer(let integer): try bind(integer, at: index)
+        case .double(let double): try bind(double, at: index)
+        case .string(let text): try bind(text, at: index)
+        case .binary(let data): try bind(data, at: index)
+        default: try bindNull(at: index)
+        }
+    }
+}

@@ -1,0 +1,106 @@
+import Foundation
+internal import QuireModel
+internal import QuireQuery
+internal import QuireStore
+internal import QuireSystem
+
+/// The SQL of a batch update.
+///
+/// All values are computed before any row changes, so a value may come from a row that is updated too.
+struct SQLBatchUpdate {
+    /// The entity whose objects are updated.
+    let entity: EntityLayout
+    /// The slots that are set.
+    private(set) var slots: [EntityLayout.Slot] = []
+    /// Those among them that are set to constants, with these.
+    private(set) var constants: [(slot: EntityLayout.Slot, value: AttributeValue)] = []
+    /// Those among them whose values are computed, which have to be checked.
+    private(set) var computed: [EntityLayout.Slot] = []
+    /// Selects the primary key, the entity's number and the computed values of each object found; `nil` if none is
+    /// computed.
+    private(set) var check: SQLFragment?
+    /// Selects the primary keys of the objects found.
+    private(set) var keys: SQLFragment
+    /// Updates them, and gives the primary key and the entity's number of each.
+    private(set) var update: SQLFragment
+
+    /// Compiles a request.
+    ///
+    /// - Throws: ``QuireError`` with code `unknownEntity`, `unknownKey`, `invalidQuery`, `invalidValue`, `validation` or
+    ///   `unsupported`.
+    init(_ request: BatchUpdateRequest, schema: SQLSchema, store: StoreIdentity) throws {
+        entity = try schema.layout.requireEntity(named: request.entityName)
+        guard !request.propertiesToUpdate.isEmpty else {
+            throw QuireError(
+                .invalidQuery,
+                "The batch update of “\(entity.name)” names no properties to update.",
+                subject: .init(entity: entity.name))
+        }
+        let query = try ResolvedQuery(request.objects, in: schema.layout, store: store)
+        var resolver = PredicateResolver(
+            entity: entity, layout: schema.layout, store: store, allowsTransient: false)
+        let scope = FetchScope(
+            entity: entity, in: FetchContext(query: query, schema: schema, store: store))
+        let condition = try scope.entityTest.and(scope.condition(query.predicate))
+
+        let place = schema.entity(entity)
+        var assignments: [SQLFragment] = ["Z_OPT = ifnull(Z_OPT, 0) + 1"]
+        var columns: [SQLFragment] = [
+            "\(scope.start.key) AS k", "\(scope.entityNumber(of: scope.start)) AS e",
+        ]
+        for (key, expression) in request.propertiesToUpdate.sorted(by: { $0.key < $1.key }) {
+            for (slot, expression) in try entity.assignments(of: expression, forKey: key) {
+                guard let column = place.columns[slot.index] else {
+                    throw QuireError(
+                        .incompatibleModel,
+                        "The store has no column for “\(entity.name).\(slot.name)”.",
+                        subject: .init(entity: entity.name, property: slot.name))
+                }
+                slots.append(slot)
+                let expression = try resolver.batchValue(expression, for: slot)
+                if case .constant(let value) = expression {
+                    let constant = try Self.constant(value, for: slot, of: entity)
+                    constants.append((slot, constant))
+                    assignments.append("\(name: column.name) = \(bind: constant)")
+                } else if slot.isExternalCapable {
+                    throw entity.unsettable(
+                        slot.name, "may be kept in files, to anything but a constant")
+                } else {
+                    let name = SQLFragment(sql: "c\(computed.count)")
+                    columns.append("\(try scope.batchValue(expression)) AS \(name)")
+                    assignments.append("\(name: column.name) = v.\(name)")
+                    computed.append(slot)
+                }
+            }
+        }
+        var rest: SQLFragment = " FROM \(scope.tables)"
+        if !condition.isAlways { rest.append(" WHERE \(condition.fragment)") }
+        let table: SQLFragment = "\(name: place.tableName)"
+        let found: SQLFragment = "SELECT \(columns.joined(by: ", "))\(rest)"
+        keys = "SELECT \(scope.start.key)\(rest)"
+        check = computed.isEmpty ? nil : found
+        update =
+            "UPDATE \(table) SET \(assignments.joined(by: ", ")) FROM (\(found)) AS v WHERE \(table).Z_PK = v.k"
+        guard update.bindings.count <= FetchStatement.greatestBindingCount else {
+            throw QuireError(
+                .unsupported,
+                "The request has \(update.bindings.count) values, more than the "
+                    + "\(FetchStatement.greatestBindingCount) that SQLite takes; split it.",
+                subject: .init(entity: entity.name))
+        }
+    }
+
+    /// A constant as the store keeps it.
+    private static func constant(
+        _ value: AttributeValue, for slot: EntityLayout.Slot, of entity: EntityLayout
+    ) throws -> AttributeValue {
+        let value = try slot.coerce(value, in: entity)
+        try slot.attribute?.validate(value, entity: entity.name)
+        guard slot.isExternalCapable, let size = value.binarySize else { return value }
+        guard size <= ExternalDataTag.greatestInlineSize else {
+            throw entity.unsettable(
+                slot.name, "keeps \(size) bytes in a file, which objects cannot share")
+        }
+        return .binary(Data([ExternalDataTag.inline]) + (try value.contents() ?? Data()))
+    }
+}

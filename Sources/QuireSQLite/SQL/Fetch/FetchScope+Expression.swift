@@ -1,0 +1,230 @@
+internal import QuireModel
+internal import QuireQuery
+internal import QuireSystem
+
+extension FetchScope {
+    /// The expression stage: what an expression is in SQL.
+    ///
+    /// - Throws: ``UntranslatableExpression`` if SQL cannot say it.
+    func operand(_ expression: QueryExpression) throws -> FetchComparison.Operand {
+        switch expression {
+        case .constant(let value): return .constant(value)
+        case .collection(let elements): return .list(try elements.map { try operand($0) })
+        case .evaluatedObject: return .object(root.start)
+        case .keyPath(let keys):
+            let path = try path(keys)
+            return try root.operand(path, behind: path.steps[...], from: root.start)
+        case .variable(let name): return .object(try place(ofVariable: name))
+        case .path(.variable(let name), let keys):
+            let place = try place(ofVariable: name)
+            let path = try QueryKeyPath(keys, from: place.entity, in: context.query.layout)
+            return try operand(path, behind: path.steps[...], from: place)
+        case .function(let function, let arguments):
+            return try operand(function, arguments, of: expression)
+        case .cast(let inner, let type): return try cast(operand(inner), type, of: expression)
+        case .conditional(let condition, let first, let second):
+            return try conditional(condition, first, second, of: expression)
+        case .path, .subquery: throw UntranslatableExpression(expression)
+        }
+    }
+
+    // MARK: - Key paths
+
+    func path(_ keys: [String]) throws -> QueryKeyPath {
+        try context.query.keyPaths.first { $0.keys == keys }
+            ?? QueryKeyPath(keys, from: root.start.entity, in: context.query.layout)
+    }
+
+    func place(ofVariable name: String) throws -> ObjectPlace {
+        guard let place = variables[name] else {
+            throw QuireError(.invalidQuery, "No value is given for the variable $\(name).")
+        }
+        return place
+    }
+
+    func operand(
+        _ path: QueryKeyPath, behind steps: ArraySlice<QueryKeyPath.Step>,
+        from place: ObjectPlace
+    ) throws -> FetchComparison.Operand {
+        var place = place
+        for step in steps { place = try follow(step, from: place) }
+        switch path.end {
+        case .object: return .object(place)
+        case .slot(let slot): return .value(try value(of: slot, at: place), path.kind)
+        case .entityName: return .value(entityName(of: place), path.kind)
+        }
+    }
+
+    // MARK: - Functions
+
+    private func operand(
+        _ function: QueryFunction, _ arguments: [QueryExpression], of expression: QueryExpression
+    ) throws -> FetchComparison.Operand {
+        if function.isAggregate { return try aggregate(function, arguments[0]) }
+        let operands: [FetchComparison.Operand]
+        switch function {
+        case .distinct, .union, .intersection, .difference, .element, .first, .last:
+            throw UntranslatableExpression(expression)
+        default: operands = try arguments.map { try operand($0) }
+        }
+        if function == .noIndex { return operands[0].withoutIndex }
+        if operands.contains(where: \.isList) { throw UntranslatableExpression(expression) }
+        let kind = function.kind(of: operands.map(\.kind)) ?? .number
+        let sign: SQLFragment? =
+            switch function {
+            case .add: "+"
+            case .subtract: "-"
+            case .multiply: "*"
+            case .divide: "/"
+            default: nil
+            }
+        if let sign {
+            return .value("(\(operands[0].computable) \(sign) \(operands[1].computable))", kind)
+        }
+        let list = operands.map(\.computable).joined(by: ", ")
+        return .value("\(SQLFragment(sql: function.sqlName))(\(list))", kind)
+    }
+
+    private func aggregate(
+        _ function: QueryFunction, _ argument: QueryExpression
+    ) throws -> FetchComparison.Operand {
+        if try isMany(argument) {
+            let collection = try collection(argument)
+            let areSmallIntegers = try [.integer16, .integer32, .boolean].contains(
+                type(of: argument))
+            return .value(
+                collection.aggregate(function, areSmallIntegers: areSmallIntegers),
+                function.kind(of: [collection.element.kind]) ?? .number)
+        }
+        return try groupAggregate(function, argument)
+    }
+
+    /// What a function computes of the objects of a group.
+    private func groupAggregate(
+        _ function: QueryFunction, _ argument: QueryExpression
+    ) throws -> FetchComparison.Operand {
+        var argument = argument
+        var distinct: SQLFragment = ""
+        if case .function(.distinct, let arguments) = argument {
+            argument = arguments[0]
+            distinct = "DISTINCT "
+        }
+        let operand = try operand(argument)
+        let name: SQLFragment
+        switch function {
+        case .count: name = "count"
+        case .minimum: name = "min"
+        case .maximum: name = "max"
+        case .average: name = "avg"
+        // SQLite's own sum is faster, and an error when integers outgrow 64 bits.
+        case .sum where try sumFits(argument):
+            return .value("ifnull(sum(\(distinct)\(operand.computable)), 0)", .number)
+        default: name = SQLFragment(sql: function.sqlName)
+        }
+        return .value(
+            "\(name)(\(distinct)\(operand.plain))", function.kind(of: [operand.kind]) ?? .number)
+    }
+
+    /// Whether a sum of values does not outgrow 64 bits.
+    private func sumFits(_ expression: QueryExpression) throws -> Bool {
+        try [.integer16, .integer32, .boolean, .double, .float].contains(type(of: expression))
+    }
+
+    /// The type of the attribute that a key path leads to.
+    private func type(of expression: QueryExpression) throws -> AttributeType? {
+        switch expression {
+        case .keyPath(let keys): try path(keys).slot?.attribute?.type
+        case .function(.distinct, let arguments): try type(of: arguments[0])
+        default: nil
+        }
+    }
+
+    // MARK: - Casts and conditions
+
+    private func cast(
+        _ operand: FetchComparison.Operand, _ cast: QueryCast, of expression: QueryExpression
+    ) throws -> FetchComparison.Operand {
+        if operand.isList { throw UntranslatableExpression(expression) }
+        if cast == .objectID, case .object = operand { return operand }
+        let type = SQLFragment(sql: SQLName.literal(cast.rawValue))
+        let isDate = operand.kind == .date ? 1 : operand.kind == .uuid ? 2 : 0
+        return .value(
+            "\(SQLFragment(sql: QueryCast.sqlName))(\(operand.computable), \(type), \(isDate))",
+            cast.kind)
+    }
+
+    private func conditional(
+        _ condition: QueryPredicate, _ first: QueryExpression, _ second: QueryExpression,
+        of expression: QueryExpression
+    ) throws -> FetchComparison.Operand {
+        let condition = try self.condition(condition)
+        let operands = [try operand(first), try operand(second)]
+        let kind = operands[0].kind ?? operands[1].kind
+        if kind == .object || operands.contains(where: \.isList) {
+            throw UntranslatableExpression(expression)
+        }
+        return .value(
+            """
+            CASE WHEN \(condition.fragment) THEN \(operands[0].computable) \
+            ELSE \(operands[1].computable) END
+            """, kind ?? .number)
+    }
+}
+
+extension FetchComparison.Operand {
+    var isList: Bool { if case .list = self { true } else { false } }
+
+    /// The kind of its values; `nil` if they are missing.
+    var kind: ValueKind? {
+        switch self {
+        case .constant(let value): ValueKind(of: value)
+        case .value(_, let kind): kind
+        case .object: .object
+        case .list: nil
+        }
+    }
+
+    /// The value as it is stored.
+    var plain: SQLFragment {
+        switch self {
+        case .constant(let value): "\(bind: value)"
+        case .value(let value, _): value
+        case .object(let place): place.key
+        case .list: "NULL"
+        }
+    }
+
+    /// The value as functions take it. Stores keep whole dates as integers, but dates are computed as floating-point
+    /// numbers.
+    var computable: SQLFragment {
+        if case .value(let value, .date) = self { return "CAST(\(value) AS REAL)" }
+        return plain
+    }
+
+    /// The value, so that SQLite uses no index on it.
+    fileprivate var withoutIndex: FetchComparison.Operand {
+        if case .value(let value, let kind) = self { return .value("+\(value)", kind) }
+        return self
+    }
+}
+
+extension QueryFunction {
+    /// The name of the SQL function that computes it as memory does.
+    var sqlName: String { "QUIRE_" + rawValue.prefix { $0 != ":" }.uppercased() }
+
+    /// Whether there is an SQL function for it, other than what SQL has itself.
+    var hasSQLFunction: Bool {
+        switch self {
+        case .add, .subtract, .multiply, .divide, .count, .minimum, .maximum, .distinct, .union,
+            .intersection, .difference, .element, .first, .last, .noIndex, .now:
+            false
+        default: true
+        }
+    }
+}
+
+extension QueryCast {
+    /// The name of the SQL function that casts: its arguments are the value, the type and 1 if the value is a date,
+    /// 2 if it is a UUID.
+    static let sqlName = "QUIRE_CAST"
+}

@@ -1,0 +1,81 @@
+/// Keys that order objects, as Core Data gives them: 2048 for the first, 1024 more for each that follows, and
+/// something in between for what is put between others.
+package enum SQLOrderKeys {
+    package static let first: Int64 = 2048
+    package static let step: Int64 = 1024
+
+    /// The keys for objects that follow all others.
+    static func appending(_ count: Int, after last: Int64?) -> [Int64] {
+        let start = last.map { $0 &+ step } ?? first
+        return (0..<Int64(count)).map { start &+ $0 &* step }
+    }
+
+    /// Keys that put elements in order, changing as few of the keys that they have as possible.
+    ///
+    /// - Parameter keys: The elements' present keys, in their new order; `nil` for those that have none.
+    /// - Returns: The new keys; elements that keep theirs have the same as before.
+    static func keys(for keys: [Int64?]) -> [Int64] {
+        var result = [Int64](repeating: 0, count: keys.count)
+        let kept = longestAscending(keys)
+        var previousIndex = -1
+        var previousKey: Int64?
+        for index in kept + [keys.count] {
+            let count = index - previousIndex - 1
+            let next = index < keys.count ? keys[index] : nil
+            if count > 0 {
+                guard let between = fill(count, after: previousKey, before: next) else {
+                    return appending(keys.count, after: nil)
+                }
+                for (offset, key) in between.enumerated() {
+                    result[previousIndex + 1 + offset] = key
+                }
+            }
+            if let next { result[index] = next }
+            previousIndex = index
+            previousKey = next
+        }
+        return result
+    }
+
+    /// Keys for elements between two keys; `nil` if there is no room.
+    private static func fill(_ count: Int, after low: Int64?, before high: Int64?) -> [Int64]? {
+        guard let high else {
+            // Far below the end of the numbers, or everything is numbered anew.
+            if let low, low > Int64.max / 2 { return nil }
+            return appending(count, after: low)
+        }
+        let low = low ?? 0
+        let room = high - low
+        guard room > Int64(count) else { return nil }
+        let parts = Int64(count) + 1
+        return (1...Int64(count)).map { low + room / parts * $0 + room % parts * $0 / parts }
+    }
+
+    /// The positions of a longest strictly ascending run of positive keys, not necessarily side by side.
+    private static func longestAscending(_ keys: [Int64?]) -> [Int] {
+        var tails: [Int] = []
+        var predecessors = [Int](repeating: -1, count: keys.count)
+        for (index, key) in keys.enumerated() {
+            guard let key, key > 0 else { continue }
+            var low = 0
+            var high = tails.count
+            while low < high {
+                let middle = (low + high) / 2
+                if let other = keys[tails[middle]], other < key {
+                    low = middle + 1
+                } else {
+                    high = middle
+                }
+            }
+            predecessors[index] = low > 0 ? tails[low - 1] : -1
+            if low == tails.count { tails.append(index) } else { tails[low] = index }
+        }
+        var result: [Int] = []
+        var position = tails.last ?? -1
+        while position >= 0 {
+            result.append(position)
+            position = predecessors[position]
+        }
+        return result.reversed()
+    }
+}

@@ -1,0 +1,139 @@
+internal import QuireModel
+
+/// Puts a schema together from the names of columns and join tables.
+///
+/// Names are looked up by purpose, so that a fresh store and a real one differ in nothing but where the names
+/// come from.
+struct SQLSchemaAssembly {
+    let layout: ModelLayout
+    /// Store numbers by model numbers less one; 0 for entities that the store does not keep.
+    let storeNumbers: [Int]
+    /// Tables by the model number of their root.
+    var tables: [Int: SQLTable] = [:]
+    /// Column names by the model number of the root and the purpose.
+    var names: [Int: [SQLColumnNaming.Purpose: String]] = [:]
+    /// Join tables in the order of their numbers.
+    var joinTables: [SQLJoinTable] = []
+    /// Whether tables may hold rows of entities that do not belong there.
+    var hasStrays = false
+    /// Relationships that the store keeps nothing of.
+    var missing: [SQLRelationshipKey] = []
+    /// Columns that the store lacks and that one can do without.
+    var missingColumns: [SQLMissingColumn] = []
+
+    /// The root entities that the store keeps.
+    var roots: [EntityLayout] {
+        layout.entities.filter { $0.number == $0.rootNumber && storeNumbers[$0.number - 1] > 0 }
+    }
+
+    func schema() -> SQLSchema {
+        let roots = roots
+        let indexes = Dictionary(
+            uniqueKeysWithValues: roots.enumerated().map { ($0.element.number, $0.offset) })
+        var joins: [SQLRelationshipKey: SQLJoin] = [:]
+        for (index, table) in joinTables.enumerated() {
+            joins[table.otherSide] = SQLJoin(
+                tableName: table.name, sourceColumn: table.secondColumn,
+                targetColumn: table.firstColumn, orderColumn: table.firstOrderColumn,
+                tableIndex: index, isNamingSide: false, isReflexive: table.isReflexive)
+            joins[table.namingSide] = SQLJoin(
+                tableName: table.name, sourceColumn: table.firstColumn,
+                targetColumn: table.secondColumn, orderColumn: table.secondOrderColumn,
+                tableIndex: index, isNamingSide: true, isReflexive: table.isReflexive)
+        }
+        let entities = layout.entities.map { entity in
+            SQLEntity(
+                number: entity.number, storeNumber: storeNumbers[entity.number - 1],
+                tableIndex: indexes[entity.rootNumber] ?? 0,
+                tableName: tableName(of: entity),
+                subtreeStoreNumbers: entity.subtree.map { storeNumbers[$0 - 1] },
+                ownsTable: entity.number == entity.rootNumber && !hasStrays,
+                columns: entity.slots.map { column(of: $0, in: entity) },
+                toMany: entity.relationships.map { toMany($0, joins: joins) })
+        }
+        return SQLSchema(
+            layout: layout, entities: entities,
+            tables: roots.compactMap { tables[$0.number] }, joinTables: joinTables,
+            hasStrays: hasStrays, missing: missing, missingColumns: missingColumns)
+    }
+
+    private func tableName(of entity: EntityLayout) -> String {
+        tables[entity.rootNumber]?.name ?? ""
+    }
+
+    private func column(of slot: EntityLayout.Slot, in entity: EntityLayout) -> SQLSlotColumn? {
+        guard slot.isStored, let names = names[entity.rootNumber],
+            let name = names[.slot(owner: slot.ownerNumber, slot: slot.index)]
+        else { return nil }
+        return SQLSlotColumn(
+            name: name,
+            entityColumn: names[.slotEntity(owner: slot.ownerNumber, slot: slot.index)],
+            orderColumn: names[.slotOrder(owner: slot.ownerNumber, slot: slot.index)])
+    }
+
+    private func toMany(
+        _ relationship: EntityLayout.Relationship, joins: [SQLRelationshipKey: SQLJoin]
+    ) -> SQLToMany? {
+        guard relationship.isToMany, !relationship.description.isTransient else { return nil }
+        let key = SQLRelationshipKey(
+            entityNumber: relationship.ownerNumber, index: relationship.index)
+        if let join = joins[key] { return .join(join) }
+        let destination = layout.destination(of: relationship)
+        let names = names[destination.rootNumber] ?? [:]
+        if let inverse = layout.inverse(of: relationship) {
+            guard let slot = inverse.slot,
+                let column = column(of: destination.slots[slot], in: destination)
+            else { return .nowhere(tableName: tableName(of: destination)) }
+            return .foreignKey(
+                SQLForeignKey(
+                    tableName: tableName(of: destination), column: column.name,
+                    entityColumn: column.entityColumn,
+                    orderColumn: relationship.isOrdered ? column.orderColumn : nil,
+                    isInverse: true))
+        }
+        guard let column = names[.lone(key)] else {
+            return .nowhere(tableName: tableName(of: destination))
+        }
+        return .foreignKey(
+            SQLForeignKey(
+                tableName: tableName(of: destination), column: column,
+                entityColumn: names[.loneEntity(key)],
+                orderColumn: relationship.isOrdered ? names[.loneOrder(key)] : nil,
+                isInverse: false))
+    }
+}
+
+/// A many-to-many relationship of a model: each pair of inverses once, the naming side first.
+struct SQLManyToMany {
+    let namingSide: SQLRelationshipKey
+    let otherSide: SQLRelationshipKey
+    /// The relationship of the naming side's entity.
+    let relationship: EntityLayout.Relationship
+    /// The relationship of the other side's entity.
+    let inverse: EntityLayout.Relationship
+
+    /// All of a store. A table is named after the side whose entity has the lower number.
+    static func all(of layout: ModelLayout, storeNumbers: [Int]) -> [SQLManyToMany] {
+        var result: [SQLManyToMany] = []
+        var done: Set<SQLRelationshipKey> = []
+        for entity in layout.entities where storeNumbers[entity.number - 1] > 0 {
+            let own = entity.relationships.filter { $0.ownerNumber == entity.number }
+            for relationship in own.sorted(by: { $0.name < $1.name }) {
+                guard relationship.isToMany, !relationship.description.isTransient,
+                    let inverse = layout.inverse(of: relationship), inverse.isToMany
+                else { continue }
+                let side = SQLRelationshipKey(
+                    entityNumber: entity.number, index: relationship.index)
+                let other = SQLRelationshipKey(
+                    entityNumber: inverse.ownerNumber, index: inverse.index)
+                guard done.insert(side).inserted else { continue }
+                done.insert(other)
+                result.append(
+                    SQLManyToMany(
+                        namingSide: side, otherSide: other, relationship: relationship,
+                        inverse: inverse))
+            }
+        }
+        return result
+    }
+}

@@ -1,0 +1,260 @@
+import CSQLite
+package import QuireProtection
+package import QuireQuery
+internal import QuireSystem
+
+/// The owner of a connection to a database.
+///
+/// Unchecked because a connection is used by one thread at a time: whoever holds it does so under a lock, or has
+/// taken it out of a pool. The library's own locks are therefore off.
+package final class SQLiteConnection: @unchecked Sendable {
+    /// What a connection may do.
+    package enum Mode {
+        /// Make the file if it is not there.
+        case creating
+        /// Read and write a file that is there.
+        case writing
+        /// Read a file that others may write.
+        case reading
+        /// Read a file that nobody writes, without any lock or file beside it.
+        case immutable
+        /// Read and write a database in memory that other connections of the process may have as well.
+        case memory
+
+        var locksFile: Bool { self != .immutable && self != .memory }
+    }
+
+    /// The library's connection. Valid until ``close()``.
+    let handle: OpaquePointer
+    /// The path of the database.
+    let path: String
+    /// A number that no other connection of the process has.
+    let number = ContentVersion.newCounter()
+    private var statements: [String: SQLiteStatement] = [:]
+    private var isClosed = false
+    /// The file, whose locks must not be dropped while the connection is open.
+    private let lockedFile: LockedFiles.Identity?
+    /// What triggers of derived attributes tell and ask; the functions that they call retain it.
+    let derivedLog = SQLiteDerivedLog()
+    /// Which files the store has open, if transactions must not write to others.
+    var files: SQLiteFileGuard?
+    /// Whether triggers may write R-trees and full-text indexes.
+    private(set) var isSchemaTrusted = false
+    /// Why what was committed is not at the store's path, if the files were replaced while it was committed.
+    var lostCommit: QuireError?
+    /// How it waits for locks of other processes; SQLite refers to it.
+    private var busyWait: SQLiteBusyWait?
+    /// The registration of the cipher with the VFS; `nil` for an unprotected database.
+    package let sealing: SealingFileSystem.Registration?
+    /// Counts the statements handed out, for tests.
+    var counter: SQLiteStatementCounter?
+
+    /// How many prepared statements are kept.
+    private static let greatestStatementCount = 512
+
+    /// Opens a database with everything off that a hostile file could use. One in a package is opened without following
+    /// symbolic links; see ``SQLiteFiles``.
+    ///
+    /// - Throws: ``SQLiteFailure``, or ``QuireError`` with code `invalidFormat` if its journal names another file; for one in
+    ///   a package also `notFound`.
+    package init(path: String, mode: Mode, cipher: PageCipher? = nil) throws {
+        self.path = path
+        // The target of VACUUM INTO is a URI, which names its VFS and cipher.
+        var flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_URI
+        var file = path
+        if mode != .memory, let root = StorePath.packageRoot(of: path) {
+            file = try SQLiteFiles.canonicalPath(path, beneath: root)
+            flags |= SQLITE_OPEN_NOFOLLOW
+        }
+        var name = file.hasPrefix("/") ? file : "./" + file
+        switch mode {
+        case .creating: flags |= SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
+        case .writing: flags |= SQLITE_OPEN_READWRITE
+        case .reading: flags |= SQLITE_OPEN_READONLY
+        case .memory:
+            flags |= SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
+            name = Self.uri(path, "vfs=memdb")
+        case .immutable:
+            flags |= SQLITE_OPEN_READONLY
+        }
+        sealing = try cipher.map(SealingFileSystem.Registration.init)
+        let query = (mode == .immutable ? ["immutable=1"] : []) + (sealing.map { [$0.query] } ?? [])
+        if !query.isEmpty { name = Self.uri(file, query.joined(separator: "&")) }
+        if mode.locksFile { try SQLiteFiles.checkJournal(of: file) }
+        var opened: OpaquePointer?
+        let code = sqlite3_open_v2(name, &opened, flags, nil)
+        guard let opened, code == SQLITE_OK else {
+            let failure = SQLiteFailure(
+                code: opened == nil ? SQLITE_NOMEM : code,
+                message: opened.map { String(cString: sqlite3_errmsg($0)) } ?? "out of memory",
+                systemError: opened.map { sqlite3_system_errno($0) } ?? 0)
+            sqlite3_close(opened)
+            throw failure
+        }
+        handle = opened
+        // SQLite has opened the file by now, and locks it when it first reads.
+        lockedFile = mode.locksFile ? LockedFiles.add(file) : nil
+        for (option, value) in [
+            (SQLITE_DBCONFIG_DEFENSIVE, 1), (SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0),
+            (SQLITE_DBCONFIG_DQS_DML, 0), (SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0),
+        ] as [(Int32, Int32)] {
+            _ = quire_sqlite3_db_config_int(handle, option, value)
+        }
+        sqlite3_limit(handle, SQLITE_LIMIT_ATTACHED, 1)  // What VACUUM needs.
+        sqlite3_limit(handle, SQLITE_LIMIT_WORKER_THREADS, 0)
+        if sealing != nil { reserveBytesForSealing() }
+    }
+
+    deinit { close() }
+
+    /// Ends the connection. Closing twice does nothing.
+    package func close() {
+        guard !isClosed else { return }
+        isClosed = true
+        statements.removeAll()
+        if busyWait != nil { sqlite3_busy_handler(handle, nil, nil) }
+        // Waits for statements that somebody still holds, rather than failing.
+        sqlite3_close_v2(handle)
+        if let lockedFile { LockedFiles.remove(lockedFile) }
+    }
+
+    /// Lets triggers write R-trees and full-text indexes, which SQLite refuses as long as it does not trust the schema.
+    ///
+    /// A hostile file's triggers can then use SQLite's own tables and functions, but still none that reach beyond the
+    /// database: those are for statements only, as is loading extensions; and the connection stays defensive. The
+    /// functions of this framework do nothing but compute.
+    package func trustSchema(_ isTrusted: Bool = true) {
+        isSchemaTrusted = isTrusted
+        _ = quire_sqlite3_db_config_int(
+            handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, isTrusted ? 1 : 0)
+    }
+
+    /// Sets `SQLITE_FCNTL_RESERVE_BYTES` to the size that sealing needs, for databases that this connection creates, also by
+    /// `VACUUM INTO`. An existing database keeps its reserved bytes.
+    func reserveBytesForSealing() {
+        var size = Int32(PageCipher.reservedSize)
+        _ = sqlite3_file_control(handle, "main", SQLITE_FCNTL_RESERVE_BYTES, &size)
+    }
+
+    /// Sets how it waits for locks of other processes.
+    func setBusyWait(_ wait: SQLiteBusyWait) {
+        wait.install(on: self)
+        busyWait = wait
+    }
+
+    /// Leaves the write-ahead log as it is when the connection ends.
+    func keepLogOnClose() {
+        _ = quire_sqlite3_db_config_int(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    }
+
+    // MARK: - Statements
+
+    /// Runs statements that return nothing of interest.
+    package func execute(_ sql: String) throws {
+        if sqlite3_exec(handle, sql, nil, nil, nil) != SQLITE_OK { throw failure() }
+    }
+
+    /// A new prepared statement.
+    package func prepare(_ sql: String, isKept: Bool = false) throws -> SQLiteStatement {
+        var prepared: OpaquePointer?
+        var sql = sql
+        let code = sql.withUTF8 {
+            let bytes = UnsafeRawBufferPointer($0).baseAddress?.assumingMemoryBound(to: CChar.self)
+            return sqlite3_prepare_v3(
+                handle, bytes, Int32(clamping: $0.count),
+                UInt32(isKept ? SQLITE_PREPARE_PERSISTENT : 0),
+                &prepared, nil)
+        }
+        guard code == SQLITE_OK else { throw failure() }
+        guard let prepared else {
+            throw SQLiteFailure(code: SQLITE_MISUSE, message: "empty statement")
+        }
+        return SQLiteStatement(prepared)
+    }
+
+    /// Hands out a prepared statement, which is kept for the next time, and resets it afterwards.
+    package func withStatement<Result>(
+        _ sql: String, _ body: (SQLiteStatement) throws -> Result
+    ) throws -> Result {
+        let statement = try keptStatement(sql)
+        counter?.add()
+        statement.isInUse = true
+        defer {
+            statement.isInUse = false
+            statement.reset()
+        }
+        return try body(statement)
+    }
+
+    /// A prepared statement, which is kept for the next time. The caller resets it.
+    func keptStatement(_ sql: String) throws -> SQLiteStatement {
+        if let statement = statements[sql] {
+            return statement.isInUse ? try prepare(sql) : statement
+        }
+        let statement = try prepare(sql, isKept: true)
+        if statements.count >= Self.greatestStatementCount {
+            statements = statements.filter { $0.value.isInUse }
+        }
+        statements[sql] = statement
+        return statement
+    }
+
+    /// The first column of the first row as an integer; `nil` if there is no row or the value is NULL.
+    package func integer(_ sql: String, _ arguments: Int64...) throws -> Int64? {
+        try withStatement(sql) { statement in
+            for (index, argument) in arguments.enumerated() {
+                try statement.bind(argument, at: Int32(index + 1))
+            }
+            guard try statement.step(), !statement.isNull(0) else { return nil }
+            return statement.integer(0)
+        }
+    }
+
+    /// The number of rows that the last statement changed.
+    package var changeCount: Int { Int(sqlite3_changes64(handle)) }
+
+    /// Whether the file cannot be written, although it may have been asked for.
+    package var isReadOnly: Bool { sqlite3_db_readonly(handle, "main") == 1 }
+
+    /// Whether a transaction is open.
+    package var isInTransaction: Bool { sqlite3_get_autocommit(handle) == 0 }
+
+    /// What went wrong last.
+    func failure() -> SQLiteFailure { SQLiteFailure(of: handle) }
+
+    /// Runs a closure whose statements fail soon after a monitor is cancelled.
+    package func watched<Result>(by monitor: FetchMonitor, _ body: () throws -> Result) rethrows
+        -> Result
+    {
+        // SQLite asks every so many steps, so a cancellation between two statements is not lost.
+        sqlite3_progress_handler(
+            handle, 1000,
+            { monitor in
+                guard let monitor else { return 0 }
+                let isCancelled = Unmanaged<FetchMonitor>.fromOpaque(monitor).takeUnretainedValue()
+                    .isCancelled
+                return isCancelled ? 1 : 0
+            }, Unmanaged.passUnretained(monitor).toOpaque())
+        defer { sqlite3_progress_handler(handle, 0, nil, nil) }
+        return try withExtendedLifetime(monitor) { try body() }
+    }
+
+    /// Gives back memory that is not needed any more.
+    func releaseMemory() { sqlite3_db_release_memory(handle) }
+
+    /// The URI of a file for SQLite.
+    package static func uri(_ path: String, _ query: String) -> String {
+        var result = "file:"
+        for byte in path.utf8 {
+            switch byte {
+            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, UInt8(ascii: "/"), UInt8(ascii: "."),
+                UInt8(ascii: "-"), UInt8(ascii: "_"):
+                result.unicodeScalars.append(Unicode.Scalar(byte))
+            default:
+                let digits = String(byte, radix: 16, uppercase: true)
+                result += digits.utf8.count == 1 ? "%0" + digits : "%" + digits
+            }
+        }
+        return result + "?" + query
+    }
+}

@@ -1,0 +1,267 @@
+import Foundation
+internal import QuireModel
+internal import QuireStore
+internal import QuireSystem
+
+/// Files with external data that a save refers to.
+struct SQLiteExternalFiles {
+    /// A file that is complete and on disk.
+    struct File {
+        let name: String
+        let record: ExternalDataRecord
+        /// What keeps the file until the save has made it the store's, if it was there before the save.
+        var spooled: ExternalDataFile?
+        /// The value that the save was given, which may have been moved from elsewhere.
+        var origin: ExternalDataFile?
+    }
+
+    /// Where a value is.
+    struct Place: Hashable {
+        let object: UInt64
+        let slot: Int
+    }
+
+    fileprivate(set) var files: [Place: File] = [:]
+    /// The names of files by what they hold.
+    fileprivate var names: [ExternalDataRecord: String] = [:]
+    let externalData: SQLiteExternalData
+
+    init(externalData: SQLiteExternalData) { self.externalData = externalData }
+
+    var isEmpty: Bool { files.isEmpty }
+    var all: some Collection<File> { files.values }
+
+    /// The name of the file with a value; `nil` if the value is kept in the row.
+    func name(object: ManagedObjectID, slot: Int) -> String? {
+        files.isEmpty ? nil : files[Place(object: object.bits, slot: slot)]?.name
+    }
+
+    fileprivate mutating func add(_ file: File, at place: Place) {
+        files[place] = file
+        names[file.record] = file.name
+    }
+
+    /// Makes the names of the files durable.
+    func synchronizeFolder() throws {
+        if !files.isEmpty {
+            try FileSystem.synchronizeFolder(externalData.folder, beneath: externalData.root)
+        }
+    }
+
+    /// Records sizes and digests of the files, and forgets those of files that nothing refers to any more, so that a
+    /// check can tell whether they are whole.
+    func writeDigests(removing removed: Set<String>, _ connection: SQLiteConnection) throws {
+        if isEmpty && removed.isEmpty { return }
+        try connection.execute(SQLiteTables.createExternalData)
+        for file in all {
+            try connection.withStatement(
+                "INSERT INTO \(SQLiteTables.externalData) VALUES (?, ?, ?)"
+            ) {
+                try $0.bind(file.name, at: 1)
+                try $0.bind(Int64(file.record.size), at: 2)
+                try $0.bind(file.record.sha256, at: 3)
+                try $0.run()
+            }
+        }
+        for name in removed {
+            try connection.withStatement(
+                "DELETE FROM \(SQLiteTables.externalData) WHERE Z_UUID = ?"
+            ) {
+                try $0.bind(name, at: 1)
+                try $0.run()
+            }
+        }
+    }
+
+    // MARK: - What becomes of them
+
+    /// Leaves the files to the store, which has been saved.
+    func didSave() {
+        giveToStore()
+        for file in files.values {
+            file.spooled?.removeOriginal()
+            file.origin?.removeOriginal()
+        }
+    }
+
+    /// Leaves the files where they are.
+    func giveToStore() { for file in files.values { file.spooled?.giveToStore() } }
+
+    /// Removes the files of a save that failed, but those that were there before: another save may be tried with them. What
+    /// cannot be removed is in nobody's way.
+    func remove() {
+        for file in files.values {
+            if let spooled = file.spooled {
+                spooled.giveBack()
+            } else {
+                _ = try? FileSystem.removeFileIfPresent(
+                    externalData.path(ofFileNamed: file.name), beneath: externalData.root)
+            }
+        }
+    }
+}
+
+/// Puts the large binary values of a save into files, durably, before its transaction begins.
+///
+/// What is in a file of the store's folder already is not copied: one that was written for a value not saved yet becomes the
+/// store's, others get a second name. So do files with bytes that the store has in another one, which is compared with them
+/// first. Every value has a name of its own, so that each can go without the others.
+struct SQLiteExternalDataWriter {
+    let store: SQLiteStore
+    let connection: SQLiteConnection
+    let changes: ChangeSet
+    private var externalData: SQLiteExternalData { store.externalData }
+
+    /// Writes the files. If one fails, those before it are removed.
+    func write() throws -> SQLiteExternalFiles {
+        var files = SQLiteExternalFiles(externalData: store.externalData)
+        do {
+            for change in changes.updated { try write(change, to: &files) }
+            for change in changes.inserted { try write(change, to: &files) }
+            try files.synchronizeFolder()
+        } catch {
+            files.remove()
+            throw error
+        }
+        return files
+    }
+
+    /// Writes the files of one object. Their names are durable when ``SQLiteExternalFiles/synchronizeFolder()`` returns.
+    func write(_ change: ObjectChange, to files: inout SQLiteExternalFiles) throws {
+        for slot in change.entity.slots
+        where slot.isExternalCapable && change.changedSlots.contains(slot.index) {
+            let value = change.values[slot.index]
+            guard let size = value.binarySize, size > store.options.externalDataThreshold else {
+                continue
+            }
+            if files.isEmpty {
+                try FileSystem.makeFolderDurably(externalData.folder, beneath: externalData.root)
+            }
+            let file: SQLiteExternalFiles.File
+            if case .external(let external) = value, let present = external.file {
+                file = try take(external, present, files)
+            } else {
+                file = try new(value.contents() ?? Data(), files)
+            }
+            files.add(file, at: .init(object: change.objectID.bits, slot: slot.index))
+        }
+    }
+
+    /// Puts bytes into a file.
+    private func new(_ data: Data, _ files: SQLiteExternalFiles) throws -> SQLiteExternalFiles.File
+    {
+        let record = ExternalDataRecord(
+            size: data.count, sha256: RunningDigest.sha256(of: data))
+        let name = UUID().uuidString
+        let path = externalData.path(ofFileNamed: name)
+        if try !linkTwin(of: ExternalData(data), record, to: path, files) {
+            try externalData.write(data, toFileNamed: name)
+        }
+        return .init(name: name, record: record)
+    }
+
+    /// Makes a file the store's that holds a value.
+    private func take(
+        _ value: ExternalData, _ file: ExternalDataFile, _ files: SQLiteExternalFiles
+    ) throws -> SQLiteExternalFiles.File {
+        if let record = file.knownRecord, file.claim(in: externalData.folder) {
+            do {
+                try shareTwin(of: value, file, record, files)
+            } catch {
+                file.giveBack()
+                throw error
+            }
+            return .init(name: file.name, record: record, spooled: file, origin: file)
+        }
+        let name = nameForCopy(of: file)
+        let path = externalData.path(ofFileNamed: name)
+        if file.folder == externalData.folder, file.information != nil,
+            (try? FileSystem.link(file.path, to: path, beneath: externalData.root)) != nil
+        {
+            do {
+                return .init(name: name, record: try record(of: file, value))
+            } catch {
+                _ = try? FileSystem.removeFileIfPresent(path, beneath: externalData.root)
+                throw error
+            }
+        }
+        if let record = file.knownRecord, try linkTwin(of: value, record, to: path, files) {
+            return .init(name: name, record: record, origin: file)
+        }
+        let copy = try value.naming {
+            try SQLiteExternalCopy.copy(value, to: name, in: externalData)
+        }
+        return .init(name: name, record: copy, origin: file)
+    }
+
+    /// The name that a value gets here. One that is not saved in its own store keeps its name if it can, so that it is found
+    /// when the document goes on with this store.
+    private func nameForCopy(of file: ExternalDataFile) -> String {
+        let isFree =
+            file.isSpooled && SQLiteExternalData.isFileName(file.name)
+            && !FileSystem.exists(
+                externalData.path(ofFileNamed: file.name), beneath: externalData.root)
+        return isFree ? file.name : UUID().uuidString
+    }
+
+    /// What a file of the store holds. The store's own record is asked for here: another connection would wait for this one.
+    private func record(
+        of file: ExternalDataFile, _ value: ExternalData
+    ) throws -> ExternalDataRecord {
+        if let known = try file.knownRecord ?? connection.externalDataRecord(ofFileNamed: file.name)
+        {
+            return known
+        }
+        let digest = RunningDigest()
+        try value.forEachBlock(digest.update)
+        return ExternalDataRecord(size: digest.size, sha256: digest.sha256)
+    }
+
+    // MARK: - Files with the same bytes
+
+    /// A file of the store with the same bytes as a value.
+    private func twin(
+        of value: ExternalData, _ record: ExternalDataRecord, _ files: SQLiteExternalFiles
+    ) throws -> String? {
+        var names = try connection.externalFiles(like: record)
+        if let name = files.names[record] { names.insert(name, at: 0) }
+        for name in names where SQLiteExternalData.isFileName(name) {
+            let path = externalData.path(ofFileNamed: name)
+            if path == value.path { continue }
+            // It may have been damaged since; then the value must not become the damaged one.
+            let other = try externalData.externalData(named: name)
+            if other.size == record.size, (try? other.readsSame(as: value)) == true { return path }
+        }
+        return nil
+    }
+
+    /// Gives a file of the store with the same bytes a second name.
+    ///
+    /// - Returns: Whether there is one, and the file system has second names.
+    private func linkTwin(
+        of value: ExternalData, _ record: ExternalDataRecord, to path: String,
+        _ files: SQLiteExternalFiles
+    ) throws -> Bool {
+        guard let twin = try twin(of: value, record, files) else { return false }
+        return (try? FileSystem.link(twin, to: path, beneath: externalData.root)) != nil
+    }
+
+    /// Replaces the file of a value by a second name of another with the same bytes.
+    private func shareTwin(
+        of value: ExternalData, _ file: ExternalDataFile, _ record: ExternalDataRecord,
+        _ files: SQLiteExternalFiles
+    ) throws {
+        guard let twin = try twin(of: value, record, files) else { return }
+        let (path, root, _) = file.location
+        let temporary = FileSystem.temporarySibling(of: path, for: "new")
+        guard (try? FileSystem.link(twin, to: temporary, beneath: root)) != nil else { return }
+        do {
+            try FileSystem.rename(temporary, to: path, beneath: root)
+            // Nothing happens if both were the same file already.
+            _ = try FileSystem.removeFileIfPresent(temporary, beneath: root)
+        } catch {
+            _ = try? FileSystem.removeFileIfPresent(temporary, beneath: root)
+            throw error
+        }
+    }
+}

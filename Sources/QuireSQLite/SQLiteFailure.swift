@@ -1,0 +1,227 @@
+import CSQLite
+import Glibc
+internal import QuireProtection
+internal import QuireQuery
+package import QuireSystem
+
+/// A call of SQLite that failed: its code and what SQLite says about it.
+package struct SQLiteFailure: Error, CustomStringConvertible {
+    /// The extended result code.
+    package let code: Int32
+    /// SQLite's message.
+    let message: String
+    /// `errno` of the system call that failed, if SQLite knows one.
+    var systemError: Int32 = 0
+
+    /// The code without its extension.
+    var primaryCode: Int32 { code & 0xFF }
+
+    package var description: String { "SQLite error \(code): \(message)" }
+
+    /// Whether the file may be in a state that nobody knows, so that the store must not go on writing.
+    ///
+    /// After a failed fsync the kernel may have dropped what was to be written, and the next fsync succeeds all the
+    /// same. So a failure is never followed by another try.
+    var leavesFileUnknown: Bool {
+        primaryCode == SQLITE_IOERR
+            && ![
+                Self.sharedMemoryMap, Self.sharedMemorySize, SQLiteFile.lockedKey,
+                SQLiteFile.damagedPage,
+            ].contains(code)
+    }
+
+    /// Whether the disk, or a quota, is full. Only for writing pages SQLite has a code that says so: making a journal or the
+    /// log's index fails with others.
+    var isOutOfSpace: Bool {
+        switch primaryCode {
+        case SQLITE_FULL: true
+        case SQLITE_IOERR, SQLITE_CANTOPEN: [ENOSPC, EDQUOT, EFBIG].contains(systemError)
+        default: false
+        }
+    }
+
+    /// What the system says about the call that failed.
+    private var systemText: String? {
+        systemError == 0 ? nil : String(cString: strerror(systemError))
+    }
+
+    /// Whether somebody else has locked what was to be used.
+    var isBusy: Bool { primaryCode == SQLITE_BUSY || primaryCode == SQLITE_LOCKED }
+
+    /// What the messages of our own functions begin with if a query makes no sense.
+    static let queryPrefix = "QUIRE: "
+
+    // The extended codes are macros that compute, which Swift does not import.
+    private static let sharedMemorySize = SQLITE_IOERR | (19 << 8)
+    private static let sharedMemoryMap = SQLITE_IOERR | (21 << 8)
+    /// A file or folder could not be synchronized, a file not be truncated or removed: calls of which SQLite forgets what the
+    /// system said if it has to roll back.
+    private static let unrecordedCodes = [4, 5, 6, 10].map { SQLITE_IOERR | ($0 << 8) }
+    /// The file is not at its path any more.
+    private static let databaseMoved = SQLITE_READONLY | (4 << 8)
+    /// A primary key is taken.
+    static let primaryKeyConstraint = SQLITE_CONSTRAINT | (6 << 8)
+    /// A row number is taken.
+    static let rowNumberConstraint = SQLITE_CONSTRAINT | (10 << 8)
+    /// A value of a unique index is taken.
+    package static let uniqueConstraint = SQLITE_CONSTRAINT | (8 << 8)
+}
+
+extension SQLiteFailure {
+    /// What went wrong last with a connection.
+    init(of connection: OpaquePointer?) {
+        let lastError = errno
+        let code = sqlite3_extended_errcode(connection)
+        self.init(
+            code: code, message: String(cString: sqlite3_errmsg(connection)),
+            systemError: Self.systemError(code, of: connection, lastError))
+    }
+
+    /// A failure of a call that does not note it in its connection, made right after it.
+    init(_ code: Int32, of connection: OpaquePointer?) {
+        let lastError = errno
+        self.init(
+            code: code, message: String(cString: sqlite3_errstr(code)),
+            systemError: Self.systemError(code, of: connection, lastError))
+    }
+
+    /// `errno` of the system call that failed, or 0.
+    private static func systemError(
+        _ code: Int32, of connection: OpaquePointer?, _ lastError: Int32
+    ) -> Int32 {
+        let known = sqlite3_system_errno(connection)
+        guard unrecordedCodes.contains(code) else { return known }
+        return fileError(of: connection) ?? (known == 0 ? lastError : known)
+    }
+
+    /// `errno` of the last call that failed with a file that is open still. SQLite's own record is overwritten by what
+    /// it does next.
+    private static func fileError(of connection: OpaquePointer?) -> Int32? {
+        for whose in [SQLITE_FCNTL_JOURNAL_POINTER, SQLITE_FCNTL_FILE_POINTER] {
+            var file: UnsafeMutablePointer<sqlite3_file>?
+            var number: Int32 = 0
+            guard sqlite3_file_control(connection, "main", whose, &file) == SQLITE_OK, let file,
+                let control = file.pointee.pMethods?.pointee.xFileControl,
+                control(file, SQLITE_FCNTL_LAST_ERRNO, &number) == SQLITE_OK, number != 0
+            else { continue }
+            return number
+        }
+        return nil
+    }
+
+    /// The error to throw to callers of the store.
+    ///
+    /// The one place that chooses codes and sentences for what SQLite reports.
+    ///
+    /// - Parameters:
+    ///   - path: The store's path.
+    ///   - schema: To name entity and properties of a broken constraint, if it is known already.
+    package func error(path: String, schema: SQLSchema? = nil) -> QuireError {
+        let subject = QuireError.Subject(file: path)
+        func make(_ code: QuireError.Code, _ sentence: String) -> QuireError {
+            QuireError(code, sentence, subject: subject, underlying: self)
+        }
+        if isOutOfSpace {
+            return make(
+                .outOfSpace,
+                "The disk is too full to save “\(path)”; free some space and try again.")
+        }
+        switch primaryCode {
+        case SQLITE_READONLY where code == Self.databaseMoved:
+            return SQLiteFileGuard.replacedError(path)
+        case SQLITE_READONLY:
+            return make(
+                .readOnly,
+                "“\(path)” cannot be written; check the permissions of the file and its folder.")
+        case SQLITE_BUSY, SQLITE_LOCKED:
+            return make(
+                .locked,
+                "“\(path)” is locked\(FileLockHolder.find(path)?.phrase ?? " by another process"); "
+                    + "try again when it has finished.")
+        case SQLITE_CORRUPT:
+            return make(.invalidFormat, "“\(path)” is damaged: \(message).")
+        case SQLITE_NOTADB:
+            let keybag = StoreProtection.keybag(ofStoreAt: path).path
+            return make(
+                .invalidFormat,
+                "“\(path)” is not a SQLite database; or it is protected, and its keybag “\(keybag)” is missing."
+            )
+        case SQLITE_CONSTRAINT:
+            return constraintError(path: path, schema: schema)
+        case SQLITE_CANTOPEN:
+            return make(
+                .storeUnavailable,
+                "“\(path)” cannot be opened; check that it is there and who may read it and its folder."
+            )
+        case SQLITE_PERM, SQLITE_AUTH:
+            return make(.storeUnavailable, "“\(path)” may not be used in this way: \(message).")
+        case SQLITE_INTERRUPT:
+            return FetchMonitor.cancelledError
+        case SQLITE_TOOBIG:
+            return make(.invalidValue, "A value is too large for “\(path)”: \(message).")
+        case SQLITE_NOMEM:
+            return make(.storeUnavailable, "There is not enough memory to use “\(path)”.")
+        case SQLITE_IOERR where code == SQLiteFile.lockedKey:
+            return make(
+                .protectedDataUnavailable,
+                "“\(path)” cannot be read or written because its protection domain is locked; unlock it and try again."
+            )
+        case SQLITE_IOERR where code == SQLiteFile.damagedPage:
+            return make(
+                .invalidFormat,
+                "“\(path)” is damaged, or was changed by somebody who has not its keys: a page does not open. "
+                    + "Restore it from a backup, or recover what can be read.")
+        case SQLITE_IOERR:
+            return make(
+                .storeUnavailable,
+                "Reading or writing “\(path)” failed: \(systemText ?? message). Check the disk, and try again."
+            )
+        default:
+            if message.hasPrefix(Self.queryPrefix) {
+                return QuireError(
+                    .invalidQuery, String(message.dropFirst(Self.queryPrefix.count)),
+                    underlying: self)
+            }
+            return make(.storeUnavailable, "“\(path)” cannot be used: \(message) (code \(code)).")
+        }
+    }
+
+    /// The error to throw if a store's log could not be merged into it when it was closed.
+    func notMergedError(path: String) -> QuireError {
+        QuireError(
+            error(path: path).code,
+            "All that was saved to “\(path)” is there, but its log “\(path)-wal”, which holds a part of it, could not be "
+                + "merged into it (\(systemText ?? message)); keep the log beside it: opening the store again merges it.",
+            subject: .init(file: path), underlying: self)
+    }
+
+    private func constraintError(path: String, schema: SQLSchema?) -> QuireError {
+        if code == Self.primaryKeyConstraint || code == Self.rowNumberConstraint {
+            return QuireError(
+                .mergeConflict,
+                "Another process gave the same identifiers to objects of its own in “\(path)”; save again.",
+                subject: .init(file: path), underlying: self)
+        }
+        guard let found = schema?.uniqueProperties(inMessage: message) else {
+            return QuireError(
+                .constraintConflict, "“\(path)” does not allow the change: \(message).",
+                subject: .init(file: path), underlying: self)
+        }
+        let names = found.properties.map { "“\($0)”" }.joined(separator: " and ")
+        return QuireError(
+            .constraintConflict,
+            "Another “\(found.entity)” has the same \(names), which must be unique; change one of them.",
+            subject: .init(entity: found.entity, property: found.properties.first, file: path),
+            underlying: self)
+    }
+}
+
+extension Error {
+    /// Whether it leaves open if a transaction has been committed: the store finds out when it is opened again. A full disk
+    /// does if it was found when the log was synchronized.
+    package var leavesCommitOpen: Bool {
+        let error = self as? QuireError
+        return error?.code == .storeUnavailable || isFailedSynchronization
+            || (error?.underlying as? SQLiteFailure)?.leavesFileUnknown == true
+    }
+}

@@ -1,0 +1,109 @@
+import Foundation
+internal import QuireSystem
+
+/// The files of a database: the one at its path, and the logs and the index that SQLite finds beside it by their names.
+///
+/// SQLite opens them by their paths. A database that is in a document package is input, and is to be opened beneath the
+/// package's folder as all that is in one; see ``FileLocation``. It is known by its place, `StoreContent/persistentStore`,
+/// which is UIManagedDocument's too, so that no way to open a store, or to look at it, can forget that it is in a package.
+package enum SQLiteFiles {
+    private static let suffixes = ["-wal", "-journal", "-shm"]
+
+    /// The path to give to SQLite together with `SQLITE_OPEN_NOFOLLOW`, which refuses every path with a symbolic link anywhere
+    /// in it: that of the database's folder, which was found beneath the root, without those above the root.
+    ///
+    /// - Throws: ``QuireError`` with code `notFound`, or `invalidFormat` that names the symbolic link.
+    static func canonicalPath(_ path: String, beneath root: String) throws -> String {
+        let location = try FileLocation(path, beneath: root)
+        // SQLite would refuse it as well, but would not say which one it is.
+        if let found = try location.information() { try found.require(.regular, at: path) }
+        if let folder = location.folder?.presentPath {
+            return FileSystem.path(folder, location.name)
+        }
+        let folder = FileSystem.folder(of: path)
+        guard let resolved = realpath(folder, nil) else {
+            throw FileSystem.failure("open the folder", folder)
+        }
+        defer { free(resolved) }
+        return FileSystem.path(String(cString: resolved), location.name)
+    }
+
+    /// Checks that the rollback journal of a database names no super-journal.
+    ///
+    /// Such a name ends the journal of a transaction over several databases. SQLite reads the file of that name and, when
+    /// none of the journals that it lists are there, deletes it, wherever it is: a package could so have any file of
+    /// the user's deleted. Called before a connection is opened that may play a journal back.
+    ///
+    /// - Parameter path: As it is given to SQLite, which looks for the journal beside what a symbolic link leads to.
+    /// - Throws: ``QuireError`` with code `invalidFormat` that names the other file, or `inputOutput`.
+    static func checkJournal(of path: String) throws {
+        let root = StorePath.packageRoot(of: path)
+        var path = path
+        if root == nil, let resolved = realpath(path, nil) {
+            defer { free(resolved) }
+            path = String(cString: resolved)
+        }
+        let journal = path + "-journal"
+        let file: OpenFile
+        do { file = try OpenFile.open(journal, beneath: root, for: .reading) } catch let error
+            as QuireError where error.code == .notFound || error.code == .readOnly
+        {
+            // SQLite may not read it either.
+            return
+        }
+        defer { file.close() }
+        // The record at the end: name, length, checksum, and the magic number of a journal's header. Another process may
+        // cut the journal off meanwhile.
+        let size = try file.information().size
+        guard size >= 16, let end = try? file.read(16, at: size - 16),
+            end[8...].elementsEqual([0xD9, 0xD5, 0x05, 0xF9, 0x20, 0xA1, 0x63, 0xD7])
+        else { return }
+        func number(at offset: Int) -> UInt32 {
+            end[offset..<offset + 4].reduce(0) { $0 << 8 | UInt32($1) }
+        }
+        // SQLite is built for names of 512 bytes. What it takes for no name it ignores, so that a journal of pages alone,
+        // whatever bytes they end with, is played back.
+        let length = Int64(number(at: 0))
+        guard length > 0, length <= min(size - 16, 1 << 16),
+            let name = try? file.read(Int(length), at: size - 16 - length), name[0] != 0
+        else { return }
+        // It adds them as `char`, which is signed on some machines.
+        let sums = [
+            name.reduce(UInt32(0)) { $0 &+ UInt32($1) },
+            name.reduce(UInt32(0)) { $0 &+ UInt32(bitPattern: Int32(Int8(bitPattern: $1))) },
+        ]
+        guard sums.contains(number(at: 4)) else { return }
+        throw QuireError(
+            .invalidFormat,
+            "“\(journal)” belongs to a transaction over several databases, or is made to do harm: with it SQLite would "
+                + "read, and might delete, “\(String(decoding: name.prefix { $0 != 0 }, as: UTF8.self))”. Open “\(path)” with the program "
+                + "that made the journal; without the journal what that transaction had changed may be half there.",
+            subject: .init(file: journal))
+    }
+
+    /// Checks that a database and what is beside it are regular files, or are not there.
+    ///
+    /// SQLite would wait for a FIFO for ever. It follows no symbolic link to a log, but says nothing that helps. The database
+    /// itself may be one, which is the user's, unless it is in a package.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidFormat` that names the entry, or `inputOutput`.
+    package static func check(_ path: String) throws {
+        let root = StorePath.packageRoot(of: path)
+        var path = path
+        if root == nil,
+            try FileSystem.informationWithoutFollowing(at: path)?.kind == .symbolicLink
+        {
+            // A dangling one is to be created, or reported as missing.
+            guard let resolved = realpath(path, nil) else { return }
+            defer { free(resolved) }
+            path = String(cString: resolved)
+        }
+        for path in [path] + suffixes.map({ path + $0 }) {
+            let found =
+                if let root { try FileSystem.information(at: path, beneath: root) } else {
+                    try FileSystem.informationWithoutFollowing(at: path)
+                }
+            try found?.require(.regular, at: path)
+        }
+    }
+}

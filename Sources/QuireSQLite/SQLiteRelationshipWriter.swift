@@ -1,0 +1,264 @@
+internal import QuireModel
+internal import QuireStore
+internal import QuireSystem
+
+/// Writes what relationships keep outside the rows of the objects that own them: join tables, places in orders, and
+/// columns of relationships without inverse. Runs after all rows are written.
+final class SQLiteRelationshipWriter {
+    private let store: SQLiteStore
+    private let connection: SQLiteConnection
+    private let schema: SQLSchema
+    /// The statements that add a pair, by the position of the join table.
+    private var pairings: [Int: SQLiteStatement] = [:]
+    private var lastPairing: (index: Int, statement: SQLiteStatement)?
+
+    init(store: SQLiteStore, connection: SQLiteConnection) {
+        self.store = store
+        self.connection = connection
+        schema = store.schema
+    }
+
+    func write(_ changes: ChangeSet) throws {
+        for deletion in changes.deleted { try forget(deletion.objectID) }
+        // Pairs are written from the side that the table is named after; both sides are in the set.
+        try changes.updated.forEachInPlace {
+            if !$0.pointee.toManyChanges.isEmpty { try writeMembers(of: $0.pointee) }
+        }
+        try changes.inserted.forEachInPlace {
+            if !$0.pointee.toManyChanges.isEmpty { try writeMembers(of: $0.pointee) }
+        }
+        try changes.updated.forEachInPlace {
+            if !$0.pointee.toManyChanges.isEmpty { try writeOrders(of: $0.pointee) }
+        }
+        try changes.inserted.forEachInPlace {
+            if !$0.pointee.toManyChanges.isEmpty { try writeOrders(of: $0.pointee) }
+        }
+    }
+
+    private func forEachPlace(
+        of change: ObjectChange,
+        _ body: (ToManyChange, SQLToMany, _ isOrdered: Bool) throws -> Void
+    ) throws {
+        for toMany in change.toManyChanges {
+            let relationship = change.entity.relationships[toMany.relationshipIndex]
+            guard let place = schema.entity(change.entity).toMany[toMany.relationshipIndex] else {
+                continue
+            }
+            try body(toMany, place, relationship.isOrdered)
+        }
+    }
+
+    // MARK: - Members
+
+    private func writeMembers(of change: ObjectChange) throws {
+        try forEachPlace(of: change) { toMany, place, _ in
+            switch place {
+            case .join(let join) where join.isNamingSide:
+                for target in toMany.removed { try unpair(change.objectID, target, join) }
+                for target in toMany.added { try pair(change.objectID, target, join) }
+            case .foreignKey(let key) where !key.isInverse:
+                for target in toMany.removed { try clear(target, of: change.objectID, key) }
+                for target in toMany.added { try set(target, of: change.objectID, key) }
+            case .nowhere: throw missing(toMany, of: change)
+            case .join, .foreignKey: break
+            }
+        }
+    }
+
+    private func missing(_ toMany: ToManyChange, of change: ObjectChange) -> QuireError {
+        let name = change.entity.relationships[toMany.relationshipIndex].name
+        return QuireError(
+            .incompatibleModel,
+            "“\(store.storePath)” was made with another model and keeps nothing of “\(change.entity.name)"
+                + ".\(name)”, so it cannot be changed.",
+            subject: .init(
+                entity: change.entity.name, property: name,
+                object: change.objectID.uriRepresentation, file: store.storePath))
+    }
+
+    private func pair(
+        _ source: ManagedObjectID, _ target: ManagedObjectID, _ join: SQLJoin
+    ) throws {
+        let statement = try pairing(of: join)
+        try statement.bind(source.primaryKey, at: 1)
+        try statement.bind(target.primaryKey, at: 2)
+        try statement.run()
+    }
+
+    private func pairing(of join: SQLJoin) throws -> SQLiteStatement {
+        if let lastPairing, lastPairing.index == join.tableIndex { return lastPairing.statement }
+        let names = columns(of: join)
+        let statement =
+            try pairings[join.tableIndex]
+            ?? connection.prepare(
+                "INSERT OR IGNORE INTO \(names.table) (\(names.source), \(names.target)) "
+                    + "VALUES (?, ?)")
+        pairings[join.tableIndex] = statement
+        lastPairing = (join.tableIndex, statement)
+        return statement
+    }
+
+    private func unpair(
+        _ source: ManagedObjectID, _ target: ManagedObjectID, _ join: SQLJoin
+    ) throws {
+        let names = columns(of: join)
+        try connection.withStatement(
+            "DELETE FROM \(names.table) WHERE \(names.source) = ? AND \(names.target) = ?"
+        ) {
+            try $0.bind(source.primaryKey, at: 1)
+            try $0.bind(target.primaryKey, at: 2)
+            try $0.run()
+        }
+    }
+
+    private func set(
+        _ target: ManagedObjectID, of source: ManagedObjectID, _ key: SQLForeignKey
+    ) throws {
+        var assignments = "\(SQLName.quoted(key.column)) = ?1"
+        if let column = key.entityColumn {
+            let number = schema.entity(number: source.entityNumber).storeNumber
+            assignments += ", \(SQLName.quoted(column)) = \(number)"
+        }
+        if let column = key.orderColumn {
+            assignments += ", \(SQLName.quoted(column)) = NULL"
+        }
+        try connection.withStatement(
+            "UPDATE \(SQLName.quoted(key.tableName)) SET \(assignments) WHERE Z_PK = ?2"
+        ) {
+            try $0.bind(source.primaryKey, at: 1)
+            try $0.bind(target.primaryKey, at: 2)
+            try $0.run()
+        }
+    }
+
+    private func clear(
+        _ target: ManagedObjectID, of source: ManagedObjectID, _ key: SQLForeignKey
+    ) throws {
+        try connection.withStatement(
+            "UPDATE \(SQLName.quoted(key.tableName)) SET \(clearing(key)) "
+                + "WHERE Z_PK = ?2 AND \(SQLName.quoted(key.column)) = ?1"
+        ) {
+            try $0.bind(source.primaryKey, at: 1)
+            try $0.bind(target.primaryKey, at: 2)
+            try $0.run()
+        }
+    }
+
+    private func clearing(_ key: SQLForeignKey) -> String {
+        [key.column, key.entityColumn, key.orderColumn].compactMap { $0 }
+            .map { "\(SQLName.quoted($0)) = NULL" }.joined(separator: ", ")
+    }
+
+    /// Removes what is left of a deleted object: its pairs, and its key in columns of relationships without inverse.
+    private func forget(_ objectID: ManagedObjectID) throws {
+        let places = schema.entity(number: objectID.entityNumber).toMany
+        for case let place? in places {
+            switch place {
+            case .join(let join):
+                let names = columns(of: join)
+                let sides = join.isReflexive ? [names.source, names.target] : [names.source]
+                for side in sides {
+                    try connection.withStatement("DELETE FROM \(names.table) WHERE \(side) = ?") {
+                        try $0.bind(objectID.primaryKey, at: 1)
+                        try $0.run()
+                    }
+                }
+            case .foreignKey(let key) where !key.isInverse:
+                try connection.withStatement(
+                    "UPDATE \(SQLName.quoted(key.tableName)) SET \(clearing(key)) "
+                        + "WHERE \(SQLName.quoted(key.column)) = ?1"
+                ) {
+                    try $0.bind(objectID.primaryKey, at: 1)
+                    try $0.run()
+                }
+            case .foreignKey, .nowhere: break
+            }
+        }
+    }
+
+    // MARK: - Orders
+
+    private func writeOrders(of change: ObjectChange) throws {
+        try forEachPlace(of: change) { toMany, place, isOrdered in
+            guard isOrdered, let order = OrderedPlace(place) else { return }
+            if let members = toMany.order {
+                try arrange(members.map(\.primaryKey), of: change.objectID.primaryKey, order)
+            } else if !toMany.added.isEmpty {
+                try append(toMany.added.map(\.primaryKey), to: change.objectID.primaryKey, order)
+            }
+        }
+    }
+
+    /// The table and columns in which an ordered relationship keeps the places of its objects.
+    private struct OrderedPlace {
+        let table: String
+        let owner: String
+        let member: String
+        let order: String
+
+        init?(_ place: SQLToMany) {
+            switch place {
+            case .foreignKey(let key):
+                guard let order = key.orderColumn else { return nil }
+                table = SQLName.quoted(key.tableName)
+                owner = SQLName.quoted(key.column)
+                member = SQLName.primaryKey
+                self.order = SQLName.quoted(order)
+            case .join(let join):
+                guard let order = join.orderColumn else { return nil }
+                table = SQLName.quoted(join.tableName)
+                owner = SQLName.quoted(join.sourceColumn)
+                member = SQLName.quoted(join.targetColumn)
+                self.order = SQLName.quoted(order)
+            case .nowhere: return nil
+            }
+        }
+    }
+
+    /// Gives all members of an object the places that an order wants, leaving alone what is in order already.
+    private func arrange(_ members: [Int64], of owner: Int64, _ place: OrderedPlace) throws {
+        var present: [Int64: Int64] = [:]
+        try connection.withStatement(
+            "SELECT \(place.member), \(place.order) FROM \(place.table) WHERE \(place.owner) = ?"
+        ) { statement in
+            try statement.bind(owner, at: 1)
+            while try statement.step() {
+                if statement.isNull(1) { continue }
+                present[statement.integer(0)] = statement.integer(1)
+            }
+        }
+        let keys = SQLOrderKeys.keys(for: members.map { present[$0] })
+        for (member, key) in zip(members, keys) where present[member] != key {
+            try setKey(key, of: member, owner, place)
+        }
+    }
+
+    /// Gives new members of an object the places after all others.
+    private func append(_ members: [Int64], to owner: Int64, _ place: OrderedPlace) throws {
+        let last = try connection.integer(
+            "SELECT max(\(place.order)) FROM \(place.table) WHERE \(place.owner) = ?", owner)
+        for (member, key) in zip(members, SQLOrderKeys.appending(members.count, after: last)) {
+            try setKey(key, of: member, owner, place)
+        }
+    }
+
+    private func setKey(
+        _ key: Int64, of member: Int64, _ owner: Int64, _ place: OrderedPlace
+    ) throws {
+        try connection.withStatement(
+            "UPDATE \(place.table) SET \(place.order) = ?1 WHERE \(place.member) = ?2 AND \(place.owner) = ?3"
+        ) {
+            try $0.bind(key, at: 1)
+            try $0.bind(member, at: 2)
+            try $0.bind(owner, at: 3)
+            try $0.run()
+        }
+    }
+
+    private func columns(of join: SQLJoin) -> (table: String, source: String, target: String) {
+        (
+            SQLName.quoted(join.tableName), SQLName.quoted(join.sourceColumn),
+            SQLName.quoted(join.targetColumn)
+        )
+    }
+}

@@ -1,0 +1,230 @@
+import CSQLite
+import Foundation
+internal import QuireModel
+internal import QuireStore
+internal import QuireSystem
+
+/// One save: the steps in the order in which they must happen.
+///
+/// External data is on disk before the transaction begins; the transaction is the only point at which anything
+/// becomes visible. If a step throws, the transaction is rolled back, and files that it would have referred to are
+/// removed.
+struct SQLiteSave {
+    let store: SQLiteStore
+    let writer: SQLiteWriter
+    let changes: ChangeSet
+    private var connection: SQLiteConnection { writer.connection }
+
+    /// - Returns: The objects not in the change set whose derived values the save has set.
+    func run(beforeCommit: () throws -> Void) throws -> [ManagedObjectID] {
+        do {
+            return try write(beforeCommit: beforeCommit)
+        } catch {
+            writer.note(error)
+            throw error
+        }
+    }
+
+    private func write(beforeCommit: () throws -> Void) throws -> [ManagedObjectID] {
+        if let failure = writer.joinedSaves?.failure { throw failure }
+        let hasExternalData = store.hasExternalData
+        let files =
+            hasExternalData
+            ? try SQLiteExternalDataWriter(
+                store: store, connection: writer.connection, changes: changes
+            ).write()
+            : SQLiteExternalFiles(externalData: store.externalData)
+        let rows = SQLiteRowWriter(
+            store: store, writer: writer, files: files, dropsExternalData: hasExternalData)
+        let derived: [ManagedObjectID]
+        do {
+            if writer.joinedSaves == nil { try connection.begin() }
+            try noteForeignSaves()
+            let greatest = try checkPrimaryKeys()
+            connection.derivedLog.begin()
+            let derivedRows = SQLiteDerivedRows(
+                schema: store.schema, connection: connection, changes: changes)
+            try derivedRows.prepare()
+            try SQLiteSaveRows(store: store, writer: writer, rows: rows, changes: changes).write()
+            try SQLiteRelationshipWriter(store: store, connection: connection).write(changes)
+            try derivedRows.write()
+            derived = connection.derivedLog.end(
+                besides: changes, schema: store.schema, store: store.identity)
+            try writeRecords()
+            // Only in stores made here; others get no tables that they do not have.
+            if store.carriesModel {
+                try files.writeDigests(removing: rows.droppedFiles, connection)
+            }
+            try writeGreatestPrimaryKeys(greatest)
+            try beforeCommit()
+            if let joinedSaves = writer.joinedSaves {
+                joinedSaves.add(rows.files, dropping: rows.droppedFiles)
+                store.didRecordPrimaryKeys(greatest)
+            } else {
+                try connection.commit()
+                store.didRecordPrimaryKeys(greatest)
+                writer.unreferencedFiles.formUnion(rows.droppedFiles)
+                rows.files.didSave()
+            }
+        } catch {
+            let error = describe(error, object: rows.currentObject)
+            writer.joinedSaves?.failure = error.error
+            Self.undo(after: error.failure, store: store, writer: writer)
+            // If nobody knows whether the transaction is on disk, it may refer to them after all.
+            if writer.poison != nil {
+                rows.files.giveToStore()
+                writer.uncertainFiles.formUnion(rows.files.all.map(\.name))
+            } else {
+                rows.files.remove()
+                if (error.error as? QuireError)?.underlying is SaveConflicts,
+                    writer.joinedSaves == nil
+                {
+                    try claimPrimaryKeys()
+                }
+            }
+            throw error.error
+        }
+        if changes.inserted.count + changes.updated.count > Self.largeCount {
+            connection.releaseMemory()
+        }
+        return derived
+    }
+
+    /// With more rows than this the memory that the save took is given back.
+    private static let largeCount = 10_000
+
+    // MARK: - Failing
+
+    private func describe(
+        _ error: any Error, object: ManagedObjectID?
+    ) -> (error: any Error, failure: SQLiteFailure?) {
+        guard let failure = error as? SQLiteFailure else { return (error, nil) }
+        var described = failure.error(path: store.storePath, schema: store.schema)
+        if described.code == .constraintConflict || described.code == .invalidValue {
+            described.subject.object = object?.uriRepresentation
+            if let object { described.message += " The object is \(object.shortDescription)." }
+        }
+        return (described, failure)
+    }
+
+    /// Ends a transaction that failed.
+    static func undo(after failure: SQLiteFailure?, store: SQLiteStore, writer: SQLiteWriter) {
+        var failure = failure
+        if writer.connection.isInTransaction {
+            do {
+                try writer.connection.execute("ROLLBACK")
+            } catch let other as SQLiteFailure {
+                failure = other
+                writer.poison = other.error(path: store.storePath)
+            } catch {}
+        }
+        if let failure, failure.leavesFileUnknown {
+            writer.poison = failure.error(path: store.storePath)
+        }
+        if let lost = writer.connection.lostCommit { writer.poison = lost }
+    }
+
+    // MARK: - Others
+
+    private func noteForeignSaves() throws {
+        let version = try connection.integer("PRAGMA data_version")
+        // Before the first save nothing is known.
+        if version != writer.dataVersion {
+            try writer.modelGuard.check(connection)
+            store.didFindForeignSave()
+        }
+        writer.dataVersion = version
+    }
+
+    // MARK: - Primary keys
+
+    /// Records the keys of new objects although they are not saved. While conflicts are resolved objects are read,
+    /// which must not turn out to have the same ones.
+    private func claimPrimaryKeys() throws {
+        if changes.inserted.isEmpty || store.options.isOnlyWriter { return }
+        do {
+            try connection.begin()
+            let greatest = try checkPrimaryKeys()
+            try writeGreatestPrimaryKeys(greatest)
+            try connection.commit()
+            store.didRecordPrimaryKeys(greatest)
+        } catch {
+            Self.undo(after: error as? SQLiteFailure, store: store, writer: writer)
+            throw error
+        }
+    }
+
+    /// What the store is to record as the greatest keys, by the numbers of root entities.
+    private func checkPrimaryKeys() throws -> [Int: Int64] {
+        var greatest: [Int: Int64] = [:]
+        var current: (entity: Int, root: Int, greatest: Int64)?
+        changes.inserted.forEachInPlace { change in
+            let entity = change.pointee.objectID.entityNumber
+            let key = change.pointee.objectID.primaryKey
+            if let (known, root, last) = current {
+                if known == entity {
+                    if key > last { current?.greatest = key }
+                    return
+                }
+                greatest[root] = last
+            }
+            let root = store.layout.entity(number: entity).rootNumber
+            current = (entity, root, max(greatest[root] ?? 0, key))
+        }
+        if let current { greatest[current.root] = current.greatest }
+        for (root, key) in greatest {
+            let recorded = try connection.greatestPrimaryKey(
+                of: store.schema.entity(number: root).storeNumber)
+            try store.checkPrimaryKeys(root: root, recorded: recorded, changes.inserted)
+            greatest[root] = max(recorded, key)
+        }
+        return greatest
+    }
+
+    private func writeGreatestPrimaryKeys(_ greatest: [Int: Int64]) throws {
+        store.willRecordPrimaryKeys(greatest)
+        for (root, key) in greatest {
+            try connection.recordGreatestPrimaryKey(
+                key, of: store.schema.entity(number: root).storeNumber)
+        }
+    }
+
+    // MARK: - Tables of our own
+
+    private func writeRecords() throws {
+        if changes.records.isEmpty { return }
+        try connection.execute(SQLiteTables.createRecords)
+        for (key, value) in changes.records {
+            if let value {
+                try connection.withStatement(
+                    "INSERT OR REPLACE INTO \(SQLiteTables.records) VALUES (?, ?)"
+                ) {
+                    try $0.bind(key, at: 1)
+                    try $0.bind(value, at: 2)
+                    try $0.run()
+                }
+            } else {
+                try connection.withStatement(
+                    "DELETE FROM \(SQLiteTables.records) WHERE Z_KEY = ?"
+                ) {
+                    try $0.bind(key, at: 1)
+                    try $0.run()
+                }
+                if key == SQLiteStore.draftRecordKey {
+                    try connection.execute(SQLiteTables.dropDraft)
+                }
+            }
+        }
+    }
+}
+
+extension [ObjectChange] {
+    /// Calls a closure with the address of each change: a copy would retain everything that the change holds.
+    @inline(__always)
+    func forEachInPlace(_ body: (UnsafePointer<ObjectChange>) throws -> Void) rethrows {
+        try withUnsafeBufferPointer { changes in
+            guard let start = changes.baseAddress else { return }
+            for index in 0..<changes.count { try body(start + index) }
+        }
+    }
+}

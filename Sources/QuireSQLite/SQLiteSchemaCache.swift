@@ -1,0 +1,96 @@
+import Foundation
+internal import QuireSystem
+
+/// What was found out of the stores that were opened last, so that the next one like them is opened without reading its model
+/// again: programs mostly open stores of one model.
+///
+/// A store is like another one if all that it is found out from is the same, byte by byte: the statements of its tables,
+/// indexes and triggers, the numbers of its entities, and the model in it; and the version hashes in its metadata.
+final class SQLiteSchemaCache: Sendable {
+    /// All that a schema is found out from but for the metadata.
+    struct Key: Sendable, Equatable {
+        fileprivate let bytes: [UInt8]
+        fileprivate let configuration: String?
+        fileprivate let classes: [ObjectIdentifier]
+    }
+
+    private struct Entry {
+        var key: Key
+        var opened: SQLiteOpenedSchema
+        /// Metadata that have its version hashes: reading a property list takes as long as all the rest.
+        var metadata: Data
+    }
+
+    /// The one of this process.
+    static let shared = SQLiteSchemaCache()
+
+    /// At most this many stores, and of each at most this many bytes, are remembered.
+    static let greatestCount = 8
+    fileprivate static let greatestSize = 1 << 20
+
+    /// The one that was used last is the last.
+    private let entries = Lock<[Entry]>([])
+
+    /// What was found out of a store like one, if any is remembered.
+    ///
+    /// - Parameters:
+    ///   - metadata: The store's metadata, as they are in it.
+    ///   - hashes: Reads the version hashes in them.
+    func find(
+        _ key: Key, metadata: Data, hashes: () throws -> [String: Data]
+    ) rethrows -> SQLiteOpenedSchema? {
+        let alike = entries.withLock { $0.filter { $0.key == key } }
+        if alike.isEmpty { return nil }
+        var found = alike.last { $0.metadata == metadata }
+        if found == nil {
+            let hashes = try hashes()
+            found = alike.last { $0.opened.hashes == hashes }
+        }
+        guard let found else { return nil }
+        insert(found.opened, for: key, metadata: metadata)
+        return found.opened
+    }
+
+    func insert(_ opened: SQLiteOpenedSchema, for key: Key, metadata: Data) {
+        if metadata.count > Self.greatestSize { return }
+        entries.withLock { entries in
+            entries.removeAll { $0.key == key && $0.opened.hashes == opened.hashes }
+            if entries.count >= Self.greatestCount { entries.removeFirst() }
+            entries.append(Entry(key: key, opened: opened, metadata: metadata))
+        }
+    }
+}
+
+extension SQLiteSchemaCache.Key {
+    /// The key of a store that carries its model.
+    ///
+    /// - Returns: `nil` if it carries none, or is no store, or is so large that it is not remembered.
+    init?(of connection: SQLiteConnection, options: SQLiteStoreOptions) throws {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(32 << 10)
+        var tables: Set<String> = []
+        try connection.withStatement("SELECT name, type, tbl_name, sql FROM sqlite_schema") {
+            while try $0.step() {
+                tables.insert($0.text(0))
+                for column in 0..<4 { $0.append(Int32(column), to: &bytes) }
+            }
+        }
+        guard tables.isSuperset(of: ["Z_METADATA", "Z_PRIMARYKEY"]),
+            let model = [SQLiteTables.model, SQLiteTables.modelCache].first(where: tables.contains)
+        else { return nil }
+        for (sql, columnCount) in [
+            ("SELECT Z_ENT, Z_NAME, Z_SUPER FROM Z_PRIMARYKEY ORDER BY Z_ENT", 3),
+            ("SELECT Z_CONTENT FROM \(model)", 1),
+        ] {
+            try connection.withStatement(sql) {
+                while try $0.step(), bytes.count <= SQLiteSchemaCache.greatestSize {
+                    for column in 0..<columnCount { $0.append(Int32(column), to: &bytes) }
+                }
+            }
+        }
+        if bytes.count > SQLiteSchemaCache.greatestSize { return nil }
+        self.bytes = bytes
+        configuration = options.configuration
+        classes = options.objectClasses.map { ObjectIdentifier($0) }
+    }
+}

@@ -1,0 +1,161 @@
+import CSQLite
+package import Foundation
+package import QuireModel
+internal import QuireQuery
+
+/// The owner of a prepared statement.
+///
+/// Parameters count from 1, columns from 0, as in SQLite.
+package final class SQLiteStatement {
+    /// The library's statement.
+    let handle: OpaquePointer
+    /// Whether somebody is stepping through it.
+    var isInUse = false
+
+    init(_ handle: OpaquePointer) { self.handle = handle }
+
+    deinit { sqlite3_finalize(handle) }
+
+    // MARK: - Running
+
+    /// Goes to the next row.
+    ///
+    /// - Returns: Whether there is one.
+    @inline(__always)
+    package func step() throws -> Bool {
+        let code = sqlite3_step(handle)
+        if code == SQLITE_ROW { return true }
+        if code == SQLITE_DONE { return false }
+        throw failure()
+    }
+
+    /// Runs a statement that returns no rows, and makes it ready to run again.
+    @inline(__always)
+    package func run() throws {
+        let code = sqlite3_step(handle)
+        if code != SQLITE_DONE && code != SQLITE_ROW {
+            let failure = failure()
+            sqlite3_reset(handle)
+            throw failure
+        }
+        sqlite3_reset(handle)
+    }
+
+    /// Makes the statement ready to run again and drops what was bound.
+    package func reset() {
+        sqlite3_reset(handle)
+        sqlite3_clear_bindings(handle)
+    }
+
+    private func failure() -> SQLiteFailure { SQLiteFailure(of: sqlite3_db_handle(handle)) }
+
+    // MARK: - Binding
+
+    package func bind(_ value: Int64, at index: Int32) throws {
+        try check(sqlite3_bind_int64(handle, index, value))
+    }
+
+    package func bind(_ value: Double, at index: Int32) throws {
+        try check(sqlite3_bind_double(handle, index, value))
+    }
+
+    package func bindNull(at index: Int32) throws {
+        try check(sqlite3_bind_null(handle, index))
+    }
+
+    /// Binds a text, of which SQLite makes a copy.
+    package func bind(_ value: String, at index: Int32) throws {
+        var value = value
+        try check(
+            value.withUTF8 { bytes in
+                guard let base = UnsafeRawPointer(bytes.baseAddress) else {
+                    return quire_sqlite3_bind_text_transient(handle, index, "", 0)
+                }
+                return quire_sqlite3_bind_text_transient(
+                    handle, index, base.assumingMemoryBound(to: CChar.self), UInt64(bytes.count))
+            })
+    }
+
+    /// Binds bytes, of which SQLite makes a copy.
+    package func bind(_ value: Data, at index: Int32) throws {
+        try check(
+            value.withUnsafeBytes { bytes in
+                // A missing address would bind NULL.
+                bytes.baseAddress.map {
+                    quire_sqlite3_bind_blob_transient(handle, index, $0, UInt64(bytes.count))
+                } ?? sqlite3_bind_zeroblob(handle, index, 0)
+            })
+    }
+
+    /// Binds values in the forms that a store keeps, to the parameters from the first on.
+    package func bind(_ values: [AttributeValue]) throws {
+        for (offset, value) in values.enumerated() {
+            let index = Int32(offset + 1)
+            switch try value.stored.loaded() {
+            case .integer(let integer): try bind(integer, at: index)
+            case .double(let double): try bind(double, at: index)
+            case .string(let text): try bind(text, at: index)
+            case .binary(let data): try bind(data, at: index)
+            default: try bindNull(at: index)
+            }
+        }
+    }
+
+    /// Binds a text that stays where it is until the statement has run.
+    @inline(__always)
+    package func bindText(_ bytes: UnsafeRawBufferPointer, at index: Int32) throws {
+        try check(
+            quire_sqlite3_bind_text_static(
+                handle, index, bytes.baseAddress?.assumingMemoryBound(to: CChar.self),
+                UInt64(bytes.count)))
+    }
+
+    /// Binds bytes that stay where they are until the statement has run.
+    @inline(__always)
+    package func bindBlob(_ bytes: UnsafeRawBufferPointer, at index: Int32) throws {
+        try check(
+            quire_sqlite3_bind_blob_static(handle, index, bytes.baseAddress, UInt64(bytes.count)))
+    }
+
+    @inline(__always)
+    private func check(_ code: Int32) throws {
+        if code != SQLITE_OK { throw failure() }
+    }
+
+    // MARK: - Columns
+
+    /// The number of columns of a row.
+    package var columnCount: Int32 { sqlite3_column_count(handle) }
+
+    package func isNull(_ column: Int32) -> Bool {
+        sqlite3_column_type(handle, column) == SQLITE_NULL
+    }
+
+    package func integer(_ column: Int32) -> Int64 { sqlite3_column_int64(handle, column) }
+
+    /// The column as a text; NULL is an empty one.
+    package func text(_ column: Int32) -> String {
+        guard let start = sqlite3_column_text(handle, column) else { return "" }
+        return String(
+            decoding: UnsafeBufferPointer(
+                start: start, count: Int(sqlite3_column_bytes(handle, column))),
+            as: UTF8.self)
+    }
+
+    /// The column as bytes; NULL is none.
+    package func data(_ column: Int32) -> Data {
+        guard let start = sqlite3_column_blob(handle, column) else { return Data() }
+        return Data(bytes: start, count: Int(sqlite3_column_bytes(handle, column)))
+    }
+
+    /// Appends a column's type, size and bytes, a number's as text.
+    func append(_ column: Int32, to bytes: inout [UInt8]) {
+        let type = sqlite3_column_type(handle, column)
+        let start = sqlite3_column_blob(handle, column)
+        let size = Int(sqlite3_column_bytes(handle, column))
+        bytes.append(UInt8(truncatingIfNeeded: type))
+        withUnsafeBytes(of: size) { bytes.append(contentsOf: $0) }
+        bytes.append(
+            contentsOf: UnsafeRawBufferPointer(start: start, count: start == nil ? 0 : size))
+    }
+}

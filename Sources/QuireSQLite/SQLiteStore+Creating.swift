@@ -1,0 +1,129 @@
+import Foundation
+public import QuireModel
+internal import QuireModelFiles
+internal import QuireProtection
+internal import QuireStore
+internal import QuireSystem
+
+extension SQLiteStore {
+    /// Makes a new, empty store for the objects of a model, which it carries from then on.
+    ///
+    /// - Parameters:
+    ///   - path: Where; there must be nothing yet. The folder must exist.
+    ///   - model: The model.
+    ///   - options: How to use the file.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `invalidModel`, `outOfSpace`, `readOnly`, `protectionUnavailable` if it
+    ///   cannot be protected as the options ask, or `storeUnavailable`. Then no file is left.
+    public static func create(
+        at path: String, model: ManagedObjectModel,
+        options: SQLiteStoreOptions = SQLiteStoreOptions()
+    ) throws -> SQLiteStore {
+        try create(
+            at: path, layout: model.binding(classes: options.objectClasses).layout(),
+            options: options)
+    }
+
+    /// As ``create(at:model:options:)``, with a model that other stores have too.
+    package static func create(
+        at path: String, layout: ModelLayout, options: SQLiteStoreOptions
+    ) throws -> SQLiteStore {
+        let path = FileSystem.absolute(path)
+        let entities = try layout.entityNumbers(ofConfiguration: options.configuration)
+        try NewStorePlace(
+            path: path, isTaken: exists(at: path), isInMemory: StorePath.isInMemory(path)
+        ).check(isReadOnly: options.isReadOnly)
+        return try StoreProtection.making(
+            forStoreAt: path, options.fileProtection, domain: options.protectionDomain,
+            slots: options.protectionSlots
+        ) { protection in
+            let source = try SQLiteStoreSource(
+                path: path, isReadOnly: false, protection: protection)
+            do {
+                return try create(
+                    source: source, layout: layout, entities: entities, options: options)
+            } catch {
+                source.release()
+                for suffix in ["", "-wal", "-shm", "-journal"] where !source.access.isMemory {
+                    _ = try? FileSystem.removeFileIfPresent(path + suffix)
+                }
+                throw (error as? SQLiteFailure)?.error(path: path) ?? error
+            }
+        }
+    }
+
+    private static func create(
+        source: SQLiteStoreSource, layout: ModelLayout, entities: Set<Int>,
+        options: SQLiteStoreOptions
+    ) throws -> SQLiteStore {
+        let connection = try source.connect(.creating, options: options)
+        do {
+            // Before anything is written, or it has no effect.
+            try connection.execute(
+                "PRAGMA page_size = 4096; PRAGMA encoding = 'UTF-8'; PRAGMA auto_vacuum = INCREMENTAL"
+            )
+            let hasLog = try source.chooseJournal(connection, options: options)
+            let schema = SQLSchema(fresh: layout, entities: entities)
+            let uuid = UUID().uuidString
+            try connection.begin()
+            let metadata = metadata(of: schema, uuid: uuid)
+            try writeTables(of: schema, metadata, connection)
+            try connection.commit()
+            if !source.access.isMemory {
+                try FileSystem.synchronizeFolder(containing: source.storePath)
+            }
+            return SQLiteStore(
+                source: source,
+                identity: StoreIdentity(uuid: uuid, entityNames: layout.entities.map(\.name)),
+                schema: schema, carriesModel: true, options: options,
+                connection: connection, hasLog: hasLog, hashes: metadata.entityVersionHashes)
+        } catch {
+            connection.close()
+            throw error
+        }
+    }
+
+    private static func metadata(of schema: SQLSchema, uuid: String) -> StoreMetadata {
+        let model = schema.layout.model
+        let kept = Set(schema.keptEntities.map(\.name))
+        return StoreMetadata(
+            storeUUID: uuid, type: .sqlite, model: model,
+            hashes: model.versionHashesForNewStores.filter { kept.contains($0.key) })
+    }
+
+    private static func writeTables(
+        of schema: SQLSchema, _ metadata: StoreMetadata, _ connection: SQLiteConnection
+    ) throws {
+        let statements = SQLSchemaStatements(schema: schema)
+        for sql in statements.all + SQLSchemaStatements.bookkeepingTables {
+            try connection.execute(sql)
+        }
+        let model = schema.layout.model
+        for entity in schema.keptEntities {
+            try connection.withStatement("INSERT INTO Z_PRIMARYKEY VALUES (?, ?, ?, 0)") {
+                try $0.bind(Int64(schema.entity(entity).storeNumber), at: 1)
+                try $0.bind(entity.name, at: 2)
+                try $0.bind(
+                    Int64(
+                        entity.superentityNumber.map { schema.entity(number: $0).storeNumber } ?? 0),
+                    at: 3)
+                try $0.run()
+            }
+        }
+        try connection.withStatement("INSERT INTO Z_METADATA VALUES (1, ?, ?)") {
+            try $0.bind(metadata.storeUUID, at: 1)
+            try $0.bind(metadata.propertyList, at: 2)
+            try $0.run()
+        }
+        try connection.execute(SQLiteTables.createModel)
+        try connection.withStatement("INSERT INTO \(SQLiteTables.model) VALUES (?)") {
+            try $0.bind(String(decoding: model.modelXML(), as: UTF8.self), at: 1)
+            try $0.run()
+        }
+        // Core Data's own copy lacks what only this framework knows.
+        try connection.execute(SQLiteTables.createModelCache)
+        try connection.withStatement("INSERT INTO \(SQLiteTables.modelCache) VALUES (?)") {
+            if let cache = model.modelCache { try $0.bind(cache, at: 1) }
+            try $0.run()
+        }
+    }
+}

@@ -1,0 +1,387 @@
+import Foundation
+import Logging
+public import QuireModel
+internal import QuireModelFiles
+internal import QuireProtection
+internal import QuireStore
+package import QuireSystem
+
+extension SQLiteStore {
+    /// Whether there is something at a path: a file, or, at `/dev/null/NAME`, a store in memory that this process has open.
+    public static func exists(at path: String) -> Bool {
+        let path = FileSystem.absolute(path)
+        return StorePath.isInMemory(path)
+            ? SQLiteMemoryPath.exists(path) : FileSystem.exists(path)
+    }
+
+    /// Opens a store.
+    ///
+    /// - Parameters:
+    ///   - path: The path of its file. A log beside it is part of it.
+    ///   - model: The model of its objects; `nil` for the one that the store carries.
+    ///   - options: How to use the file.
+    /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if the file is no store or is damaged,
+    ///   `incompatibleModel` if the store lacks something of the model, the model something of the store, or the
+    ///   store carries no model and none is given, `protectedDataUnavailable` if it is protected and locked,
+    ///   `protectionUnavailable` if it is not protected as the options ask, `readOnly`, `locked` or `storeUnavailable`.
+    public static func open(
+        at path: String, model: ManagedObjectModel? = nil,
+        options: SQLiteStoreOptions = SQLiteStoreOptions()
+    ) throws -> SQLiteStore {
+        try open(at: path, model: model, layout: nil, options: options)
+    }
+
+    /// As ``open(at:model:options:)``, with a model that other stores have too.
+    package static func open(
+        at path: String, model: ManagedObjectModel?, layout: ModelLayout?,
+        options: SQLiteStoreOptions, continuing predecessor: SQLiteStore? = nil,
+        hasItsKeys: Bool = true
+    ) throws -> SQLiteStore {
+        let path = FileSystem.absolute(path)
+        guard exists(at: path) else {
+            throw QuireError(.notFound, "There is no “\(path)”.", subject: .init(file: path))
+        }
+        guard
+            try StorePath.isInMemory(path)
+                || FileSystem.information(at: path)?.kind == .regular
+        else {
+            throw QuireError(
+                .invalidFormat, "“\(path)” is no file, so it cannot be a store.",
+                subject: .init(file: path))
+        }
+        let collects = options.isOnlyWriter && !options.isReadOnly && !isInUse(path)
+        let source = try SQLiteStoreSource(
+            path: path, isReadOnly: options.isReadOnly, protection: options.protection)
+        try StoreProtection.require(options.fileProtection, of: source.protection, path)
+        do {
+            let connection = try source.connect(
+                options.isReadOnly ? .reading : .writing, options: options)
+            do {
+                let store = try SQLiteStoreOpening(
+                    source: source, connection: connection, options: options,
+                    predecessor: predecessor, hasItsKeys: hasItsKeys
+                ).open(model: model, layout: layout)
+                predecessor.map(store.noteConnections)
+                if collects { store.collectExternalData() }
+                return store
+            } catch {
+                connection.close()
+                throw error
+            }
+        } catch {
+            source.release()
+            throw (error as? SQLiteFailure)?.openingError(path: path) ?? error
+        }
+    }
+}
+
+extension SQLiteStore {
+    /// Whether anybody may have a database open, or has left its log when killed.
+    private static func isInUse(_ path: String) -> Bool {
+        SQLiteOpenFiles.contains(path) || FileSystem.exists(path + "-wal")
+            || FileSystem.exists(path + "-shm")
+    }
+}
+
+extension SQLiteFailure {
+    /// The error to throw if a store could not be opened.
+    package func openingError(path: String) -> QuireError {
+        if primaryCode == Self.sqlError {
+            // The statements are ours and right: the tables are not what they should be.
+            return QuireError(
+                .invalidFormat, "“\(path)” is not laid out like a Core Data store: \(message).",
+                subject: .init(file: path), underlying: self)
+        }
+        return error(path: path)
+    }
+
+    private static let sqlError: Int32 = 1
+}
+
+/// Why a store is read with a model made of its tables.
+package enum SQLiteInferenceReason: Sendable {
+    /// It carries no model.
+    case noModel
+    /// The model that it carries cannot be read, or contradicts itself.
+    case unusableModel(QuireError)
+    /// Its tables are not those of the model that it carries.
+    case misfit(QuireError)
+}
+
+/// The steps of opening a store.
+private struct SQLiteStoreOpening {
+    let source: SQLiteStoreSource
+    let connection: SQLiteConnection
+    let options: SQLiteStoreOptions
+    let predecessor: SQLiteStore?
+    let hasItsKeys: Bool
+    private var path: String { source.storePath }
+
+    func open(model given: ManagedObjectModel?, layout known: ModelLayout?) throws -> SQLiteStore {
+        let usesOwnModel = known == nil && given == nil
+        let key =
+            usesOwnModel ? try SQLiteSchemaCache.Key(of: connection, options: options) : nil
+        var (opened, uuid, propertyList) = try remembered(by: key) ?? read(given, known)
+        noteMissing(in: opened.schema)
+        var options = options
+        if opened.inferenceReason == nil { options.configuration = opened.configuration }
+        var hasLog = try prepareForWriting()
+        if !opened.isSynchronized {
+            let isSame = try synchronize(&opened, hasLog: &hasLog)
+            // Unless it is not what the key was made of any more, because somebody else has changed it meanwhile.
+            if isSame, opened.inferenceReason == nil, let key,
+                try SQLiteSchemaCache.Key(of: connection, options: options) == key
+            {
+                options.schemaCache.insert(opened, for: key, metadata: propertyList)
+            }
+        }
+        if !options.isReadOnly {
+            if options.analyzesWhenOpened { try connection.execute("ANALYZE") }
+            if options.vacuumsWhenOpened { try connection.execute("VACUUM") }
+        }
+        return SQLiteStore(
+            source: source, identity: try identity(uuid, opened.schema.layout),
+            schema: opened.schema, carriesModel: opened.carriesModel,
+            inferenceReason: opened.inferenceReason, usesOwnModel: usesOwnModel, options: options,
+            connection: connection, hasLog: hasLog, hashes: opened.hashes,
+            keys: hasItsKeys ? predecessor?.primaryKeys : nil)
+    }
+
+    private typealias Found = (SQLiteOpenedSchema, uuid: String, propertyList: Data)
+
+    /// What was found out of a store like this one.
+    private func remembered(by key: SQLiteSchemaCache.Key?) throws -> Found? {
+        guard let key else { return nil }
+        let (uuid, propertyList) = try SQLiteMetadataReader(connection: connection, path: path)
+            .row()
+        let opened = try options.schemaCache.find(key, metadata: propertyList) {
+            try StoreMetadata(storeUUID: uuid, propertyList: propertyList, path: path)
+                .entityVersionHashes
+        }
+        return opened.map { ($0, uuid, propertyList) }
+    }
+
+    /// Reads the model, unless it is given, and finds out where its objects lie.
+    private func read(_ given: ManagedObjectModel?, _ known: ModelLayout?) throws -> Found {
+        let reader = SQLiteCatalogReader(connection: connection)
+        let tables = Set(try reader.tableNames())
+        for table in ["Z_METADATA", "Z_PRIMARYKEY"] where !tables.contains(table) {
+            throw QuireError(
+                .invalidFormat,
+                "“\(path)” is a SQLite database but no store: it has no table \(table).",
+                subject: .init(file: path))
+        }
+        let (uuid, propertyList) = try SQLiteMetadataReader(connection: connection, path: path)
+            .row()
+        let metadata = try StoreMetadata(storeUUID: uuid, propertyList: propertyList, path: path)
+        let carriesModel = tables.contains(SQLiteTables.model)
+        let catalog = try reader.catalog()
+        let (schema, reason) = try schemaOrInferred(
+            catalog, mayInfer: known == nil && given == nil, hasStrays: !carriesModel
+        ) { try known ?? layout(given, isCarried: carriesModel, tables: tables, metadata) }
+        // After the tables, which say more if they do not fit.
+        if carriesModel, given != nil || known != nil {
+            try checkHashes(of: schema.layout.model, metadata)
+        }
+        let opened = SQLiteOpenedSchema(
+            schema: schema, carriesModel: carriesModel, inferenceReason: reason,
+            hashes: metadata.entityVersionHashes,
+            configuration: reason == nil ? configuration(of: schema.layout, catalog) : nil)
+        return (opened, uuid, propertyList)
+    }
+
+    private func identity(_ uuid: String, _ layout: ModelLayout) throws -> StoreIdentity {
+        guard let predecessor else {
+            return StoreIdentity(uuid: uuid, entityNames: layout.entities.map(\.name))
+        }
+        guard predecessor.identity.uuid == uuid else {
+            throw QuireError(
+                .incompatibleModel,
+                "“\(path)” is another store: its UUID is \(uuid), not \(predecessor.identity.uuid).",
+                subject: .init(file: path))
+        }
+        return predecessor.identity
+    }
+
+    /// Where things are by the model that is given or carried, or else by what the tables tell, if that is wanted.
+    private func schemaOrInferred(
+        _ catalog: SQLCatalog, mayInfer: Bool, hasStrays: Bool, layout: () throws -> ModelLayout
+    ) throws -> (SQLSchema, SQLiteInferenceReason?) {
+        let mayInfer = mayInfer && options.infersModel && options.isReadOnly
+        let error: QuireError
+        let reason: SQLiteInferenceReason
+        do {
+            let layout = try layout()
+            do {
+                return (try schema(of: layout, catalog: catalog, hasStrays: hasStrays), nil)
+            } catch let misfit as QuireError where mayInfer {
+                (error, reason) = (misfit, .misfit(misfit))
+            }
+        } catch let lack as QuireError where mayInfer {
+            error = lack
+            reason = lack.code == .incompatibleModel ? .noModel : .unusableModel(lack)
+        }
+        Logger(label: "quire.sql").debug("\(path) is read without its model: \(error.message)")
+        let inferred = try SQLModelInference.run(
+            catalog: catalog, source: SQLiteModelInference(connection: connection))
+        return (
+            try schema(of: inferred.model.layout(), catalog: inferred.catalog, hasStrays: true),
+            reason
+        )
+    }
+
+    private func layout(
+        _ given: ManagedObjectModel?, isCarried: Bool, tables: Set<String>,
+        _ metadata: StoreMetadata
+    ) throws -> ModelLayout {
+        var model = try model(given, isCarried: isCarried, tables: tables)
+        if given == nil { model.take(versionHashes: metadata.entityVersionHashes) }
+        return try model.binding(classes: options.objectClasses).layout()
+    }
+
+    private func model(
+        _ given: ManagedObjectModel?, isCarried: Bool, tables: Set<String>
+    ) throws -> ManagedObjectModel {
+        if let given { return given }
+        if !isCarried { return try modelOfCoreData(tables: tables) }
+        let xml = try connection.withStatement("SELECT Z_CONTENT FROM \(SQLiteTables.model)") {
+            try $0.step() ? $0.data(0) : Data()
+        }
+        return try carried { try ManagedObjectModel(modelXML: xml, name: SQLiteTables.model) }
+    }
+
+    /// The model that Core Data has put into the store.
+    private func modelOfCoreData(tables: Set<String>) throws -> ManagedObjectModel {
+        var archive = Data()
+        if tables.contains(SQLiteTables.modelCache) {
+            archive = try connection.withStatement(
+                "SELECT Z_CONTENT FROM \(SQLiteTables.modelCache)"
+            ) { try $0.step() ? $0.data(0) : Data() }
+        }
+        if archive.isEmpty {
+            throw QuireError(
+                .incompatibleModel,
+                "“\(path)” does not carry its model; say which model it was made with.",
+                subject: .init(file: path))
+        }
+        return try carried {
+            try ManagedObjectModel(modelCache: archive, name: SQLiteTables.modelCache)
+        }
+    }
+
+    private func carried(
+        _ read: () throws -> ManagedObjectModel
+    ) throws -> ManagedObjectModel {
+        do { return try read() } catch let error as QuireError {
+            throw QuireError(
+                .invalidFormat, "The model that “\(path)” carries cannot be read: \(error.message)",
+                subject: .init(file: path), underlying: error)
+        }
+    }
+
+    /// A store that was made here says by what model, so that one with other properties is not taken for it, whose
+    /// columns happen to be there.
+    private func checkHashes(
+        of model: ManagedObjectModel, _ metadata: StoreMetadata
+    ) throws {
+        // A store that was made for a model which came with Core Data's hashes has these.
+        if let known = model.knownVersionHashes, known == metadata.entityVersionHashes { return }
+        let hashes = model.entityVersionHashes()
+        let changed = metadata.entityVersionHashes.filter { name, hash in
+            hashes[name].map { $0 != hash } ?? false
+        }.keys.sorted()
+        guard let first = changed.first else { return }
+        throw QuireError(
+            .incompatibleModel,
+            "“\(path)” was made with another version of the model (it differs in: \(changed.joined(separator: ", "))); migrate "
+                + "it before it is opened.", subject: .init(entity: first, file: path))
+    }
+
+    private func noteMissing(in schema: SQLSchema) {
+        for key in schema.missing {
+            let entity = schema.layout.entity(number: key.entityNumber)
+            Logger(label: "quire.sql").debug(
+                "\(path) keeps nothing of \(entity.name).\(entity.relationships[key.index].name): it was made with another model"
+            )
+        }
+    }
+
+    private func schema(
+        of layout: ModelLayout, catalog: SQLCatalog, hasStrays: Bool
+    ) throws -> SQLSchema {
+        do {
+            let entities = try layout.entityNumbers(
+                ofConfiguration: configuration(of: layout, catalog))
+            return try SQLSchema(
+                layout, catalog: catalog, entities: entities, hasStrays: hasStrays)
+        } catch let error as QuireError {
+            throw QuireError(
+                error.code, "The model does not fit “\(path)”: \(error.message)",
+                subject: .init(
+                    entity: error.subject.entity, property: error.subject.property, file: path),
+                underlying: error, failures: error.failures)
+        }
+    }
+
+    /// The configuration whose entities' objects the store keeps: the one that is given, or else, if it does not keep those of
+    /// all entities, one that has just the entities it does keep.
+    private func configuration(of layout: ModelLayout, _ catalog: SQLCatalog) -> String? {
+        if let given = options.configuration { return given }
+        let kept = Set(catalog.entities.map(\.name)).intersection(layout.entities.map(\.name))
+        if kept.count == layout.entities.count { return nil }
+        return layout.model.configurations.first { configuration in
+            let numbers = try? layout.entityNumbers(ofConfiguration: configuration.name)
+            return numbers.map { Set($0.map { layout.entity(number: $0).name }) == kept } ?? false
+        }?.name
+    }
+
+    /// Gives the store the model's indexes, unless it is only read.
+    ///
+    /// - Parameter hasLog: Whether it has a write-ahead log, before and then.
+    /// - Returns: Whether it had them, as far as is known.
+    private func synchronize(_ opened: inout SQLiteOpenedSchema, hasLog: inout Bool) throws -> Bool
+    {
+        var isSame = true
+        let synchronization = SQLiteSchemaSynchronization(
+            connection: connection, schema: opened.schema, carriesModel: opened.carriesModel)
+        if !options.isReadOnly {
+            let plan = try synchronization.plan()
+            isSame = plan.isEmpty
+            // One that must not be written is read as it is.
+            if try !isSame && acceptsTriggers(of: opened.schema, besides: plan) {
+                hasLog = try hasLog || source.chooseJournal(connection, options: options)
+                connection.trustSchema()
+                try synchronization.run(plan)
+            }
+            opened.isSynchronized = true
+        }
+        opened.schema.computedIndexes = try synchronization.usableIndexes()
+        return isSame
+    }
+
+    /// Whether nothing in the store forbids to write it but for what a plan drops.
+    private func acceptsTriggers(
+        of schema: SQLSchema, besides plan: SQLiteSchemaSynchronization.Plan
+    ) throws -> Bool {
+        try SQLiteTriggerCheck(connection: connection, schema: schema).problems(
+            besides: Set(plan.dropped.map { $0.name.uppercased() })
+        ).isEmpty
+    }
+
+    /// Checks that the file can be written, and whether it has a write-ahead log.
+    private func prepareForWriting() throws -> Bool {
+        if options.isReadOnly { return true }
+        if connection.isReadOnly {
+            throw QuireError(
+                .readOnly,
+                "“\(path)” cannot be written; open it for reading only, or change its permissions.",
+                subject: .init(file: path))
+        }
+        let hasLog = try source.hasLog(connection)
+        // A file without a log gets one when it is first saved; opening it changes nothing.
+        if hasLog && !source.wantsLog(options) {
+            return try source.chooseJournal(connection, options: options)
+        }
+        return hasLog
+    }
+}

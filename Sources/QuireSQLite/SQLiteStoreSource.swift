@@ -1,0 +1,316 @@
+import CSQLite
+import Logging
+package import QuireProtection
+internal import QuireSystem
+import Synchronization
+
+/// The file behind an open store, and how connections to it are made.
+package final class SQLiteStoreSource: Sendable {
+    /// How the file is used.
+    enum Access: Sendable {
+        /// Reading and writing.
+        case writing
+        /// Reading a file that is at rest, leaving no trace.
+        case immutable
+        /// Reading a file that this process has open for writing as well, whose log is in use.
+        case besideWriter
+        /// Reading a file that another process has open, whose log is in use.
+        case besideOthers
+        /// Reading and writing in memory: all who open the same name in this process share it.
+        case memory
+        /// Reading a private copy, because the file has a log that is not merged into it.
+        case copy(folder: TemporarySibling)
+    }
+
+    /// What a connection is for.
+    package enum Purpose {
+        case creating, writing, reading
+    }
+
+    /// The store's path as it was given, from the root.
+    package let storePath: String
+    /// The path of the database that is opened.
+    let databasePath: String
+    let access: Access
+    /// Which files the connections have open; `nil` in memory.
+    let files: SQLiteFileGuard?
+    /// That the process has the file open for writing, or as others have; `nil` if not.
+    private let use: SQLiteOpenFiles.Use?
+    let isOnNetwork: Bool
+    /// The keys that seal the store's files; `nil` if the store is not protected.
+    package let protection: StoreProtection?
+    private let isReleased = Atomic(false)
+
+    /// The writer may hold much of the database in memory during a large save, which halves its time.
+    private static let writerCacheSize = 64 << 20
+
+    /// Finds out how to use a file, which need not exist if it is to be created.
+    ///
+    /// - Parameter protection: The keys of the store; `nil` to look for its keybag.
+    package init(path: String, isReadOnly: Bool, protection: StoreProtection? = nil) throws {
+        storePath = FileSystem.absolute(path)
+        self.protection = try protection ?? StoreProtection.find(forStoreAt: storePath)
+        if let name = SQLiteMemoryPath.name(of: storePath) {
+            isOnNetwork = false
+            files = nil
+            databasePath = "/quire/\(name)"
+            access = .memory
+            use = SQLiteOpenFiles.add(storePath)
+            return
+        }
+        files = SQLiteFileGuard(path: storePath)
+        try SQLiteFiles.check(storePath)
+        try SQLiteFiles.checkJournal(of: storePath)
+        isOnNetwork = (try? FileSystem.isOnNetwork(storePath)) ?? false
+        guard isReadOnly else {
+            databasePath = storePath
+            access = .writing
+            if isOnNetwork {
+                Logger(label: "quire.sql").warning(
+                    "“\(storePath)” is on a network file system, or one that cannot share memory: only one process can have it open, and saving takes longer."
+                )
+            }
+            use = SQLiteOpenFiles.add(storePath)
+            return
+        }
+        if SQLiteOpenFiles.contains(storePath) {
+            databasePath = storePath
+            access = .besideWriter
+            use = nil
+        } else if Self.isInUse(storePath, self.protection?.cipher) {
+            databasePath = storePath
+            access = .besideOthers
+            use = SQLiteOpenFiles.add(storePath)
+        } else if Self.hasUnmergedLog(storePath) {
+            files?.noteDatabase()
+            let folder = try Self.copy(storePath)
+            databasePath = FileSystem.path(folder.path, Self.copyName)
+            access = .copy(folder: folder)
+            use = nil
+        } else {
+            databasePath = storePath
+            access = .immutable
+            use = nil
+        }
+    }
+
+    deinit { release() }
+
+    /// Removes what was made for reading. Called when all connections are closed.
+    package func release() {
+        guard !isReleased.exchange(true, ordering: .acquiringAndReleasing) else { return }
+        if let use { SQLiteOpenFiles.remove(use) }
+        if case .copy(let folder) = access { folder.remove() }
+    }
+
+    // MARK: - Files that others use
+
+    /// Whether another process has a store open, and its log can be read along with it.
+    private static func isInUse(_ path: String, _ cipher: PageCipher?) -> Bool {
+        guard
+            let memory = try? OpenFile.open(
+                path + "-shm", beneath: StorePath.packageRoot(of: path), for: .reading),
+            (try? memory.hasLocks()) == true
+        else { return false }
+        memory.close()
+        // Who may not write beside the file may not be able to.
+        guard let connection = try? SQLiteConnection(path: path, mode: .reading, cipher: cipher)
+        else {
+            return false
+        }
+        defer { connection.close() }
+        return (try? connection.integer("SELECT count(*) FROM sqlite_schema")) != nil
+    }
+
+    private static let copyName = "store"
+    private static let logSuffixes = ["-wal", "-journal"]
+
+    private static func hasUnmergedLog(_ path: String) -> Bool {
+        logSuffixes.contains { suffix in
+            let found = try? FileSystem.information(
+                at: path + suffix, beneath: StorePath.packageRoot(of: path))
+            return (found?.size ?? 0) > 0
+        }
+    }
+
+    /// Copies the store and its log to a temporary folder, so that merging them leaves the originals alone.
+    private static func copy(_ path: String) throws -> TemporarySibling {
+        let folder = try TemporarySibling.makeFolderInTemporaryDirectory()
+        do {
+            try copy(path, to: FileSystem.path(folder.path, copyName))
+            return folder
+        } catch {
+            folder.remove()
+            throw error
+        }
+    }
+
+    /// Copies a store and its log, as of one moment, to a name that must be free.
+    package static func copy(_ path: String, to target: String) throws {
+        let root = StorePath.packageRoot(of: path)
+        // Somebody may write meanwhile; then the parts would not belong together.
+        for _ in 0..<20 {
+            let before = try state(of: path)
+            for suffix in [""] + logSuffixes {
+                try FileSystem.removeFileIfPresent(target + suffix)
+                do {
+                    try FileSystem.copyFile(path + suffix, beneath: root, to: target + suffix)
+                } catch let error as QuireError where error.code == .notFound && !suffix.isEmpty {
+                    continue
+                }
+            }
+            guard try state(of: path) == before else { continue }
+            // One may have no permission to write what one may read.
+            for suffix in [""] + logSuffixes where FileSystem.exists(target + suffix) {
+                try OpenFile.open(target + suffix, for: .reading).setPermissions(0o600)
+            }
+            return
+        }
+        throw QuireError(
+            .locked,
+            "“\(path)” is being written by another process; try again when it has finished.",
+            subject: .init(file: path))
+    }
+
+    /// What must stay as it is while the parts are copied, so that they belong together. A write-ahead log may grow: what
+    /// is added is whole transactions, or is ignored. It begins with other numbers when it is used anew.
+    package static func state(of path: String) throws -> [Int64] {
+        let root = StorePath.packageRoot(of: path)
+        var state: [Int64] = []
+        for suffix in ["", "-journal"] {
+            guard let information = try FileSystem.information(at: path + suffix, beneath: root)
+            else {
+                state.append(-1)
+                continue
+            }
+            state += [
+                information.size, information.modificationNanoseconds,
+                Int64(bitPattern: information.inode),
+            ]
+        }
+        do {
+            let log = try OpenFile.open(path + "-wal", beneath: root, for: .reading)
+            state.append(Int64(bitPattern: try log.information().inode))
+            state += (try? log.read(32, at: 0))?.map(Int64.init) ?? []
+        } catch let error as QuireError where error.code == .notFound {
+            state.append(-1)
+        }
+        return state
+    }
+
+    // MARK: - Connections
+
+    /// Opens a connection and sets it up.
+    package func connect(_ purpose: Purpose, options: SQLiteStoreOptions) throws -> SQLiteConnection
+    {
+        let mode: SQLiteConnection.Mode
+        switch (access, purpose) {
+        case (.memory, _): mode = .memory
+        case (_, .creating): mode = .creating
+        case (.immutable, _): mode = .immutable
+        case (.copy, _), (_, .writing): mode = .writing
+        case (.besideWriter, _), (.besideOthers, _), (.writing, _): mode = .reading
+        }
+        if databasePath == storePath { try files?.check() }
+        try protection?.checkAvailable(storePath)
+        let connection = try SQLiteConnection(
+            path: databasePath, mode: mode, cipher: protection?.cipher)
+        do {
+            if databasePath == storePath {
+                try files?.didOpen(connection)
+                connection.files = files
+                if let use, files != nil { SQLiteOpenFiles.didOpen(storePath, use) }
+            }
+            if let wait = options.lockWait {
+                connection.setBusyWait(SQLiteBusyWait(path: storePath, wait: wait))
+            } else {
+                let milliseconds = options.busyTimeout / .milliseconds(1)
+                sqlite3_busy_timeout(connection.handle, Int32(min(max(milliseconds, 0), 1e9)))
+            }
+            try SQLiteFunctions.register(on: connection)
+            let cacheSize = max(
+                options.cacheSize,
+                purpose == .creating || purpose == .writing ? Self.writerCacheSize : 0)
+            try connection.execute(
+                """
+                PRAGMA cache_size = -\(max(cacheSize >> 10, 16));
+                PRAGMA temp_store = MEMORY;
+                PRAGMA cell_size_check = ON;
+                PRAGMA synchronous = \(options.synchronization == .normal ? "NORMAL" : "FULL");
+                """)
+            for pragma in try SQLitePragmas(options.pragmas, path: storePath).statements {
+                try connection.execute(pragma)
+            }
+            if purpose == .reading { try connection.execute("PRAGMA query_only = ON") }
+            // Without shared memory the log can be used by one connection alone.
+            if isOnNetwork && (purpose == .creating || purpose == .writing) {
+                try connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+            }
+        } catch {
+            connection.close()
+            throw error
+        }
+        return connection
+    }
+
+    // MARK: - Journal
+
+    /// Whether the options, and the file system, want a write-ahead log.
+    func wantsLog(_ options: SQLiteStoreOptions) -> Bool {
+        if access.isMemory { return false }
+        return switch options.journal {
+        case .automatic: !isOnNetwork
+        case .writeAheadLog: true
+        case .rollback: false
+        }
+    }
+
+    /// Whether the database has a write-ahead log now.
+    package func hasLog(_ connection: SQLiteConnection) throws -> Bool {
+        try journalMode("PRAGMA journal_mode", connection) == "wal"
+    }
+
+    /// Sets the journal that the options want.
+    ///
+    /// - Returns: Whether it is a write-ahead log.
+    package func chooseJournal(
+        _ connection: SQLiteConnection, options: SQLiteStoreOptions
+    ) throws -> Bool {
+        if wantsLog(options) {
+            if !isOnNetwork { try removeJournal(connection) }
+            if try journalMode("PRAGMA journal_mode = WAL", connection) == "wal" {
+                // The log is made when it is first read.
+                try connection.execute("SELECT count(*) FROM sqlite_schema")
+                noteLog()
+                return true
+            }
+        }
+        if access.isMemory {
+            _ = try journalMode("PRAGMA journal_mode = MEMORY", connection)
+            return false
+        }
+        // Emptied rather than removed: removing it is not durable until the folder has been synchronized.
+        _ = try journalMode("PRAGMA journal_mode = TRUNCATE", connection)
+        return false
+    }
+
+    /// Takes notice of the log that is in use. Without shared memory its index is none of the files.
+    func noteLog() { files?.noteLog(sharesIndex: !isOnNetwork) }
+
+    /// Removes a rollback journal that has been emptied. One that is in use stays.
+    func removeJournal(_ connection: SQLiteConnection) throws {
+        guard !access.isMemory, FileSystem.exists(databasePath + "-journal"),
+            try files?.change() == nil
+        else { return }
+        // SQLite removes it when it goes from one mode to the other, unless it has the file for itself.
+        try connection.execute(
+            "PRAGMA locking_mode = NORMAL; SELECT count(*) FROM sqlite_schema")
+        _ = try journalMode("PRAGMA journal_mode = TRUNCATE", connection)
+        _ = try journalMode("PRAGMA journal_mode = DELETE", connection)
+    }
+
+    private func journalMode(_ pragma: String, _ connection: SQLiteConnection) throws -> String {
+        let statement = try connection.prepare(pragma)
+        return try statement.step() ? statement.text(0).lowercased() : ""
+    }
+}

@@ -1,0 +1,338 @@
+import CSQLite
+internal import QuireModel
+internal import QuireSystem
+
+/// Finds what changes objects behind a save's back, so that nothing may be written to a store: triggers that neither Core Data
+/// nor this framework makes, and tables that lose rows where a constraint is violated.
+///
+/// A trigger's name proves nothing. Its actions are reported by SQLite to an authorizer callback while the statements that fire
+/// it are compiled. A trigger is accepted if it runs after the change of a row (`AFTER`), has no recursive query, cannot abandon
+/// the statement (`RAISE`), calls functions only that compute values, and writes nothing but
+///
+/// - rows of the R-tree or full-text index that it is named after, as `Z_RT_Place_byPlace_INSERT` those of
+///   `Z_RT_Place_byPlace`, or
+/// - one column, telling the connection so by one of Core Data's functions, as triggers of derived attributes do. The column
+///   is a derived attribute's, or one of no property of the model, or it holds integers: Apple's programs count objects in
+///   attributes that their models do not call derived.
+///
+/// So an accepted trigger does not insert, delete or relate objects, and it ends; how long its queries take is unknown.
+package struct SQLiteTriggerCheck {
+    package let connection: SQLiteConnection
+    package let schema: SQLSchema
+
+    package init(connection: SQLiteConnection, schema: SQLSchema) {
+        self.connection = connection
+        self.schema = schema
+    }
+
+    /// A trigger or table because of which nothing is written.
+    package struct Problem {
+        let name: String
+        package let table: String
+        /// A clause: what it is and does.
+        package let message: String
+
+        /// The advice for the user, as an imperative.
+        package var advice: String {
+            let action = name == table ? "make the table anew" : "drop the trigger"
+            return "\(action) with another program, or recover the store's objects into a new store"
+        }
+    }
+
+    private struct Trigger {
+        let name: String
+        let table: String
+        let words: [String]
+    }
+
+    /// Something that a statement does, as SQLite tells an authorizer.
+    private struct Access {
+        let action: Int32
+        let first: String
+        let second: String
+        /// The trigger that does it; empty for the statement itself and for queries within others.
+        let trigger: String
+    }
+
+    // MARK: - Checking
+
+    /// Lets triggers write R-trees and full-text indexes, if all that the store has are accepted.
+    ///
+    /// - Throws: ``QuireError`` with code `unsupported` that names one that is not.
+    package func requireNone(path: String) throws {
+        let (triggers, problems) = try found()
+        if let problem = problems.first {
+            throw QuireError(
+                .unsupported, "“\(path)” cannot be written: \(problem.message); \(problem.advice).",
+                subject: .init(file: path))
+        }
+        if !triggers.isEmpty { connection.trustSchema() }
+    }
+
+    /// The triggers and tables that are not accepted.
+    ///
+    /// - Parameter dropped: The names, in upper case, of triggers that are about to be dropped.
+    package func problems(besides dropped: Set<String> = []) throws -> [Problem] {
+        try found(besides: dropped).problems
+    }
+
+    private func found(
+        besides dropped: Set<String> = []
+    ) throws -> (triggers: [Trigger], problems: [Problem]) {
+        var triggers: [Trigger] = []
+        var indexTables: [String] = []
+        var views: [String] = []
+        var problems: [Problem] = []
+        try connection.withStatement(
+            "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE type IN ('trigger', 'view') OR type = 'table' "
+                + "AND (sql LIKE 'CREATE VIRTUAL TABLE%' OR sql LIKE '%CONFLICT%') ORDER BY name"
+        ) { statement in
+            while try statement.step() {
+                let (name, table) = (statement.text(1), statement.text(2))
+                let words = Self.words(of: statement.text(3))
+                if statement.text(0) == "view" {
+                    views.append(name.uppercased())
+                } else if statement.text(0) == "trigger" {
+                    triggers.append(Trigger(name: name, table: table, words: words))
+                } else if words.starts(with: ["CREATE", "VIRTUAL"]) {
+                    if name.hasPrefix("Z_RT_") || name.hasPrefix(SQLName.fullTextPrefix + "_") {
+                        indexTables.append(name)
+                    }
+                } else if Self.contains(words, "CONFLICT", ["REPLACE", "IGNORE"]) {
+                    problems.append(
+                        Problem(
+                            name: name, table: name,
+                            message:
+                                "its table \(name) is declared to lose rows that violate a constraint (ON CONFLICT)"
+                        ))
+                }
+            }
+        }
+        for (table, own) in Dictionary(grouping: triggers, by: \.table).sorted(by: {
+            $0.key < $1.key
+        }) {
+            let (accesses, failure) = try self.accesses(on: table)
+            let strays = accesses.filter { access in
+                !triggers.contains { $0.name == access.trigger }
+                    && (access.action == SQLITE_RECURSIVE || Self.isUnknownFunction(access))
+            }
+            for trigger in own where !dropped.contains(trigger.name.uppercased()) {
+                let objection =
+                    Self.objection(toText: trigger.words)
+                    ?? strays.lazy.compactMap {
+                        Self.objection(to: trigger, $0, besides: triggers, views)
+                    }.first
+                    ?? objection(
+                        to: trigger, accesses.filter { $0.trigger == trigger.name }, indexTables)
+                    ?? failure.flatMap { Self.objection(to: trigger, $0, besides: triggers) }
+                guard let objection else { continue }
+                problems.append(
+                    Problem(
+                        name: trigger.name, table: table,
+                        message:
+                            "its trigger “\(trigger.name)” on the table \(table) \(objection), as no trigger does that Core Data or "
+                            + "Quire makes"))
+            }
+        }
+        return (triggers, problems)
+    }
+
+    // MARK: - What a trigger does
+
+    /// The authorizer's reports for statements that fire the triggers of a table, which are compiled and never run, and the
+    /// failure of one that cannot be compiled.
+    private func accesses(on table: String) throws -> ([Access], SQLiteFailure?) {
+        let columns = try connection.withStatement("SELECT name FROM pragma_table_info(?)") {
+            try $0.bind(table, at: 1)
+            var columns: [String] = []
+            while try $0.step() { columns.append(SQLName.quoted($0.text(0))) }
+            return columns
+        }
+        let name = SQLName.quoted(table)
+        let record = AccessRecord()
+        let wasTrusted = connection.isSchemaTrusted
+        connection.trustSchema()
+        sqlite3_set_authorizer(
+            connection.handle,
+            { record, action, first, second, _, trigger in
+                guard let record else { return SQLITE_DENY }
+                let text = { (text: UnsafePointer<CChar>?) in text.map { String(cString: $0) } ?? ""
+                }
+                Unmanaged<AccessRecord>.fromOpaque(record).takeUnretainedValue().accesses.append(
+                    Access(
+                        action: action, first: text(first), second: text(second),
+                        trigger: text(trigger)))
+                return SQLITE_OK
+            }, Unmanaged.passUnretained(record).toOpaque())
+        defer {
+            sqlite3_set_authorizer(connection.handle, nil, nil)
+            connection.trustSchema(wasTrusted)
+        }
+        var failure: SQLiteFailure?
+        for sql in [
+            "INSERT INTO \(name) DEFAULT VALUES", "DELETE FROM \(name)",
+            "UPDATE \(name) SET " + columns.map { "\($0) = \($0)" }.joined(separator: ", "),
+        ] {
+            do { _ = try connection.prepare(sql) } catch let error as SQLiteFailure {
+                failure = error
+            }
+        }
+        return (withExtendedLifetime(record) { record.accesses }, failure)
+    }
+
+    private final class AccessRecord {
+        var accesses: [Access] = []
+    }
+
+    /// The forbidden action of a trigger, as a verb and its object; `nil` if there is none.
+    private func objection(
+        to trigger: Trigger, _ accesses: [Access], _ indexTables: [String]
+    ) -> String? {
+        var columns: Set<[String]> = []
+        var tells = false
+        for access in accesses {
+            let isOwn =
+                indexTables.contains(access.first) && trigger.name.hasPrefix(access.first + "_")
+            switch access.action {
+            case SQLITE_READ, SQLITE_SELECT: continue
+            case SQLITE_FUNCTION:
+                if Self.isUnknownFunction(access) { return "calls the function \(access.second)" }
+                if Self.tellingFunctions.contains(access.second.uppercased()) { tells = true }
+            case SQLITE_INSERT:
+                if !isOwn { return "inserts rows into \(access.first)" }
+            case SQLITE_DELETE:
+                if !isOwn { return "deletes rows of \(access.first)" }
+            case SQLITE_UPDATE:
+                if !isOwn { columns.insert([access.first, access.second]) }
+            case SQLITE_RECURSIVE: return "has a recursive query"
+            default: return "does something else than to compute values"
+            }
+        }
+        guard let column = columns.min(by: { $0[1] < $1[1] }) else {
+            return accesses.isEmpty ? "does what SQLite does not tell" : nil
+        }
+        if columns.count == 1, tells, isComputed(column[1], of: column[0]) { return nil }
+        return "sets the column \(column[1]) of \(column[0])"
+    }
+
+    /// Whether a column is one that triggers may set.
+    private func isComputed(_ name: String, of tableName: String) -> Bool {
+        let name = name.uppercased()
+        let isName = { (column: String?) in column?.uppercased() == name }
+        let tableName = tableName.uppercased()
+        var isKnown = false
+        for entity in schema.layout.entities {
+            let place = schema.entity(entity)
+            guard place.tableName.uppercased() == tableName else { continue }
+            for (slot, column) in zip(entity.slots, place.columns) {
+                guard let column, isName(column.name) else { continue }
+                guard slot.attribute != nil, slot.isDerived || slot.storage == .integer else {
+                    return false
+                }
+                isKnown = true
+            }
+        }
+        return isKnown
+            || schema.unknownColumns.contains {
+                $0.table.name.uppercased() == tableName && $0.columns.contains(where: isName)
+            }
+    }
+
+    private static let tellingFunctions = Set(
+        SQLDerivedFunction.allNotes.map { $0.uppercased() })
+
+    /// Functions that compute a value from others, and Core Data's.
+    private static let functions: Set<String> = tellingFunctions.union([
+        SQLDerivedFunction.now.uppercased(), "ABS", "AVG", "COALESCE", "COUNT", "IFNULL", "IIF",
+        "LENGTH", "LOWER", "MAX", "MIN", "NULLIF", "ROUND", "SUM", "TOTAL", "UPPER",
+    ])
+
+    private static func isUnknownFunction(_ access: Access) -> Bool {
+        access.action == SQLITE_FUNCTION && !functions.contains(access.second.uppercased())
+    }
+
+    /// What is wrong with a trigger if something within a query, or within a view, is done that should not be.
+    private static func objection(
+        to trigger: Trigger, _ access: Access, besides all: [Trigger], _ views: [String]
+    ) -> String? {
+        let isRecursive = access.action == SQLITE_RECURSIVE
+        let names = views + [isRecursive ? "WITH" : access.second.uppercased()]
+        guard isCulprit(trigger, names, besides: all) else { return nil }
+        return isRecursive ? "has a recursive query" : "calls the function \(access.second)"
+    }
+
+    /// What is wrong with a trigger if what fires it cannot be compiled.
+    private static func objection(
+        to trigger: Trigger, _ failure: SQLiteFailure, besides all: [Trigger]
+    ) -> String? {
+        let prefix = "no such function: "
+        guard failure.message.hasPrefix(prefix) else {
+            return "cannot be run (\(failure.message))"
+        }
+        let function = failure.message.dropFirst(prefix.count)
+        guard isCulprit(trigger, [function.uppercased()], besides: all) else { return nil }
+        return "calls the function \(function), which is not known"
+    }
+
+    /// Whether a trigger has one of some words, or none of all triggers has, so that it may be any.
+    private static func isCulprit(
+        _ trigger: Trigger, _ names: [String], besides all: [Trigger]
+    ) -> Bool {
+        let hasName = { (trigger: Trigger) in names.contains(where: trigger.words.contains) }
+        return hasName(trigger) || !all.contains(where: hasName)
+    }
+
+    // MARK: - How it is written
+
+    /// What is wrong with a trigger's statement that an authorizer is not told of.
+    private static func objection(toText words: [String]) -> String? {
+        var rest = words.dropFirst(2)
+        if rest.starts(with: ["IF", "NOT", "EXISTS"]) { rest = rest.dropFirst(3) }
+        guard words.starts(with: ["CREATE", "TRIGGER"]), rest.dropFirst().first == "AFTER" else {
+            return "runs before a row is changed"
+        }
+        if words.contains("RAISE") { return "can keep a row from being saved" }
+        if contains(words, "UPDATE", ["OR"]) { return "loses rows that violate a constraint" }
+        return nil
+    }
+
+    private static func contains(_ words: [String], _ word: String, _ next: [String]) -> Bool {
+        zip(words, words.dropFirst()).contains { $0 == word && next.contains($1) }
+    }
+
+    /// The words of a statement in upper case, without comments. Whatever is quoted is the word `"`.
+    private static func words(of sql: String) -> [String] {
+        var words: [String] = []
+        var rest = Array(sql.utf8)[...]
+        func isWord(_ byte: UInt8) -> Bool {
+            switch byte {
+            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x80..., UInt8(ascii: "_"),
+                UInt8(ascii: "$"):
+                true
+            default: false
+            }
+        }
+        func skip(through end: [UInt8]) {
+            while !rest.isEmpty && !rest.starts(with: end) { rest.removeFirst() }
+            rest = rest.dropFirst(end.count)
+        }
+        while let byte = rest.first {
+            switch byte {
+            case _ where isWord(byte):
+                let word = rest.prefix(while: isWord)
+                words.append(String(decoding: word, as: UTF8.self).uppercased())
+                rest = rest.dropFirst(word.count)
+            case UInt8(ascii: "'"), UInt8(ascii: "\""), UInt8(ascii: "`"), UInt8(ascii: "["):
+                rest.removeFirst()
+                skip(through: [byte == UInt8(ascii: "[") ? UInt8(ascii: "]") : byte])
+                words.append("\"")
+            case _ where rest.starts(with: Array("--".utf8)): skip(through: Array("\n".utf8))
+            case _ where rest.starts(with: Array("/*".utf8)):
+                rest.removeFirst(2)
+                skip(through: Array("*/".utf8))
+            default: rest.removeFirst()
+            }
+        }
+        return words
+    }
+}

@@ -1,0 +1,238 @@
+import CSQLite
+import Glibc
+internal import QuireProtection
+import Synchronization
+
+/// A database, its rollback journal or its write-ahead log, of which SQLite sees the pages in clear and the disk has them
+/// sealed.
+///
+/// Everything but pages stays in clear: the headers of both logs and of their records, which are page numbers,
+/// counts, random numbers and checksums. The checksums are of the pages as SQLite sees them, with zeros in the bytes that
+/// it reserves. Writes of another form than those of SQLite's pager are refused, so that none reaches the disk in clear.
+///
+/// A page of a log that does not open is a torn or stale one as a rule, and ends the log as a wrong checksum does. One of
+/// the database, or one that a reader takes from the log, is an error.
+///
+/// SQLite uses a file, as its connection, on one thread at a time.
+final class SealingFile {
+    enum Kind {
+        case database, journal, log
+    }
+
+    private static let pageSize = PageCipher.pageSize
+    private static let logHeaderSize = 32
+    private static let frameHeaderSize = 24
+    private static let greatestClearWrite = 512
+
+    private let kind: Kind
+    private let cipher: PageCipher
+    private let file: SQLiteFile
+    /// Room for a page, and for the header of its frame before that. The cipher is slow with buffers of some other alignments.
+    private let scratch = UnsafeMutableRawPointer.allocate(byteCount: 8192, alignment: 4096)
+    private var nonces = PageNonces()
+    /// The number of a page that was written last, and where its content is to follow.
+    private var announced: (page: UInt32, offset: Int64)?
+    /// The size that the database has at least.
+    private var knownSize: Int64 = 0
+
+    init(_ file: SQLiteFile, kind: Kind, cipher: PageCipher) {
+        self.file = file
+        self.kind = kind
+        self.cipher = cipher
+    }
+
+    deinit {
+        // It may have had a page in clear.
+        explicit_bzero(scratch, 8192)
+        scratch.deallocate()
+    }
+
+    // MARK: - Reading
+
+    func read(_ buffer: UnsafeMutableRawPointer, _ count: Int, at offset: Int64) -> Int32 {
+        switch kind {
+        case .database: readDatabase(buffer, count, at: offset)
+        case .journal:
+            Self.isJournaledPage(count, offset)
+                ? readJournaledPage(buffer, at: offset) : file.read(buffer, count, at: offset)
+        case .log: readLog(buffer, count, at: offset)
+        }
+    }
+
+    private func readDatabase(
+        _ buffer: UnsafeMutableRawPointer, _ count: Int, at offset: Int64
+    ) -> Int32 {
+        let start = offset - offset % Int64(Self.pageSize)
+        let isWhole = count == Self.pageSize && start == offset
+        // Of the first page SQLite also reads parts.
+        guard isWhole || start + Int64(Self.pageSize) >= offset + Int64(count),
+            let number = UInt32(exactly: start / Int64(Self.pageSize) + 1)
+        else { return SQLiteFile.readFailed }
+        let page = isWhole ? buffer : scratch
+        let code = file.read(page, Self.pageSize, at: start)
+        if code == SQLiteFile.shortRead {
+            // Beyond the end SQLite takes pages for empty. One that is cut off is none of these.
+            var size: Int64 = 0
+            let found = file.size(&size)
+            if found != SQLITE_OK { return found }
+            if size > start { return SQLiteFile.damagedPage }
+            memset(buffer, 0, count)
+            return code
+        }
+        if code != SQLITE_OK { return code }
+        let opened = open(page, number: number)
+        if opened == SQLITE_OK, !isWhole {
+            memcpy(buffer, page + Int(offset - start), count)
+        }
+        return opened
+    }
+
+    /// Reads a page of the rollback journal, whose number is before it.
+    private func readJournaledPage(_ buffer: UnsafeMutableRawPointer, at offset: Int64) -> Int32 {
+        let code = file.read(scratch, 4 + Self.pageSize, at: offset - 4)
+        if code != SQLITE_OK { return code }
+        let opened = open(scratch + 4, number: Self.number(at: scratch))
+        if opened == SQLiteFile.damagedPage { return SQLiteFile.shortRead }
+        if opened == SQLITE_OK { memcpy(buffer, scratch + 4, Self.pageSize) }
+        return opened
+    }
+
+    private func readLog(
+        _ buffer: UnsafeMutableRawPointer, _ count: Int, at offset: Int64
+    ) -> Int32 {
+        if count == Self.frameHeaderSize + Self.pageSize {
+            // Recovery reads whole frames. One whose salt is not the log's ends the log.
+            let code = file.read(buffer, count, at: offset)
+            if code != SQLITE_OK { return code }
+            let opened = open(
+                buffer + Self.frameHeaderSize, number: Self.number(at: buffer))
+            if opened == SQLiteFile.damagedPage {
+                for index in 8..<16 {
+                    let byte = buffer.load(fromByteOffset: index, as: UInt8.self)
+                    buffer.storeBytes(of: ~byte, toByteOffset: index, as: UInt8.self)
+                }
+                return SQLITE_OK
+            }
+            return opened
+        }
+        guard count == Self.pageSize else { return file.read(buffer, count, at: offset) }
+        guard isFrameContent(offset) else { return SQLiteFile.readFailed }
+        // The header, whose number is right even where SQLite has written the content once more without it.
+        let code = file.read(
+            scratch, Self.frameHeaderSize + Self.pageSize, at: offset - Int64(Self.frameHeaderSize))
+        if code != SQLITE_OK { return code }
+        let opened = open(scratch + Self.frameHeaderSize, number: Self.number(at: scratch))
+        if opened == SQLITE_OK { memcpy(buffer, scratch + Self.frameHeaderSize, Self.pageSize) }
+        return opened
+    }
+
+    /// Opens a page in its place.
+    private func open(_ page: UnsafeMutableRawPointer, number: UInt32) -> Int32 {
+        switch cipher.open(page, number: number) {
+        case .done: SQLITE_OK
+        case .damaged: SQLiteFile.damagedPage
+        case .locked: SQLiteFile.lockedKey
+        case .failed: SQLiteFile.readFailed
+        }
+    }
+
+    // MARK: - Writing
+
+    func write(_ buffer: UnsafeRawPointer, _ count: Int, at offset: Int64) -> Int32 {
+        switch kind {
+        case .database:
+            guard count == Self.pageSize, offset % Int64(Self.pageSize) == 0,
+                let number = UInt32(exactly: offset / Int64(Self.pageSize) + 1)
+            else { return SQLiteFile.writeFailed }
+            let code = fillGap(before: offset)
+            if code != SQLITE_OK { return code }
+            return seal(buffer, number: number, at: offset)
+        case .journal:
+            if Self.isJournaledPage(count, offset) {
+                return sealAnnounced(buffer, headerSize: 4, at: offset)
+            }
+            if count == 4 { announce(buffer, contentAt: offset + 4) }
+            // Its header fills a sector.
+            guard count <= Self.greatestClearWrite || offset % 512 == 0 else {
+                return SQLiteFile.writeFailed
+            }
+        case .log:
+            if count == Self.pageSize {
+                guard isFrameContent(offset) else { return SQLiteFile.writeFailed }
+                return sealAnnounced(buffer, headerSize: Self.frameHeaderSize, at: offset)
+            }
+            if count == Self.frameHeaderSize {
+                announce(buffer, contentAt: offset + Int64(Self.frameHeaderSize))
+            }
+            guard count <= Self.logHeaderSize else { return SQLiteFile.writeFailed }
+        }
+        return file.write(buffer, count, at: offset)
+    }
+
+    private func announce(_ header: UnsafeRawPointer, contentAt offset: Int64) {
+        announced = (Self.number(at: header), offset)
+    }
+
+    /// Seals the content of a record whose header was written just before, or is in the file already: a transaction that
+    /// changes a page once more writes only its content.
+    private func sealAnnounced(
+        _ buffer: UnsafeRawPointer, headerSize: Int, at offset: Int64
+    ) -> Int32 {
+        if let announced, announced.offset == offset {
+            return seal(buffer, number: announced.page, at: offset)
+        }
+        let code = file.read(scratch, 4, at: offset - Int64(headerSize))
+        if code != SQLITE_OK { return SQLiteFile.writeFailed }
+        return seal(buffer, number: Self.number(at: scratch), at: offset)
+    }
+
+    private func seal(_ page: UnsafeRawPointer, number: UInt32, at offset: Int64) -> Int32 {
+        switch cipher.seal(page, number: number, nonces: &nonces, into: scratch) {
+        case .done: file.write(scratch, Self.pageSize, at: offset)
+        case .locked: SQLiteFile.lockedKey
+        case .damaged, .failed: SQLiteFile.writeFailed
+        }
+    }
+
+    /// Seals the pages between the end of the database and what is written beyond it. SQLite does not write those that it
+    /// has on its list of free pages, and the zeros of a hole would not open.
+    private func fillGap(before offset: Int64) -> Int32 {
+        defer { knownSize = max(knownSize, offset + Int64(Self.pageSize)) }
+        if offset <= knownSize { return SQLITE_OK }
+        let code = file.size(&knownSize)
+        if code != SQLITE_OK { return code }
+        var end = knownSize - knownSize % Int64(Self.pageSize)
+        if end >= offset { return SQLITE_OK }
+        let empty = UnsafeMutableRawPointer.allocate(byteCount: Self.pageSize, alignment: 16)
+        defer { empty.deallocate() }
+        memset(empty, 0, Self.pageSize)
+        while end < offset {
+            let code = seal(empty, number: UInt32(end / Int64(Self.pageSize)) + 1, at: end)
+            if code != SQLITE_OK { return code }
+            end += Int64(Self.pageSize)
+        }
+        return SQLITE_OK
+    }
+
+    func truncate(to size: Int64) -> Int32 {
+        knownSize = 0
+        announced = nil
+        return file.truncate(to: size)
+    }
+
+    // MARK: - The forms of records
+
+    /// Records of the journal begin with the page's number, at a multiple of eight; its header is at one of 512.
+    private static func isJournaledPage(_ count: Int, _ offset: Int64) -> Bool {
+        count == pageSize && offset % 8 == 4
+    }
+
+    private func isFrameContent(_ offset: Int64) -> Bool {
+        let start = offset - Int64(Self.logHeaderSize + Self.frameHeaderSize)
+        return start >= 0 && start % Int64(Self.frameHeaderSize + Self.pageSize) == 0
+    }
+
+    private static func number(at header: UnsafeRawPointer) -> UInt32 {
+        UInt32(bigEndian: header.loadUnaligned(as: UInt32.self))
+    }
+}

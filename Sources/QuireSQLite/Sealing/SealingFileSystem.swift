@@ -1,0 +1,109 @@
+import CSQLite
+import Glibc
+internal import QuireProtection
+internal import QuireSystem
+
+/// SQLite's file system for stores that are protected: the system's own, with ``SealingFile`` between.
+///
+/// A connection names its cipher in the URI of its database, by a number that is good as long as the connection. A
+/// database that a connection of this file system opens without one, as `VACUUM INTO` can, is refused. Temporary files are
+/// kept in memory.
+package enum SealingFileSystem {
+    /// The name by which SQLite knows it.
+    static let name = "quire-sealing"
+    /// The query parameter of a URI that has the number of the cipher.
+    static let parameter = "cipher"
+
+    /// The query of a URI that opens a database with the system's own file system.
+    static var clearQuery: String {
+        "vfs=" + (sqlite3_vfs_find(nil)?.pointee.zName.map { String(cString: $0) } ?? "unix")
+    }
+
+    /// A cipher that connections can be opened with, as long as this is kept.
+    package final class Registration: Sendable {
+        /// The number that the query parameter has.
+        let number: Int
+        let cipher: PageCipher
+
+        init(_ cipher: PageCipher) throws {
+            guard SealingFileSystem.isRegistered else {
+                throw QuireError(
+                    .protectionUnavailable,
+                    "SQLite does not take the file system by which stores are protected; its version is \(String(cString: sqlite3_libversion()))."
+                )
+            }
+            self.cipher = cipher
+            number = SealingFileSystem.ciphers.withLock { table in
+                table.last += 1
+                table.ciphers[table.last] = cipher
+                return table.last
+            }
+        }
+
+        deinit { _ = SealingFileSystem.ciphers.withLock { $0.ciphers.removeValue(forKey: number) } }
+
+        /// The query of a URI that opens a database with it.
+        package var query: String {
+            "vfs=\(SealingFileSystem.name)&\(SealingFileSystem.parameter)=\(number)"
+        }
+    }
+
+    private static let ciphers = Lock<(last: Int, ciphers: [Int: PageCipher])>((0, [:]))
+
+    /// Whether SQLite has it; registers it when first asked.
+    static let isRegistered: Bool = {
+        guard let system = sqlite3_vfs_find(nil) else { return false }
+        let table = UnsafeMutablePointer<sqlite3_vfs>.allocate(capacity: 1)
+        // The system's own functions do all but opening. They take what they need from the table, too.
+        table.initialize(to: system.pointee)
+        table.pointee.pNext = nil
+        table.pointee.zName = UnsafePointer(strdup(name))
+        table.pointee.szOsFile =
+            Int32(SQLiteFile.Record.size) + max(system.pointee.szOsFile, 0)
+        table.pointee.xOpen = { _, name, file, flags, outFlags in
+            guard let file else { return SQLITE_CANTOPEN }
+            return open(name, file, flags, outFlags)
+        }
+        return sqlite3_vfs_register(table, 0) == SQLITE_OK
+    }()
+
+    private static func open(
+        _ name: UnsafePointer<CChar>?, _ file: UnsafeMutablePointer<sqlite3_file>, _ flags: Int32,
+        _ outFlags: UnsafeMutablePointer<Int32>?
+    ) -> Int32 {
+        let record = SQLiteFile.Record(file)
+        record.clear()
+        guard let name else {
+            record.set(TemporaryMemoryFile())
+            outFlags?.pointee = flags
+            return SQLITE_OK
+        }
+        let kind: SealingFile.Kind
+        var database: UnsafePointer<CChar>? = name
+        if flags & SQLITE_OPEN_MAIN_DB != 0 {
+            kind = .database
+        } else if flags & SQLITE_OPEN_MAIN_JOURNAL != 0 {
+            kind = .journal
+            database = sqlite3_filename_database(name)
+        } else if flags & SQLITE_OPEN_WAL != 0 {
+            kind = .log
+            database = sqlite3_filename_database(name)
+        } else {
+            // A super-journal, which no connection of ours makes.
+            return SQLITE_CANTOPEN
+        }
+        guard let database, let text = sqlite3_uri_parameter(database, parameter),
+            let number = Int(String(cString: text)),
+            let cipher = ciphers.withLock({ $0.ciphers[number] }),
+            let system = sqlite3_vfs_find(nil)
+        else { return SQLITE_CANTOPEN }
+        let real = record.real
+        let code = system.pointee.xOpen(system, name, real, flags, outFlags)
+        guard code == SQLITE_OK else {
+            if real.pointee.pMethods != nil { _ = real.pointee.pMethods.pointee.xClose(real) }
+            return code
+        }
+        record.set(SealingFile(SQLiteFile(real), kind: kind, cipher: cipher))
+        return SQLITE_OK
+    }
+}

@@ -1,0 +1,128 @@
+package import QuireModel
+package import QuireSystem
+
+/// A row of a batch insertion, checked and in the form that a store writes. One serves for all rows of a request.
+package struct BatchRow {
+    /// The entity of the new objects.
+    package let entity: EntityLayout
+    private let layout: ModelLayout
+    private let store: StoreIdentity
+    /// The values by slot: those that the row names, and the defaults of the others.
+    package private(set) var values: ContiguousArray<AttributeValue>
+    /// The slots that the row names.
+    package private(set) var given = SlotMask()
+    /// The relationships that the row names, with what they lead to.
+    package private(set) var references:
+        [(relationship: EntityLayout.Relationship, target: ManagedObjectID)] =
+            []
+
+    /// Gets ready for rows of an entity.
+    ///
+    /// - Throws: ``QuireError`` with code `unsupported` if it is abstract.
+    package init(_ entity: EntityLayout, in layout: ModelLayout, store: StoreIdentity) throws {
+        if entity.isAbstract {
+            throw QuireError(
+                .unsupported,
+                "“\(entity.name)” is abstract and has no objects; insert objects of a sub-entity.",
+                subject: .init(entity: entity.name))
+        }
+        self.entity = entity
+        self.layout = layout
+        self.store = store
+        values = entity.defaultValues
+    }
+
+    /// Takes a row in the place of the one before.
+    ///
+    /// - Throws: ``QuireError`` with code `unknownKey`, `invalidValue`, `validation` or `unsupported`.
+    package mutating func take(_ row: [String: AttributeValue]) throws {
+        values = entity.defaultValues
+        given = SlotMask()
+        references.removeAll(keepingCapacity: true)
+        for (key, value) in row {
+            switch try entity.requireProperty(key) {
+            case .attribute(let slot): try set(value, at: slot)
+            case .composite(let slots):
+                for element in try entity.elements(of: value, forKey: key, in: slots) {
+                    try set(element.value, at: element.slot)
+                }
+            case .relationship(let index): try set(value, through: entity.relationships[index])
+            case .fetched: throw entity.unsettable(key, "is a fetched property")
+            }
+        }
+        for slot in entity.ruledSlots where given.contains(slot.index) {
+            try slot.attribute?.validate(values[slot.index], entity: entity.name)
+        }
+    }
+
+    private mutating func set(_ value: AttributeValue, at index: Int) throws {
+        let slot = entity.slots[index]
+        try entity.requireSettable(slot)
+        values[index] = try slot.coerce(value, in: entity)
+        given.insert(index)
+    }
+
+    private mutating func set(
+        _ value: AttributeValue, through relationship: EntityLayout.Relationship
+    ) throws {
+        let name = relationship.name
+        guard let slot = relationship.slot else {
+            throw entity.unsettable(
+                name, "leads to any number of objects: set the other side, or save objects")
+        }
+        if relationship.description.isTransient {
+            throw entity.unsettable(name, "is transient: no store keeps it")
+        }
+        switch value {
+        case .null:
+            if !relationship.description.isOptional { throw required(name) }
+        case .objectID(let id):
+            if layout.inverse(of: relationship)?.slot != nil {
+                throw entity.unsettable(
+                    name, "leads to one object and from it to one: save objects instead")
+            }
+            let destination = layout.destination(of: relationship)
+            guard store.owns(id),
+                destination.subtree.contains(id.entityNumber)
+            else {
+                throw QuireError(
+                    .invalidValue,
+                    "“\(entity.name).\(name)” takes a saved “\(destination.name)” of the same store, not "
+                        + "\(id).",
+                    subject: .init(
+                        entity: entity.name, property: name, object: id.uriRepresentation))
+            }
+            references.append((relationship, id))
+        default:
+            throw QuireError(
+                .invalidValue,
+                "“\(name)” of \(entity.name) is a relationship; \(value) is no object for it.",
+                subject: .init(entity: entity.name, property: name))
+        }
+        values[slot] = value
+        given.insert(slot)
+    }
+
+    private func required(_ name: String) -> QuireError {
+        QuireError(
+            .validation, "“\(entity.name).\(name)” is required but leads to no object.",
+            subject: .init(entity: entity.name, property: name, rule: .required))
+    }
+
+    /// What keeps the row from being a new object although each of its values is right: what must have a value and has
+    /// none.
+    package func failureAsNew() -> QuireError? {
+        for slot in entity.ruledSlots where !given.contains(slot.index) && slot.isStored {
+            if let attribute = slot.attribute {
+                do {
+                    try attribute.validate(values[slot.index], entity: entity.name)
+                } catch {
+                    return error as? QuireError
+                }
+            } else if values[slot.index].isNull {
+                return required(slot.name)
+            }
+        }
+        return nil
+    }
+}

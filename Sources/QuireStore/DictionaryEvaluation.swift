@@ -1,0 +1,232 @@
+package import QuireModel
+package import QuireQuery
+internal import QuireSystem
+
+/// Makes the dictionaries of a request in memory, of objects that satisfy its predicate: for stores that cannot do it
+/// themselves, and for what their own language cannot say.
+///
+/// Means the same as `DictionaryStatement`, which says it in SQL.
+package struct DictionaryEvaluation {
+    package let query: ResolvedDictionaryQuery
+    /// The objects, by primary key.
+    package let subjects: [any QuerySubject]
+
+    package init(query: ResolvedDictionaryQuery, subjects: [any QuerySubject]) {
+        self.query = query
+        self.subjects = subjects
+    }
+
+    /// The value of an object as a dictionary of a store has it.
+    typealias Row = (values: [AttributeValue], order: [AttributeValue], rank: [AttributeValue])
+
+    /// The dictionaries, in the request's order, within its limit and offset.
+    package func dictionaries() throws -> FetchedDictionaries {
+        var rows: [Row] = []
+        for group in try groups() {
+            guard let row = try row(of: group) else { continue }
+            rows.append(row)
+        }
+        rows = Self.sorted(rows, query.orderings)
+        if query.isDistinct { rows = Self.distinct(rows) }
+        let request = query.query.request
+        let rest = rows.dropFirst(max(request.fetchOffset, 0))
+        let bounded = request.fetchLimit > 0 ? rest.prefix(request.fetchLimit) : rest
+        var values: ContiguousArray<AttributeValue> = []
+        for row in bounded {
+            for (column, value) in zip(query.columns, row.values) {
+                values.append(column.form.converting(value))
+            }
+        }
+        return FetchedDictionaries(names: query.columns.map(\.name), values: values)
+    }
+
+    // MARK: - Groups
+
+    /// The objects of each dictionary.
+    private func groups() throws -> [[any QuerySubject]] {
+        if !query.isGrouped { return subjects.map { [$0] } }
+        if query.groups.isEmpty { return [subjects] }
+        let keyed = try subjects.map { subject in
+            let evaluator = PredicateEvaluator(subject: subject)
+            return (subject, try query.groups.map { try evaluator.value(of: $0).loadedIfReadable })
+        }
+        let sorted = keyed.enumerated().sorted { left, right in
+            let order = Self.compare(left.element.1, right.element.1)
+            return order != 0 ? order < 0 : left.offset < right.offset
+        }
+        var groups: [[any QuerySubject]] = []
+        var last: [AttributeValue]?
+        for (_, (subject, key)) in sorted {
+            if let last, Self.compare(last, key) == 0 {
+                groups[groups.count - 1].append(subject)
+            } else {
+                groups.append([subject])
+            }
+            last = key
+        }
+        return groups
+    }
+
+    /// The dictionary of a group; `nil` if the group does not satisfy what groups must.
+    private func row(of group: [any QuerySubject]) throws -> Row? {
+        var values: [QueryExpression: AttributeValue] = [:]
+        for aggregate in query.aggregates {
+            values[aggregate] = try aggregated(aggregate, of: group)
+        }
+        let evaluator = PredicateEvaluator(subject: group.first)
+        func value(of expression: QueryExpression) throws -> AttributeValue {
+            try evaluator.value(of: values.isEmpty ? expression : expression.replacing(values))
+        }
+        if let having = query.having {
+            let replaced = having.mappingExpressions { $0.replacing(values) }
+            guard try evaluator.holds(replaced) else { return nil }
+        }
+        let columns = try query.columns.map { try value(of: $0.expression).loadedIfReadable }
+        let order = try query.orderings.map { ordering in
+            let value = try value(of: ordering.expression)
+            guard !ordering.options.isEmpty, let text = value.text else { return value }
+            return .string(TextFolding.fold(text, ordering.options))
+        }
+        let rank =
+            query.isDistinct ? columns : query.isGrouped ? try query.groups.map(value) : []
+        return (columns, order, rank)
+    }
+
+    private func aggregated(
+        _ aggregate: QueryExpression, of group: [any QuerySubject]
+    ) throws -> AttributeValue {
+        guard case .function(let function, let arguments) = aggregate else { return .null }
+        var argument = arguments[0]
+        var isDistinct = false
+        if case .function(.distinct, let inner) = argument {
+            (argument, isDistinct) = (inner[0], true)
+        }
+        let values = try group.map { try PredicateEvaluator(subject: $0).value(of: argument) }
+        return AggregateFunctions.value(
+            of: function, isDistinct ? AggregateFunctions.distinct(values) : values)
+    }
+
+    // MARK: - Order
+
+    private static let ascending = SortOrdering("SELF")
+
+    private static func sorted(_ rows: [Row], _ orderings: [SortOrdering]) -> [Row] {
+        rows.enumerated().sorted { left, right in
+            for (index, ordering) in orderings.enumerated() {
+                let order = compare(left.element.order[index], right.element.order[index])
+                if order != 0 { return ordering.ascending ? order < 0 : order > 0 }
+            }
+            let order = compare(left.element.rank, right.element.rank)
+            return order != 0 ? order < 0 : left.offset < right.offset
+        }.map(\.element)
+    }
+
+    /// Equal rows stand side by side.
+    private static func distinct(_ rows: [Row]) -> [Row] {
+        var result: [Row] = []
+        for row in rows where result.last.map({ compare($0.values, row.values) != 0 }) ?? true {
+            result.append(row)
+        }
+        return result
+    }
+
+    private static func compare(_ left: [AttributeValue], _ right: [AttributeValue]) -> Int {
+        for (left, right) in zip(left, right) {
+            let order = compare(left, right)
+            if order != 0 { return order }
+        }
+        return 0
+    }
+
+    private static func compare(_ left: AttributeValue, _ right: AttributeValue) -> Int {
+        switch (left, right) {
+        case (.objectID(let left), .objectID(let right)):
+            return ValueOrder.compareObjects(left, right)
+        // Values that cannot be read come last, and differ if their files do.
+        case (.external(let left), .external(let right)):
+            let paths = (left.path ?? "", right.path ?? "")
+            return paths.0 == paths.1 ? 0 : paths.0 < paths.1 ? -1 : 1
+        case (.external, _): return 1
+        case (_, .external): return -1
+        default: return ascending.compare(left, right)
+        }
+    }
+}
+
+extension DictionaryEvaluation {
+    /// The dictionaries of a store's objects.
+    init(
+        _ query: ResolvedDictionaryQuery, of store: any PersistentStore, _ request: FetchRequest
+    ) throws {
+        let objects = StoredObjects(store: store)
+        self.query = query
+        subjects = try store.rows(matching: request.forObjects).map {
+            StoredObject(snapshot: $0, objects: objects)
+        }
+    }
+}
+
+extension DictionaryEvaluation {
+    /// How many objects are in memory at a time where each makes a dictionary of its own.
+    private static let batchSize = 1000
+
+    /// Calls a closure with the values of each dictionary of a store's objects, as ``dictionaries()`` has them. All objects
+    /// are in memory only if they are grouped, or their dictionaries ordered or compared.
+    package static func forEach(
+        _ query: ResolvedDictionaryQuery, of store: any PersistentStore, _ request: FetchRequest,
+        _ body: (ArraySlice<AttributeValue>) throws -> Void
+    ) throws {
+        guard !query.isGrouped, !query.isDistinct, query.orderings.isEmpty else {
+            let found = try DictionaryEvaluation(query, of: store, request).dictionaries()
+            for row in found { try body(row.values) }
+            return
+        }
+        var toSkip = max(request.fetchOffset, 0)
+        var isLeft = request.fetchLimit > 0 ? request.fetchLimit : .max
+        let bits = try store.objectIDs(matching: request.forObjects).bits
+        for start in stride(from: 0, to: bits.count, by: batchSize) where isLeft > 0 {
+            let wanted = bits[start..<min(start + batchSize, bits.count)]
+            let rows = try store.rows(
+                for: wanted.map { ManagedObjectID(bits: $0, store: store.identity) })
+            var places = IdentifierTable(minimumCapacity: rows.count)
+            for place in rows.indices {
+                places.set(UInt64(place), for: rows.identifierBits(at: place))
+            }
+            let objects = StoredObjects(store: store)
+            for bits in wanted {
+                guard isLeft > 0, let place = places[bits] else { continue }
+                let subject = StoredObject(snapshot: rows[Int(place)], objects: objects)
+                let evaluation = DictionaryEvaluation(query: query, subjects: [])
+                guard let row = try evaluation.row(of: [subject]) else { continue }
+                if toSkip > 0 {
+                    toSkip -= 1
+                    continue
+                }
+                isLeft -= 1
+                try body(
+                    zip(query.columns, row.values).map { $0.form.converting($1) }[...])
+            }
+        }
+    }
+}
+
+extension FetchRequest {
+    /// The request for all objects that dictionaries are made of, by primary key.
+    package var forObjects: FetchRequest {
+        var request = FetchRequest(entityName, predicate: predicate)
+        request.includesSubentities = includesSubentities
+        request.affectedStores = affectedStores
+        request.watch = watch
+        return request
+    }
+}
+
+extension ColumnForm {
+    /// A value of memory in this form.
+    fileprivate func converting(_ value: AttributeValue) -> AttributeValue {
+        switch self {
+        case .object, .externalCapable: value
+        default: self.value(of: value.stored)
+        }
+    }
+}

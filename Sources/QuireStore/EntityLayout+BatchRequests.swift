@@ -1,0 +1,89 @@
+package import QuireModel
+package import QuireQuery
+package import QuireSystem
+
+/// What batch requests may set.
+extension EntityLayout {
+    /// The property of a key.
+    ///
+    /// - Throws: ``QuireError`` with code `unknownKey`.
+    func requireProperty(_ key: String) throws -> Property {
+        if let property = properties[key] { return property }
+        throw QuireError(
+            .unknownKey,
+            "\(name) has no property “\(key)”; its properties are: "
+                + propertyNames.joined(separator: ", ") + ".",
+            subject: .init(entity: name, property: key))
+    }
+
+    /// Whether a batch request can set an attribute.
+    ///
+    /// - Throws: ``QuireError`` with code `unsupported` if not.
+    func requireSettable(_ slot: Slot) throws {
+        if slot.attribute?.derivationExpression != nil {
+            throw unsettable(slot.name, "is derived: the store computes it")
+        }
+        if !slot.isStored { throw unsettable(slot.name, "is transient: no store keeps it") }
+    }
+
+    package func unsettable(_ key: String, _ reason: String) -> QuireError {
+        QuireError(
+            .unsupported, "A batch request cannot set “\(name).\(key)”, which \(reason).",
+            subject: .init(entity: name, property: key))
+    }
+
+    /// The slots that a key sets, with their values.
+    package func assignments(
+        of expression: QueryExpression, forKey key: String
+    ) throws -> [(Slot, QueryExpression)] {
+        let found: [(slot: Int, value: QueryExpression)]
+        switch try requireProperty(key) {
+        case .attribute(let slot): found = [(slot, expression)]
+        case .composite(let slots):
+            guard case .constant(let value) = expression else {
+                throw unsettable(
+                    key, "is a composite attribute, to anything but a constant; name its elements")
+            }
+            found = try elements(of: value, forKey: key, in: slots).map {
+                ($0.slot, .constant($0.value))
+            }
+        case .relationship: throw unsettable(key, "is a relationship")
+        case .fetched: throw unsettable(key, "is a fetched property")
+        }
+        return try found.map {
+            try requireSettable(slots[$0.slot])
+            return (slots[$0.slot], $0.value)
+        }
+    }
+}
+
+extension EntityLayout.Relationship {
+    /// Whether an object may lead to so many objects.
+    package func allows(count: Int) -> Bool {
+        count == 0
+            ? description.isOptional
+            : count >= description.minimumCount
+                && (description.maximumCount == 0 || count <= description.maximumCount)
+    }
+
+    /// The error of a batch request that would leave an object with too few or too many related objects.
+    package func countViolation(of owner: ManagedObjectID, count: Int) -> QuireError {
+        let rule: QuireError.Rule
+        let text: String
+        if count == 0 {
+            (rule, text) = (.required, "is required but would lead to no object")
+        } else if count < description.minimumCount {
+            rule = .minimumCount
+            text =
+                "would lead to \(count) objects; at least \(description.minimumCount) are required"
+        } else {
+            rule = .maximumCount
+            text = "would lead to \(count) objects; at most \(description.maximumCount) are allowed"
+        }
+        return QuireError(
+            .validation, "“\(name)” of \(owner.shortDescription) \(text).",
+            subject: .init(
+                entity: owner.entityName, property: name, object: owner.uriRepresentation,
+                rule: rule, value: String(count)))
+    }
+}

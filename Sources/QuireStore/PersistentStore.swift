@@ -1,0 +1,266 @@
+public import QuireModel
+package import QuireProtection
+public import QuireQuery
+public import QuireSystem
+
+/// The kind of a store.
+public struct StoreType: RawRepresentable, Hashable, Sendable {
+    /// The name, as Core Data's metadata has it.
+    public let rawValue: String
+
+    /// Makes a type of a name.
+    public init(rawValue: String) { self.rawValue = rawValue }
+
+    /// A SQLite database in Core Data's layout.
+    public static let sqlite = StoreType(rawValue: "SQLite")
+    /// Core Data's XML file, read and written as a whole.
+    public static let xml = StoreType(rawValue: "XML")
+    /// Core Data's binary file, read and written as a whole.
+    public static let binary = StoreType(rawValue: "Binary")
+    /// Objects that are in no file.
+    public static let inMemory = StoreType(rawValue: "InMemory")
+}
+
+/// Keeps objects. The coordinator asks it for rows and hands it what to save; it speaks identifiers and values
+/// only.
+///
+/// A store may be called from any thread, several at a time; it orders its own work. A call that throws has
+/// changed nothing.
+public protocol PersistentStore: AnyObject, Sendable {
+    /// The store's UUID and entity names, which its objects' identifiers share.
+    var identity: StoreIdentity { get }
+    /// The kind of store.
+    var type: StoreType { get }
+    /// The path of its file, or `nil` if it has none.
+    var path: String? { get }
+    /// The configuration of the model whose entities' objects it keeps; `nil` if it keeps those of all entities.
+    var configurationName: String? { get }
+    /// Whether it refuses to save.
+    var isReadOnly: Bool { get }
+    /// The model of its objects.
+    var layout: ModelLayout { get }
+
+    /// What it can do, and what it promises.
+    var capabilities: StoreCapabilities { get }
+
+    /// The rows that a request finds, in its order, within its limit and offset.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidQuery`, `unknownKey` or `storeUnavailable`.
+    func rows(matching request: FetchRequest) throws -> RowSet
+
+    /// The number of rows that a request finds.
+    func count(matching request: FetchRequest) throws -> Int
+
+    /// The identifiers of the objects that a request finds, in its order, within its limit and offset.
+    ///
+    /// - Throws: As ``rows(matching:)``.
+    func objectIDs(matching request: FetchRequest) throws -> ObjectIDList
+
+    /// The dictionaries that a request asks for, in its order, within its limit and offset.
+    ///
+    /// - Throws: As ``rows(matching:)``.
+    func dictionaries(matching request: FetchRequest) throws -> FetchedDictionaries
+
+    /// How the store finds what a request asks for.
+    ///
+    /// - Throws: As ``rows(matching:)``, and with code `unsupported` if the store has nothing to tell.
+    func explain(_ request: FetchRequest) throws -> FetchExplanation
+
+    /// The row of an object, or `nil` if there is none (any more).
+    func row(for objectID: ManagedObjectID) throws -> ObjectSnapshot?
+
+    /// The rows of objects, in any order. Missing rows are left out.
+    func rows(for objectIDs: [ManagedObjectID]) throws -> RowSet
+
+    /// The rows of the objects that a relationship of an object leads to, in the relationship's order if it has
+    /// one, otherwise by primary key.
+    func relatedRows(
+        of objectID: ManagedObjectID, through relationship: EntityLayout.Relationship
+    ) throws -> RowSet
+
+    /// What a to-many relationship of objects of one entity hierarchy leads to. Members without a row may be among
+    /// it.
+    func relatedObjects(
+        of objectIDs: [ManagedObjectID], through relationship: EntityLayout.Relationship
+    ) throws -> RelatedObjects
+
+    /// How often a save of this store has found that another process, or another store on the same file, had
+    /// saved since the save before it.
+    var foreignSaveCount: Int { get }
+
+    /// Whether rows may be read now, cached ones included: `false` while protected data of class `complete` are locked. Reading
+    /// and saving throw ``QuireError`` with code `protectedDataUnavailable` then.
+    var isDataAvailable: Bool { get }
+
+    /// The version of what is saved; `nil` if the store cannot tell.
+    var contentVersion: ContentVersion? { get }
+
+    /// Sets aside identifiers for new objects. They are never given out twice by this store.
+    ///
+    /// - Parameters:
+    ///   - entity: The entity of the objects.
+    ///   - count: How many.
+    ///   - durably: Whether other processes learn of it now, with a transaction of its own. Otherwise they do by the
+    ///     save that uses the identifiers, which fails with code `mergeConflict` if another was faster.
+    func reserveObjectIDs(
+        for entity: EntityLayout, count: Int, durably: Bool
+    ) throws -> [ManagedObjectID]
+
+    /// Writes a change set, all of it or nothing. When it returns, the changes survive power loss.
+    ///
+    /// An updated object's version goes up by one if ``ObjectChange/writesRow``; a new object's is 1. Derived attributes
+    /// are the store's to write, whatever the change set has for them.
+    ///
+    /// - Returns: The objects not in the change set whose derived attributes it has changed; their versions stay.
+    /// - Throws: ``QuireError`` with code `mergeConflict`, `constraintConflict`, `outOfSpace`, `readOnly` or
+    ///   `storeUnavailable`.
+    @discardableResult
+    func save(_ changes: ChangeSet) throws -> [ManagedObjectID]
+
+    /// Writes a change set as ``save(_:)`` does, and calls a closure when everything that can fail but the commit has
+    /// been done. If that throws, nothing is written.
+    ///
+    /// A coordinator saves to several stores so: each is ready to commit before the first one does.
+    func save(
+        _ changes: ChangeSet, beforeCommit: () throws -> Void
+    ) throws -> [ManagedObjectID]
+
+    /// Inserts the rows of a request, all of them or none.
+    ///
+    /// - Parameter rule: What is done about a row whose values must be unique and are in the store already.
+    /// - Throws: As ``ManagedObjectContext/execute(_:)-(BatchInsertRequest)``.
+    func insert(_ request: BatchInsertRequest, onConflict rule: UpsertRule) throws -> BatchResult
+
+    /// Updates the objects that a request finds, all of them or none. Their versions go up by one.
+    ///
+    /// - Throws: As ``ManagedObjectContext/execute(_:)-(BatchUpdateRequest)``.
+    func update(_ request: BatchUpdateRequest) throws -> BatchResult
+
+    /// Deletes the objects that a request finds, and what delete rules take along, all of them or none. Versions of
+    /// objects that lose a reference go up by one.
+    ///
+    /// - Throws: As ``ManagedObjectContext/execute(_:)-(BatchDeleteRequest)``.
+    func delete(_ request: BatchDeleteRequest) throws -> BatchResult
+
+    /// What ``ChangeSet/records`` of earlier saves recorded.
+    func records() throws -> [String: String]
+
+    /// What the store says of itself and of the model it was made with, and what applications have added.
+    func metadata() throws -> StoreMetadata
+
+    /// Keeps a value for an application under a key, or removes it for `nil`, and saves it at once.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidValue` if the key is one of the framework's own (it begins with `NS`,
+    ///   `_NS` or `Quire`), `unsupported` if the store keeps no metadata, and what saving throws.
+    func setMetadata(_ value: PropertyListValue?, forKey key: String) throws
+
+    /// Ends all use of the store's file. Later calls throw `storeUnavailable`.
+    func close() throws
+}
+
+/// What a store need not do itself.
+extension PersistentStore {
+    /// Reads all rows for their identifiers.
+    public func objectIDs(matching request: FetchRequest) throws -> ObjectIDList {
+        let rows = try rows(matching: request)
+        return ObjectIDList(
+            bits: ContiguousArray(rows.indices.map(rows.identifierBits)), store: identity)
+    }
+
+    /// Makes the dictionaries in memory, of rows.
+    public func dictionaries(matching request: FetchRequest) throws -> FetchedDictionaries {
+        let query = try ResolvedDictionaryQuery(request, in: layout, store: identity)
+        return try DictionaryEvaluation(query, of: self, request).dictionaries()
+    }
+
+    /// There is nothing to tell.
+    public func explain(_ request: FetchRequest) throws -> FetchExplanation {
+        throw QuireError(
+            .unsupported, "A store of type \(type.rawValue) finds objects without a plan.")
+    }
+
+    /// Reads the relationship object by object.
+    public func relatedObjects(
+        of objectIDs: [ManagedObjectID], through relationship: EntityLayout.Relationship
+    ) throws -> RelatedObjects {
+        var result = RelatedObjects()
+        for id in objectIDs {
+            let rows = try relatedRows(of: id, through: relationship)
+            result.append(rows.indices.map(rows.objectID), of: id)
+            result.rows.append(rows)
+        }
+        return result
+    }
+
+    /// Refuses.
+    public func insert(
+        _ request: BatchInsertRequest, onConflict rule: UpsertRule
+    ) throws -> BatchResult {
+        throw noBatchRequests(request.entityName)
+    }
+
+    /// Refuses.
+    public func update(_ request: BatchUpdateRequest) throws -> BatchResult {
+        throw noBatchRequests(request.entityName)
+    }
+
+    /// Refuses.
+    public func delete(_ request: BatchDeleteRequest) throws -> BatchResult {
+        throw noBatchRequests(request.fetchRequest?.entityName)
+    }
+
+    private func noBatchRequests(_ entity: String?) -> QuireError {
+        QuireError(
+            .unsupported,
+            "A store of type \(type.rawValue) has no batch requests; change objects in a context instead.",
+            subject: .init(entity: entity, file: path))
+    }
+
+    /// Saves, and promises no more.
+    public var capabilities: StoreCapabilities { [.saving] }
+
+    /// Keeps none.
+    public func metadata() throws -> StoreMetadata {
+        StoreMetadata(storeUUID: identity.uuid, values: [:])
+    }
+
+    /// Refuses.
+    public func setMetadata(_ value: PropertyListValue?, forKey key: String) throws {
+        throw QuireError(
+            .unsupported, "A store of type \(type.rawValue) keeps no metadata of applications.",
+            subject: .init(property: key, file: path))
+    }
+
+    /// Keeps the objects of all entities.
+    public var configurationName: String? { nil }
+
+    /// Calls the closure first, and saves then: all that a store can do which commits in one step.
+    public func save(
+        _ changes: ChangeSet, beforeCommit: () throws -> Void
+    ) throws -> [ManagedObjectID] {
+        try beforeCommit()
+        return try save(changes)
+    }
+
+    /// Cannot tell.
+    public var contentVersion: ContentVersion? { nil }
+
+    /// Nobody else saves.
+    public var foreignSaveCount: Int { 0 }
+
+    /// `true`, as for every store that is not protected.
+    public var isDataAvailable: Bool { true }
+}
+
+/// A store whose files may be sealed.
+package protocol ProtectedStore: PersistentStore {
+    /// The keys of the store; `nil` if it is not protected.
+    var protection: StoreProtection? { get }
+}
+
+extension PersistentStore {
+    /// The domain of the store's keybag; `nil` if it is not protected.
+    package var protectionDomain: ProtectionDomain? {
+        (self as? any ProtectedStore)?.protection?.domain
+    }
+}

@@ -1,0 +1,132 @@
+public import QuireModel
+public import QuireSystem
+
+/// All that kept a store from saving a change set because others have saved meanwhile, or because objects would
+/// break a uniqueness constraint.
+///
+/// ``PersistentStore/save(_:)`` throws a ``QuireError`` that has it as its underlying error. Contexts resolve it by
+/// their merge policies.
+public struct SaveConflicts: Error, Sendable {
+    /// Objects whose rows are not what the change set took for granted.
+    public var objects: [ObjectConflict] = []
+    /// Values that must be unique and are not.
+    public var constraints: [ConstraintViolation] = []
+
+    /// No conflicts.
+    public init() {}
+
+    /// Whether there is none.
+    public var isEmpty: Bool { objects.isEmpty && constraints.isEmpty }
+}
+
+/// An object whose row is not what a change set took for granted.
+public struct ObjectConflict: Sendable {
+    /// What the change set has to do with the object.
+    public enum Change: Sendable {
+        /// It changes the object or a relationship of it.
+        case update
+        /// It deletes the object, which has been changed, or has come to be referred to by others.
+        case deletion
+        /// It refers to the object, which is gone.
+        case reference
+    }
+
+    /// The object.
+    public var objectID: ManagedObjectID
+    /// What the change set has to do with it.
+    public var change: Change
+    /// The row as the store has it now; `nil` if it is gone.
+    public var current: ObjectSnapshot?
+
+    /// Describes a conflict.
+    public init(objectID: ManagedObjectID, change: Change, current: ObjectSnapshot?) {
+        self.objectID = objectID
+        self.change = change
+        self.current = current
+    }
+}
+
+/// Values that objects share although a uniqueness constraint forbids it.
+public struct ConstraintViolation: Sendable {
+    /// The entity that declares the constraint.
+    public var entityName: String
+    /// The properties whose values, taken together, must be unique.
+    public var properties: [String]
+    /// The values, in the order of the properties.
+    public var values: [AttributeValue]
+    /// The stored object that has the values and is not in the change set; `nil` if there is none.
+    public var current: ObjectSnapshot?
+    /// The objects of the change set that have them.
+    public var objectIDs: [ManagedObjectID]
+
+    /// Describes a violation.
+    public init(
+        entityName: String, properties: [String], values: [AttributeValue],
+        current: ObjectSnapshot?, objectIDs: [ManagedObjectID]
+    ) {
+        self.entityName = entityName
+        self.properties = properties
+        self.values = values
+        self.current = current
+        self.objectIDs = objectIDs
+    }
+}
+
+extension SaveConflicts {
+    /// The error to throw, with one failure for each conflict.
+    public func error(file: String?) -> QuireError {
+        var error = QuireError.combining(
+            objects.map { $0.error(properties: [], file: file) }
+                + constraints.flatMap { $0.errors(file: file) })
+        error.underlying = self
+        return error
+    }
+}
+
+extension ObjectConflict {
+    /// The failure that this conflict is, with the properties that others have changed if they are known.
+    package func error(properties: [String], file: String?) -> QuireError {
+        let name = "“\(objectID.shortDescription)”"
+        let others = properties.map { "“\($0)”" }.joined(separator: ", ")
+        let sentence =
+            switch (change, current == nil) {
+            case (.update, false):
+                "\(name) was to be changed but has been saved by somebody else since it was read"
+                    + (others.isEmpty ? "" : " (\(others))") + "; read it again."
+            case (.update, true):
+                "\(name) was to be changed but has been deleted meanwhile; discard the change."
+            case (.deletion, _):
+                "\(name) was to be deleted but has been saved by somebody else since it was read, or been "
+                    + "connected with other objects; read it again."
+            case (.reference, _):
+                "\(name) has been deleted meanwhile, and other objects were to refer to it; discard the change."
+            }
+        return QuireError(
+            .mergeConflict, sentence,
+            subject: .init(
+                entity: objectID.entityName, property: properties.first,
+                object: objectID.uriRepresentation, file: file))
+    }
+}
+
+extension ConstraintViolation {
+    /// The failures that this violation is: one for each object that would have to give way.
+    package func errors(file: String?) -> [QuireError] {
+        let names = properties.map { "“\($0)”" }.joined(separator: " and ")
+        return objectIDs.dropFirst(current == nil ? 1 : 0).map { id in
+            QuireError(
+                .constraintConflict,
+                "Another “\(entityName)” has the same \(names), which must be unique; change one of them. "
+                    + "The object is \(id.shortDescription).",
+                subject: .init(
+                    entity: entityName, property: properties.first, object: id.uriRepresentation,
+                    file: file))
+        }
+    }
+}
+
+/// Identifiers of new objects may have been given to others by another process. Underlies a ``QuireError``;
+/// the same save may succeed with the next identifiers that the store sets aside.
+package struct TakenIdentifiers: Error {
+    package init() {}
+}

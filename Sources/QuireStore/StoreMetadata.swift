@@ -1,0 +1,147 @@
+public import Foundation
+package import QuireModel
+public import QuireSystem
+
+/// What a store says of itself and of the model it was made with, in Core Data's terms, and what applications have added.
+///
+/// ```swift
+/// let metadata = try XMLStore.metadata(at: "library.xml")       // Reads no objects.
+/// print(metadata.storeUUID, metadata["com.example.edition"]?.string ?? "")
+/// ```
+public struct StoreMetadata: Sendable, Hashable {
+    /// The store's UUID.
+    public let storeUUID: String
+    /// All of it by key, without the UUID.
+    public package(set) var values: [String: PropertyListValue]
+
+    /// Core Data's keys, and ours.
+    package enum Key {
+        package static let storeType = "NSStoreType"
+        package static let storeUUID = "NSStoreUUID"
+        static let frameworkVersion = "NSPersistenceFrameworkVersion"
+        package static let hashes = "NSStoreModelVersionHashes"
+        static let hashesVersion = "NSStoreModelVersionHashesVersion"
+        static let identifiers = "NSStoreModelVersionIdentifiers"
+        package static let digest = "NSStoreModelVersionHashesDigest"
+        package static let checksum = "NSStoreModelVersionChecksumKey"
+        static let autoVacuum = "_NSAutoVacuumLevel"
+        /// The model that a store in a file which is written as a whole carries, as Xcode's XML.
+        package static let model = "QuireModel"
+        /// What ``ChangeSet/records`` recorded in such a store.
+        package static let records = "QuireRecords"
+    }
+
+    /// The framework version whose layout new stores have.
+    private static let writtenFrameworkVersion: Int64 = 1344
+
+    /// Metadata with values.
+    public init(storeUUID: String, values: [String: PropertyListValue]) {
+        self.storeUUID = storeUUID
+        self.values = values
+    }
+
+    /// The metadata of a new store.
+    ///
+    /// - Parameter hashes: The hashes of the entities whose objects it keeps; `nil` for all of the model.
+    package init(
+        storeUUID: String, type: StoreType, model: ManagedObjectModel,
+        hashes: [String: Data]? = nil
+    ) {
+        self.storeUUID = storeUUID
+        values = [
+            Key.storeType: .string(type.rawValue),
+            Key.frameworkVersion: .integer(Self.writtenFrameworkVersion),
+        ]
+        if type == .sqlite { values[Key.autoVacuum] = "2" }
+        setModel(model, hashes: hashes ?? model.versionHashesForNewStores)
+    }
+
+    /// The same with another model in the place of the one that the store was made with.
+    ///
+    /// - Parameter entities: The names of the entities whose objects the store keeps; `nil` for all of the model.
+    package func replacingModel(
+        _ model: ManagedObjectModel, keeping entities: Set<String>? = nil
+    ) -> StoreMetadata {
+        var metadata = self
+        let hashes = model.versionHashesForNewStores
+        metadata.setModel(
+            model,
+            hashes: entities.map { names in hashes.filter { names.contains($0.key) } } ?? hashes)
+        return metadata
+    }
+
+    private mutating func setModel(_ model: ManagedObjectModel, hashes: [String: Data]) {
+        values[Key.hashes] = .dictionary(hashes.mapValues { .data($0) })
+        values[Key.hashesVersion] = 3
+        values[Key.identifiers] = .array(model.versionIdentifiers.map { .string($0) })
+        values[Key.digest] = .string(ManagedObjectModel.versionHashesDigest(of: hashes))
+        values[Key.checksum] = .string(ManagedObjectModel.versionChecksum(of: hashes))
+    }
+
+    /// Reads the metadata of a store. There are stores of apps with nothing in the place of the property list; no data
+    /// depends on it.
+    package init(storeUUID: String, propertyList: Data, path: String) throws {
+        if propertyList.isEmpty {
+            self.init(storeUUID: storeUUID, values: [:])
+            return
+        }
+        func damaged(_ underlying: QuireError?) -> QuireError {
+            QuireError(
+                .invalidFormat,
+                "The metadata of “\(path)” is no property list; the store is damaged.",
+                subject: .init(file: path), underlying: underlying)
+        }
+        let list: PropertyListValue
+        do {
+            list = try PropertyListValue(propertyList: propertyList, name: path)
+        } catch {
+            throw damaged(error as? QuireError)
+        }
+        guard let values = list.dictionary else { throw damaged(nil) }
+        self.init(storeUUID: storeUUID, values: values)
+    }
+
+    /// A value, Core Data's or of an application.
+    public subscript(key: String) -> PropertyListValue? { values[key] }
+
+    /// The kind of store.
+    public var storeType: StoreType? {
+        values[Key.storeType]?.string.map(StoreType.init(rawValue:))
+    }
+
+    /// The version of the framework that wrote the store.
+    public var frameworkVersion: Int? {
+        values[Key.frameworkVersion]?.integer.flatMap { Int(exactly: $0) }
+    }
+
+    /// The model's version identifiers.
+    public var modelVersionIdentifiers: [String] {
+        (values[Key.identifiers]?.array ?? []).compactMap(\.string)
+    }
+
+    /// A hash of each entity, 32 bytes.
+    public var entityVersionHashes: [String: Data] {
+        (values[Key.hashes]?.dictionary ?? [:]).compactMapValues(\.data)
+    }
+
+    /// All of it, and what applications added, as a binary property list.
+    public var propertyList: Data {
+        get throws { try PropertyListValue.dictionary(values).propertyList }
+    }
+
+    /// Whether a key is for Core Data or for us, so that applications must leave it alone.
+    package static func isReserved(_ key: String) -> Bool {
+        key.hasPrefix("NS") || key.hasPrefix("_NS") || key.hasPrefix("Quire")
+    }
+
+    /// - Throws: ``QuireError`` with code `invalidValue` if a key is not for applications.
+    package static func requireUnreserved(_ key: String, file: String?) throws {
+        if !key.isEmpty && !isReserved(key) { return }
+        throw QuireError(
+            .invalidValue,
+            key.isEmpty
+                ? "Metadata needs a key."
+                : "“\(key)” is a key of the framework's own metadata; choose one that begins otherwise.",
+            subject: .init(property: key, file: file))
+    }
+}

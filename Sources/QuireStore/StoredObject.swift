@@ -1,0 +1,179 @@
+package import QuireModel
+package import QuireQuery
+internal import QuireSystem
+
+/// An object as its store has it, for testing what the store's own language cannot say.
+///
+/// Related objects are read one by one, each once for each ``StoredObjects``.
+package struct StoredObject: QuerySubject {
+    package let snapshot: ObjectSnapshot
+    package let objects: StoredObjects
+
+    package init(snapshot: ObjectSnapshot, objects: StoredObjects) {
+        self.snapshot = snapshot
+        self.objects = objects
+    }
+
+    package var objectID: ManagedObjectID { snapshot.objectID }
+    package var entity: EntityLayout { snapshot.entity }
+    package var queryLayout: ModelLayout { objects.layout }
+
+    package func queryValue(forKey key: String) throws -> QueryValue {
+        switch entity.properties[key] {
+        // Of a value in a file it matters only that it is there.
+        case .attribute(let slot):
+            if objects.derivesValues, let value = try derivedValue(at: slot) {
+                return .value(value)
+            }
+            return .value(try snapshot.heldValue(at: slot))
+        case .composite: return .value(try composite(key))
+        case .relationship(let index):
+            let relationship = entity.relationships[index]
+            guard let slot = relationship.slot else {
+                return .objects(try objects.related(to: self, through: relationship))
+            }
+            guard case .objectID(let id) = try snapshot.value(at: slot),
+                let object = try objects.object(for: id)
+            else { return .value(.null) }
+            return .object(object)
+        case .fetched, nil:
+            throw QuireError(
+                .unknownKey, "\(entity.name) has no property “\(key)” that a query can use.",
+                subject: .init(entity: entity.name, property: key))
+        }
+    }
+
+    /// The value of a derived attribute, computed from the objects; `nil` if it is not derived, or is the time of a save.
+    private func derivedValue(at slot: Int) throws -> AttributeValue? {
+        guard entity.slots[slot].isDerived,
+            let derivation = objects.layout.derivations.derivation(of: slot, in: entity)
+        else { return nil }
+        func related(_ index: Int) throws -> [StoredObject] {
+            let relationship = entity.relationships[index]
+            guard let slot = relationship.slot else {
+                return try objects.related(to: self, through: relationship)
+            }
+            guard case .objectID(let id) = try snapshot.value(at: slot) else { return [] }
+            return try objects.object(for: id).map { [$0] } ?? []
+        }
+        return try derivation.value(
+            as: entity.storages[slot], count: { try related($0).count },
+            values: { index, slot in
+                try related(index).map { try $0.snapshot.heldValue(at: slot) }
+            },
+            source: { slot, index in
+                guard let index else { return try snapshot.heldValue(at: slot) }
+                return try related(index).first?.snapshot.heldValue(at: slot) ?? .null
+            })
+    }
+
+    /// The elements of a composite attribute that have values, by name.
+    private func composite(_ name: String) throws -> AttributeValue {
+        var elements: [String: AttributeValue] = [:]
+        for slot in entity.slots where slot.name.hasPrefix(name + ".") {
+            let value = try snapshot.heldValue(at: slot.index)
+            let path = slot.name.dropFirst(name.count + 1).split(separator: ".").map(String.init)
+            AttributeValue.set(value, at: path[...], of: &elements)
+        }
+        return .composite(elements)
+    }
+}
+
+extension AttributeValue {
+    fileprivate static func set(
+        _ value: AttributeValue, at path: ArraySlice<String>,
+        of elements: inout [String: AttributeValue]
+    ) {
+        guard let key = path.first else { return }
+        if path.count == 1 {
+            elements[key] = value
+            return
+        }
+        var inner: [String: AttributeValue] = [:]
+        if case .composite(let known)? = elements[key] { inner = known }
+        set(value, at: path.dropFirst(), of: &inner)
+        elements[key] = .composite(inner)
+    }
+}
+
+/// The objects read for one request.
+package final class StoredObjects {
+    package typealias ReadRow = (ManagedObjectID) throws -> ObjectSnapshot?
+    package typealias ReadRelated = (ManagedObjectID, EntityLayout.Relationship) throws ->
+        [ObjectSnapshot]
+
+    let layout: ModelLayout
+    /// Whether derived attributes are computed of the objects, because rows may have what was derived before they changed.
+    let derivesValues: Bool
+    private let readRow: ReadRow
+    private let readRelated: ReadRelated
+    /// The rows that have been read; `nil` if reading them costs no more than looking here.
+    private var rows: [ManagedObjectID: ObjectSnapshot?]?
+
+    /// Reads from a store.
+    package init(store: any PersistentStore) {
+        layout = store.layout
+        derivesValues = false
+        readRow = { try store.row(for: $0) }
+        readRelated = { Array(try store.relatedRows(of: $0, through: $1)) }
+        rows = [:]
+    }
+
+    /// Reads from memory.
+    package init(
+        layout: ModelLayout, derivesValues: Bool = false, row: @escaping ReadRow,
+        related: @escaping ReadRelated
+    ) {
+        self.layout = layout
+        self.derivesValues = derivesValues
+        readRow = row
+        readRelated = related
+    }
+
+    package func object(for id: ManagedObjectID) throws -> StoredObject? {
+        let row = try rows?[id] ?? readRow(id)
+        rows?[id] = row
+        return row.map { StoredObject(snapshot: $0, objects: self) }
+    }
+
+    func related(
+        to object: StoredObject, through relationship: EntityLayout.Relationship
+    ) throws -> [StoredObject] {
+        try readRelated(object.objectID, relationship).map {
+            StoredObject(snapshot: $0, objects: self)
+        }
+    }
+
+    /// The rows that satisfy a condition, in the order of a request if that is asked for, within its bounds.
+    package func filter(
+        _ found: RowSet, _ predicate: QueryPredicate?, _ request: FetchRequest, sorts: Bool
+    ) throws -> RowSet {
+        var skipped = max(request.fetchOffset, 0)
+        var picked: [Int] = []
+        for position in try order(of: found, sorts ? request.sortOrderings : []) {
+            if request.fetchLimit > 0, picked.count == request.fetchLimit { break }
+            if let predicate {
+                let object = StoredObject(snapshot: found[position], objects: self)
+                guard try PredicateEvaluator(subject: object).holds(predicate) else { continue }
+            }
+            if skipped > 0 { skipped -= 1 } else { picked.append(position) }
+        }
+        return found.picking(picked)
+    }
+
+    /// The positions of rows in an order; rows that are equal in it stay as they are.
+    private func order(of found: RowSet, _ orderings: [SortOrdering]) throws -> [Int] {
+        if orderings.isEmpty { return Array(found.indices) }
+        let keyed = try found.indices.map { position in
+            let object = StoredObject(snapshot: found[position], objects: self)
+            return (position, try orderings.map { try $0.resolvedSortValue(of: object) })
+        }
+        return keyed.sorted { left, right in
+            for (index, ordering) in orderings.enumerated() {
+                let order = ordering.compare(left.1[index], right.1[index])
+                if order != 0 { return order < 0 }
+            }
+            return left.0 < right.0
+        }.map(\.0)
+    }
+}

@@ -1,0 +1,259 @@
+package import Foundation
+
+/// Reads property lists in Apple's binary form, `bplist00`.
+///
+/// Foundation's reader hides the unique identifiers of keyed archives. This one takes any bytes: whatever is wrong with
+/// them is an error. Containers within containers are read once each, so that the work is bounded by the size of the
+/// data; so is their depth, and the size of the list with every value counted as often as it is referred to: a few hundred
+/// bytes of arrays that share one another could stand for more values than there is memory for.
+package struct BinaryPropertyListReader {
+    /// The greatest number of containers within one another.
+    static let greatestDepth = 64
+
+    private enum State {
+        case unread
+        case reading
+        case read(ArchiveValue, Size)
+    }
+
+    /// The size of a value with all that is in it, shared or not.
+    private struct Size {
+        var values = 0
+        /// Of texts and data.
+        var bytes = 0
+    }
+
+    private let bytes: Data
+    private let name: String
+    private let offsetSize: Int
+    private let referenceSize: Int
+    private let tableOffset: Int
+    private let topObject: Int
+    private var states: [State]
+    /// The size of what has been read.
+    private var size = Size()
+    /// Without containers that are shared, each value but the first is referred to by at least a byte. Texts and data are
+    /// shared more often: the keys of dictionaries.
+    private let greatestSize: Size
+
+    /// Prepares to read.
+    ///
+    /// - Parameters:
+    ///   - data: The property list.
+    ///   - name: What an error calls it.
+    /// - Throws: ``QuireError`` with code `invalidFormat`.
+    package init(_ data: Data, name: String) throws {
+        // Indices from 0, whatever slice was given.
+        let bytes = data.startIndex == 0 ? data : Data(data)
+        self.bytes = bytes
+        self.name = name
+        let trailer = bytes.count - 32
+        guard trailer >= 9, bytes.starts(with: Data("bplist0".utf8)) else {
+            throw Self.damaged(name, "it is no binary property list")
+        }
+        let contradiction = Self.damaged(name, "its last bytes contradict its size")
+        func number(_ position: Int) throws -> Int {
+            var value: UInt64 = 0
+            for index in 0..<8 { value = value << 8 | UInt64(bytes[trailer + position + index]) }
+            guard value <= UInt64(trailer) else { throw contradiction }
+            return Int(value)
+        }
+        let count = try number(8)
+        offsetSize = Int(bytes[trailer + 6])
+        referenceSize = Int(bytes[trailer + 7])
+        topObject = try number(16)
+        tableOffset = try number(24)
+        guard 1...8 ~= offsetSize, 1...8 ~= referenceSize, topObject < count, tableOffset >= 8,
+            count <= (trailer - tableOffset) / offsetSize
+        else { throw contradiction }
+        states = [State](repeating: .unread, count: count)
+        greatestSize = Size(values: bytes.count + 100_000, bytes: 64 << 20 + 16 * bytes.count)
+    }
+
+    /// Reads the whole list.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidFormat`.
+    package mutating func value() throws -> ArchiveValue { try object(topObject, depth: 0) }
+
+    package static func damaged(_ name: String, _ reason: String) -> QuireError {
+        QuireError(
+            .invalidFormat, "“\(name)” is damaged or of another format: \(reason).",
+            subject: .init(file: name))
+    }
+
+    private func damaged(_ reason: String) -> QuireError { Self.damaged(name, reason) }
+
+    // MARK: - Objects
+
+    private mutating func object(_ number: Int, depth: Int) throws -> ArchiveValue {
+        guard number < states.count else { throw damaged("it refers to a value that is not there") }
+        switch states[number] {
+        case .read(let value, let size):
+            try count(size)
+            return value
+        case .reading: throw damaged("a value contains itself")
+        case .unread: break
+        }
+        guard depth < Self.greatestDepth else { throw damaged("its values are nested too deeply") }
+        states[number] = .reading
+        let offset = try unsigned(at: tableOffset + number * offsetSize, size: offsetSize)
+        let before = size
+        let value = try object(at: offset, depth: depth)
+        var own = Size(values: 1)
+        switch value {
+        case .string(let text): own.bytes = text.utf8.count
+        case .data(let data): own.bytes = data.count
+        default: break
+        }
+        try count(own)
+        states[number] = .read(
+            value,
+            Size(values: size.values - before.values, bytes: size.bytes - before.bytes))
+        return value
+    }
+
+    private mutating func count(_ added: Size) throws {
+        size.values += added.values
+        size.bytes += added.bytes
+        if size.values > greatestSize.values || size.bytes > greatestSize.bytes {
+            throw damaged("its values share one another so often that it is far too large")
+        }
+    }
+
+    private mutating func object(at offset: Int, depth: Int) throws -> ArchiveValue {
+        guard offset >= 8, offset < tableOffset else {
+            throw damaged("a value is outside of it")
+        }
+        let marker = bytes[offset]
+        let low = Int(marker & 0x0F)
+        switch marker >> 4 {
+        case 0x0:
+            switch marker {
+            case 0x00: return .null
+            case 0x08: return .boolean(false)
+            case 0x09: return .boolean(true)
+            default: throw damaged("it has a value of an unknown kind")
+            }
+        case 0x1: return try integer(at: offset + 1, size: 1 << low)
+        case 0x2:
+            switch low {
+            case 2:
+                return .real(
+                    Double(
+                        Float(
+                            bitPattern: UInt32(
+                                truncatingIfNeeded: try bits(at: offset + 1, size: 4)))))
+            case 3: return .real(Double(bitPattern: try bits(at: offset + 1, size: 8)))
+            default: throw damaged("it has a number of an unknown kind")
+            }
+        case 0x3:
+            guard low == 3 else { throw damaged("it has a date of an unknown kind") }
+            return .date(Double(bitPattern: try bits(at: offset + 1, size: 8)))
+        case 0x4:
+            let (start, count) = try extent(at: offset, low: low, width: 1)
+            return .data(Data(bytes[start..<start + count]))
+        case 0x5, 0x7:
+            let (start, count) = try extent(at: offset, low: low, width: 1)
+            return .string(String(decoding: bytes[start..<start + count], as: UTF8.self))
+        case 0x6:
+            let (start, count) = try extent(at: offset, low: low, width: 2)
+            var units: [UInt16] = []
+            units.reserveCapacity(count)
+            for index in 0..<count {
+                let place = start + index * 2
+                units.append(UInt16(bytes[place]) << 8 | UInt16(bytes[place + 1]))
+            }
+            return .string(String(decoding: units, as: UTF16.self))
+        case 0x8:
+            guard low < 8 else { throw damaged("it has a reference that is too long") }
+            return .reference(try unsigned(at: offset + 1, size: low + 1))
+        case 0xA, 0xB, 0xC:
+            let (start, count) = try extent(at: offset, low: low, width: referenceSize)
+            return .array(try objects(start, count, depth: depth))
+        case 0xD:
+            let (start, count) = try extent(at: offset, low: low, width: 2 * referenceSize)
+            return .dictionary(try entries(start, count, depth: depth))
+        default: throw damaged("it has a value of an unknown kind")
+        }
+    }
+
+    private mutating func objects(_ start: Int, _ count: Int, depth: Int) throws -> [ArchiveValue] {
+        var result: [ArchiveValue] = []
+        result.reserveCapacity(count)
+        for index in 0..<count {
+            let number = try unsigned(at: start + index * referenceSize, size: referenceSize)
+            result.append(try object(number, depth: depth + 1))
+        }
+        return result
+    }
+
+    private mutating func entries(
+        _ start: Int, _ count: Int, depth: Int
+    ) throws -> [ArchiveValue.Entry] {
+        var result: [ArchiveValue.Entry] = []
+        result.reserveCapacity(count)
+        for index in 0..<count {
+            let key = try unsigned(at: start + index * referenceSize, size: referenceSize)
+            let value = try unsigned(
+                at: start + (count + index) * referenceSize, size: referenceSize)
+            guard case .string(let text) = try object(key, depth: depth + 1) else {
+                throw damaged("a key is no text")
+            }
+            result.append(.init(text, try object(value, depth: depth + 1)))
+        }
+        return result
+    }
+
+    // MARK: - Numbers
+
+    /// Where the elements of a value begin, and how many there are.
+    private func extent(
+        at offset: Int, low: Int, width: Int
+    ) throws -> (start: Int, count: Int) {
+        var start = offset + 1
+        var count = low
+        if low == 0xF {
+            guard start < tableOffset, bytes[start] >> 4 == 0x1, bytes[start] & 0x0F <= 3 else {
+                throw damaged("a value does not say how long it is")
+            }
+            let size = 1 << Int(bytes[start] & 0x0F)
+            count = try unsigned(at: start + 1, size: size)
+            start += 1 + size
+        }
+        guard start <= tableOffset, count <= (tableOffset - start) / width else {
+            throw damaged("a value is longer than the file")
+        }
+        return (start, count)
+    }
+
+    private func integer(at offset: Int, size: Int) throws -> ArchiveValue {
+        switch size {
+        case 1, 2, 4: return .integer(Int64(try bits(at: offset, size: size)))
+        case 8: return .integer(Int64(bitPattern: try bits(at: offset, size: 8)))
+        case 16:
+            let high = try bits(at: offset, size: 8)
+            let low = try bits(at: offset + 8, size: 8)
+            if high == 0, low <= UInt64(Int64.max) { return .integer(Int64(low)) }
+            if high == .max, low > UInt64(Int64.max) { return .integer(Int64(bitPattern: low)) }
+            // More than 64 signed bits can hold.
+            return .real(Double(Int64(bitPattern: high)) * 0x1p64 + Double(low))
+        default: throw damaged("it has a number of an unknown kind")
+        }
+    }
+
+    private func bits(at offset: Int, size: Int) throws -> UInt64 {
+        guard offset >= 0, offset <= bytes.count - size else {
+            throw damaged("a value is outside of it")
+        }
+        var value: UInt64 = 0
+        for index in 0..<size { value = value << 8 | UInt64(bytes[offset + index]) }
+        return value
+    }
+
+    private func unsigned(at offset: Int, size: Int) throws -> Int {
+        guard let number = Int(exactly: try bits(at: offset, size: size)) else {
+            throw damaged("it has a number that is too large")
+        }
+        return number
+    }
+}
