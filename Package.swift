@@ -115,7 +115,9 @@ let package = Package(
             name: "CArchive", pkgConfig: "libarchive", providers: [.apt(["libarchive-dev"])]),
         .systemLibrary(name: "CZLib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .target(name: "CLinux"),
-        .target(name: "QuireSystem", dependencies: ["CLinux"], swiftSettings: settings),
+        .target(
+            name: "QuireSystem", dependencies: ["CLinux"], exclude: ["README.md"],
+            swiftSettings: settings),
         .target(
             name: "QuireProtection",
             dependencies: [
@@ -123,7 +125,7 @@ let package = Package(
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
             ],
-            exclude: ["EncryptionFormat.md"],
+            exclude: ["EncryptionFormat.md", "README.md"],
             swiftSettings: settings),
         .target(
             name: "QuireModel",
@@ -131,17 +133,21 @@ let package = Package(
                 "QuireSystem", "QuireProtection",
                 .product(name: "Crypto", package: "swift-crypto"),
             ],
+            exclude: ["README.md"],
             swiftSettings: settings),
         .target(
             name: "QuireQuery", dependencies: ["QuireModel", "QuireSystem"],
+            exclude: ["README.md"],
             swiftSettings: settings),
         .target(
             name: "QuireStore",
             dependencies: ["QuireQuery", "QuireModel", "QuireProtection", "QuireSystem"],
+            exclude: ["README.md"],
             swiftSettings: settings),
         .target(
             name: "QuireModelFiles",
             dependencies: ["QuireQuery", "QuireModel", "QuireSystem", "CLibXML2", "CZLib"],
+            exclude: ["README.md"],
             swiftSettings: settings),
         .target(
             name: "QuireSQLite",
@@ -152,6 +158,7 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "OrderedCollections", package: "swift-collections"),
             ],
+            exclude: ["README.md"],
             swiftSettings: settings),
         .target(
             name: "QuireAtomicStores",
@@ -161,6 +168,7 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "OrderedCollections", package: "swift-collections"),
             ],
+            exclude: ["README.md"],
             swiftSettings: settings),
         .target(
             name: "QuireMigration",
@@ -170,6 +178,7 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "OrderedCollections", package: "swift-collections"),
             ],
+            exclude: ["README.md"],
             swiftSettings: settings),
         .target(
             name: "QuireRescue",
@@ -179,6 +188,7 @@ let package = Package(
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],
+            exclude: ["README.md"],
             swiftSettings: settings),
         .target(
             name: "Quire",
@@ -188,6 +198,7 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "OrderedCollections", package: "swift-collections"),
             ],
+            exclude: ["README.md"],
             swiftSettings: settings),
         .target(
             name: "QuireDocuments",
