@@ -72,3 +72,221 @@ public struct CompositeDescription: Sendable, Hashable {
         self.elements = elements
     }
 }
+
+// MARK: - Validation
+
+extension AttributeDescription {
+    /// The value in the form that the attribute keeps.
+    ///
+    /// A value of the attribute's own form comes back as it is, without any cost; of others, these are taken:
+    /// - an integer for a double, float or decimal that can say it exactly, and 0 and 1 for a boolean,
+    /// - external data for a binary attribute; for one that does not allow external storage, its bytes,
+    /// - a floating-point number for a decimal: the decimal that its shortest text names (9.99 is 9.99).
+    ///
+    /// A float is rounded to its 32 bits. A date must be a number and less than 285 million years away.
+    /// Not-a-number is refused everywhere, because SQLite keeps it as no value; infinity is taken for a double
+    /// or float. A transient attribute without a type takes every value. The elements of a composite are not
+    /// looked at: each has its own description.
+    ///
+    /// - Parameters:
+    ///   - value: The value to keep. ``AttributeValue/null`` always fits here; see ``validate(_:entity:)``.
+    ///   - entity: The entity's name, for the error.
+    /// - Throws: ``QuireError`` with code `invalidValue` if the value does not fit the type.
+    public func coerce(_ value: AttributeValue, entity: String? = nil) throws -> AttributeValue {
+        switch (type, value) {
+        case (_, .null), (.undefined, _), (.string, .string), (.integer64, .integer),
+            (.boolean, .boolean), (.uuid, .uuid), (.uri, .uri), (.binary, .binary),
+            (.transformable, .binary), (.objectID, .objectID), (.composite, .composite):
+            return value
+        case (.binary, .external(let data)):
+            // Only a file is worth a detour.
+            if allowsExternalBinaryDataStorage, !isTransient, data.file != nil { return value }
+            return .binary(try data.data())
+        case (.integer16, .integer(let integer)):
+            if integer >= Int16.min && integer <= Int16.max { return value }
+            throw outOfRange(value, "\(Int16.min) to \(Int16.max)", entity: entity)
+        case (.integer32, .integer(let integer)):
+            if integer >= Int32.min && integer <= Int32.max { return value }
+            throw outOfRange(value, "\(Int32.min) to \(Int32.max)", entity: entity)
+        case (.double, .double(let number)):
+            if !number.isNaN { return value }
+        case (.float, .double(let number)):
+            let rounded = Float(number)
+            if rounded.isInfinite && number.isFinite {
+                throw outOfRange(
+                    value, "±\(Float.greatestFiniteMagnitude)", entity: entity)
+            }
+            if !number.isNaN { return .double(Double(rounded)) }
+        case (.date, .date(let date)):
+            if abs(date.timeIntervalSinceReferenceDate) < DateText.greatestInterval { return value }
+        case (.decimal, .decimal(let decimal)):
+            if !decimal.isNaN { return value }
+        default:
+            if let widened = widen(value) { return widened }
+        }
+        throw wrongType(value, entity: entity)
+    }
+
+    private func widen(_ value: AttributeValue) -> AttributeValue? {
+        switch (type, value) {
+        case (.double, .integer(let integer)):
+            Double(exactly: integer).map(AttributeValue.double)
+        case (.float, .integer(let integer)):
+            Float(exactly: integer).map { .double(Double($0)) }
+        case (.decimal, .integer(let integer)): .decimal(Decimal(integer))
+        case (.boolean, .integer(0)): .boolean(false)
+        case (.boolean, .integer(1)): .boolean(true)
+        case (.decimal, .double(let number)) where number.isFinite:
+            try? AttributeValue(parsing: number.description, as: .decimal)
+        default: nil
+        }
+    }
+
+    /// Checks that an object with this value may be saved: that there is one if it is required, and that it is
+    /// in range, or a text of the right length and form.
+    ///
+    /// Lengths are counted in UTF-16 code units, as Core Data counts them.
+    ///
+    /// - Parameters:
+    ///   - value: A value that ``coerce(_:entity:)`` returned.
+    ///   - entity: The entity's name, for the error.
+    /// - Throws: ``QuireError`` with code `validation`, naming the property and the rule; with code
+    ///   `invalidValue` if the value is not of the attribute's type.
+    public func validate(_ value: AttributeValue, entity: String? = nil) throws {
+        switch value {
+        case .null:
+            // The store computes what is derived.
+            if isOptional || derivationExpression != nil { return }
+            throw violation(.required, "is required, but has no value.", entity: entity)
+        case .string(let text):
+            guard type == .string else { break }
+            if hasTextRules { try validate(text, entity: entity) }
+            return
+        default: break
+        }
+        guard matchesType(value) else { throw wrongType(value, entity: entity) }
+        if !minimum.isNull, isLess(value, than: minimum) {
+            throw violation(
+                .minimum, "is \(value.display); the least allowed is \(minimum.display).", value,
+                entity: entity)
+        }
+        if !maximum.isNull, isLess(maximum, than: value) {
+            throw violation(
+                .maximum, "is \(value.display); the most allowed is \(maximum.display).", value,
+                entity: entity)
+        }
+    }
+
+    private var hasTextRules: Bool {
+        !minimum.isNull || !maximum.isNull || regularExpression != nil
+    }
+
+    private func validate(_ text: String, entity: String?) throws {
+        if case .integer(let least) = minimum, text.utf16.count < least {
+            throw violation(
+                .minimumLength,
+                "is too short: its length is \(text.utf16.count), at least \(least) is required"
+                    + (text.isEmpty ? "." : "; it is \(AttributeValue.shown(text))."),
+                .string(text), entity: entity)
+        }
+        if case .integer(let most) = maximum, text.utf16.count > most {
+            throw violation(
+                .maximumLength,
+                "is too long: its length is \(text.utf16.count), at most \(most) is allowed; it is "
+                    + "\(AttributeValue.shown(text)).", .string(text), entity: entity)
+        }
+        if let pattern = regularExpression {
+            let expression = try RegularExpressionCache.expression(for: pattern)
+            let problem: String
+            do throws(WholeTextExpression.TimeLimitExceeded) {
+                if try expression.matches(text) { return }
+                problem = "which does not match “\(pattern)”."
+            } catch {
+                problem =
+                    "and matching it with “\(pattern)” takes too long; write the expression without "
+                    + "repetitions within repetitions."
+            }
+            throw violation(
+                .regularExpression, "is \(AttributeValue.shown(text)), \(problem)",
+                .string(text), entity: entity)
+        }
+    }
+
+    private func matchesType(_ value: AttributeValue) -> Bool {
+        switch (type, value) {
+        case (.undefined, _), (.string, .string), (.boolean, .boolean), (.uuid, .uuid),
+            (.uri, .uri), (.binary, .binary), (.binary, .external), (.transformable, .binary),
+            (.objectID, .objectID), (.composite, .composite), (.decimal, .decimal), (.date, .date):
+            true
+        case (.integer16, .integer), (.integer32, .integer), (.integer64, .integer): true
+        case (.double, .double), (.float, .double): true
+        default: false
+        }
+    }
+
+    /// Whether one value is less than another. False if they are not of one kind or have no order.
+    func isLess(_ left: AttributeValue, than right: AttributeValue) -> Bool {
+        switch (left, right) {
+        case (.integer(let left), .integer(let right)): left < right
+        case (.double(let left), .double(let right)): left < right
+        case (.decimal(let left), .decimal(let right)): left < right
+        case (.date(let left), .date(let right)): left < right
+        default: false
+        }
+    }
+
+    // MARK: - Errors
+
+    private func title(in entity: String?) -> String {
+        entity.map { "“\($0).\(name)”" } ?? "“\(name)”"
+    }
+
+    @inline(never)
+    private func violation(
+        _ rule: QuireError.Rule, _ text: String, _ value: AttributeValue = .null, entity: String?
+    ) -> QuireError {
+        QuireError(
+            .validation, "\(title(in: entity)) \(text)",
+            subject: .init(
+                entity: entity, property: name, rule: rule,
+                value: value.isNull ? nil : value.display))
+    }
+
+    @inline(never)
+    private func wrongType(_ value: AttributeValue, entity: String?) -> QuireError {
+        QuireError(
+            .invalidValue,
+            "\(title(in: entity)) takes a \(type.title), not \(value.kind) \(value.display).",
+            subject: .init(entity: entity, property: name))
+    }
+
+    @inline(never)
+    private func outOfRange(
+        _ value: AttributeValue, _ range: String, entity: String?
+    ) -> QuireError {
+        QuireError(
+            .invalidValue,
+            "\(title(in: entity)) takes a \(type.title), \(range); \(value.display) is out of range.",
+            subject: .init(entity: entity, property: name))
+    }
+}
+
+extension AttributeValue {
+    /// What kind of value it is, as an error message says it.
+    fileprivate var kind: String {
+        switch self {
+        case .null: "nothing:"
+        case .integer: "the integer"
+        case .double: "the floating-point number"
+        case .boolean: "the truth value"
+        case .decimal: "the decimal number"
+        case .string: "the text"
+        case .date: "the date"
+        case .binary, .external: "a binary value of"
+        case .uuid: "the UUID"
+        case .uri: "the URI"
+        case .objectID: "the object"
+        case .composite: "the value"
+        }
+    }
+}

@@ -117,3 +117,230 @@ enum ClassBinding {
                 + "subclass of it, to that entity."
     }
 }
+
+// MARK: - Classes of a model
+
+extension ManagedObjectModel {
+    /// Makes the model that classes declare, and binds it to them.
+    ///
+    /// ```swift
+    /// let model = try ManagedObjectModel(classes: [Book.self])      // Author too, which Book leads to.
+    /// ```
+    ///
+    /// Superclasses that declare entities come along, and so do the classes that relationships lead to. A relationship
+    /// that names no inverse has the one that names it.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidModel`, naming class and property; with ``QuireError/failures`` if
+    ///   there are several.
+    public init(classes: [any EntityClass.Type]) throws {
+        var assembly = ModelAssembly()
+        self.init(entities: try assembly.entities(of: classes))
+        try validate()
+    }
+
+    /// Makes objects of an entity, and of those of its sub-entities that have no class of their own, instances of a
+    /// class.
+    ///
+    /// Whether the class fits the entity is checked by ``layout()``, hence by every store that is opened with the
+    /// model.
+    ///
+    /// - Throws: ``QuireError`` with code `unknownEntity`, naming the entities there are.
+    public mutating func bind(_ objectClass: any EntityClass.Type, to entityName: String) throws {
+        guard let index = entities.firstIndex(where: { $0.name == entityName }) else {
+            let names = entities.map(\.name).sorted().joined(separator: ", ")
+            throw QuireError(
+                .unknownEntity,
+                "There is no entity “\(entityName)” to bind \(objectClass) to; the model's entities are: \(names).",
+                subject: .init(entity: entityName))
+        }
+        entities[index].objectClass = objectClass
+    }
+
+    /// Makes objects instances of classes. Each class is bound to the entity that has its name as a class name (if
+    /// several have, to the one of these that it declares), else to the one it declares, else to the one that is
+    /// called like it.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidModel` if there is no such entity for a class; then nothing is bound.
+    public mutating func bind(classes: [any EntityClass.Type]) throws {
+        let indexes = try classes.map { try index(ofEntityFor: $0) }
+        for (objectClass, index) in zip(classes, indexes) {
+            entities[index].objectClass = objectClass
+        }
+    }
+
+    /// The model with classes bound; see ``bind(classes:)``.
+    ///
+    /// - Throws: As ``bind(classes:)``.
+    public func binding(classes: [any EntityClass.Type]) throws -> ManagedObjectModel {
+        var model = self
+        try model.bind(classes: classes)
+        return model
+    }
+
+    private func index(ofEntityFor objectClass: any EntityClass.Type) throws -> Int {
+        let className = String(describing: objectClass)
+        let declared = objectClass.entityDeclaration?.name
+        // A class name in a model may be preceded by a module: `Library.Book` or `.Book`.
+        let byClassName = entities.indices.filter { index in
+            entities[index].managedObjectClassName?.split(separator: ".").last.map(String.init)
+                == className
+        }
+        let index =
+            byClassName.first { entities[$0].name == declared ?? className } ?? byClassName.first
+            ?? entities.firstIndex { $0.name == declared }
+            ?? entities.firstIndex { $0.name == className }
+        if let index { return index }
+        throw QuireError(
+            .invalidModel,
+            "The model has no entity for the class \(className): none has it as its class, and none is called "
+                + "“\(declared ?? className)”. Bind it by bind(_:to:).",
+            subject: .init(entity: declared ?? className))
+    }
+}
+
+/// Puts a model together from what classes declare.
+private struct ModelAssembly {
+    /// An entity and the class it is bound to, which may be a subclass of the one that declares it.
+    private struct Member {
+        let declaration: EntityDeclaration
+        let objectClass: any EntityClass.Type
+    }
+
+    private var members: [Member] = []
+    private var positions: [String: Int] = [:]
+    private var failures: [QuireError] = []
+
+    mutating func entities(of classes: [any EntityClass.Type]) throws -> [EntityDescription] {
+        for objectClass in classes { add(objectClass) }
+        var next = 0
+        while next < members.count {
+            addNeighbours(of: members[next].declaration)
+            next += 1
+        }
+        let entities = members.map { description(of: $0) }
+        if !failures.isEmpty { throw QuireError.combining(failures) }
+        return entities
+    }
+
+    private mutating func fail(_ message: String, entity: String? = nil, property: String? = nil) {
+        failures.append(
+            QuireError(
+                .invalidModel, message, subject: .init(entity: entity, property: property)))
+    }
+
+    // MARK: Members
+
+    private mutating func add(_ objectClass: any EntityClass.Type) {
+        guard let declaration = objectClass.entityDeclaration else {
+            fail("The class \(objectClass) declares no entity; mark it @Entity.")
+            return
+        }
+        guard let position = positions[declaration.name] else {
+            positions[declaration.name] = members.count
+            members.append(Member(declaration: declaration, objectClass: objectClass))
+            return
+        }
+        if members[position].objectClass != objectClass {
+            fail(
+                "Both \(members[position].objectClass) and \(objectClass) are to be the class of "
+                    + "“\(declaration.name)”; leave one out, or give one another name.",
+                entity: declaration.name)
+        }
+    }
+
+    /// Adds the superclass and the destinations, unless a subclass stands for them already.
+    private mutating func addNeighbours(of declaration: EntityDeclaration) {
+        var neighbours = declaration.properties.compactMap(\.destination)
+        if let superentity = declaration.superentity { neighbours.append(superentity.objectClass) }
+        for neighbour in neighbours {
+            guard let found = neighbour.entityDeclaration else { continue }
+            let position = positions[found.name]
+            if let position, members[position].declaration.objectClass == found.objectClass {
+                continue
+            }
+            add(neighbour)
+        }
+    }
+
+    // MARK: Descriptions
+
+    private mutating func description(of member: Member) -> EntityDescription {
+        let declaration = member.declaration
+        var entity = declaration.description
+        entity.objectClass = member.objectClass
+        entity.managedObjectClassName = String(describing: member.objectClass)
+        entity.superentityName = declaration.superentity?.name
+        entity.properties = declaration.properties.map { description(of: $0, in: declaration) }
+        entity.uniquenessConstraints =
+            declaration.properties.filter(\.isUnique).map { [$0.key] }
+            + declaration.uniquenessConstraints.map { keys($0, in: declaration) }
+        let indexes =
+            declaration.properties.filter(\.isIndexed).map { [$0.key] }
+            + declaration.indexes.map { keys($0, in: declaration) }
+        entity.indexes = indexes.map { keys in
+            let name = keys.map { $0.prefix(1).uppercased() + $0.dropFirst() }
+            return FetchIndexDescription(
+                name: "by" + name.joined(separator: "And"),
+                elements: keys.map { FetchIndexDescription.Element(propertyName: $0) })
+        }
+        return entity
+    }
+
+    /// The model's names of properties that the class calls so.
+    private mutating func keys(_ names: [String], in declaration: EntityDeclaration) -> [String] {
+        names.map { name in
+            if let property = declaration.allProperties.first(where: { $0.name == name }) {
+                return property.key
+            }
+            fail(
+                "\(declaration.objectClass) has no property “\(name)” to be unique or indexed.",
+                entity: declaration.name, property: name)
+            return name
+        }
+    }
+
+    private mutating func description(
+        of property: EntityDeclaration.Property, in declaration: EntityDeclaration
+    ) -> PropertyDescription {
+        guard case .relationship(var relationship) = property.description,
+            let destination = property.destination
+        else { return property.description }
+        guard let target = destination.entityDeclaration else {
+            fail(
+                "“\(property.name)” of \(declaration.objectClass) leads to \(destination), which declares no "
+                    + "entity; mark it @Entity.",
+                entity: declaration.name, property: property.name)
+            return property.description
+        }
+        relationship.destinationEntityName = target.name
+        relationship.inverseName = inverse(of: property, in: declaration, target)?.key
+        relationship.inverseEntityName = relationship.inverseName.map { _ in target.name }
+        return .relationship(relationship)
+    }
+
+    private mutating func inverse(
+        of property: EntityDeclaration.Property, in declaration: EntityDeclaration,
+        _ target: EntityDeclaration
+    ) -> EntityDeclaration.Property? {
+        guard let name = property.inverse else {
+            // Those of the destination that name this one as theirs.
+            let candidates = target.allProperties.filter { candidate in
+                candidate.inverse == property.name
+                    && candidate.destination.map {
+                        declaration.objectClass.isSuperclass(of: $0)
+                    } == true
+            }
+            return candidates.count == 1 ? candidates[0] : nil
+        }
+        if let inverse = target.allProperties.first(where: { $0.name == name }),
+            inverse.destination != nil
+        {
+            return inverse
+        }
+        fail(
+            "“\(name)”, the inverse of “\(property.name)” of \(declaration.objectClass), is no relationship of "
+                + "\(target.objectClass).",
+            entity: declaration.name, property: property.name)
+        return nil
+    }
+}

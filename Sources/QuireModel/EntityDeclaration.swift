@@ -159,3 +159,56 @@ extension EntityDeclaration.Property {
             name, to: destination, description: description, inverse: inverse, isIndexed: false)
     }
 }
+
+// MARK: - Options
+
+/// What the macro `@Attribute` can say of an attribute in one word.
+public struct AttributeOptions: OptionSet, Sendable {
+    /// The bits.
+    public let rawValue: Int
+    /// Makes a set of its bits.
+    public init(rawValue: Int) { self.rawValue = rawValue }
+    /// No two objects may have the same value.
+    public static let unique = Self(rawValue: 1)
+    /// The value lives in memory only.
+    public static let transient = Self(rawValue: 2)
+    /// Large values are kept in files of their own beside the store.
+    public static let externalStorage = Self(rawValue: 4)
+    /// The store indexes the value.
+    public static let indexed = Self(rawValue: 8)
+    /// CloudKit may encrypt the value.
+    public static let allowsCloudEncryption = Self(rawValue: 16)
+    /// Persistent history keeps the value when the object is deleted.
+    public static let preservesValueInHistoryOnDeletion = Self(rawValue: 32)
+}
+
+/// What the macro `@Relationship` can say of a relationship in one word.
+public struct RelationshipOptions: OptionSet, Sendable {
+    /// The bits.
+    public let rawValue: Int
+    /// Makes a set of its bits.
+    public init(rawValue: Int) { self.rawValue = rawValue }
+    /// There must be an object when the relationship's owner is saved.
+    public static let required = Self(rawValue: 1)
+    /// The relationship lives in memory only.
+    public static let transient = Self(rawValue: 2)
+    /// The store indexes it, if it leads to one object.
+    public static let indexed = Self(rawValue: 4)
+}
+
+// MARK: - Classes
+
+/// A class whose instances are the objects of an entity. ``ManagedObject`` is the only direct conformer; its
+/// subclasses are what entities name. Models refer to classes through this, because the graph lies below them.
+public protocol EntityClass: AnyObject, SendableMetatype {
+    /// What the class, or the nearest of its superclasses that does, says of its entity; `nil` for a class that
+    /// only reads values by key. The macro `@Entity` writes it.
+    static var entityDeclaration: EntityDeclaration? { get }
+    /// The class of the objects of an entity to which none is bound.
+    static var plainClass: any EntityClass.Type { get }
+}
+
+extension EntityClass {
+    /// Whether another class is this one or a subclass of it.
+    static func isSuperclass(of other: any EntityClass.Type) -> Bool { other is Self.Type }
+}

@@ -1,3 +1,6 @@
+import Foundation
+internal import QuireSystem
+
 /// An entity with all it inherits resolved, and a number for everything: what the graph and the stores work
 /// with.
 ///
@@ -119,5 +122,299 @@ public final class EntityLayout: Sendable {
     public func relationship(named name: String) -> Relationship? {
         if case .relationship(let index)? = properties[name] { return relationships[index] }
         return nil
+    }
+}
+
+// MARK: - Slots
+
+extension EntityLayout {
+    /// A place for one value: an attribute, an element of a composite attribute, or a to-one relationship.
+    ///
+    /// A class, because a description has many parts that a copy of a structure would count references to.
+    public final class Slot: Sendable {
+        /// The form in which rows keep a value.
+        public enum Storage: UInt8, Sendable {
+            case integer, double, boolean, decimal, string, date, binary, uuid, uri, reference
+            /// In memory only, of any type.
+            case transient
+        }
+
+        /// The slot's position in ``EntityLayout/slots``.
+        public let index: Int
+        /// The property's name; for an element of a composite, the names joined with dots.
+        public let name: String
+        /// The form of the value.
+        public let storage: Storage
+        /// The attribute, or the composite's element; `nil` for a to-one relationship.
+        public let attribute: AttributeDescription?
+        /// The position in ``EntityLayout/relationships`` of a to-one relationship.
+        public let relationshipIndex: Int?
+        /// The number of the entity that declares the property.
+        public let ownerNumber: Int
+        /// Whether stores keep the value.
+        public let isStored: Bool
+        /// Whether the binary value may be kept in a file of its own.
+        public let isExternalCapable: Bool
+        /// Whether the value is derived from others, so that it cannot be set.
+        public let isDerived: Bool
+        /// The attribute's type; `nil` if it cannot be set.
+        private let type: AttributeType?
+        /// Whether a value of the attribute's type, or none, can break a rule of the attribute.
+        package let hasRules: Bool
+
+        init(
+            index: Int, name: String, storage: Storage, attribute: AttributeDescription?,
+            relationshipIndex: Int?, ownerNumber: Int, isStored: Bool, isExternalCapable: Bool
+        ) {
+            self.index = index
+            self.name = name
+            self.storage = storage
+            self.attribute = attribute
+            self.relationshipIndex = relationshipIndex
+            self.ownerNumber = ownerNumber
+            self.isStored = isStored
+            self.isExternalCapable = isExternalCapable
+            isDerived = attribute?.derivationExpression != nil
+            type = isDerived ? nil : attribute?.type
+            hasRules =
+                attribute.map {
+                    !$0.isOptional || !$0.minimum.isNull || !$0.maximum.isNull
+                        || $0.regularExpression != nil || !$0.validationPredicates.isEmpty
+                } ?? false
+        }
+
+        /// The value in the form that the attribute keeps; see ``AttributeDescription/coerce(_:entity:)``,
+        /// which is asked only about what is not plainly so already.
+        ///
+        /// - Throws: ``QuireError`` with code `invalidValue` if the value does not fit the type, or the slot is
+        ///   derived or a relationship's.
+        @inline(__always)
+        package func coerce(_ value: AttributeValue, in entity: EntityLayout) throws
+            -> AttributeValue
+        {
+            switch (type, value) {
+            case (.string, .string), (.integer64, .integer), (.boolean, .boolean), (.uuid, .uuid):
+                return value
+            case (.double, .double(let number)) where !number.isNaN: return value
+            case (.date, .date(let date))
+            where abs(date.timeIntervalSinceReferenceDate) < DateText.greatestInterval:
+                return value
+            default: return try coerceOther(value, in: entity)
+            }
+        }
+
+        @inline(never)
+        private func coerceOther(
+            _ value: AttributeValue, in entity: EntityLayout
+        ) throws -> AttributeValue {
+            if let expression = attribute?.derivationExpression {
+                throw QuireError(
+                    .invalidValue,
+                    "“\(name)” of \(entity.name) is derived from “\(expression)” and cannot be set; change that instead.",
+                    subject: .init(entity: entity.name, property: name))
+            }
+            if let attribute { return try attribute.coerce(value, entity: entity.name) }
+            throw QuireError(
+                .invalidValue,
+                "“\(name)” of \(entity.name) is a relationship; set an object.",
+                subject: .init(entity: entity.name, property: name))
+        }
+    }
+}
+
+extension EntityLayout {
+    /// The slot of an attribute, of a composite's element (`location.latitude`), or of a to-one relationship.
+    public func slot(named name: String) -> Int? {
+        switch properties[name] {
+        case .attribute(let slot): slot
+        case .relationship(let index): relationships[index].slot
+        default: nil
+        }
+    }
+}
+
+extension EntityLayout.Slot {
+    /// Whether the value is the time of the last save.
+    package var isDerivedFromTime: Bool {
+        guard let expression = attribute?.derivationExpression else { return false }
+        return (try? AttributeDerivation(expression))?.form == .now
+    }
+}
+
+// MARK: - Relationships
+
+extension EntityLayout {
+    /// A relationship with its other end resolved.
+    public final class Relationship: Sendable {
+        /// The position in ``EntityLayout/relationships``.
+        public let index: Int
+        /// The relationship's name.
+        public var name: String { description.name }
+        /// The model's description.
+        public let description: RelationshipDescription
+        /// The number of the entity that declares it.
+        public let ownerNumber: Int
+        /// The number of the entity it leads to.
+        public let destinationNumber: Int
+        /// The position of the inverse in the destination's relationships.
+        public let inverseIndex: Int?
+        /// The slot of a to-one relationship.
+        public let slot: Int?
+        /// The position among the to-many relationships.
+        public let toManyIndex: Int?
+        /// Whether it leads to any number of objects.
+        public let isToMany: Bool
+        /// Whether its objects have an order.
+        public let isOrdered: Bool
+        /// Whether it leads to any number of objects, but not to every number.
+        package let hasCountRules: Bool
+
+        init(
+            index: Int, description: RelationshipDescription, ownerNumber: Int,
+            destinationNumber: Int, inverseIndex: Int?, slot: Int?, toManyIndex: Int?
+        ) {
+            self.index = index
+            self.description = description
+            self.ownerNumber = ownerNumber
+            self.destinationNumber = destinationNumber
+            self.inverseIndex = inverseIndex
+            self.slot = slot
+            self.toManyIndex = toManyIndex
+            isToMany = description.isToMany
+            isOrdered = description.isToMany && description.isOrdered
+            hasCountRules =
+                description.isToMany
+                && (!description.isOptional || description.minimumCount > 0
+                    || description.maximumCount > 0)
+        }
+    }
+}
+
+// MARK: - Derived attributes
+
+extension EntityLayout {
+    /// A derived attribute, with what it is derived from looked up.
+    package struct Derivation: Sendable {
+        /// Where the values come from.
+        package enum Form: Sendable {
+            /// The number of objects in a relationship, by its position.
+            case count(relationship: Int)
+            /// The sum of what the objects in a relationship have in a slot.
+            case sum(relationship: Int, slot: Int)
+            /// What is in a slot: of the object, or of the one that a to-one relationship leads to.
+            case copy(through: Int?, slot: Int)
+            /// A function of the text in a slot.
+            case text(AttributeDerivation.TextFunction, through: Int?, slot: Int)
+            /// The time of the save.
+            case now
+        }
+
+        /// The slot of the derived attribute.
+        package let slot: Int
+        package let form: Form
+
+        /// The position of the relationship that leads to what is derived from.
+        package var relationshipIndex: Int? {
+            switch form {
+            case .count(let index), .sum(let index, _): index
+            case .copy(let index, _), .text(_, let index, _): index
+            case .now: nil
+            }
+        }
+
+        /// Whether changes of the objects that a relationship leads to matter, and not only which objects these are.
+        /// Deleting an object does not always take it out of the relationship.
+        package func looksAtMembers(
+            in layout: ModelLayout, _ relationship: EntityLayout.Relationship
+        ) -> Bool {
+            guard case .count = form else { return true }
+            guard let inverse = layout.inverse(of: relationship) else { return true }
+            return inverse.description.deleteRule == .noAction
+        }
+
+        /// Looks up what an expression names. Validation has found it all.
+        init?(_ slot: EntityLayout.Slot, of entity: EntityLayout, in entities: [EntityLayout]) {
+            guard let expression = slot.attribute?.derivationExpression,
+                let derivation = try? AttributeDerivation(expression),
+                let form = Self.form(derivation.form, of: entity, in: entities)
+            else { return nil }
+            self.slot = slot.index
+            self.form = form
+        }
+
+        private static func form(
+            _ form: AttributeDerivation.Form, of entity: EntityLayout, in entities: [EntityLayout]
+        ) -> Form? {
+            switch form {
+            case .now: return .now
+            case .count(let name):
+                return entity.relationship(named: name).map { .count(relationship: $0.index) }
+            case .sum(let name, let key):
+                guard let relationship = entity.relationship(named: name),
+                    let slot = entities[relationship.destinationNumber - 1].slot(named: key)
+                else { return nil }
+                return .sum(relationship: relationship.index, slot: slot)
+            case .copy(let keys):
+                return source(keys, of: entity, in: entities)
+                    .map { .copy(through: $0.through, slot: $0.slot) }
+            case .text(let function, let keys):
+                return source(keys, of: entity, in: entities)
+                    .map { .text(function, through: $0.through, slot: $0.slot) }
+            }
+        }
+
+        private static func source(
+            _ keys: [String], of entity: EntityLayout, in entities: [EntityLayout]
+        ) -> (through: Int?, slot: Int)? {
+            guard let relationship = entity.relationship(named: keys[0]) else {
+                return entity.slot(named: keys.joined(separator: ".")).map { (nil, $0) }
+            }
+            let rest = keys.dropFirst().joined(separator: ".")
+            return entities[relationship.destinationNumber - 1].slot(named: rest)
+                .map { (relationship.index, $0) }
+        }
+    }
+}
+
+/// What of a model is derived, by the numbers of entities.
+package struct ModelDerivations: Sendable {
+    /// The derivations of each entity, inherited ones included, by the entity's number less one.
+    private let byEntity: [[EntityLayout.Derivation]]
+    /// The numbers of the entities whose objects others are derived from.
+    package let sources: Set<Int>
+
+    /// Whether nothing is derived.
+    package var isEmpty: Bool { byEntity.isEmpty }
+
+    init(_ entities: [EntityLayout]) {
+        guard entities.contains(where: { !$0.derivedSlots.isEmpty }) else {
+            byEntity = []
+            sources = []
+            return
+        }
+        byEntity = entities.map { entity in
+            entity.slots.compactMap { EntityLayout.Derivation($0, of: entity, in: entities) }
+        }
+        var sources: Set<Int> = []
+        for (entity, derivations) in zip(entities, byEntity) {
+            for derivation in derivations {
+                sources.formUnion(entity.subtree)
+                if let index = derivation.relationshipIndex {
+                    let destination = entity.relationships[index].destinationNumber
+                    sources.formUnion(entities[destination - 1].subtree)
+                }
+            }
+        }
+        self.sources = sources
+    }
+
+    /// The derivations of an entity.
+    package subscript(_ entity: EntityLayout) -> [EntityLayout.Derivation] {
+        byEntity.isEmpty ? [] : byEntity[entity.number - 1]
+    }
+
+    /// The derivation of an entity's slot.
+    package func derivation(of slot: Int, in entity: EntityLayout) -> EntityLayout.Derivation? {
+        self[entity].first { $0.slot == slot }
     }
 }

@@ -1,4 +1,5 @@
 import Foundation
+internal import QuireSystem
 
 /// Identifies an object of a store, or one that has not been saved yet.
 ///
@@ -101,4 +102,164 @@ extension ManagedObjectID: Hashable, CustomStringConvertible {
 
     /// The URI.
     public var description: String { uriRepresentation }
+}
+
+// MARK: - Texts
+
+extension ManagedObjectID {
+    /// What URIs begin with.
+    package static let scheme = "x-coredata://"
+
+    /// The identifier that a text stands for: a URI, `x-coredata://STORE-UUID/Entity/p12`, or `Entity/p12`. The
+    /// object need not exist.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidValue` if it is neither, `unknownEntity` if the model has no
+    ///   such entity, or `notFound` if the URI is of no store that belongs to the same coordinator.
+    package init(parsing text: String, in layout: ModelLayout, store: StoreIdentity) throws {
+        var rest = Substring(text)
+        var place = store.numberBits
+        if rest.hasPrefix(Self.scheme) {
+            rest = rest.dropFirst(Self.scheme.count)
+            guard let slash = rest.firstIndex(of: "/") else { throw Self.malformed(text) }
+            guard let number = store.stores.number(of: rest[..<slash].uppercased()) else {
+                throw QuireError(
+                    .notFound,
+                    "“\(text)” is an object of another store; this one is \(store.uuid).",
+                    subject: .init(object: text))
+            }
+            place = UInt64(number) << Self.storeNumberShift
+            rest = rest[rest.index(after: slash)...]
+        }
+        let parts = rest.split(separator: "/", omittingEmptySubsequences: false)
+        guard parts.count == 2, parts[1].first == "p", let key = Int64(parts[1].dropFirst()),
+            key > 0, key <= Self.greatestPrimaryKey
+        else { throw Self.malformed(text) }
+        let entity = try layout.requireEntity(named: String(parts[0]))
+        self.init(bits: UInt64(entity.number) << 48 | place | UInt64(key), store: store)
+    }
+
+    private static func malformed(_ text: String) -> QuireError {
+        QuireError(
+            .invalidValue,
+            "“\(text)” is no object identifier; write x-coredata://STORE-UUID/Entity/p12 or Entity/p12.",
+            subject: .init(object: text))
+    }
+}
+
+// MARK: - Coding
+
+/// Knows the objects that texts name.
+package protocol ObjectIDReading {
+    func objectID(for text: String) throws -> ManagedObjectID
+}
+
+extension CodingUserInfoKey {
+    /// Where a decoder finds the `PersistentStoreCoordinator` that knows the objects whose identifiers it decodes.
+    public static let persistentStoreCoordinator: CodingUserInfoKey = {
+        guard let key = CodingUserInfoKey(rawValue: "de.quire.persistentStoreCoordinator") else {
+            preconditionFailure("Foundation has made keys of all texts so far.")
+        }
+        return key
+    }()
+}
+
+/// Identifiers are encoded as their URIs. Foundation's predicates capture nothing that cannot be encoded.
+///
+/// ```swift
+/// let decoder = JSONDecoder()
+/// decoder.userInfo[.persistentStoreCoordinator] = container.coordinator
+/// let id = try decoder.decode(ManagedObjectID.self, from: data)
+/// ```
+extension ManagedObjectID: Codable {
+    /// Encodes the URI.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidState` if the identifier is temporary, because it means nothing
+    ///   elsewhere.
+    public func encode(to encoder: any Encoder) throws {
+        guard !isTemporary else {
+            throw QuireError(
+                .invalidState,
+                "\(shortDescription) is a temporary identifier; save the object before it is encoded.",
+                subject: .init(entity: entityName, object: uriRepresentation))
+        }
+        var container = encoder.singleValueContainer()
+        try container.encode(uriRepresentation)
+    }
+
+    /// Decodes a URI.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidState` if the decoder has no coordinator under
+    ///   `CodingUserInfoKey.persistentStoreCoordinator`, or what the coordinator throws for the URI.
+    public init(from decoder: any Decoder) throws {
+        guard let source = decoder.userInfo[.persistentStoreCoordinator] as? any ObjectIDReading
+        else {
+            throw QuireError(
+                .invalidState,
+                "Only a coordinator knows the objects of its store; set the decoder's userInfo for the key "
+                    + "CodingUserInfoKey.persistentStoreCoordinator.")
+        }
+        self = try source.objectID(for: decoder.singleValueContainer().decode(String.self))
+    }
+}
+
+// MARK: - Runs of identifiers
+
+/// Identifiers in the order in which they were added: those that follow each other, as those of objects that are saved
+/// together do, take the room of one.
+package struct ObjectIDRuns: Sequence, Sendable {
+    fileprivate struct Run {
+        var first: ManagedObjectID
+        var count: UInt64
+    }
+
+    private var runs: [Run] = []
+    /// The number of identifiers.
+    package private(set) var count = 0
+
+    /// Makes a list of identifiers.
+    package init(_ objectIDs: some Sequence<ManagedObjectID> = EmptyCollection()) {
+        for objectID in objectIDs { append(objectID) }
+    }
+
+    /// How many runs there are, for tests.
+    package var runCount: Int { runs.count }
+
+    /// Adds an identifier at the end.
+    package mutating func append(_ objectID: ManagedObjectID) {
+        count += 1
+        if let last = runs.last, last.first.bits + last.count == objectID.bits,
+            last.first.store === objectID.store
+        {
+            runs[runs.count - 1].count += 1
+        } else {
+            runs.append(Run(first: objectID, count: 1))
+        }
+    }
+
+    /// How many objects there are of each entity, by its name.
+    package var countsByEntity: [String: Int] {
+        var counts: [String: Int] = [:]
+        for run in runs { counts[run.first.entityName, default: 0] += Int(run.count) }
+        return counts
+    }
+
+    package struct Iterator: IteratorProtocol {
+        fileprivate let runs: [Run]
+        private var run = 0
+        private var offset: UInt64 = 0
+
+        fileprivate init(runs: [Run]) { self.runs = runs }
+
+        package mutating func next() -> ManagedObjectID? {
+            guard run < runs.count else { return nil }
+            let current = runs[run]
+            defer {
+                offset += 1
+                if offset == current.count { (run, offset) = (run + 1, 0) }
+            }
+            return ManagedObjectID(bits: current.first.bits + offset, store: current.first.store)
+        }
+    }
+
+    package func makeIterator() -> Iterator { Iterator(runs: runs) }
 }

@@ -1,3 +1,6 @@
+public import Foundation
+internal import QuireSystem
+
 /// Describes the objects of a document: their entities, properties and relationships.
 ///
 /// A model is a value: a coordinator keeps the one it was given, so nothing can change it under a store.
@@ -62,4 +65,152 @@ private struct ModelRemarks: Sendable, Hashable {
     static func == (left: Self, right: Self) -> Bool { true }
 
     func hash(into hasher: inout Hasher) {}
+}
+
+// MARK: - Merging
+
+extension ManagedObjectModel {
+    /// One model of several: all their entities, templates, composites and configurations.
+    ///
+    /// What several models have under one name must be the same in all of them; a configuration gets the entities that
+    /// any of them gives it. Relationships may lead from the entities of one model to those of another.
+    ///
+    /// ```swift
+    /// let model = try ManagedObjectModel.merging([library, loans])
+    /// try model.validate()
+    /// ```
+    ///
+    /// - Throws: ``QuireError`` with code `invalidModel` that names every entity, template and composite of which there
+    ///   are different ones; several are in ``QuireError/failures``.
+    public static func merging(_ models: [ManagedObjectModel]) throws -> ManagedObjectModel {
+        var merged = ManagedObjectModel()
+        var failures: [QuireError] = []
+        for model in models {
+            merged.usedWithCloudKit = merged.usedWithCloudKit || model.usedWithCloudKit
+            merged.usedWithSwiftData = merged.usedWithSwiftData || model.usedWithSwiftData
+            for identifier in model.versionIdentifiers
+            where !merged.versionIdentifiers.contains(identifier) {
+                merged.versionIdentifiers.append(identifier)
+            }
+            for entity in model.entities {
+                guard let other = merged.entity(named: entity.name) else {
+                    merged.entities.append(entity)
+                    continue
+                }
+                // What only generated code and editors see makes no difference.
+                let changes = ModelDifference(
+                    from: ManagedObjectModel(entities: [other]),
+                    to: ManagedObjectModel(entities: [entity])
+                ).changes
+                if changes.isEmpty { continue }
+                let shown = changes.prefix(3).map(\.description).joined(separator: ", ")
+                failures.append(
+                    conflict(
+                        "entities", entity.name, " (\(shown)\(changes.count > 3 ? ", …" : ""))"))
+                failures[failures.count - 1].subject.entity = entity.name
+            }
+            merge(
+                model.fetchRequestTemplates, into: &merged.fetchRequestTemplates, \.name,
+                "fetch requests", &failures)
+            merge(
+                model.composites, into: &merged.composites, \.name, "composites", &failures)
+            for configuration in model.configurations {
+                guard
+                    let index = merged.configurations.firstIndex(where: {
+                        $0.name == configuration.name
+                    })
+                else {
+                    merged.configurations.append(configuration)
+                    continue
+                }
+                let present = merged.configurations[index].entityNames
+                merged.configurations[index].entityNames +=
+                    configuration.entityNames.filter { !present.contains($0) }
+            }
+        }
+        if !failures.isEmpty { throw QuireError.combining(failures) }
+        merged.mergeKnownHashes(of: models)
+        return merged
+    }
+
+    private static func merge<Part: Equatable>(
+        _ parts: [Part], into merged: inout [Part], _ name: KeyPath<Part, String>, _ noun: String,
+        _ failures: inout [QuireError]
+    ) {
+        for part in parts {
+            let other = merged.first { $0[keyPath: name] == part[keyPath: name] }
+            if other == nil {
+                merged.append(part)
+            } else if other != part {
+                failures.append(conflict(noun, part[keyPath: name]))
+            }
+        }
+    }
+
+    private static func conflict(
+        _ noun: String, _ name: String, _ differences: String = ""
+    ) -> QuireError {
+        QuireError(
+            .invalidModel,
+            "The models have different \(noun) called “\(name)”\(differences); rename one, or make them the same."
+        )
+    }
+
+    /// The hashes that all of the models know together.
+    private mutating func mergeKnownHashes(of models: [ManagedObjectModel]) {
+        let known = models.compactMap(\.knownVersionHashes)
+        if known.isEmpty { return }
+        knownVersionHashes = known.reduce(into: [:]) {
+            $0.merge($1, uniquingKeysWith: { a, _ in a })
+        }
+    }
+
+    // MARK: - Hashes
+
+    /// Whether a store with these hashes is of this model: the same entities, each with the hash that is known or
+    /// computed.
+    public func matches(versionHashes hashes: [String: Data]) -> Bool {
+        if hashes.count != entities.count { return false }
+        return knownVersionHashes == hashes || entityVersionHashes() == hashes
+    }
+
+    /// The model of a store among several, as Core Data finds it: one of them, or the entities of several of them that
+    /// the store has, with the hashes that the store has.
+    ///
+    /// - Parameters:
+    ///   - models: The models to look among; of those that match, the first is taken.
+    ///   - hashes: The store's hashes, as ``StoreMetadata/entityVersionHashes``.
+    /// - Returns: The model; `nil` if there is an entity in the store that none of them has with that hash.
+    /// - Throws: As ``merging(_:)``.
+    public static func model(
+        among models: [ManagedObjectModel], matching hashes: [String: Data]
+    ) throws -> ManagedObjectModel? {
+        if let model = models.first(where: { $0.matches(versionHashes: hashes) }) { return model }
+        var missing = Set(hashes.keys)
+        var parts: [ManagedObjectModel] = []
+        for model in models {
+            let known = model.knownVersionHashes ?? [:]
+            let own = model.entityVersionHashes()
+            let names = missing.filter { known[$0] == hashes[$0] || own[$0] == hashes[$0] }
+            if names.isEmpty { continue }
+            missing.subtract(names)
+            parts.append(model.keeping(entities: names))
+        }
+        if !missing.isEmpty || hashes.isEmpty { return nil }
+        var merged = try merging(parts)
+        merged.take(versionHashes: hashes)
+        return merged
+    }
+
+    /// The model with some of its entities only.
+    private func keeping(entities names: Set<String>) -> ManagedObjectModel {
+        var model = self
+        model.entities.removeAll { !names.contains($0.name) }
+        model.fetchRequestTemplates.removeAll { !names.contains($0.entityName) }
+        for index in model.configurations.indices {
+            model.configurations[index].entityNames.removeAll { !names.contains($0) }
+        }
+        model.configurations.removeAll { $0.entityNames.isEmpty }
+        return model
+    }
 }

@@ -1,3 +1,7 @@
+import Dispatch
+import Foundation
+internal import QuireSystem
+
 /// A condition that an attribute's value must satisfy, beyond its range and form.
 ///
 /// ```swift
@@ -46,6 +50,87 @@ extension [ValidationPredicate] {
         while let format = userInfo.removeValue(forKey: Self.key(Self.predicateKey, count)) {
             let message = userInfo.removeValue(forKey: Self.key(Self.messageKey, count))
             append(ValidationPredicate(format, message: message))
+        }
+    }
+}
+
+// MARK: - Regular expressions
+
+/// A regular expression in ICU's syntax, as Core Data takes it, that texts match as a whole.
+///
+/// Patterns such as `(a+)+b` can take time that grows exponentially with the text. A match that takes longer than
+/// ``timeLimit`` ends in an error, so that no pattern stops a program; many texts that each take a little less are not
+/// guarded against.
+package struct WholeTextExpression: Sendable {
+    /// Finding out whether a text matches takes longer than ``WholeTextExpression/timeLimit``.
+    package struct TimeLimitExceeded: Error {}
+
+    /// The longest time in seconds that one match may take.
+    static let timeLimit = 1.0
+    /// How often the engine may report progress. After about 3,400 to 4,200 reports it gives up by itself and
+    /// says that there is no match, which may be wrong.
+    private static let greatestReportCount = 2_500
+
+    private let expression: NSRegularExpression
+
+    /// - Throws: What `NSRegularExpression` throws if the pattern is malformed.
+    package init(_ pattern: String, ignoresCase: Bool = false) throws {
+        let options: NSRegularExpression.Options = ignoresCase ? .caseInsensitive : []
+        // By itself first: “a)(b” is malformed, but would not be in parentheses. An empty pattern is malformed to ICU
+        // by itself only.
+        if !pattern.isEmpty { _ = try NSRegularExpression(pattern: pattern, options: options) }
+        // The second form is for a pattern that ends with a comment.
+        expression =
+            try (try? NSRegularExpression(pattern: "\\A(?:\(pattern))\\z", options: options))
+            ?? NSRegularExpression(pattern: "\\A(?:\(pattern)\n)\\z", options: options)
+    }
+
+    /// Whether a text as a whole matches.
+    package func matches(_ text: String) throws(TimeLimitExceeded) -> Bool {
+        var isMatch = false
+        var isLate = false
+        var reports = 0
+        let start = DispatchTime.now().uptimeNanoseconds
+        expression.enumerateMatches(
+            in: text, options: [.anchored, .reportProgress, .reportCompletion],
+            range: NSRange(location: 0, length: text.utf16.count)
+        ) { result, flags, stop in
+            reports += 1
+            if result != nil {
+                isMatch = true
+                stop.pointee = true
+            } else if flags.contains(.internalError) {
+                isLate = true
+            } else if reports > Self.greatestReportCount
+                || DispatchTime.now().uptimeNanoseconds - start > UInt64(Self.timeLimit * 1e9)
+            {
+                isLate = true
+                stop.pointee = true
+            }
+        }
+        guard isMatch || !isLate else { throw TimeLimitExceeded() }
+        return isMatch
+    }
+}
+
+/// The compiled regular expressions of attributes: compiling one takes much longer than matching.
+enum RegularExpressionCache {
+    /// By bytes: patterns that are equal to Swift may match other texts.
+    private static let expressions = BoundedCache<[UInt8], WholeTextExpression>(
+        greatestCount: 1_000)
+
+    /// - Throws: ``QuireError`` with code `invalidModel` if the expression is malformed, as an empty one is.
+    static func expression(for pattern: String) throws -> WholeTextExpression {
+        try expressions.value(for: Array(pattern.utf8)) {
+            do {
+                // ICU's sentence about it.
+                if pattern.isEmpty { _ = try NSRegularExpression(pattern: pattern) }
+                return try WholeTextExpression(pattern)
+            } catch {
+                throw QuireError(
+                    .invalidModel, "The regular expression “\(pattern)” is malformed.",
+                    underlying: error)
+            }
         }
     }
 }

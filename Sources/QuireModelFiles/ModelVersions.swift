@@ -171,3 +171,122 @@ public struct ModelVersions: Sendable, Hashable {
         return ModelFile.withoutExtension(name, ModelFile.versionExtension)
     }
 }
+
+// MARK: - Compiling
+
+extension ModelVersions {
+    /// Compiles every version into a new `.momd` folder, as Xcode does.
+    ///
+    /// - Parameter path: The folder, which must not exist; the one it is in must.
+    /// - Returns: A sentence for each thing that was left out; see ``ManagedObjectModel/compiledModel()``.
+    /// - Throws: ``QuireError`` with code `invalidModel` or as ``ManagedObjectModel/init(contentsOf:)`` for the first
+    ///   version that cannot be compiled; `alreadyExists`; `inputOutput` and others if it cannot be written. Then
+    ///   nothing is left.
+    public func compile(to path: String) throws -> [String] {
+        if FileSystem.exists(path) {
+            throw QuireError(
+                .alreadyExists, "There is a “\(path)” already; remove it or choose another name.",
+                subject: .init(file: path))
+        }
+        var remarks: [String] = []
+        var files: [(name: String, data: Data)] = []
+        var list = CompiledVersionList(currentName: currentName, hashes: [:])
+        for name in names {
+            let reading = try reading(named: name)
+            let (data, omissions) = try reading.model.compiledModel()
+            remarks += (reading.remarks + omissions).map { "\(name): \($0)" }
+            files.append((name + ModelFile.compiledExtension, data))
+            list.hashes[name] = reading.model.knownVersionHashes
+        }
+        files.append((CompiledVersionList.fileName, list.data))
+        let sibling = try TemporarySibling.makeFolder(beside: path)
+        defer { sibling.remove() }
+        try sibling.building {
+            for file in files {
+                try FileSystem.writeNewFile(
+                    file.data, at: FileSystem.path(sibling.path, file.name))
+            }
+            try FileSystem.synchronizeFolder(sibling.path)
+            try sibling.setFinalPermissions(of: nil)
+            try sibling.publish()
+        }
+        return remarks
+    }
+}
+
+// MARK: - Lists of compiled versions
+
+/// The list of versions in a `.momd` folder.
+struct CompiledVersionList: Sendable, Hashable {
+    static let fileName = "VersionInfo.plist"
+
+    /// The name of the version that new stores are made with.
+    var currentName: String?
+    /// The hashes of the entities of each version.
+    var hashes: [String: [String: Data]] = [:]
+
+    private enum Key {
+        static let current = "NSManagedObjectModel_CurrentVersionName"
+        static let hashes = "NSManagedObjectModel_VersionHashes"
+        static let checksums = "NSManagedObjectModel_VersionChecksums"
+    }
+
+    init(currentName: String?, hashes: [String: [String: Data]]) {
+        self.currentName = currentName
+        self.hashes = hashes
+    }
+
+    /// Reads the list in a folder; it is empty if there is none.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidFormat` if it is damaged.
+    init(inFolder path: String) throws {
+        let file = FileSystem.path(path, Self.fileName)
+        guard let size = try FileSystem.information(at: file)?.size else {
+            self.init(currentName: nil, hashes: [:])
+            return
+        }
+        guard size <= ModelXMLReader.greatestSize else {
+            throw BinaryPropertyListReader.damaged(file, "it is far too large")
+        }
+        try self.init(FileSystem.contents(of: file), name: file)
+    }
+
+    /// Reads a list.
+    init(_ data: Data, name: String) throws {
+        self.init(currentName: nil, hashes: [:])
+        guard let list = try PropertyListValue(propertyList: data, name: name).dictionary else {
+            throw BinaryPropertyListReader.damaged(name, "it is no list of versions")
+        }
+        currentName = list[Key.current]?.string
+        for (version, entities) in list[Key.hashes]?.dictionary ?? [:] {
+            for (entity, hash) in entities.dictionary ?? [:] {
+                if let hash = hash.data { hashes[version, default: [:]][entity] = hash }
+            }
+        }
+    }
+
+    /// The content of the file.
+    var data: Data {
+        var entries: [ArchiveValue.Entry] = [
+            .init(
+                Key.hashes,
+                .dictionary(
+                    hashes.sorted { $0.key < $1.key }.map { version in
+                        .init(
+                            version.key,
+                            .dictionary(
+                                version.value.sorted { $0.key < $1.key }.map {
+                                    .init($0.key, .data($0.value))
+                                }))
+                    })),
+            .init(
+                Key.checksums,
+                .dictionary(
+                    hashes.sorted { $0.key < $1.key }.map {
+                        .init($0.key, .string(ManagedObjectModel.versionChecksum(of: $0.value)))
+                    })),
+        ]
+        if let currentName { entries.append(.init(Key.current, .string(currentName))) }
+        return BinaryPropertyListWriter.data(of: .dictionary(entries))
+    }
+}

@@ -1,3 +1,6 @@
+package import QuireSystem
+import Synchronization
+
 /// Says which objects to find, and in what order.
 ///
 /// ```swift
@@ -76,4 +79,109 @@ public struct FetchRequest: Sendable, Hashable {
         /// How many objects there are.
         case count
     }
+}
+
+// MARK: - Sort orders
+
+/// Says how to order objects: by the value at a key path, or by what an expression gives.
+public struct SortOrdering: Sendable, Hashable {
+    /// What is compared, as it is written: a key path with dots, which may lead through to-one relationships, or any
+    /// expression of the predicate format language that gives one value, such as `books.@count` or `length(title)`.
+    /// `SELF` is the object itself, which is ordered by primary key. In a request for dictionaries it may be the name
+    /// of a column.
+    public var keyPath: String { didSet { parsed = Self.parse(keyPath) } }
+    /// Whether small values come first. Missing values come before all others when ascending.
+    public var ascending: Bool
+    /// How texts are compared.
+    public var options: QueryComparison.Options
+    /// What ``keyPath`` says; `nil` if it cannot be read.
+    private var parsed: QueryExpression?
+
+    /// Orders by a key path, or by an expression of the predicate format language.
+    public init(
+        _ keyPath: String, ascending: Bool = true, options: QueryComparison.Options = []
+    ) {
+        self.keyPath = keyPath
+        self.ascending = ascending
+        self.options = options
+        parsed = Self.parse(keyPath)
+    }
+
+    /// Orders by what an expression gives.
+    public init(
+        _ expression: QueryExpression, ascending: Bool = true,
+        options: QueryComparison.Options = []
+    ) {
+        keyPath = expression.description
+        self.ascending = ascending
+        self.options = options
+        parsed = expression
+    }
+
+    /// What is compared.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidQuery` and the column in its subject if ``keyPath`` cannot be read.
+    public var expression: QueryExpression {
+        get throws { try parsed ?? QueryExpression(format: keyPath) }
+    }
+
+    private static func parse(_ text: String) -> QueryExpression? {
+        // What looks like a key path is one, even if a key is a word of the language.
+        if text.utf8.allSatisfy(isOfKeyPath) {
+            return text.uppercased() == "SELF" ? .evaluatedObject : .key(text)
+        }
+        return try? QueryExpression(format: text)
+    }
+
+    private static func isOfKeyPath(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "."), 0x80...:
+            true
+        default: false
+        }
+    }
+}
+
+// MARK: - Cancellation and progress
+
+/// Watches a request that runs on another thread: counts the rows that it has read, and can stop it.
+package final class FetchMonitor: Sendable {
+    private let cancelled = Atomic(false)
+    private let report: @Sendable (_ rows: Int) -> Void
+
+    /// After how many rows a report is made.
+    package static let interval = 256
+
+    /// Watches a request.
+    ///
+    /// - Parameter report: Called now and then, on the request's thread, with the number of rows read.
+    package init(report: @escaping @Sendable (_ rows: Int) -> Void) { self.report = report }
+
+    /// Whether the request has been stopped; whoever carries it out asks now and then.
+    package var isCancelled: Bool { cancelled.load(ordering: .relaxed) }
+
+    /// Stops the request, now or when it begins.
+    package func cancel() { cancelled.store(true, ordering: .relaxed) }
+
+    /// Throws if the request has been stopped.
+    package func check() throws {
+        if isCancelled { throw Self.cancelledError }
+    }
+
+    /// Called with the number of rows read so far, from 1.
+    package func didRead(rows: Int) { if rows % Self.interval == 0 { report(rows) } }
+
+    package static var cancelledError: QuireError {
+        QuireError(.cancelled, "The request was cancelled.")
+    }
+}
+
+/// A request's monitor, which is no part of what it asks for: requests that differ in nothing else are equal.
+package struct FetchWatch: Sendable, Hashable {
+    package var monitor: FetchMonitor?
+
+    package static func == (left: Self, right: Self) -> Bool { true }
+
+    package func hash(into hasher: inout Hasher) {}
 }

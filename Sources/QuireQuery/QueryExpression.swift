@@ -1,3 +1,4 @@
+import Foundation
 public import QuireModel
 
 /// A value in a predicate: a constant, something of the object tested, or what is computed of these.
@@ -47,6 +48,189 @@ extension QueryExpression {
         case .conditional(let condition, let first, let second):
             .conditional(try predicate(condition), try transform(first), try transform(second))
         case .path(let inner, let keys): .path(try transform(inner), keys)
+        }
+    }
+}
+
+// MARK: - Descriptions
+
+/// A column of a request for dictionaries: an expression under a name.
+///
+/// A text is the column of a key path, under that name.
+///
+/// ```swift
+/// request.propertiesToFetch = [
+///     "author.name", try ExpressionDescription("books", format: "count(title)"),
+///     ExpressionDescription("first", .function(.minimum, [.key("year")])),
+/// ]
+/// ```
+public struct ExpressionDescription: Sendable, Hashable, ExpressibleByStringLiteral {
+    /// The name of the column.
+    public var name: String
+    /// What it holds.
+    public var expression: QueryExpression
+    /// The type of its values; `nil` for what they are by themselves: a date for the least of dates, a decimal number
+    /// for the sum of decimal numbers. A value that the type cannot hold is missing.
+    public var resultType: AttributeType?
+
+    /// The column of what an expression gives.
+    public init(_ name: String, _ expression: QueryExpression, resultType: AttributeType? = nil) {
+        self.name = name
+        self.expression = expression
+        self.resultType = resultType
+    }
+
+    /// The column of what an expression gives that is written in the predicate format language.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidQuery` and the column in its subject.
+    public init(
+        _ name: String, format: String, _ arguments: (any QueryArgument)?...,
+        resultType: AttributeType? = nil
+    ) throws {
+        self.init(
+            name, try QueryExpression(format: format, arguments: arguments), resultType: resultType)
+    }
+
+    /// The column of a key path; of the object itself if it is `SELF`.
+    public init(_ keyPath: String) {
+        self.init(keyPath, keyPath.uppercased() == "SELF" ? .evaluatedObject : .key(keyPath))
+    }
+
+    /// The column of a key path.
+    public init(stringLiteral keyPath: String) { self.init(keyPath) }
+}
+
+// MARK: - Columns
+
+extension QueryExpression {
+    /// The expression with what columns hold in the place of their names, `n` or `$n`. What is computed of the objects
+    /// of a group is left alone, because columns are computed after it.
+    ///
+    /// - Parameter hidden: Names that mean something else unless there is a `$` before them.
+    func replacingColumns(
+        _ columns: [String: QueryExpression], hidden: Set<String> = []
+    ) -> QueryExpression {
+        if columns.isEmpty { return self }
+        switch self {
+        case .variable(let name): return columns[name] ?? self
+        case .keyPath(let keys):
+            let name = keys.joined(separator: ".")
+            return hidden.contains(name) ? self : columns[name] ?? self
+        case .function(let function, _) where function.isAggregate: return self
+        case .subquery(let collection, let variable, let condition):
+            var inner = columns
+            inner[variable] = nil
+            return .subquery(
+                collection.replacingColumns(columns, hidden: hidden), variable: variable,
+                condition.mappingExpressions { $0.replacingColumns(inner, hidden: hidden) })
+        default:
+            return mappingParts {
+                $0.replacingColumns(columns, hidden: hidden)
+            } _: { condition in
+                condition.mappingExpressions { $0.replacingColumns(columns, hidden: hidden) }
+            }
+        }
+    }
+
+    /// The expression with constants in the place of some expressions in it.
+    package func replacing(_ values: [QueryExpression: AttributeValue]) -> QueryExpression {
+        if let value = values[self] { return .constant(value) }
+        return mappingParts {
+            $0.replacing(values)
+        } _: { condition in
+            condition.mappingExpressions { $0.replacing(values) }
+        }
+    }
+}
+
+extension QueryPredicate {
+    /// Whether all expressions in it satisfy a condition.
+    func allExpressions(_ satisfy: (QueryExpression) -> Bool) -> Bool {
+        switch self {
+        case .constant: true
+        case .comparison(let comparison): satisfy(comparison.left) && satisfy(comparison.right)
+        case .and(let parts), .or(let parts): parts.allSatisfy { $0.allExpressions(satisfy) }
+        case .not(let inner): inner.allExpressions(satisfy)
+        }
+    }
+}
+
+// MARK: - Casts
+
+/// The types that `CAST(value, "type")` makes of a value, by Core Data's class names.
+///
+/// A value that cannot be read as the type is missing. Dates are written in ISO 8601, or as seconds since the first of
+/// January 2001, whatever the language of the system.
+public enum QueryCast: String, Sendable, Hashable, CaseIterable {
+    /// A date: of an ISO 8601 text or of seconds since 2001.
+    case date = "NSDate"
+    /// A UUID: of its text.
+    case uuid = "NSUUID"
+    /// A URI: of its text.
+    case uri = "NSURL"
+    /// Binary data: of a text in base64.
+    case binary = "NSData"
+    /// A decimal number: of a text or a number.
+    case decimal = "NSDecimalNumber"
+    /// A number: of a text, or the seconds since 2001 of a date.
+    case number = "NSNumber"
+    /// A text: of any value that has a form as text.
+    case string = "NSString"
+    /// An object: of its URI.
+    case objectID = "NSManagedObjectID"
+}
+
+extension QueryCast {
+    /// What the literal must be.
+    var expectation: String {
+        switch self {
+        case .date: "an ISO 8601 date or seconds since 2001"
+        case .uuid: "a UUID"
+        case .uri: "a URI"
+        case .binary: "base64 text"
+        case .decimal: "a decimal number"
+        case .number: "a number"
+        case .string: "a text, a number, a date, a UUID or a URI"
+        case .objectID: "the URI of an object"
+        }
+    }
+
+    /// What a value is as this type, or `nil` if it cannot be read so.
+    ///
+    /// The URI of an object stays a URI, because only a store knows its objects; ``ResolvedQuery`` replaces it.
+    package func value(of literal: AttributeValue) -> AttributeValue? {
+        switch (self, literal) {
+        case (.date, .integer(let seconds)):
+            return .date(Date(timeIntervalSinceReferenceDate: Double(seconds)))
+        case (.date, .double(let seconds)):
+            return .date(Date(timeIntervalSinceReferenceDate: seconds))
+        case (.date, .decimal(let number)):
+            return number.storedNumber.flatMap { value(of: $0) }
+        case (.date, .string(let text)): return DateText.date(of: text).map { .date($0) }
+        case (.uuid, .string(let text)): return UUID(uuidString: text).map { .uuid($0) }
+        case (.uri, .string(let text)), (.objectID, .string(let text)):
+            return URL(string: text).map { .uri($0) }
+        case (.binary, .string(let text)): return Data(base64Encoded: text).map { .binary($0) }
+        case (.decimal, .string(let text)):
+            return try? AttributeValue(parsing: text, as: .decimal)
+        case (.decimal, .integer(let integer)): return .decimal(Decimal(integer))
+        case (.number, .string(let text)):
+            return Int64(text).map { .integer($0) } ?? Double(text).map { .double($0) }
+        case (.number, .integer), (.number, .double), (.number, .boolean), (.number, .decimal),
+            (.date, .date), (.uuid, .uuid), (.uri, .uri), (.binary, .binary), (.decimal, .decimal),
+            (.string, .string), (.objectID, .objectID), (.decimal, .double), (.decimal, .boolean):
+            return literal
+        case (.number, .date(let date)): return .double(date.timeIntervalSinceReferenceDate)
+        case (.string, .integer(let integer)): return .string(String(integer))
+        case (.string, .boolean(let truth)): return .string(truth ? "1" : "0")
+        // Stores do not tell a negative zero from zero.
+        case (.string, .double(let number)): return .string(String(number == 0 ? 0 : number))
+        case (.string, .decimal(let number)):
+            return number.storedNumber.flatMap { value(of: $0) }
+        case (.string, .date(let date)): return DateText.text(of: date).map { .string($0) }
+        case (.string, .uuid(let uuid)): return .string(uuid.uuidString)
+        case (.string, .uri(let uri)): return .string(uri.absoluteString)
+        default: return nil
         }
     }
 }

@@ -1,6 +1,9 @@
-import Foundation
+internal import Crypto
+package import Foundation
 internal import QuireModel
+package import QuireProtection
 internal import QuireSQLite
+internal import QuireSystem
 
 /// Copies what a salvaged database holds into a new store of the same model, which may lay it out otherwise.
 struct StoreTransfer {
@@ -127,5 +130,25 @@ struct StoreTransfer {
                 + "(\(columns.map { SQLName.quoted($0.0) }.joined(separator: ", "))) "
                 + "SELECT \(columns.map { integer($0.1) }.joined(separator: ", ")) FROM \(attached(old.name))"
         )
+    }
+}
+
+// MARK: - Digests
+
+/// Digests of files.
+package enum FileDigest {
+    /// Whether a file has what was written into it, by the SHA-256 of that. One that is not what was sealed has not.
+    package static func isSHA256(
+        _ expected: Data, ofFileAt path: String, beneath root: String, unsealing classKey: ClassKey?
+    ) throws -> Bool {
+        var digest = SHA256()
+        let opened = try OpenFile.open(path, beneath: root, for: .reading)
+        do {
+            let file = try ContentFile(opened, unsealing: classKey)
+            try file.forEachBlock(ofSize: 262_144) { digest.update(bufferPointer: $0) }
+        } catch let error as QuireError where error.code == .invalidFormat && classKey != nil {
+            return false
+        }
+        return Data(digest.finalize()) == expected
     }
 }

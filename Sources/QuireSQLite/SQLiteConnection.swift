@@ -1,4 +1,6 @@
 import CSQLite
+import Foundation
+internal import QuireModel
 package import QuireProtection
 package import QuireQuery
 internal import QuireSystem
@@ -256,5 +258,193 @@ package final class SQLiteConnection: @unchecked Sendable {
             }
         }
         return result + "?" + query
+    }
+}
+
+// MARK: - Pragmas
+
+/// Pragmas that a program sets by ``SQLiteStoreOptions/pragmas``, as statements.
+struct SQLitePragmas {
+    /// The statements, in the order of the names.
+    let statements: [String]
+
+    /// Names of pragmas that would take away what a store promises, or that options of their own set.
+    private static let refused: Set<String> = [
+        "application_id", "auto_vacuum", "busy_timeout", "case_sensitive_like", "cell_size_check",
+        "defer_foreign_keys", "encoding", "foreign_keys", "ignore_check_constraints",
+        "journal_mode",
+        "legacy_alter_table", "legacy_file_format", "locking_mode", "page_size", "query_only",
+        "read_uncommitted", "recursive_triggers", "reverse_unordered_selects", "schema_version",
+        "synchronous", "temp_store", "trusted_schema", "user_version", "writable_schema",
+    ]
+
+    /// Checks pragmas.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidValue` if one is refused, or is not made of letters, digits, `_` and `-`.
+    init(_ pragmas: [String: String], path: String) throws {
+        statements = try pragmas.sorted { $0.key < $1.key }.map { name, value in
+            if Self.refused.contains(name.lowercased()) {
+                throw QuireError(
+                    .invalidValue,
+                    "The pragma “\(name)” cannot be set for “\(path)”: the store relies on its value, or there is an "
+                        + "option for it.", subject: .init(file: path, value: value))
+            }
+            guard Self.isWord(name), Self.isWord(value) else {
+                throw QuireError(
+                    .invalidValue,
+                    "“\(name) = \(value)” is no pragma: names and values are letters, digits, “_” and “-”.",
+                    subject: .init(file: path, value: value))
+            }
+            return "PRAGMA \(name) = \(value)"
+        }
+    }
+
+    private static func isWord(_ text: String) -> Bool {
+        !text.isEmpty
+            && text.utf8.allSatisfy {
+                $0 == UInt8(ascii: "_") || $0 == UInt8(ascii: "-") || (0x30...0x39).contains($0)
+                    || (0x41...0x5A).contains($0) || (0x61...0x7A).contains($0)
+            }
+    }
+}
+
+// MARK: - Duplicates
+
+extension SQLiteConnection {
+    /// The error of an index that cannot be made because objects have the same values where it demands that they be unique:
+    /// it names the entity, the properties, and two of the objects.
+    func duplicatesError(_ failure: SQLiteFailure, _ schema: SQLSchema) -> QuireError {
+        guard let found = schema.uniqueProperties(inMessage: failure.message),
+            let entity = schema.layout.entity(named: found.entity)
+        else {
+            return failure.error(path: path, schema: schema)
+        }
+        let names = found.properties.map { "“\($0)”" }
+        let isSingle = names.count == 1
+        var sentence =
+            "“\(found.entity).\(found.properties[0])”"
+            + names.dropFirst().map { " and \($0)" }.joined()
+            + " must be unique\(isSingle ? "" : " together"), and "
+        // What cannot be read is not worth another error.
+        let example = try? duplicates(found.table, found.columns, schema)
+        if let example, example.objects.count == 2 {
+            let values = zip(found.properties, example.values).compactMap { name, value in
+                Self.text(value, of: name, in: entity)
+            }
+            sentence += "\(example.objects[0]) and \(example.objects[1]) both have "
+            sentence +=
+                values.count == names.count
+                ? values.joined(separator: " and ")
+                : "the same \(isSingle ? "value" : "values")"
+        } else {
+            sentence += "several objects have the same \(isSingle ? "value" : "values")"
+        }
+        return QuireError(
+            .constraintConflict,
+            "\(sentence) in “\(path)”; change one of them, or the model's constraint.",
+            subject: .init(
+                entity: found.entity, property: found.properties[0], file: path),
+            underlying: failure)
+    }
+
+    /// Two objects with the same values in some columns, and the values.
+    private func duplicates(
+        _ table: String, _ columns: [String], _ schema: SQLSchema
+    ) throws -> (objects: [String], values: [String]) {
+        let names = columns.map { "\(name: $0)" as SQLFragment }
+        let isThere = names.map { "\($0) NOT NULL" as SQLFragment }.joined(by: " AND ")
+        let isSame = names.map { "t.\($0) = s.\($0)" as SQLFragment }.joined(by: " AND ")
+        let query: SQLFragment =
+            """
+            WITH f (k) AS (SELECT min(Z_PK) FROM \(name: table) WHERE \(isThere) \
+            GROUP BY \(names.joined(by: ", ")) HAVING count(*) > 1 ORDER BY 1 LIMIT 1) \
+            SELECT t.Z_PK, t.Z_ENT, \(names.map { "t.\($0)" as SQLFragment }.joined(by: ", ")) \
+            FROM f JOIN \(name: table) s ON s.Z_PK = f.k JOIN \(name: table) t ON \(isSame) \
+            ORDER BY t.Z_PK LIMIT 2
+            """
+        return try withStatement(query.sql) { statement in
+            var objects: [String] = []
+            var values: [String] = []
+            while try statement.step() {
+                let number = schema.modelNumber(ofStoreNumber: statement.integer(1))
+                let entity = number.map { schema.layout.entity(number: $0).name } ?? "?"
+                objects.append("\(entity)/p\(statement.integer(0))")
+                values = columns.indices.map { statement.text(Int32($0) + 2) }
+            }
+            return (objects, values)
+        }
+    }
+
+    /// A stored value as people write it; `nil` if what is stored is not that.
+    private static func text(
+        _ value: String, of property: String, in entity: EntityLayout
+    ) -> String? {
+        guard let slot = entity.slot(named: property) else { return nil }
+        switch entity.slots[slot].attribute?.type {
+        case .string:
+            return value.count > 80 ? "“\(value.prefix(80))…”" : "“\(value)”"
+        case .integer16, .integer32, .integer64, .double, .float, .decimal: return value
+        default: return nil
+        }
+    }
+}
+
+// MARK: - Primary keys
+
+/// The books about primary keys, which are kept by the numbers of root entities.
+extension SQLiteConnection {
+    package func greatestPrimaryKey(of entityNumber: Int) throws -> Int64 {
+        try integer("SELECT Z_MAX FROM Z_PRIMARYKEY WHERE Z_ENT = ?", Int64(entityNumber)) ?? 0
+    }
+
+    func recordGreatestPrimaryKey(_ key: Int64, of entityNumber: Int) throws {
+        try withStatement("UPDATE Z_PRIMARYKEY SET Z_MAX = ? WHERE Z_ENT = ?") {
+            try $0.bind(key, at: 1)
+            try $0.bind(Int64(entityNumber), at: 2)
+            try $0.run()
+        }
+    }
+}
+
+// MARK: - Waiting
+
+/// Waits for other processes that have a database locked, as SQLite's own handler does, and says so.
+///
+/// Unchecked because a connection is used by one thread at a time.
+final class SQLiteBusyWait: @unchecked Sendable {
+    private let path: String
+    private let wait: FileLockWait
+    private var deadline = ContinuousClock.now
+    private var hasReported = false
+
+    init(path: String, wait: FileLockWait) {
+        self.path = path
+        self.wait = wait
+    }
+
+    /// Has a connection wait, as long as it is open and this object lives.
+    func install(on connection: SQLiteConnection) {
+        let me = Unmanaged.passUnretained(self).toOpaque()
+        let handler: @convention(c) (UnsafeMutableRawPointer?, Int32) -> Int32 = { context, count in
+            guard let context else { return 0 }
+            let wait = Unmanaged<SQLiteBusyWait>.fromOpaque(context).takeUnretainedValue()
+            return wait.isToTryAgain(after: count) ? 1 : 0
+        }
+        sqlite3_busy_handler(connection.handle, handler, me)
+    }
+
+    /// Waits a little.
+    ///
+    /// - Parameter count: How often that was done for this lock.
+    /// - Returns: Whether to try again.
+    private func isToTryAgain(after count: Int32) -> Bool {
+        if count == 0 { deadline = .now + wait.timeout }
+        if ContinuousClock.now >= deadline { return false }
+        if !hasReported {
+            hasReported = true
+            wait.willWait(.find(path))
+        }
+        Thread.sleep(forTimeInterval: FileLockWait.interval)
+        return true
     }
 }

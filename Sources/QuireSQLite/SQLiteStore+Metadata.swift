@@ -1,5 +1,7 @@
-import Foundation
+package import Foundation
+package import QuireModel
 public import QuireProtection
+public import QuireQuery
 public import QuireStore
 public import QuireSystem
 
@@ -75,6 +77,368 @@ extension SQLiteStore {
                 SQLiteSave.undo(after: error as? SQLiteFailure, store: self, writer: writer)
                 throw error
             }
+        }
+    }
+}
+
+// MARK: - Versions of content
+
+extension SQLiteStore {
+    /// The version of the database as a reading connection sees it. SQLite counts for each connection what others commit,
+    /// and reading connections commit nothing themselves. `nil` once another file is at the store's path: what is committed
+    /// there the connections do not see.
+    public var contentVersion: ContentVersion? {
+        guard readsApart, fileChange == nil else { return nil }
+        let version = try? read { connection in
+            try connection.integer("PRAGMA data_version").map {
+                ContentVersion(counter: connection.number, number: $0)
+            }
+        }
+        return version ?? nil
+    }
+}
+
+// MARK: - Checking
+
+/// A file with external data, as a store knows it.
+package struct SQLiteExternalFile: Sendable {
+    /// The file's path.
+    package var path: String
+    /// The number of its bytes, if the store has recorded it.
+    package var size: Int64?
+    /// The digest of its bytes, if the store has recorded it.
+    package var sha256: Data?
+}
+
+extension SQLiteStore {
+    /// What SQLite finds wrong with the database, one text for each problem.
+    package func integrityProblems() throws -> [String] {
+        try read { connection in
+            try connection.withStatement("PRAGMA integrity_check") { statement in
+                var problems: [String] = []
+                do {
+                    while try statement.step() {
+                        // A row can hold a hundred of them, under a heading.
+                        let lines = statement.text(0).split(separator: "\n")
+                        let findings = lines.filter { !$0.hasPrefix("***") }
+                        problems += (findings.isEmpty ? lines : findings).map(String.init)
+                    }
+                } catch let failure as SQLiteFailure where !problems.isEmpty {
+                    // It stops where a page makes no sense. What has been found before says which.
+                    let error = failure.error(path: storePath)
+                    if error.code != .invalidFormat { throw failure }
+                }
+                return problems == ["ok"] ? [] : problems
+            }
+        }
+    }
+
+    /// The files that the rows refer to, sorted by their paths.
+    ///
+    /// - Complexity: O(*n*) in the rows of entities with attributes that may be kept in files.
+    package func externalFiles() throws -> [SQLiteExternalFile] {
+        let names = try externalFileNames()
+        var recorded: [String: (size: Int64, sha256: Data)] = [:]
+        try read { connection in
+            guard try connection.hasTable(SQLiteTables.externalData) else { return }
+            let sql = "SELECT Z_UUID, Z_BYTES, Z_SHA256 FROM \(SQLiteTables.externalData)"
+            try connection.withStatement(sql) {
+                while try $0.step() { recorded[$0.text(0)] = ($0.integer(1), $0.data(2)) }
+            }
+        }
+        return names.sorted().map { name in
+            SQLiteExternalFile(
+                path: externalData.path(ofFileNamed: name), size: recorded[name]?.size,
+                sha256: recorded[name]?.sha256)
+        }
+    }
+
+    /// The files of external data that are there, whether any row refers to them or not: for stores whose rows cannot be
+    /// read.
+    package func presentExternalFiles() throws -> [SQLiteExternalFile] {
+        try externalData.names().filter(SQLiteExternalData.isFileName).sorted().map {
+            SQLiteExternalFile(path: externalData.path(ofFileNamed: $0))
+        }
+    }
+
+    /// The paths of files with external data that no row refers to: rubbish of interrupted saves, or of finished ones while
+    /// the store is open.
+    package func unreferencedExternalFiles() throws -> [String] {
+        let present = try externalData.names()
+        if present.isEmpty { return [] }
+        let names = try externalFileNames()
+        return present.filter {
+            SQLiteExternalData.isFileName($0) && !names.contains($0)
+                || FileSystem.isTemporaryName($0)
+        }
+        .map(externalData.path(ofFileNamed:))
+    }
+
+    /// The names of the files that the rows refer to.
+    func externalFileNames() throws -> Set<String> { try read(externalFileNames) }
+
+    /// The names of the files that the rows refer to, as a connection sees them.
+    func externalFileNames(_ connection: SQLiteConnection) throws -> Set<String> {
+        var names: Set<String> = []
+        for (table, column) in externalColumns {
+            let sql = "SELECT \(column) FROM \(table) WHERE substr(\(column), 1, 1) = x'02'"
+            try connection.withStatement(sql) { statement in
+                while try statement.step() {
+                    let value = statement.data(0)
+                    if let name = value.withUnsafeBytes(SQLiteExternalData.fileName) {
+                        names.insert(name)
+                    }
+                }
+            }
+        }
+        return names
+    }
+
+    /// The columns whose values may be in files, with their tables, quoted.
+    var externalColumns: [(table: String, column: String)] {
+        var columns: Set<[String]> = []
+        for entity in layout.entities {
+            let place = schema.entity(entity)
+            for slot in entity.slots where slot.isExternalCapable {
+                if let column = place.columns[slot.index] {
+                    columns.insert([place.tableName, column.name])
+                }
+            }
+        }
+        return columns.map { (SQLName.quoted($0[0]), SQLName.quoted($0[1])) }
+    }
+}
+
+// MARK: - Drafts
+
+/// Drafts: bytes that stand for what somebody has not been able to save, in the same file, beside the objects.
+///
+/// There is a draft if the records say how long it is. A save that writes what the draft stands for removes that record,
+/// and the draft goes in its transaction.
+extension SQLiteStore {
+    /// The key among the records under which the length of the draft is.
+    package static let draftRecordKey = "draft"
+
+    private static let pieceSize = 1 << 20
+
+    /// Keeps a draft in the place of the one that there is, in a transaction of its own. When it returns, the draft
+    /// survives power loss.
+    ///
+    /// - Throws: ``QuireError`` with code `readOnly`, `outOfSpace` or `storeUnavailable`.
+    package func writeDraft(_ bytes: Data) throws {
+        try changeDraft { connection in
+            try connection.execute(SQLiteTables.createDraft)
+            var start = bytes.startIndex
+            while start < bytes.endIndex {
+                let end = min(start + Self.pieceSize, bytes.endIndex)
+                try connection.withStatement(
+                    "INSERT INTO \(SQLiteTables.draft) (Z_CONTENT) VALUES (?)"
+                ) { statement in
+                    try bytes[start..<end].withUnsafeBytes {
+                        try statement.bindBlob($0, at: 1)
+                        try statement.run()
+                    }
+                }
+                start = end
+            }
+            try connection.execute(SQLiteTables.createRecords)
+            try connection.withStatement(
+                "INSERT OR REPLACE INTO \(SQLiteTables.records) VALUES (?, ?)"
+            ) {
+                try $0.bind(Self.draftRecordKey, at: 1)
+                try $0.bind(String(bytes.count), at: 2)
+                try $0.run()
+            }
+        }
+    }
+
+    /// The draft, or `nil` if there is none.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidFormat` if it is not as long as it was, or what reading throws.
+    package func draft() throws -> Data? {
+        try read { connection in
+            guard let size = try connection.draftSize() else { return nil }
+            var bytes = Data()
+            if try connection.hasTable(SQLiteTables.draft) {
+                try connection.withStatement(
+                    "SELECT Z_CONTENT FROM \(SQLiteTables.draft) ORDER BY Z_ORDER"
+                ) { while try $0.step() { bytes.append($0.data(0)) } }
+            }
+            if bytes.count != size {
+                throw QuireError(
+                    .invalidFormat,
+                    "The draft in “\(storePath)” has \(bytes.count) bytes instead of \(size); it is left alone.",
+                    subject: .init(file: storePath))
+            }
+            return bytes
+        }
+    }
+
+    /// Whether there is a draft.
+    package func hasDraft() throws -> Bool {
+        try read { try $0.draftSize() != nil }
+    }
+
+    /// Removes the draft, if there is one, in a transaction of its own.
+    package func removeDraft() throws {
+        guard try hasDraft() else { return }
+        try changeDraft(Self.removeRecord)
+    }
+
+    /// Removes the draft of a copy that nobody has opened yet, and every trace of it.
+    func dropDraft(ofCopyAt path: String, protectedBy protection: StoreProtection?) throws {
+        let source = try SQLiteStoreSource(
+            path: path, isReadOnly: false, protection: protection)
+        defer { source.release() }
+        let connection = try source.connect(.writing, options: SQLiteStoreOptions())
+        defer { connection.close() }
+        guard try connection.draftSize() != nil else { return }
+        try connection.execute(SQLiteTables.dropDraft)
+        try Self.removeRecord(connection)
+        try connection.execute("VACUUM")
+    }
+
+    private static func removeRecord(_ connection: SQLiteConnection) throws {
+        try connection.withStatement("DELETE FROM \(SQLiteTables.records) WHERE Z_KEY = ?") {
+            try $0.bind(draftRecordKey, at: 1)
+            try $0.run()
+        }
+    }
+
+    /// Runs a transaction in which the draft that there is goes first.
+    private func changeDraft(_ body: (SQLiteConnection) throws -> Void) throws {
+        try withWriter { writer in
+            let connection = writer.connection
+            try connection.begin()
+            do {
+                try writer.modelGuard.checkTriggers(connection)
+                try connection.execute(SQLiteTables.dropDraft)
+                try body(connection)
+                try connection.commit()
+            } catch {
+                SQLiteSave.undo(after: error as? SQLiteFailure, store: self, writer: writer)
+                throw error
+            }
+        }
+    }
+}
+
+extension SQLiteConnection {
+    /// How long the draft is, or `nil` if there is none.
+    package func draftSize() throws -> Int? {
+        guard try hasTable(SQLiteTables.records) else { return nil }
+        return try withStatement("SELECT Z_VALUE FROM \(SQLiteTables.records) WHERE Z_KEY = ?") {
+            try $0.bind(SQLiteStore.draftRecordKey, at: 1)
+            return try $0.step() ? Int($0.text(0)) ?? 0 : nil
+        }
+    }
+}
+
+// MARK: - External values
+
+/// A value that a store keeps in a file.
+package struct SQLiteExternalValue: Sendable {
+    /// What is known of the bytes of a file.
+    package enum State: String, Sendable {
+        /// Their digest is recorded.
+        case recorded
+        /// Nothing is recorded of them.
+        case unrecorded
+        /// The file is not there.
+        case missing
+        /// They are not what was saved.
+        case damaged
+        /// They are what was saved.
+        case whole
+    }
+
+    /// The object.
+    package var objectID: ManagedObjectID
+    /// The attribute, or the element of a composite one.
+    package var attribute: String
+    /// The name of the file.
+    package var name: String
+    /// The number of its bytes: as recorded, or else as it is.
+    package var size: Int64
+    /// The digest of its bytes, if it is recorded.
+    package var sha256: Data?
+    /// What can be told without reading the file.
+    package var state: State
+    private let file: ExternalDataFile
+
+    fileprivate init(
+        _ objectID: ManagedObjectID, _ attribute: String, _ file: ExternalDataFile,
+        _ record: ExternalDataRecord?
+    ) {
+        self.objectID = objectID
+        self.attribute = attribute
+        self.file = file
+        name = file.name
+        sha256 = record?.sha256
+        let information = file.information
+        size = record.map { Int64($0.size) } ?? information?.size ?? 0
+        state =
+            switch (information, record) {
+            case (nil, _): .missing
+            case (_, nil): .unrecorded
+            case (let information?, let record?):
+                information.size == Int64(record.size) ? .recorded : .damaged
+            }
+    }
+
+    /// What can be told when the file has been read.
+    ///
+    /// - Throws: ``QuireError`` with code `inputOutput` if it cannot be.
+    package func verifiedState() throws -> State {
+        guard state == .recorded else { return state }
+        do {
+            return try ExternalData(.file(file)).verify() ? .whole : .unrecorded
+        } catch let error as QuireError where error.code == .invalidFormat {
+            return .damaged
+        }
+    }
+}
+
+extension SQLiteStore {
+    /// The values that are in files, by entity, object and attribute.
+    ///
+    /// - Complexity: O(*n*) in the rows of entities with attributes that may be kept in files; no file is read.
+    package func externalValues() throws -> [SQLiteExternalValue] {
+        var found: [(id: ManagedObjectID, slot: EntityLayout.Slot, name: String)] = []
+        try read { connection in
+            for entity in layout.entities {
+                let place = schema.entity(entity)
+                for slot in entity.slots where slot.isExternalCapable {
+                    guard let column = place.columns[slot.index] else { continue }
+                    let name = SQLName.quoted(column.name)
+                    let sql =
+                        "SELECT Z_PK, substr(\(name), 1, 38) FROM \(SQLName.quoted(place.tableName)) "
+                        + "WHERE substr(\(name), 1, 1) = x'02' AND Z_ENT = ? ORDER BY Z_PK"
+                    try connection.withStatement(sql) { statement in
+                        try statement.bind(Int64(place.storeNumber), at: 1)
+                        while try statement.step() {
+                            let key = statement.integer(0)
+                            guard key > 0, key <= ManagedObjectID.greatestPrimaryKey,
+                                let file = statement.data(1).withUnsafeBytes(
+                                    SQLiteExternalData.fileName)
+                            else { continue }
+                            let id = ManagedObjectID(
+                                entityNumber: entity.number, primaryKey: key, store: identity)
+                            found.append((id, slot, file))
+                        }
+                    }
+                }
+            }
+        }
+        found.sort {
+            ($0.id.entityNumber, $0.id.primaryKey, $0.slot.index) < (
+                $1.id.entityNumber, $1.id.primaryKey, $1.slot.index
+            )
+        }
+        return found.map { id, slot, name in
+            let file = ExternalDataFile(
+                name, in: externalData.place, records: externalData.records)
+            return SQLiteExternalValue(id, slot.name, file, file.record)
         }
     }
 }

@@ -1,6 +1,9 @@
+import CSQLite
+import Foundation
 public import QuireModel
 public import QuireQuery
 public import QuireStore
+internal import QuireSystem
 
 extension SQLiteStore {
     /// The rows that a request finds, in its order, within its limit and offset.
@@ -136,5 +139,198 @@ extension SQLiteStore {
             }
         }
         return builder.finish()
+    }
+}
+
+// MARK: - Dictionaries
+
+/// Values of objects and of groups of them, without the objects.
+extension SQLiteStore: DictionarySource {
+    /// The dictionaries that a request asks for, in its order, within its limit and offset.
+    public func dictionaries(matching request: FetchRequest) throws -> FetchedDictionaries {
+        let query = try ResolvedDictionaryQuery(request, in: layout, store: identity)
+        var values: ContiguousArray<AttributeValue> = []
+        try forEachDictionary(of: query, request) { values += $0 }
+        return FetchedDictionaries(names: query.columns.map(\.name), values: values)
+    }
+
+    package func dictionaryStream(matching request: FetchRequest) throws -> DictionaryStream {
+        let query = try ResolvedDictionaryQuery(request, in: layout, store: identity)
+        return DictionaryStream(names: query.columns.map(\.name)) {
+            try self.forEachDictionary(of: query, request, $0)
+        }
+    }
+
+    private func forEachDictionary(
+        of query: ResolvedDictionaryQuery, _ request: FetchRequest,
+        _ body: (ArraySlice<AttributeValue>) throws -> Void
+    ) throws {
+        guard let statement = try statement(for: query, request) else {
+            return try DictionaryEvaluation.forEach(query, of: self, request, body)
+        }
+        try read(watchedBy: request.watch.monitor) { connection in
+            try connection.withStatement(statement.sql) { row in
+                try row.bind(statement.bindings)
+                var count = 0
+                while try row.step() {
+                    try body(try statement.columns.map { try value(row, $0) }[...])
+                    count += 1
+                    request.watch.monitor?.didRead(rows: count)
+                }
+            }
+        }
+    }
+
+    /// The statement that makes dictionaries; `nil` if SQL cannot say what they hold. If it cannot say which objects
+    /// they are made of, these are found first.
+    private func statement(
+        for query: ResolvedDictionaryQuery, _ request: FetchRequest
+    ) throws -> DictionaryStatement? {
+        do {
+            let context = FetchContext(query: query.query, schema: schema, store: identity)
+            let split = try SplitPredicate(query.query.predicate) { try context.canSay($0) }
+            if split.remainder == nil {
+                return try DictionaryStatement(query, schema: schema, store: identity)
+            }
+            // Before anything is read, whether the rest can be said.
+            _ = try DictionaryStatement(
+                query.about(split.translatable), schema: schema, store: identity)
+            let found = try objectIDs(matching: request.forObjects)
+            let among = QueryPredicate.comparison(
+                QueryComparison(
+                    .evaluatedObject, .in, .collection(found.map { .constant(.objectID($0)) })))
+            return try DictionaryStatement(query.about(among), schema: schema, store: identity)
+        } catch is UntranslatableExpression {
+            return nil
+        }
+    }
+
+    // MARK: - Values
+
+    private func value(
+        _ row: SQLiteStatement, _ column: SQLDictionaryColumn
+    ) throws -> AttributeValue {
+        let index = column.index
+        switch sqlite3_column_type(row.handle, index) {
+        case SQLITE_NULL: return .null
+        case SQLITE_INTEGER:
+            let integer = row.integer(index)
+            guard case .object(let number) = column.form else {
+                return column.form.value(of: .integer(integer))
+            }
+            return try object(integer, layout.entity(number: number), row, column)
+        case SQLITE_FLOAT:
+            return column.form.value(of: .double(sqlite3_column_double(row.handle, index)))
+        case SQLITE_TEXT: return column.form.value(of: .string(row.text(index)))
+        default:
+            let bytes = row.data(index)
+            guard column.form == .externalCapable else {
+                return column.form.value(of: .binary(bytes))
+            }
+            return try bytes.withUnsafeBytes { try content(of: $0) }
+        }
+    }
+
+    private func object(
+        _ key: Int64, _ entity: EntityLayout, _ row: SQLiteStatement, _ column: SQLDictionaryColumn
+    ) throws -> AttributeValue {
+        guard key > 0, key <= ManagedObjectID.greatestPrimaryKey else {
+            throw QuireError(
+                .invalidFormat,
+                "The store refers to an object of “\(entity.name)” by the primary key \(key), which is out of range; "
+                    + "it is damaged.", subject: .init(entity: entity.name, file: storePath))
+        }
+        var number = entity.number
+        if let index = column.entityIndex, !row.isNull(index),
+            let found = schema.modelNumber(ofStoreNumber: row.integer(index)),
+            entity.subtree.contains(found)
+        {
+            number = found
+        }
+        return .objectID(ManagedObjectID(entityNumber: number, primaryKey: key, store: identity))
+    }
+
+    /// The value of an attribute that may be kept in a file. If that cannot be read, it stands for the file, and the others
+    /// are found all the same.
+    private func content(of bytes: UnsafeRawBufferPointer) throws -> AttributeValue {
+        if bytes.first == ExternalDataTag.inline { return .binary(Data(bytes.dropFirst())) }
+        guard let name = SQLiteExternalData.fileName(in: bytes) else {
+            throw QuireError(
+                .invalidFormat,
+                "A binary value that may be kept in a file has an unknown form; the store is damaged.",
+                subject: .init(file: storePath))
+        }
+        return AttributeValue.external(try externalData.externalData(named: name)).loadedIfReadable
+    }
+}
+
+// MARK: - Explanations
+
+/// What is done for a request, without doing it.
+extension SQLiteStore {
+    /// The statement of a request, and SQLite's plan for it.
+    public func explain(_ request: FetchRequest) throws -> FetchExplanation {
+        switch request.resultType {
+        case .objects:
+            let entity = try layout.requireEntity(named: request.entityName)
+            return try explain(request, selecting: .columns(selection(of: entity).list))
+        case .objectIDs: return try explain(request, selecting: .identifiers)
+        case .count: return try explain(request, selecting: .count)
+        case .dictionaries: return try explainDictionaries(request)
+        }
+    }
+
+    private func explain(
+        _ request: FetchRequest, selecting selection: FetchStatement.Selection,
+        computesInMemory: Bool = false
+    ) throws -> FetchExplanation {
+        let query = try ResolvedQuery(request, in: layout, store: identity)
+        let statement = try FetchStatement(
+            query, selecting: selection, schema: schema, store: identity)
+        return FetchExplanation(
+            sql: statement.sql, bindings: statement.bindings, inMemory: statement.remainder,
+            sortsInMemory: statement.sortsInMemory, computesInMemory: computesInMemory,
+            plan: try plan(of: statement.sql, statement.bindings))
+    }
+
+    private func explainDictionaries(_ request: FetchRequest) throws -> FetchExplanation {
+        let query = try ResolvedDictionaryQuery(request, in: layout, store: identity)
+        do {
+            let context = FetchContext(query: query.query, schema: schema, store: identity)
+            let split = try SplitPredicate(query.query.predicate) { try context.canSay($0) }
+            let statement = try DictionaryStatement(
+                query.about(split.translatable), schema: schema, store: identity)
+            return FetchExplanation(
+                sql: statement.sql, bindings: statement.bindings, inMemory: split.remainder,
+                sortsInMemory: false, computesInMemory: false,
+                plan: try plan(of: statement.sql, statement.bindings))
+        } catch is UntranslatableExpression {
+            return try explain(
+                request.forObjects, selecting: .columns(selection(of: query.query.entity).list),
+                computesInMemory: true)
+        }
+    }
+
+    private func plan(
+        of sql: String, _ bindings: [AttributeValue]
+    ) throws -> [FetchExplanation.Step] {
+        // Each step with its number and that of the step it is part of.
+        let steps = try read { connection in
+            try connection.withStatement("EXPLAIN QUERY PLAN " + sql) { statement in
+                try statement.bind(bindings)
+                var steps: [(id: Int64, parent: Int64, detail: String)] = []
+                while try statement.step() {
+                    steps.append(
+                        (statement.integer(0), statement.integer(1), statement.text(3)))
+                }
+                return steps
+            }
+        }
+        func children(of parent: Int64) -> [FetchExplanation.Step] {
+            steps.filter { $0.parent == parent && $0.id != parent }.map {
+                FetchExplanation.Step(detail: $0.detail, children: children(of: $0.id))
+            }
+        }
+        return children(of: 0)
     }
 }

@@ -1,4 +1,5 @@
 import CSQLite
+import Foundation
 import Logging
 package import QuireProtection
 internal import QuireSystem
@@ -312,5 +313,27 @@ package final class SQLiteStoreSource: Sendable {
     private func journalMode(_ pragma: String, _ connection: SQLiteConnection) throws -> String {
         let statement = try connection.prepare(pragma)
         return try statement.step() ? statement.text(0).lowercased() : ""
+    }
+}
+
+// MARK: - Databases in memory
+
+extension SQLiteStoreSource.Access {
+    /// Whether there is no file.
+    var isMemory: Bool { if case .memory = self { true } else { false } }
+}
+
+/// Databases in memory, which last as long as any connection to them is open.
+enum SQLiteMemoryPath {
+    /// The name of the database of a path; `nil` if it is the path of a file.
+    static func name(of storePath: String) -> String? {
+        guard StorePath.isInMemory(storePath) else { return nil }
+        return StorePath.sharedMemoryName(of: storePath).map { "shared-" + $0 }
+            ?? "private-\(UUID().uuidString)"
+    }
+
+    /// Whether the database of a path is open somewhere in the process.
+    static func exists(_ storePath: String) -> Bool {
+        StorePath.sharedMemoryName(of: storePath) != nil && SQLiteOpenFiles.contains(storePath)
     }
 }

@@ -1,4 +1,6 @@
+package import Foundation
 public import QuireModel
+internal import QuireSystem
 
 /// What a save writes: values and identifiers, never objects.
 ///
@@ -110,5 +112,106 @@ public struct ObjectDeletion: Sendable {
     public init(objectID: ManagedObjectID, version: UInt32?) {
         self.objectID = objectID
         self.version = version
+    }
+}
+
+// MARK: - External data
+
+extension ChangeSet {
+    /// The same for a store that keeps no values in files: with their bytes.
+    package func loadingExternalData(for store: any PersistentStore) throws -> ChangeSet {
+        if store.capabilities.contains(.externalData) { return self }
+        var changes = self
+        for index in changes.inserted.indices { try changes.inserted[index].loadExternalData() }
+        for index in changes.updated.indices { try changes.updated[index].loadExternalData() }
+        return changes
+    }
+}
+
+extension ObjectChange {
+    fileprivate mutating func loadExternalData() throws {
+        for slot in entity.slots where slot.isExternalCapable {
+            if case .external(let data) = values[slot.index] {
+                values[slot.index] = .binary(try data.data())
+            }
+        }
+    }
+}
+
+// MARK: - Saved values
+
+/// What an object was before a change, where that is no row: its context has saved it to a parent since it was read.
+package struct SavedValues: Sendable {
+    /// What was read.
+    package let row: ObjectSnapshot?
+    /// Values by slot. Only those in `own` mean anything; the others are the row's.
+    package let values: ContiguousArray<AttributeValue>
+    package let own: SlotMask
+
+    package init(row: ObjectSnapshot?, values: ContiguousArray<AttributeValue>, own: SlotMask) {
+        self.row = row
+        self.values = values
+        self.own = own
+    }
+
+    /// The value of a slot; one that is in a file is not read.
+    package func value(at slot: Int) throws -> AttributeValue {
+        own.contains(slot) ? values[slot] : try row?.heldValue(at: slot) ?? .null
+    }
+
+    /// A row with the values. Its version is 0: the store's is not known.
+    package func packed(as change: ObjectChange, layout: ModelLayout, store: StoreIdentity)
+        -> ObjectSnapshot?
+    {
+        var builder = RowSetBuilder(
+            layout: layout, store: store, externalData: HeldExternalData(), expectedRows: 1)
+        builder.beginRow(change.objectID.bits, entity: change.entity, version: 0)
+        for slot in change.entity.slots where slot.isStored {
+            // A value that a row cannot hold is none that was saved.
+            try? builder.setHeld(value(at: slot.index), at: slot)
+        }
+        builder.endRow()
+        return builder.finish().first
+    }
+}
+
+extension RowSetBuilder {
+    /// Sets a value of a row that goes no further than memory: large ones are held, not copied.
+    package mutating func setHeld(_ value: AttributeValue, at slot: EntityLayout.Slot) throws {
+        if case .binary(let data) = value, slot.isExternalCapable,
+            data.count > ExternalDataTag.greatestInlineSize
+        {
+            try set(.external(ExternalData(data)), at: slot)
+        } else {
+            try set(value, at: slot)
+        }
+    }
+}
+
+// MARK: - Unsaved external data
+
+/// Stands in for a store's files where a context makes rows of what it has: it keeps the values that these rows refer to,
+/// saved ones and others.
+package final class HeldExternalData: ExternalDataReading {
+    private let values = Lock<[String: ExternalData]>([:])
+
+    package init() {}
+
+    /// Keeps a value.
+    ///
+    /// - Returns: What is to be in the row.
+    func hold(_ value: ExternalData) -> Data {
+        let name = UUID().uuidString
+        values.withLock { $0[name] = value }
+        return Data([ExternalDataTag.external] + Array(name.utf8) + [0])
+    }
+
+    package func data(named name: String) throws -> Data { try externalData(named: name).data() }
+
+    package func externalData(named name: String) throws -> ExternalData {
+        guard let value = values.withLock({ $0[name] }) else {
+            throw QuireError(.invalidFormat, "The row has no value in a file “\(name)”.")
+        }
+        return value
     }
 }

@@ -87,3 +87,37 @@ extension EntityLayout.Relationship {
                 rule: rule, value: String(count)))
     }
 }
+
+// MARK: - Results
+
+extension BatchResult {
+    /// The result with objects that contexts have to read again, if it tells objects.
+    package func refreshing(_ objectIDs: [ManagedObjectID]) -> BatchResult {
+        if changes.isEmpty { return self }
+        let told = Set(changes.inserted + changes.updated + changes.deleted)
+        var changes = changes
+        changes.refreshed = objectIDs.filter { !told.contains($0) }
+        return BatchResult(count: count, changes: changes)
+    }
+}
+
+// MARK: - Constraints
+
+extension EntityLayout {
+    /// The slots of a uniqueness constraint, in its order.
+    package func slots(ofConstraint properties: [String]) -> [Int] {
+        properties.flatMap { name -> [Int] in
+            switch self.properties[name] {
+            case .attribute(let slot): [slot]
+            case .composite(let slots): Array(slots)
+            case .relationship(let index): relationships[index].slot.map { [$0] } ?? []
+            case .fetched, nil: []
+            }
+        }
+    }
+
+    /// The slots of all uniqueness constraints.
+    package var uniqueSlots: [Int] {
+        Array(Set(uniquenessConstraints.flatMap { slots(ofConstraint: $0.properties) })).sorted()
+    }
+}

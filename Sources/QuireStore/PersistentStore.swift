@@ -1,3 +1,4 @@
+package import Foundation
 public import QuireModel
 package import QuireProtection
 public import QuireQuery
@@ -263,4 +264,164 @@ extension PersistentStore {
     package var protectionDomain: ProtectionDomain? {
         (self as? any ProtectedStore)?.protection?.domain
     }
+}
+
+// MARK: - Capabilities
+
+/// What a store can do, and what it promises. Contexts do without what is missing where they can, and say so in an error
+/// where they cannot; the conformance suite tests what is there.
+public struct StoreCapabilities: OptionSet, Sendable, Hashable {
+    /// One bit for each capability.
+    public let rawValue: UInt32
+
+    /// Makes a set of bits.
+    public init(rawValue: UInt32) { self.rawValue = rawValue }
+
+    /// Objects can be inserted, changed and deleted.
+    public static let saving = Self(rawValue: 1 << 0)
+    /// A save writes everything or nothing, also if the process is killed or power fails.
+    public static let atomicSaves = Self(rawValue: 1 << 1)
+    /// When a save returns it survives power loss.
+    public static let durableSaves = Self(rawValue: 1 << 2)
+    /// What is saved is there when the store is opened again.
+    public static let reopening = Self(rawValue: 1 << 3)
+    /// Objects have versions, so that a save of an object which others have saved meanwhile is refused.
+    public static let versions = Self(rawValue: 1 << 4)
+    /// Uniqueness constraints are kept.
+    public static let constraints = Self(rawValue: 1 << 5)
+    /// Derived attributes are computed.
+    public static let derivedAttributes = Self(rawValue: 1 << 6)
+    /// Relationships keep an order.
+    public static let orderedRelationships = Self(rawValue: 1 << 7)
+    /// There are batch requests.
+    public static let batchRequests = Self(rawValue: 1 << 8)
+    /// Texts can be recorded together with a save.
+    public static let records = Self(rawValue: 1 << 9)
+    /// Applications can keep metadata.
+    public static let metadata = Self(rawValue: 1 << 10)
+    /// Requests find objects by condition. Without it the store gives all objects of an entity, and the rest is done in
+    /// memory.
+    public static let predicates = Self(rawValue: 1 << 11)
+    /// Decimal numbers keep all of their 38 digits rather than 15.
+    public static let exactDecimals = Self(rawValue: 1 << 12)
+    /// Values of binary attributes may be kept in files of their own.
+    public static let externalData = Self(rawValue: 1 << 13)
+    /// Several processes may have the store open and save in turns.
+    public static let sharing = Self(rawValue: 1 << 14)
+    /// How the store finds objects can be asked.
+    public static let explaining = Self(rawValue: 1 << 15)
+    /// Identifiers of deleted objects are not given out again after the store has been opened anew.
+    public static let lastingIdentifiers = Self(rawValue: 1 << 16)
+    /// A save can be made ready and then wait before it is committed; see ``PersistentStore/save(_:beforeCommit:)``.
+    public static let preparedSaves = Self(rawValue: 1 << 18)
+    /// Objects keep their versions when the store is opened anew. Without it all have version 1 then.
+    public static let lastingVersions = Self(rawValue: 1 << 17)
+}
+
+// MARK: - New stores
+
+/// Where a store is to be made.
+package struct NewStorePlace {
+    package let path: String
+    /// Whether there is anything at the path.
+    package let isTaken: Bool
+    /// Whether it is a place in memory.
+    package var isInMemory = false
+
+    package init(path: String, isTaken: Bool, isInMemory: Bool = false) {
+        self.path = path
+        self.isTaken = isTaken
+        self.isInMemory = isInMemory
+    }
+
+    /// Checks that a store can be made there.
+    ///
+    /// - Throws: ``QuireError`` with code `readOnly`, `alreadyExists`, or `notFound` if there is no folder for it.
+    package func check(isReadOnly: Bool) throws {
+        if isReadOnly {
+            throw QuireError(
+                .readOnly, "“\(path)” cannot be made for reading only.", subject: .init(file: path))
+        }
+        if isTaken {
+            throw QuireError(
+                .alreadyExists, "There is a “\(path)” already; remove it or choose another name.",
+                subject: .init(file: path))
+        }
+        let folder = FileSystem.folder(of: path)
+        guard try isInMemory || FileSystem.information(at: folder)?.kind == .folder else {
+            throw QuireError(
+                .notFound, "There is no folder “\(folder)” for the store.",
+                subject: .init(file: path))
+        }
+    }
+}
+
+// MARK: - Loading in bulk
+
+/// A file that holds a value of a stored object.
+package struct ExternalFile: Sendable {
+    /// The file's path.
+    package var path: String
+    /// The folder of its store, which the path must not lead out of.
+    package var root: String
+    /// The class key of the file; `nil` for an unsealed file.
+    package var classKey: ClassKey?
+    /// The number and digest of its bytes, if its store has recorded them.
+    package var sha256: Data?
+
+    package init(path: String, root: String, classKey: ClassKey?, sha256: Data?) {
+        self.path = path
+        self.root = root
+        self.classKey = classKey
+        self.sha256 = sha256
+    }
+}
+
+/// An object as it is to be in a store that takes objects in bulk.
+package struct LoadedObject {
+    /// Its identifier, chosen by whoever loads.
+    package var objectID: ManagedObjectID
+    /// Its entity.
+    package var entity: EntityLayout
+    /// Its version.
+    package var version: UInt32
+    /// Its values by slot, references included. What is derived is computed by the store, but for times of saves.
+    package var values: ContiguousArray<AttributeValue>
+    /// The values that are in files, by slot; they are not in ``values``.
+    package var files: [Int: ExternalFile] = [:]
+
+    package init(
+        objectID: ManagedObjectID, entity: EntityLayout, version: UInt32,
+        values: ContiguousArray<AttributeValue>, files: [Int: ExternalFile] = [:]
+    ) {
+        self.objectID = objectID
+        self.entity = entity
+        self.version = version
+        self.values = values
+        self.files = files
+    }
+}
+
+/// Takes whole objects into a store, in bulk. Nothing of it is there before the loading has come to its end.
+package protocol StoreLoading: AnyObject {
+    /// Adds an object. Objects to which it refers may come later.
+    func insert(_ object: LoadedObject) throws
+
+    /// Makes a relationship of an object lead to others, in this order if it has one, and their inverse back.
+    func relate(
+        _ owner: ManagedObjectID, through relationship: EntityLayout.Relationship,
+        to members: [ManagedObjectID]
+    ) throws
+
+    /// Records texts, as ``ChangeSet/records``.
+    func setRecords(_ records: [String: String]) throws
+
+    /// Sees to it that objects of a root entity get primary keys beyond this one.
+    func reservePrimaryKeys(through greatest: Int64, root: EntityLayout) throws
+}
+
+/// A store that takes objects in bulk in its own way.
+package protocol BulkLoadableStore: PersistentStore {
+    /// Runs a closure that loads objects; all of them are in the store when it returns, or none if it throws.
+    func load(_ body: (any StoreLoading) throws -> Void) throws
 }

@@ -1,3 +1,4 @@
+public import Foundation
 public import QuireModel
 internal import QuireSystem
 
@@ -121,5 +122,192 @@ public final class RowSet: RandomAccessCollection, Sendable {
         // The head of a row and its first cells.
         prefetchMemory(at: row)
         prefetchMemory(at: row + 64)
+    }
+}
+
+// MARK: - Chunks
+
+/// A block of memory that holds packed rows. Written by one ``RowSetBuilder``, then never changed.
+///
+/// A row is aligned to 8 bytes:
+///
+///     0   UInt64   identifier bits, as in ManagedObjectID
+///     8   UInt32   version (Z_OPT)
+///     12  UInt32   size of the row in bytes
+///     16  UInt64 × ⌈slots / 64⌉   bit set: the slot has a value
+///     …   8 bytes × slots         cells
+///     …   bytes of strings and blobs
+///
+/// A cell holds an Int64, a Double, a Bool (as Int64), the identifier bits of a reference, or, for strings,
+/// blobs, UUIDs, URIs and decimals, the offset from the row's start and the length in bytes as two UInt32.
+///
+/// It is `@unchecked Sendable` because the builder that writes it is not shared, and publishes it only when
+/// it has finished.
+@usableFromInline
+package final class RowChunk: @unchecked Sendable {
+    @usableFromInline let bytes: UnsafeMutableRawPointer
+    @usableFromInline let capacity: Int
+    /// What reads the files that binary values of the rows are kept in.
+    package let externalData: (any ExternalDataReading)?
+
+    /// The size of the blocks that rows share. A larger row gets a block of its own.
+    static let standardCapacity = 256 * 1024
+    /// The greatest size of a row, and of a block: sizes and offsets have 32 bits.
+    static let greatestSize = Int(UInt32.max) & ~7
+    /// How many standard blocks wait for reuse (64 MiB). Touching fresh pages costs more than filling them.
+    private static let poolLimit = 256
+    private static let pool = Lock<[UInt]>([])
+
+    init(capacity: Int, externalData: (any ExternalDataReading)?) {
+        self.externalData = externalData
+        self.capacity = capacity
+        if capacity == Self.standardCapacity {
+            if let address = Self.pool.withLock({ $0.popLast() }),
+                let pointer = UnsafeMutableRawPointer(bitPattern: address)
+            {
+                bytes = pointer
+                return
+            }
+        }
+        bytes = .allocate(byteCount: self.capacity, alignment: 16)
+    }
+
+    deinit {
+        if capacity == Self.standardCapacity {
+            let address = UInt(bitPattern: bytes)
+            let kept = Self.pool.withLock { pool in
+                if pool.count >= Self.poolLimit { return false }
+                pool.append(address)
+                return true
+            }
+            if kept { return }
+        }
+        bytes.deallocate()
+    }
+}
+
+/// Reads binary values that a store keeps in files of their own.
+public protocol ExternalDataReading: Sendable {
+    /// The bytes of the value of a name.
+    func data(named name: String) throws -> Data
+
+    /// The value of a name, without reading it.
+    func externalData(named name: String) throws -> ExternalData
+}
+
+extension ExternalDataReading {
+    /// The value of a name, read into memory.
+    public func externalData(named name: String) throws -> ExternalData {
+        ExternalData(try data(named: name))
+    }
+}
+
+// MARK: - Lists of identifiers
+
+/// Identifiers of objects of one store, in an order: eight bytes each.
+public struct ObjectIDList: RandomAccessCollection, Sendable {
+    /// The identifiers' bits.
+    package let bits: ContiguousArray<UInt64>
+    /// The store that the objects belong to.
+    public let store: StoreIdentity
+
+    package init(bits: ContiguousArray<UInt64>, store: StoreIdentity) {
+        self.bits = bits
+        self.store = store
+    }
+
+    /// Makes a list of identifiers of a store.
+    public init(_ objectIDs: some Sequence<ManagedObjectID>, store: StoreIdentity) {
+        bits = ContiguousArray(objectIDs.map(\.bits))
+        self.store = store
+    }
+
+    /// The first position: 0.
+    public var startIndex: Int { 0 }
+    /// The number of identifiers.
+    public var endIndex: Int { bits.count }
+
+    /// The identifier at a position.
+    public subscript(position: Int) -> ManagedObjectID {
+        ManagedObjectID(bits: bits[position], store: store)
+    }
+}
+
+extension ObjectIDList {
+    /// The number of rows in a fetch batch when all rows are read.
+    static let batchSize = 1000
+
+    /// Calls a closure with batches of identifiers, in order.
+    package func forEachBatch(_ body: ([ManagedObjectID]) throws -> Void) rethrows {
+        var start = 0
+        while start < count {
+            let end = Swift.min(start + Self.batchSize, count)
+            try body(Array(self[start..<end]))
+            start = end
+        }
+    }
+}
+
+// MARK: - Related objects
+
+/// What a to-many relationship of several objects leads to: for each of them, identifiers in the relationship's
+/// order, or by primary key if it has none.
+public struct RelatedObjects: Sendable {
+    /// The objects that the relationship leads from. Those that it leads nowhere from need not be here.
+    package private(set) var owners: ContiguousArray<UInt64> = []
+    /// Where each owner's members begin, and the end.
+    private(set) var starts: ContiguousArray<Int> = [0]
+    /// The identifiers' bits.
+    package private(set) var members: ContiguousArray<UInt64> = []
+    /// Rows of members that were read on the way. Not all need be here.
+    public var rows: [RowSet] = []
+
+    /// Nothing.
+    public init() {}
+
+    /// Adds what the relationship of one more object leads to.
+    public mutating func append(
+        _ objectIDs: some Sequence<ManagedObjectID>, of owner: ManagedObjectID
+    ) {
+        for id in objectIDs { append(id.bits, of: owner.bits) }
+    }
+
+    /// Adds one more member; those of an owner come one after the other.
+    @inline(__always)
+    package mutating func append(_ member: UInt64, of owner: UInt64) {
+        if owners.last != owner {
+            owners.append(owner)
+            starts.append(members.count)
+        }
+        members.append(member)
+        starts[owners.count] = members.count
+    }
+
+    /// The members of the owner at a position.
+    package func members(at position: Int) -> Slice<ContiguousArray<UInt64>> {
+        Slice(base: members, bounds: starts[position]..<starts[position + 1])
+    }
+
+    /// Leaves out members.
+    package mutating func removeMembers(where isGone: (UInt64) -> Bool) {
+        guard members.contains(where: isGone) else { return }
+        var kept = RelatedObjects()
+        for position in owners.indices {
+            for member in members(at: position) where !isGone(member) {
+                kept.append(member, of: owners[position])
+            }
+        }
+        kept.rows = rows
+        self = kept
+    }
+
+    /// Adds what was found for further owners.
+    package mutating func append(_ other: RelatedObjects) {
+        for position in other.owners.indices {
+            for member in other.members(at: position) {
+                append(member, of: other.owners[position])
+            }
+        }
+        rows += other.rows
     }
 }

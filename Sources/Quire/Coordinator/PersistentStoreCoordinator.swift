@@ -1,3 +1,5 @@
+public import Foundation
+
 /// Stands between contexts and stores.
 ///
 /// Contexts of one coordinator share its stores, its model, and the rows that it has read for their faults. It may
@@ -215,5 +217,188 @@ extension PersistentStoreCoordinator: ProtectedDataResponder {
     /// Forgets rows of stores that are locked.
     package func protectedDataDidBecomeUnavailable() {
         if !store.isDataAvailable { rowCache.removeAll() }
+    }
+}
+
+// MARK: - Batch requests
+
+/// Batch requests go to the store. What is kept of its rows is out of date then, whether they succeed or not.
+extension PersistentStoreCoordinator {
+    func execute(_ request: BatchInsertRequest, onConflict rule: UpsertRule) throws -> BatchResult {
+        defer { forgetRows(of: nil) }
+        return try store.insert(request, onConflict: rule)
+    }
+
+    func execute(_ request: BatchUpdateRequest) throws -> BatchResult {
+        defer { forgetRows(of: nil) }
+        return try store.update(request)
+    }
+
+    func execute(_ request: BatchDeleteRequest) throws -> BatchResult {
+        defer { forgetRows(of: nil) }
+        return try store.delete(request)
+    }
+}
+
+// MARK: - External data
+
+/// Values of binary attributes that are made before there is an object for them, and away from its context.
+///
+/// ```swift
+/// let video = try await coordinator.makeExternalData(contentsOf: "/media/card/00001.mts")
+/// try await background.perform { context in
+///     let film = try context.insertObject(entityName: "Film")
+///     try film.setExternalData(video, forKey: "video")
+///     try context.save()
+/// }
+/// ```
+extension PersistentStoreCoordinator {
+    /// Makes a value of what a file holds, however large that is, apart from the caller's queue.
+    ///
+    /// Its bytes lie in the store of an entity's new objects, which need not copy them again. If the value is never saved,
+    /// they go when nobody holds it any more.
+    ///
+    /// - Parameters:
+    ///   - path: The file's path.
+    ///   - taking: Whether the file stays.
+    ///   - entityName: The entity whose attribute it is for; `nil` for any of the first store.
+    /// - Throws: ``QuireError`` with code `unknownEntity`, `notFound`, `outOfSpace`, `inputOutput` or `cancelled`.
+    public func makeExternalData(
+        contentsOf path: String, taking: ExternalData.Taking = .copying,
+        forEntity entityName: String? = nil
+    ) async throws -> ExternalData {
+        try await ExternalDataSpool.valueApart(
+            contentsOf: path, taking: taking, in: externalDataPlace(ofEntity: entityName)
+        ).get()
+    }
+
+    /// Makes a value of bytes that come one after another, without having them in memory.
+    ///
+    /// - Throws: What the sequence throws, or as ``makeExternalData(contentsOf:taking:forEntity:)``.
+    public func makeExternalData<Chunks: AsyncSequence>(
+        from chunks: Chunks, forEntity entityName: String? = nil
+    ) async throws -> ExternalData where Chunks.Element: DataProtocol {
+        try await ExternalDataSpool.value(
+            of: chunks, in: externalDataPlace(ofEntity: entityName))
+    }
+
+    private func externalDataPlace(ofEntity name: String?) throws -> ExternalDataPlace? {
+        guard let name else { return externalDataPlace { _ in true } }
+        let store = storeForNewObjects(of: try layout.requireEntity(named: name))
+        return externalDataPlace { $0 === store }
+    }
+
+    /// The folder for new values of the first matching store: that of its external data, or, if it has none or is read-only,
+    /// the temporary folder, with the keys of a protected store; `nil` for the temporary folder, unsealed.
+    func externalDataPlace(where isWanted: (StoreIdentity) -> Bool) -> ExternalDataPlace? {
+        guard let store = persistentStores.first(where: { isWanted($0.identity) }) else {
+            return nil
+        }
+        if let store = store as? SQLiteStore, store.hasExternalData, !store.isReadOnly {
+            return store.externalData.place
+        }
+        return store.storeProtection.map { .temporary(classKey: $0.classKey) }
+    }
+}
+
+// MARK: - Replaced identifiers
+
+/// The permanent identifiers of objects that may still be known by temporary ones, for all contexts of a coordinator.
+///
+/// Somebody may keep a temporary identifier for ever, so only the latest are here.
+final class ReplacedIdentifiers: Sendable {
+    private struct State: ~Copyable {
+        var permanent = IdentifierTable()
+        /// The temporary identifiers; when it is full, from the oldest at `next` on.
+        var temporary: ContiguousArray<UInt64> = []
+        var next = 0
+    }
+
+    private let state = Lock(State())
+    /// How many identifiers are kept.
+    private let greatestCount: Int
+
+    init(greatestCount: Int = 1 << 16) { self.greatestCount = greatestCount }
+
+    /// The number of identifiers that are kept, for tests.
+    var count: Int { state.withLock { $0.permanent.count } }
+
+    /// The bits of the permanent identifier of an object, by those of its temporary one.
+    subscript(temporary: UInt64) -> UInt64? {
+        state.withLock { state in state.permanent[temporary].flatMap { $0 == 0 ? nil : $0 } }
+    }
+
+    /// Takes over what temporary identifiers have been replaced by.
+    func add(_ replaced: some Collection<(temporary: UInt64, permanent: UInt64)>) {
+        state.withLock { state in
+            for (temporary, permanent) in replaced.suffix(greatestCount) {
+                // A save that failed has given the identifier back, and it has its place still.
+                if state.permanent.set(permanent, for: temporary) != nil { continue }
+                if state.temporary.count < greatestCount {
+                    state.temporary.append(temporary)
+                } else {
+                    state.permanent.remove(state.temporary[state.next])
+                    state.temporary[state.next] = temporary
+                    state.next = (state.next + 1) % greatestCount
+                }
+            }
+        }
+    }
+
+    /// Forgets the permanent identifiers of objects that have their temporary ones again.
+    func remove(_ temporary: some Sequence<UInt64>) {
+        state.withLock { state in
+            // Their places are kept, so that their order is.
+            for bits in temporary where state.permanent[bits] != nil {
+                state.permanent.set(0, for: bits)
+            }
+        }
+    }
+}
+
+// MARK: - Observers of saves
+
+/// Observes what is saved to a source. Called on any queue, so it only passes on.
+protocol SaveListener: AnyObject, Sendable {
+    /// The source has new values.
+    ///
+    /// - Parameters:
+    ///   - isByRows: Whether only the objects are named whose rows were written, not those that relate to them.
+    ///   - areKnown: Whether the listeners were told of these changes when the source got them, so that only what the
+    ///     stores have derived from them can be new.
+    func sourceDidSave(_ changes: ObjectIDChanges, isByRows: Bool, areKnown: Bool)
+}
+
+/// Those who want to know what is saved to a coordinator or a parent context. It does not retain them.
+final class SaveListeners: Sendable {
+    private struct Entry {
+        weak var listener: (any SaveListener)?
+    }
+
+    private let entries = Lock<[Entry]>([])
+
+    /// Whether nobody listens; then there is no need to find out what to tell.
+    var isEmpty: Bool { entries.withLock(\.isEmpty) }
+
+    func add(_ listener: any SaveListener) {
+        entries.withLock { entries in
+            entries.removeAll { $0.listener == nil }
+            entries.append(Entry(listener: listener))
+        }
+    }
+
+    func remove(_ listener: any SaveListener) {
+        entries.withLock { $0.removeAll { $0.listener == nil || $0.listener === listener } }
+    }
+
+    /// Tells all but the one who saved.
+    func tell(
+        _ changes: ObjectIDChanges, isByRows: Bool = false, areKnown: Bool = false,
+        except saver: (any SaveListener)?
+    ) {
+        let listeners = entries.withLock { $0.compactMap(\.listener) }
+        for listener in listeners where listener !== saver {
+            listener.sourceDidSave(changes, isByRows: isByRows, areKnown: areKnown)
+        }
     }
 }

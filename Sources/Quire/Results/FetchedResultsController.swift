@@ -210,3 +210,229 @@ public final class FetchedResultsController<Result: ManagedObject> {
 
 @available(*, unavailable, message: "A controller is used on its context's queue.")
 extension FetchedResultsController: Sendable {}
+
+// MARK: - Sections
+
+extension FetchedResultsController {
+    /// The sections in their order; `nil` before ``performFetch()``. Without section key path, one with all results.
+    ///
+    /// - Complexity: O(*s*) in the sections.
+    public var sections: [FetchedResultsSectionInfo<Result>]? {
+        guard let list = state?.list, let objects = fetchedObjects else { return nil }
+        return list.sections.map { section in
+            FetchedResultsSectionInfo(
+                name: section.name, indexTitle: indexTitle(of: section.name),
+                objects: objects[section.start..<(section.start + section.count)])
+        }
+    }
+
+    /// The titles of the section index: those of the sections, in their order, each once.
+    public var sectionIndexTitles: [String] {
+        managedObjectContext.checkQueue()
+        var seen: Set<String> = []
+        return (state?.list.sections ?? []).compactMap { section in
+            indexTitle(of: section.name).flatMap { seen.insert($0).inserted ? $0 : nil }
+        }
+    }
+
+    /// The title in the section index for a section name: its first character in upper case, `nil` if it is empty. A
+    /// delegate can give others.
+    public func sectionIndexTitle(forSectionName sectionName: String) -> String? {
+        sectionName.first?.uppercased()
+    }
+
+    /// The number of the first section with a title of ``sectionIndexTitles``; `nil` if there is no such title at the
+    /// position.
+    public func section(forSectionIndexTitle title: String, at position: Int) -> Int? {
+        let titles = sectionIndexTitles
+        guard titles.indices.contains(position), titles[position] == title else { return nil }
+        return state?.list.sections.firstIndex { indexTitle(of: $0.name) == title }
+    }
+
+    private func indexTitle(of name: String) -> String? {
+        guard let delegate else { return sectionIndexTitle(forSectionName: name) }
+        return delegate.controller(self, sectionIndexTitleForSectionName: name)
+    }
+}
+
+// MARK: - Following changes
+
+extension FetchedResultsController: ContextFollower {
+    func contextDidChange(_ changes: FollowedChanges) {
+        if state == nil { return }
+        waiting.append(changes)
+        if isBusy { return }
+        isBusy = true
+        defer { isBusy = false }
+        while !waiting.isEmpty {
+            let next = waiting.removeFirst()
+            guard let state else { return waiting = [] }
+            do {
+                try follow(next, state)
+            } catch {
+                fail(error)
+            }
+        }
+    }
+
+    func contextDidReplaceIDs(_ replaced: [(old: UInt64, new: UInt64)]) {
+        guard let list = state?.list else { return }
+        state?.objects = nil
+        for (old, new) in replaced where list.replace(old, by: new) {
+            let original = originals.removeValue(forKey: old) ?? old
+            if original != new { originals[new] = original }
+        }
+    }
+
+    private func fail(_ error: any Error) {
+        state = nil
+        originals = [:]
+        waiting = []
+        let error =
+            error as? QuireError
+            ?? QuireError(
+                .storeUnavailable, "The results could not be kept up to date: \(error).",
+                underlying: error)
+        delegate?.controller(self, didFailWith: error)
+    }
+
+    // MARK: What is concerned
+
+    private func follow(_ changes: FollowedChanges, _ state: State) throws {
+        if changes.concernsAll { return try refetch(state, updated: nil) }
+        let concerned = ConcernedResults(changes, state.query)
+        if concerned.isEmpty && originals.isEmpty { return }
+        if try concerned.isUnbounded || concerns(concerned, window: state) {
+            return try refetch(state, updated: concerned.updated)
+        }
+        var items: [ResultList.Item] = []
+        var removed: [UInt64] = []
+        if !state.query.isWindow {
+            removed = concerned.removed
+            try state.query.test(concerned.tested) { bits, item in
+                if let item { items.append(item) } else { removed.append(bits) }
+            }
+        }
+        // Others whose identifiers have changed go where that has them.
+        if !originals.isEmpty {
+            let known = Set(concerned.tested).union(concerned.removed)
+            for bits in originals.keys where !known.contains(bits) {
+                if let item = state.list.item(bits) { items.append(item) }
+            }
+        }
+        if items.isEmpty && removed.isEmpty { return originals = [:] }
+        try change(state, items, removed, updated: concerned.updated)
+    }
+
+    /// Whether what has changed may be, or have been, among the results within limit and offset.
+    private func concerns(_ concerned: ConcernedResults, window state: State) throws -> Bool {
+        let identifiers = concerned.tested + concerned.removed
+        if !state.query.isWindow || identifiers.isEmpty { return false }
+        if state.query.request.fetchOffset > 0 { return true }
+        if identifiers.contains(where: { state.list.handles[$0] != nil }) { return true }
+        var isConcerned = false
+        try state.query.test(concerned.tested) { _, item in
+            if item != nil { isConcerned = true }
+        }
+        return isConcerned
+    }
+
+    /// Finds all results again. `updated` are those that have changed otherwise than by their order, `nil` if any
+    /// may have.
+    private func refetch(_ state: State, updated: Set<UInt64>?) throws {
+        let items = try state.query.fetch()
+        let present = Set(items.map(\.bits))
+        try change(
+            state, Array(items), state.list.order.filter { !present.contains($0) },
+            updated: updated ?? present)
+    }
+
+    private func change(
+        _ state: State, _ items: [ResultList.Item], _ removed: [UInt64], updated: Set<UInt64>
+    ) throws {
+        // So that the identifiers need not be copied.
+        self.state?.objects = nil
+        let originals = originals
+        self.originals = [:]
+        let changes = try state.list.change(
+            to: items, removing: removed, updated: updated, originals: originals)
+        if !changes.isEmpty { tell(changes) }
+    }
+}
+
+// MARK: - Delivering changes
+
+extension FetchedResultsController {
+    /// Tells the delegate, and those who consume snapshots, what has become of the results.
+    func tell(_ changes: ResultChanges) {
+        guard let delegate else { return tellSnapshot() }
+        let isBatch =
+            !changes.deletedSections.isEmpty || !changes.insertedSections.isEmpty
+            || changes.objects.contains { $0.type != nil }
+        if isBatch { delegate.controllerWillChangeContent(self) }
+        for section in changes.deletedSections {
+            delegate.controller(
+                self, didChangeSection: section.name, atSectionIndex: section.index, for: .delete)
+        }
+        for section in changes.insertedSections {
+            delegate.controller(
+                self, didChangeSection: section.name, atSectionIndex: section.index, for: .insert)
+        }
+        for object in changes.objects {
+            guard let type = object.type else { continue }
+            let bits = type == .delete ? object.oldBits : object.bits
+            delegate.controller(
+                self, didChange: managedObjectContext.objectID(bits: bits),
+                at: object.old?.indexPath, for: type, newIndexPath: object.new?.indexPath)
+        }
+        tellSnapshot()
+        if let difference = changes.difference(identifiedBy: managedObjectContext.objectID(bits:)) {
+            delegate.controller(self, didChangeContentWith: difference)
+        }
+        if isBatch { delegate.controllerDidChangeContent(self) }
+    }
+
+    /// Tells the delegate, and those who consume them, a snapshot.
+    func tellSnapshot() {
+        guard let list = state?.list else { return }
+        broadcast.send(FetchedResultsSnapshot(list, of: managedObjectContext))
+        delegate?.controller(
+            self, didChangeContentWith: FetchedResultsSnapshot(list, of: managedObjectContext))
+    }
+}
+
+extension ResultChanges.Object {
+    /// What a delegate is told; `nil` if nothing but the identifier has changed.
+    var type: FetchedResultsChangeType? {
+        if old == nil { return .insert }
+        if new == nil { return .delete }
+        return isMove ? .move : isUpdate ? .update : nil
+    }
+}
+
+extension ResultChanges {
+    /// What has become of the identifiers, without regard to sections.
+    func difference(
+        identifiedBy objectID: (UInt64) -> ManagedObjectID
+    ) -> CollectionDifference<ManagedObjectID>? {
+        var steps: [CollectionDifference<ManagedObjectID>.Change] = []
+        for object in objects
+        where object.isMove || object.oldBits != object.bits
+            || object.old == nil || object.new == nil
+        {
+            if let old = object.old {
+                steps.append(
+                    .remove(
+                        offset: old.position, element: objectID(object.oldBits),
+                        associatedWith: object.new?.position))
+            }
+            if let new = object.new {
+                steps.append(
+                    .insert(
+                        offset: new.position, element: objectID(object.bits),
+                        associatedWith: object.old?.position))
+            }
+        }
+        return CollectionDifference(steps)
+    }
+}

@@ -119,3 +119,46 @@ extension FetchedResultsControllerDelegate {
         sectionIndexTitleForSectionName sectionName: String
     ) -> String? { controller.sectionIndexTitle(forSectionName: sectionName) }
 }
+
+// MARK: - Sections
+
+/// A section of a ``FetchedResultsController``, as it was when it was asked for. Used on the context's queue.
+public struct FetchedResultsSectionInfo<Result: ManagedObject> {
+    /// The value of the section key path that its objects have in common, as text: `true` for a truth value,
+    /// `2026-11-21T10:00:00Z` for a date, empty for a missing one or if the controller has no sections.
+    public let name: String
+    /// The title in the section index; see ``FetchedResultsController/sectionIndexTitle(forSectionName:)``.
+    public let indexTitle: String?
+    /// Its objects, which come to be when they are touched. Positions count in all results.
+    public let objects: Slice<TypedFetchedObjects<Result>>
+
+    /// The number of objects.
+    public var numberOfObjects: Int { objects.count }
+}
+
+@available(*, unavailable, message: "Sections are used on their context's queue.")
+extension FetchedResultsSectionInfo: Sendable {}
+
+// MARK: - Index paths
+
+/// Where an object stands among the results of a ``FetchedResultsController``: in which section, and where in it.
+public struct ResultIndexPath: Hashable, Comparable, Sendable, CustomStringConvertible {
+    /// The number of the section, from 0.
+    public var section: Int
+    /// The position in the section, from 0.
+    public var item: Int
+
+    /// Makes an index path.
+    public init(section: Int, item: Int) {
+        self.section = section
+        self.item = item
+    }
+
+    /// Whether the left one comes before the right one.
+    public static func < (left: ResultIndexPath, right: ResultIndexPath) -> Bool {
+        (left.section, left.item) < (right.section, right.item)
+    }
+
+    /// Section and position, as in `[0, 2]`.
+    public var description: String { "[\(section), \(item)]" }
+}

@@ -59,3 +59,101 @@ extension FetchedResultsSnapshot: Equatable {
             && left.store.uuid == right.store.uuid
     }
 }
+
+// MARK: - The cache
+
+/// What controllers have found, by their cache names: kept in memory, by the program as a whole.
+///
+/// An entry serves only the same question about the same contents of the same open store, which the store tells
+/// (``ContentVersion``); so it is never out of date, whoever has saved. It is made and used by contexts over the store
+/// itself that have no unsaved changes.
+struct FetchedResultsCache: Sendable {
+    /// What an entry answers.
+    private struct Question: Hashable, Sendable {
+        var request: FetchRequest
+        var sectionNameKeyPath: String?
+        var version: ContentVersion
+    }
+
+    private struct Entry: Sendable {
+        var question: Question
+        var items: ContiguousArray<ResultList.Item>
+    }
+
+    private static let entries = Lock<[String: Entry]>([:])
+
+    private let name: String
+    private let question: Question
+
+    /// The place of a controller's results; `nil` if they cannot be kept.
+    init?(name: String?, _ query: ResultQuery, sectionNameKeyPath: String?) {
+        let context = query.context
+        guard let name, context.parent == nil, !context.tracked.contains(where: \.isUnsaved),
+            let version = context.persistentStoreCoordinator.store.contentVersion
+        else { return nil }
+        self.name = name
+        question = Question(
+            request: query.resolved.request, sectionNameKeyPath: sectionNameKeyPath,
+            version: version)
+    }
+
+    /// What was found before.
+    var items: ContiguousArray<ResultList.Item>? {
+        Self.entries.withLock { entries in
+            entries[name].flatMap { $0.question == question ? $0.items : nil }
+        }
+    }
+
+    /// Keeps what was found, in the place of what was kept under the name.
+    func keep(_ items: ContiguousArray<ResultList.Item>) {
+        let entry = Entry(question: question, items: items)
+        Self.entries.withLock { $0[name] = entry }
+    }
+
+    /// Forgets what is kept under a name, or under all.
+    static func remove(_ name: String?) {
+        entries.withLock { entries in
+            if let name { entries[name] = nil } else { entries = [:] }
+        }
+    }
+}
+
+extension FetchedResultsController {
+    /// Forgets what controllers have kept under a cache name; under all for `nil`. May be called anywhere.
+    ///
+    /// A controller with a cache name keeps what ``performFetch()`` finds, in memory, and finds it there again when the
+    /// request, the section key path and the store's contents are the same: then nothing is read from the store, no order
+    /// is computed and no section counted. Changes of others are noticed, so there is no need to call this for the
+    /// results to be right; it gives back memory. Nothing is kept where it could be wrong: of contexts with a parent or
+    /// with unsaved changes, and if objects that decide about the results are in memory already, which may be older than
+    /// the store. Use a name for one kind of list only.
+    public static func deleteCache(withName name: String?) { FetchedResultsCache.remove(name) }
+
+    /// The results for a query, from the cache if they are there.
+    func list(for query: ResultQuery) throws -> ResultList {
+        // Before anything is read: what is saved meanwhile makes another version.
+        let cache = FetchedResultsCache(
+            name: cacheName, query, sectionNameKeyPath: sectionNameKeyPath)
+        if let items = cache?.items {
+            return try ResultList(items, orderings: query.orderings, hasSections: query.hasSections)
+        }
+        let showsStore = cache != nil && !query.mayHaveOldObjects
+        let items = try query.fetch()
+        if showsStore { cache?.keep(items) }
+        return try ResultList(items, orderings: query.orderings, hasSections: query.hasSections)
+    }
+}
+
+extension ResultQuery {
+    /// Whether objects that decide about results are in memory, with values that the store may not have any more.
+    fileprivate var mayHaveOldObjects: Bool {
+        var found = false
+        context.identityMap.forEach { object in
+            let bits = object.objectID.bits
+            if !object.isFault || object.edits != nil, isAbout(bits) || dependsOnRows(bits) {
+                found = true
+            }
+        }
+        return found
+    }
+}

@@ -32,3 +32,149 @@ struct ResultChanges {
 
     var isEmpty: Bool { deletedSections.isEmpty && insertedSections.isEmpty && objects.isEmpty }
 }
+
+// MARK: - Of lists
+
+extension ResultChanges {
+    /// Describes how a list has been changed.
+    init(
+        _ change: ResultList.ListChange, in list: ResultList, originals: [UInt64: UInt64]
+    ) {
+        self.init()
+        let kept = change.concernsSections ? compareSections(change, list) : []
+        /// Whether a section is the same before and after, for those who see its name and place.
+        func isSame(_ old: ResultList.Section, _ new: ResultList.Section) -> Bool {
+            old === new || (old.name == new.name && kept.contains(old.name))
+        }
+        var goes = [Bool](repeating: true, count: change.taken.count)
+        var candidates: [LongestRun.Element] = []
+        var candidateIndexes: [Int] = []
+        for (index, incoming) in change.incoming.enumerated() {
+            guard let taken = incoming.takenIndex else { continue }
+            goes[taken] = false
+            guard isSame(change.taken[taken].section, list.section(of: incoming.handle)) else {
+                continue
+            }
+            let position = change.taken[taken].place.position
+            candidates.append(
+                .init(oldRank: position - taken, newRank: incoming.rank, oldPosition: position))
+            candidateIndexes.append(index)
+        }
+        var moves = [Bool](repeating: true, count: change.incoming.count)
+        for (index, stays) in zip(candidateIndexes, LongestRun.positions(in: candidates)) {
+            moves[index] = !stays
+        }
+        for (index, taken) in change.taken.enumerated() where goes[index] {
+            objects.append(
+                Object(
+                    bits: taken.bits, oldBits: originals[taken.bits] ?? taken.bits, old: taken.place
+                ))
+        }
+        for (index, incoming) in change.incoming.enumerated() {
+            let bits = incoming.item.bits
+            objects.append(
+                Object(
+                    bits: bits, oldBits: originals[bits] ?? bits,
+                    old: incoming.takenIndex.map { change.taken[$0].place },
+                    new: list.place(at: incoming.rank + index, list.section(of: incoming.handle)),
+                    isMove: moves[index] && incoming.takenIndex != nil, isUpdate: incoming.isUpdate)
+            )
+        }
+        for (bits, place) in change.updated {
+            guard let position = list.position(of: bits) else { continue }
+            objects.append(
+                Object(
+                    bits: bits, oldBits: originals[bits] ?? bits, old: place,
+                    new: list.place(at: position, list.section(at: position)), isUpdate: true))
+        }
+    }
+
+    /// Notes which sections have come and gone. Gives the names of those that have all their results anew, but are where
+    /// they were among the others.
+    private mutating func compareSections(
+        _ change: ResultList.ListChange, _ list: ResultList
+    ) -> Set<String> {
+        let (old, new) = (change.oldSections, list.sections)
+        let oldObjects = Set(old.map { ObjectIdentifier($0) })
+        let newObjects = Set(new.map { ObjectIdentifier($0) })
+        /// Places among the sections that have kept results.
+        var oldPlaces: [String: (rank: Int, index: Int)] = [:]
+        var rank = 0
+        for (index, section) in old.enumerated() {
+            if newObjects.contains(ObjectIdentifier(section)) {
+                rank += 1
+            } else {
+                oldPlaces[section.name] = (rank, index)
+            }
+        }
+        var candidates: [LongestRun.Element] = []
+        var names: [String] = []
+        rank = 0
+        for section in new {
+            if oldObjects.contains(ObjectIdentifier(section)) {
+                rank += 1
+            } else if let place = oldPlaces[section.name] {
+                candidates.append(
+                    .init(oldRank: place.rank, newRank: rank, oldPosition: place.index))
+                names.append(section.name)
+            }
+        }
+        var kept: Set<String> = []
+        for (name, stays) in zip(names, LongestRun.positions(in: candidates)) where stays {
+            kept.insert(name)
+        }
+        for (index, section) in old.enumerated()
+        where !newObjects.contains(ObjectIdentifier(section)) && !kept.contains(section.name) {
+            deletedSections.append(Section(name: section.name, index: index))
+        }
+        for (index, section) in new.enumerated()
+        where !oldObjects.contains(ObjectIdentifier(section)) && !kept.contains(section.name) {
+            insertedSections.append(Section(name: section.name, index: index))
+        }
+        return kept
+    }
+}
+
+// MARK: - The longest run
+
+/// Finds what need not be moved.
+enum LongestRun {
+    /// Something that has a place before a change and another after it, among things that keep their order.
+    struct Element {
+        /// How many things that keep their order come before it, before the change and after it.
+        var oldRank: Int
+        var newRank: Int
+        /// Its place before the change.
+        var oldPosition: Int
+    }
+
+    /// As many elements as can keep their order too, which are given in their new order: those whose rank stays the
+    /// same, less those that have passed others of these.
+    ///
+    /// - Complexity: O(*n* log *n*).
+    static func positions(in elements: [Element]) -> [Bool] {
+        var kept = [Bool](repeating: false, count: elements.count)
+        // The last elements of the best runs of each length, and which element comes before each.
+        var ends: [Int] = []
+        var previous = [Int](repeating: -1, count: elements.count)
+        for (index, element) in elements.enumerated() where element.oldRank == element.newRank {
+            var (low, high) = (0, ends.count)
+            while low < high {
+                let middle = (low + high) / 2
+                if elements[ends[middle]].oldPosition < element.oldPosition {
+                    low = middle + 1
+                } else {
+                    high = middle
+                }
+            }
+            if low > 0 { previous[index] = ends[low - 1] }
+            if low == ends.count { ends.append(index) } else { ends[low] = index }
+        }
+        var index = ends.last ?? -1
+        while index >= 0 {
+            kept[index] = true
+            index = previous[index]
+        }
+        return kept
+    }
+}

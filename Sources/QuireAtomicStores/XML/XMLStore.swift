@@ -99,3 +99,102 @@ public final class XMLStore: AtomicStore, @unchecked Sendable {
         return data
     }
 }
+
+// MARK: - Inference
+
+extension XMLStore {
+    /// A model for a store of which there is none: entities, properties and types as the file has them.
+    ///
+    /// Entities that the metadata names are called so, others as in the file; properties have their names in small
+    /// letters. What a relationship is declared to lead to is a superentity of what it does lead to, where these differ.
+    /// Two relationships are inverses of each other if one has exactly the references of the other, reversed. Attributes
+    /// that no object has a value of are not there.
+    ///
+    /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` or `inputOutput`.
+    public static func inferredModel(at path: String) throws -> ManagedObjectModel {
+        let (file, data) = try read(path)
+        return try inferredModel(of: data, path: file.path)
+    }
+
+    /// As ``inferredModel(at:)``, of a file that has been read.
+    package static func inferredModel(of data: Data, path: String) throws -> ManagedObjectModel {
+        let reader = try XMLStoreReader(data, path: path)
+        let metadata = try reader.head().metadata
+        var inference = ModelInference(
+            names: metadata.entityVersionHashes.keys.map { ($0.uppercased(), $0) })
+        try reader.forEachObject { object in
+            let entity = inference.note(entity: object.type.uppercased(), key: object.key)
+            for (name, type, text) in object.attributes {
+                let known = XMLStoreValue.type(named: type) ?? .string
+                let fits = (try? XMLStoreValue.read(text, as: known)) != nil
+                inference.note(attribute: name.lowercased(), fits ? known : .string, of: entity)
+            }
+            for relation in object.relationships {
+                inference.note(
+                    relationship: relation.name.lowercased(),
+                    isToMany: !relation.type.hasSuffix("/1"), of: object.key, relation.keys,
+                    declared: relation.destination.uppercased(), of: entity)
+            }
+        }
+        return try inference.model(path: path)
+    }
+}
+
+// MARK: - Names
+
+/// The names of a model as XML stores have them: of entities in capitals, of properties in small letters.
+struct XMLStoreNames {
+    /// A property of an entity in a store.
+    enum Property {
+        case attribute(EntityLayout.Slot)
+        case relationship(EntityLayout.Relationship)
+    }
+
+    let layout: ModelLayout
+    private let entities: [String: EntityLayout]
+    /// By entity number less one.
+    private let properties: [[String: Property]]
+
+    /// - Throws: ``QuireError`` with code `unsupported` if names differ in case only.
+    init(_ layout: ModelLayout) throws {
+        self.layout = layout
+        var entities: [String: EntityLayout] = [:]
+        var properties: [[String: Property]] = []
+        for entity in layout.entities {
+            if let other = entities.updateValue(entity, forKey: entity.name.uppercased()) {
+                throw QuireError(
+                    .unsupported,
+                    "An XML store writes names of entities in capitals and cannot tell “\(other.name)” from “\(entity.name)”; rename one, or use another kind of store.",
+                    subject: .init(entity: entity.name))
+            }
+            var own: [String: Property] = [:]
+            var names: [String: String] = [:]
+            func add(_ name: String, _ property: Property) throws {
+                let key = name.lowercased()
+                if let other = names.updateValue(name, forKey: key) {
+                    throw QuireError(
+                        .unsupported,
+                        "An XML store writes names of properties in small letters and cannot tell “\(other)” from “\(name)” of “\(entity.name)”; rename one, or use another kind of store.",
+                        subject: .init(entity: entity.name, property: name))
+                }
+                own[key] = property
+            }
+            for slot in entity.slots where slot.isStored && slot.attribute != nil {
+                try add(slot.name, .attribute(slot))
+            }
+            for relationship in entity.relationships
+            where !relationship.description.isTransient {
+                try add(relationship.name, .relationship(relationship))
+            }
+            properties.append(own)
+        }
+        self.entities = entities
+        self.properties = properties
+    }
+
+    func entity(_ name: String) -> EntityLayout? { entities[name.uppercased()] }
+
+    func property(_ name: String, of entity: EntityLayout) -> Property? {
+        properties[entity.number - 1][name.lowercased()]
+    }
+}

@@ -176,3 +176,195 @@ extension EntityLayout {
             ?? number
     }
 }
+
+// MARK: - Relationships
+
+extension MappingInference {
+    mutating func relationshipMappings(
+        from old: EntityLayout, to new: EntityLayout
+    ) -> [PropertyMapping] {
+        func items(of entity: EntityLayout) -> [NameMatching.Item] {
+            entity.relationships.filter { !$0.description.isTransient }.map {
+                .init(name: $0.name, identifier: $0.description.renamingIdentifier)
+            }
+        }
+        let names = NameMatching(from: items(of: old), to: items(of: new)).sources
+        return new.relationships.compactMap { relationship in
+            if relationship.description.isTransient { return nil }
+            guard let before = names[relationship.name].flatMap(old.relationship(named:)) else {
+                checkAddition(of: relationship, to: new, old)
+                return nil
+            }
+            checkDestination(of: relationship, in: new, before)
+            return PropertyMapping(
+                name: relationship.name, valueExpression: .relatedObjects(before.name))
+        }
+    }
+
+    private mutating func checkAddition(
+        of relationship: EntityLayout.Relationship, to new: EntityLayout, _ old: EntityLayout
+    ) {
+        let name = relationship.name
+        if case .attribute? = old.properties[name] {
+            let isTaken = new.slots.contains {
+                ($0.attribute?.renamingIdentifier ?? $0.attribute?.name) == name
+            }
+            if !isTaken {
+                fail(
+                    "“\(new.name).\(name)” was an attribute and is a relationship now, which cannot be inferred; map it, "
+                        + "or give it another name.", new, name)
+            }
+        }
+        if !relationship.description.isOptional, !isInverseKnown(of: relationship, new) {
+            fail(
+                "“\(new.name).\(name)” is new and required, and leads to no object; make it optional, or map it.",
+                new, name)
+        }
+    }
+
+    /// Whether the inverse of a relationship was there before, so that objects may be in it.
+    private func isInverseKnown(
+        of relationship: EntityLayout.Relationship, _ new: EntityLayout
+    ) -> Bool {
+        guard let inverse = destination.inverse(of: relationship),
+            let owner = entityNames[destination.entity(number: inverse.ownerNumber).name]
+                .flatMap(source.entity(named:))
+        else { return false }
+        return owner.relationship(
+            named: inverse.description.renamingIdentifier ?? inverse.name) != nil
+            || owner.relationship(named: inverse.name) != nil
+    }
+
+    /// What the old relationship leads to must be in the same hierarchy as what the new one leads to. If it leads to an
+    /// object that the new one cannot lead to, the migration finds it.
+    private mutating func checkDestination(
+        of relationship: EntityLayout.Relationship, in new: EntityLayout,
+        _ before: EntityLayout.Relationship
+    ) {
+        let destination = destination.destination(of: relationship)
+        let found = source.destination(of: before).subtree.compactMap {
+            successors[source.entity(number: $0).name]
+        }
+        guard let first = found.first,
+            !found.contains(where: { $0.rootNumber == destination.rootNumber })
+        else { return }
+        fail(
+            "“\(new.name).\(relationship.name)” led to “\(source.destination(of: before).name)”, which becomes "
+                + "“\(first.name)” and is no “\(destination.name)”; map it, or give it another name.",
+            new,
+            relationship.name)
+    }
+}
+
+// MARK: - Conversions
+
+/// How the value of an attribute becomes that of an attribute of another type.
+///
+/// Only where nothing is lost: a wider integer, a double for a float, a floating-point or decimal number for an
+/// integer, 0 and 1 for a truth value. (A 64-bit integer beyond 2⁵³ is rounded as a double.)
+enum AttributeConversion: Sendable, Hashable {
+    case same, integerToDouble, integerToDecimal, booleanToInteger
+
+    /// The conversion between types; `nil` if there is none.
+    init?(from source: AttributeType, to destination: AttributeType) {
+        switch (source, destination) {
+        case (_, _) where source == destination: self = .same
+        case (.integer16, .integer32), (.integer16, .integer64), (.integer32, .integer64),
+            (.float, .double):
+            self = .same
+        case (.integer16, .float), (.integer16, .double), (.integer32, .double),
+            (.integer64, .double):
+            self = .integerToDouble
+        case (.integer16, .decimal), (.integer32, .decimal), (.integer64, .decimal):
+            self = .integerToDecimal
+        case (.boolean, .integer16), (.boolean, .integer32), (.boolean, .integer64):
+            self = .booleanToInteger
+        default: return nil
+        }
+    }
+
+    func apply(to value: AttributeValue) -> AttributeValue {
+        switch (self, value) {
+        case (.integerToDouble, .integer(let integer)): .double(Double(integer))
+        case (.integerToDecimal, .integer(let integer)): .decimal(Decimal(integer))
+        case (.booleanToInteger, .boolean(let truth)): .integer(truth ? 1 : 0)
+        default: value
+        }
+    }
+}
+
+// MARK: - Names
+
+/// Finds out what things of one model are called in another.
+///
+/// A renaming identifier names what a thing was called before; one that stays over several versions is the same in all
+/// of them. What has none is called the same.
+struct NameMatching {
+    /// A thing with a name.
+    struct Item {
+        let name: String
+        /// The renaming identifier, if there is one.
+        let identifier: String?
+    }
+
+    /// The old names by the new ones.
+    private(set) var sources: [String: String] = [:]
+
+    init(from sources: [Item], to destinations: [Item]) {
+        let byName = Dictionary(
+            sources.map { ($0.name, $0.name) }, uniquingKeysWith: { first, _ in first })
+        let byIdentifier = Dictionary(
+            sources.compactMap { item in item.identifier.map { ($0, item.name) } },
+            uniquingKeysWith: { first, _ in first })
+        var taken: Set<String> = []
+        for item in destinations {
+            guard let identifier = item.identifier,
+                let source = byIdentifier[identifier] ?? byName[identifier],
+                taken.insert(source).inserted
+            else { continue }
+            self.sources[item.name] = source
+        }
+        for item in destinations where self.sources[item.name] == nil {
+            guard let source = byName[item.name] ?? byIdentifier[item.name],
+                taken.insert(source).inserted
+            else { continue }
+            self.sources[item.name] = source
+        }
+    }
+}
+
+extension ModelLayout {
+    /// The stored values of an entity that are attributes, or elements of composites, with their names and what they
+    /// were called before.
+    func attributeItems(of entity: EntityLayout) -> [(slot: Int, item: NameMatching.Item)] {
+        var descriptions: [String: AttributeDescription] = [:]
+        var next: EntityLayout? = entity
+        while let current = next {
+            for attribute in current.description.attributes {
+                descriptions[attribute.name] = attribute
+            }
+            next = current.superentityNumber.map(self.entity(number:))
+        }
+        let composites = Dictionary(
+            model.composites.map { ($0.name, $0.elements) }, uniquingKeysWith: { first, _ in first }
+        )
+        return entity.slots.compactMap { slot in
+            guard slot.attribute != nil, slot.isStored else { return nil }
+            let names = slot.name.split(separator: ".").map(String.init)
+            var description = descriptions[names[0]]
+            var former: [String] = []
+            for (depth, name) in names.enumerated() {
+                former.append(description?.renamingIdentifier ?? name)
+                guard depth + 1 < names.count else { break }
+                let elements = composites[description?.compositeName ?? ""] ?? []
+                description = elements.first { $0.name == names[depth + 1] }
+            }
+            let isRenamed = former != names
+            return (
+                slot.index,
+                NameMatching.Item(
+                    name: slot.name, identifier: isRenamed ? former.joined(separator: ".") : nil)
+            )
+        }
+    }
+}

@@ -1,4 +1,9 @@
+import Foundation
 internal import QuireModel
+internal import QuireQuery
+internal import QuireSQLite
+internal import QuireStore
+internal import QuireSystem
 
 /// The entities and properties of the old model that a mapping takes nothing over from.
 ///
@@ -160,6 +165,268 @@ extension MappingModel {
                 }
                 result.entityMappings.append(both)
             }
+        }
+        return result
+    }
+}
+
+// MARK: - Counting
+
+extension MappingOmissions {
+    /// Counts the data in a store.
+    ///
+    /// - Complexity: O(*n*) in the objects of the entities that lose something.
+    func removals(in store: any PersistentStore) throws -> [MigrationRemoval] {
+        if let store = store as? SQLiteStore {
+            return try store.read { try self.removals($0, store.schema) }
+        }
+        var found = RemovalList(source: source)
+        for omission in omissions {
+            var request = FetchRequest(omission.entity.name)
+            request.includesSubentities = false
+            guard let properties = omission.properties else {
+                found.add(try store.count(matching: request), of: omission.entity)
+                continue
+            }
+            let ids = try store.objectIDs(matching: request)
+            try ids.forEachBatch { batch in
+                let rows = try store.rows(for: batch)
+                for property in properties {
+                    let count: Int
+                    if case .members(let relationship) = property {
+                        count = try store.relatedObjects(of: batch, through: relationship)
+                            .members.count
+                    } else {
+                        count = try rows.reduce(0) { try $0 + (has(property, $1) ? 1 : 0) }
+                    }
+                    found.add(count, of: property, omission.entity)
+                }
+            }
+        }
+        return found.list
+    }
+
+    /// The triggers and tables of indexes that neither model calls for: another program has made them, or Core Data for
+    /// something in its model that is not understood here. A migration makes the triggers and indexes of the new model only.
+    func leftOutParts(
+        _ connection: SQLiteConnection, _ schema: SQLSchema
+    ) throws -> [MigrationRemoval] {
+        let synchronization = SQLiteSchemaSynchronization(
+            connection: connection, schema: schema, carriesModel: false)
+        return try synchronization.partsOfNeither(SQLSchema(fresh: destination)).map { part in
+            let table = schema.tables.first { $0.name == part.table }
+            let entity =
+                table.map { source.entity(number: $0.rootNumber) }
+                ?? source.entities.first { part.name.contains("_\($0.name)_") }
+            return MigrationRemoval(
+                entityName: entity?.name ?? part.table, propertyName: nil, count: 1,
+                schemaPart: "\(part.part.rawValue) \(part.name)")
+        }
+    }
+
+    private func has(_ property: Property, _ row: ObjectSnapshot) throws -> Bool {
+        switch property {
+        case .attribute(let slot):
+            let value = try row.value(at: slot)
+            return !value.isNull && value != row.entity.slots[slot].attribute?.defaultValue
+        case .rounded(let slot):
+            guard case .integer(let number) = try row.value(at: slot) else { return false }
+            return Int64(exactly: Double(number)) != number
+        case .reference(_, let slot): return try !row.value(at: slot).isNull
+        case .members: return false
+        }
+    }
+
+    /// Counts the data in the tables of a store, as a connection sees them; also those in columns that the old model does not
+    /// know, if it is not quite the one that the store was made with. They count as values of the root entity.
+    func removals(
+        _ connection: SQLiteConnection, _ schema: SQLSchema
+    ) throws -> [MigrationRemoval] {
+        var found = RemovalList(source: source)
+        for omission in omissions {
+            let place = schema.entity(omission.entity)
+            // One that another store keeps.
+            if place.storeNumber == 0 { continue }
+            var properties: [Property] = []
+            var counts: [SQLFragment] = []
+            for property in omission.properties ?? [] {
+                if case .members(let relationship) = property {
+                    let count = try connection.counts(members(of: relationship, place))[0]
+                    found.add(count, of: property, omission.entity)
+                } else if let test = test(property, omission.entity, place) {
+                    properties.append(property)
+                    counts.append("count(CASE WHEN \(test) THEN 1 END)")
+                }
+            }
+            if omission.properties == nil { counts = ["count(*)"] }
+            if counts.isEmpty { continue }
+            let numbers = try connection.counts(
+                "SELECT \(counts.joined(by: ", ")) FROM \(name: place.tableName) WHERE Z_ENT = \(place.storeNumber)"
+            )
+            if omission.properties == nil { found.add(numbers[0], of: omission.entity) }
+            for (property, count) in zip(properties, numbers) {
+                found.add(count, of: property, omission.entity)
+            }
+        }
+        for (table, columns) in schema.unknownColumns {
+            let counts = columns.map { "count(\(name: $0))" as SQLFragment }.joined(by: ", ")
+            let numbers = try connection.counts("SELECT \(counts) FROM \(name: table.name)")
+            for (column, count) in zip(columns, numbers) {
+                found.add(
+                    count, ofColumn: column, source.entity(number: table.rootNumber))
+            }
+        }
+        return found.list
+    }
+
+    /// Whether a row has a value; `nil` if the store has no place for one.
+    private func test(
+        _ property: Property, _ entity: EntityLayout, _ place: SQLEntity
+    ) -> SQLFragment? {
+        switch property {
+        case .attribute(let index):
+            guard let column = place.columns[index] else { return nil }
+            let slot = entity.slots[index]
+            guard let normal = slot.attribute?.defaultValue, !normal.isNull,
+                !slot.isExternalCapable
+            else { return "\(name: column.name) NOT NULL" }
+            return
+                "\(name: column.name) NOT NULL AND \(name: column.name) IS NOT \(SQLFragment(stored: normal))"
+        case .rounded(let index):
+            return place.columns[index].map {
+                "\(name: $0.name) <> CAST(\(name: $0.name) AS REAL)"
+            }
+        case .reference(_, let index):
+            return place.columns[index].map { "\(name: $0.name) NOT NULL" }
+        case .members: return nil
+        }
+    }
+
+    private func members(
+        of relationship: EntityLayout.Relationship, _ place: SQLEntity
+    ) -> SQLFragment {
+        let (table, column): (String, String)
+        switch place.toMany[relationship.index] {
+        case .foreignKey(let key)?: (table, column) = (key.tableName, key.column)
+        case .join(let join)?: (table, column) = (join.tableName, join.sourceColumn)
+        case .nowhere?, nil: return "SELECT 0"
+        }
+        return
+            "SELECT count(*) FROM \(name: table) d JOIN \(name: place.tableName) o ON o.Z_PK = d.\(name: column) WHERE o.Z_ENT = \(place.storeNumber)"
+    }
+}
+
+/// Removals, those of a property from the objects of several entities added up.
+private struct RemovalList {
+    let source: ModelLayout
+    private(set) var list: [MigrationRemoval] = []
+
+    init(source: ModelLayout) { self.source = source }
+
+    mutating func add(_ count: Int, of entity: EntityLayout) { add(count, entity.name, nil) }
+
+    mutating func add(
+        _ count: Int, of property: MappingOmissions.Property, _ entity: EntityLayout
+    ) {
+        switch property {
+        case .attribute(let slot), .rounded(let slot):
+            add(count, owner(entity.slots[slot].ownerNumber), entity.slots[slot].name)
+        case .reference(let relationship, _), .members(let relationship):
+            add(count, owner(relationship.ownerNumber), relationship.name)
+        }
+    }
+
+    mutating func add(_ count: Int, ofColumn column: String, _ entity: EntityLayout) {
+        add(count, entity.name, column)
+    }
+
+    private func owner(_ number: Int) -> String { source.entity(number: number).name }
+
+    private mutating func add(_ count: Int, _ entity: String, _ property: String?) {
+        if count == 0 { return }
+        let index = list.firstIndex { $0.entityName == entity && $0.propertyName == property }
+        let before = index.map { list[$0].count } ?? 0
+        let removal = MigrationRemoval(
+            entityName: entity, propertyName: property, count: before + count)
+        if let index { list[index] = removal } else { list.append(removal) }
+    }
+}
+
+// MARK: - Removals
+
+/// Data or schema that a migration would remove from a store: the objects of an entity, the values of a property of kept objects, or a
+/// trigger or table of an index that neither model calls for.
+///
+/// ```swift
+/// for removal in try SQLiteStore.removals(at: path, by: steps) { print(removal) }   // 3 objects of “Friend”
+/// ```
+public struct MigrationRemoval: Sendable, Hashable, CustomStringConvertible {
+    /// The entity of the old model; for a property, the one that declares it.
+    public let entityName: String
+    /// The attribute or relationship, for an element of a composite attribute the names joined with dots; `nil` if the
+    /// objects themselves go.
+    public let propertyName: String?
+    /// The number of objects, of values, or of links between objects.
+    public let count: Int
+    /// The trigger or the table of an index, such as “trigger Z_RT_Place_bounds_INSERT”; `nil` for data. The entity is then
+    /// the one whose objects are in the trigger's table, or the name of the table.
+    public let schemaPart: String?
+
+    init(entityName: String, propertyName: String?, count: Int, schemaPart: String? = nil) {
+        self.entityName = entityName
+        self.propertyName = propertyName
+        self.count = count
+        self.schemaPart = schemaPart
+    }
+
+    /// How many of what, such as “12 values of “Book.year””.
+    public var description: String {
+        if let schemaPart { return "the \(schemaPart)" }
+        let name = propertyName.map { "\(entityName).\($0)" } ?? entityName
+        let noun = propertyName == nil ? "object" : "value"
+        return "\(count) \(noun)\(count == 1 ? "" : "s") of “\(name)”"
+    }
+}
+
+extension QuireError {
+    /// How many removals a sentence lists; the error has all of them.
+    private static let listedCount = 8
+
+    /// The error of a migration that would remove data and may not.
+    ///
+    /// - Precondition: `removals` is not empty.
+    static func removalDenied(_ removals: [MigrationRemoval], path: String?) -> QuireError {
+        denied(removals, path: path) {
+            "Migrating “\(path ?? "the store")” would remove \($0); migrate it to the right model, or allow the removal."
+        }
+    }
+
+    /// The error of a migration or conversion whose result lacks what its mapping takes over.
+    ///
+    /// - Precondition: `losses` is not empty.
+    static func lossDenied(_ losses: [MigrationRemoval], path: String?) -> QuireError {
+        denied(losses, path: path) {
+            "“\(path ?? "the store")” would lose \($0), so nothing was done; a relationship to many objects that several "
+                + "owners share needs an inverse in the model. Or allow the removal."
+        }
+    }
+
+    private static func denied(
+        _ removals: [MigrationRemoval], path: String?, _ sentence: (String) -> String
+    ) -> QuireError {
+        func error(_ what: String, _ subject: Subject) -> QuireError {
+            QuireError(.removalDenied, sentence(what), subject: subject)
+        }
+        let listed = removals.prefix(listedCount).map(\.description)
+        let rest = removals.count > listedCount ? ", … (\(removals.count) in all)" : ""
+        var result = error(
+            listed.joined(separator: ", ") + rest,
+            Subject(
+                entity: removals.first?.entityName, property: removals.first?.propertyName,
+                file: path))
+        result.failures = removals.map {
+            error(
+                "\($0)", Subject(entity: $0.entityName, property: $0.propertyName, file: path))
         }
         return result
     }

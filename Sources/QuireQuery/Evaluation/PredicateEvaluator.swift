@@ -230,3 +230,210 @@ extension QueryPredicate {
             ResolutionCache.predicate(self, for: subject))
     }
 }
+
+// MARK: - Expressions
+
+extension PredicateEvaluator {
+    /// The single value of an expression.
+    package func value(of expression: QueryExpression) throws -> AttributeValue {
+        try single(expression).attributeValue
+    }
+
+    /// The values of an expression that gives any number of them.
+    func values(of expression: QueryExpression) throws -> [AttributeValue] {
+        elements(of: try operand(expression))
+    }
+
+    private func single(_ expression: QueryExpression) throws -> QueryValue {
+        guard case .one(let value) = try operand(expression) else {
+            throw QuireError(.invalidQuery, "“\(expression)” leads to any number of values.")
+        }
+        return value
+    }
+
+    func operand(_ expression: QueryExpression) throws -> Operand {
+        switch expression {
+        case .constant(let value): return .one(.value(value))
+        case .evaluatedObject: return .one(subject.map { .object($0) } ?? .value(.null))
+        case .keyPath(let keys):
+            guard let subject else { return .one(.value(.null)) }
+            if keys.count > 1 {
+                return try values(at: keys, of: [.object(subject)], isMany: false)
+            }
+            // Most are this, and need no list.
+            let found = try keys.first.map {
+                try value(at: $0, of: .object(subject), isLast: true)
+            }
+            guard case .objects(let objects)? = found else {
+                return .one(found ?? .object(subject))
+            }
+            return .many(objects.map { .object($0) })
+        case .variable(let name): return try variable(name)
+        case .collection(let elements):
+            return .list(try elements.map { try value(of: $0) })
+        case .function(let function, let arguments): return try operand(function, arguments)
+        case .cast(let inner, let type): return .one(.value(cast(try value(of: inner), type)))
+        case .subquery(let collection, let variable, let condition):
+            return .many(try elements(of: collection, named: variable, satisfying: condition))
+        case .conditional(let condition, let first, let second):
+            return try operand(holds(condition) ? first : second)
+        case .path(let inner, let keys):
+            switch try operand(inner) {
+            case .one(let value): return try values(at: keys, of: [value], isMany: false)
+            case .many(let values): return try self.values(at: keys, of: values, isMany: true)
+            case .list(let values):
+                return try self.values(at: keys, of: values.map { .value($0) }, isMany: true)
+            }
+        }
+    }
+
+    private func variable(_ name: String) throws -> Operand {
+        let keys = name.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
+        guard let value = variables[keys[0]] else {
+            throw QuireError(.invalidQuery, "No value is given for the variable $\(name).")
+        }
+        if keys.count == 1 { return .one(value) }
+        return try values(at: Array(keys.dropFirst()), of: [value], isMany: false)
+    }
+
+    private func elements(
+        of collection: QueryExpression, named variable: String,
+        satisfying condition: QueryPredicate
+    ) throws -> [QueryValue] {
+        guard case .many(let values) = try operand(collection) else { return [] }
+        var inner = self
+        return try values.filter { value in
+            inner.variables[variable] = value
+            return try inner.holds(condition)
+        }
+    }
+
+    private func cast(_ value: AttributeValue, _ type: QueryCast) -> AttributeValue {
+        ValueOrder.isMissing(value) ? .null : type.value(of: value) ?? .null
+    }
+
+    // MARK: - Functions
+
+    private func operand(
+        _ function: QueryFunction, _ arguments: [QueryExpression]
+    ) throws -> Operand {
+        guard arguments.count == function.argumentCount else {
+            throw QuireError(
+                .invalidQuery,
+                "\(function.rawValue) takes \(function.argumentCount) arguments, not \(arguments.count)."
+            )
+        }
+        switch function {
+        case .count, .sum, .average, .minimum, .maximum, .median, .mode, .standardDeviation:
+            let values = try values(of: arguments[0])
+            return .one(.value(AggregateFunctions.value(of: function, values)))
+        case .distinct:
+            return several(AggregateFunctions.distinct(try values(of: arguments[0])))
+        case .union:
+            let both = try values(of: arguments[0]) + values(of: arguments[1])
+            return several(AggregateFunctions.distinct(both))
+        case .intersection, .difference:
+            let others = try values(of: arguments[1])
+            return several(
+                try values(of: arguments[0]).filter { value in
+                    others.contains { AggregateFunctions.isSame($0, value) }
+                        == (function == .intersection)
+                })
+        case .element:
+            guard case .integer(let index) = try value(of: arguments[1]).stored else {
+                return .one(.value(.null))
+            }
+            return .one(try element(of: arguments[0]) { Int(exactly: index) ?? $0 })
+        case .first: return .one(try element(of: arguments[0]) { _ in 0 })
+        case .last: return .one(try element(of: arguments[0]) { $0 - 1 })
+        case .noIndex: return try operand(arguments[0])
+        default:
+            let values = try arguments.map { try value(of: $0) }
+            return .one(.value(ValueFunctions.value(of: function, values)))
+        }
+    }
+
+    private func several(_ values: [AttributeValue]) -> Operand {
+        .many(values.map { .value($0) })
+    }
+
+    /// The value at a position of several, which their number may decide; missing if there is none.
+    private func element(
+        of expression: QueryExpression, at position: (_ count: Int) -> Int
+    ) throws -> QueryValue {
+        let values: [QueryValue] =
+            switch try operand(expression) {
+            case .many(let values): values
+            case .list(let values): values.map { .value($0) }
+            case .one(let value): [value]
+            }
+        let position = position(values.count)
+        return values.indices.contains(position) ? values[position] : .value(.null)
+    }
+
+    // MARK: - Key paths
+
+    /// The values at a key path of others. One that is missing on the way makes the value at the end missing, but
+    /// adds nothing to what a to-many relationship behind it leads to.
+    private func values(
+        at keys: [String], of start: [QueryValue], isMany: Bool
+    ) throws -> Operand {
+        var current = start
+        var isMany = isMany
+        for (index, key) in keys.enumerated() {
+            var next: [QueryValue] = []
+            for value in current {
+                switch value {
+                case .value(.null) where try leadsToMany(keys, step: index, from: start):
+                    isMany = true
+                case .value(.null):
+                    next.append(value)
+                default:
+                    let isLast = index == keys.count - 1
+                    let found = try self.value(at: key, of: value, isLast: isLast)
+                    if case .objects(let objects) = found {
+                        isMany = true
+                        next += objects.map { .object($0) }
+                    } else {
+                        next.append(found)
+                    }
+                }
+            }
+            current = next
+        }
+        return isMany ? .many(current) : .one(current.first ?? .value(.null))
+    }
+
+    /// Whether a step of a key path is a to-many relationship, where there is no object to ask for it.
+    private func leadsToMany(
+        _ keys: [String], step: Int, from start: [QueryValue]
+    ) throws -> Bool {
+        for case .object(let subject) in start {
+            let steps = try QueryKeyPath(keys, from: subject.entity, in: subject.queryLayout).steps
+            return step < steps.count && steps[step].isToMany
+        }
+        return false
+    }
+
+    private func value(
+        at key: String, of value: QueryValue, isLast: Bool
+    ) throws -> QueryValue {
+        switch value {
+        case .object(let object):
+            if isLast, key == QueryKeyPath.objectKey { return value }
+            if key == QueryKeyPath.entityKey, object.entity.properties[key] == nil {
+                let name = AttributeValue.string(object.entity.name)
+                return .value(isLast ? name : .composite([QueryKeyPath.nameKey: name]))
+            }
+            return try object.queryValue(forKey: key)
+        case .value(.composite(let elements)):
+            return .value(elements[key] ?? .null)
+        case .value(let value) where key == "length" && value.text != nil:
+            return .value(ValueFunctions.value(of: .length, [value]))
+        case .value, .objects:
+            throw QuireError(
+                .unknownKey, "“\(key)” cannot follow an attribute in a key path.",
+                subject: .init(property: key))
+        }
+    }
+}

@@ -1,4 +1,5 @@
 internal import QuireModel
+internal import QuireSystem
 
 extension PredicateParser {
     // MARK: - Operators
@@ -159,5 +160,223 @@ extension PredicateParser {
         height = greatestHeight
         try raise()
         return .collection(elements)
+    }
+}
+
+// MARK: - Functions
+
+extension PredicateParser {
+    /// An expression between the parentheses of a call, and where it begins.
+    private struct Argument {
+        let expression: QueryExpression
+        let token: PredicateToken
+    }
+
+    // MARK: - Calls by name
+
+    /// A call of a function, or `TERNARY(predicate, value, value)`; the parser is at its name.
+    mutating func call(_ name: String) throws -> QueryExpression {
+        let token = current
+        advance()
+        if name.lowercased() == "ternary" { return try conditional() }
+        return try function(name, token, try callArguments(behind: name))
+    }
+
+    private mutating func callArguments(behind name: String) throws -> [Argument] {
+        try expect(.openParenthesis, "( behind \(name)")
+        height = 0
+        if take(.closeParenthesis) { return [] }
+        var arguments: [Argument] = []
+        var greatestHeight = 0
+        repeat {
+            arguments.append(try argument())
+            greatestHeight = max(greatestHeight, height)
+        } while take(.comma)
+        try expect(.closeParenthesis, "an operator, a comma or )")
+        height = greatestHeight
+        return arguments
+    }
+
+    private mutating func argument() throws -> Argument {
+        let token = current
+        return Argument(expression: try nested { try $0.expression() }, token: token)
+    }
+
+    private mutating func function(
+        _ name: String, _ token: PredicateToken, _ arguments: [Argument]
+    ) throws -> QueryExpression {
+        try raise()
+        if name.lowercased() == "castobject:totype:" {
+            try check(arguments, count: 2, of: name, token)
+            return try cast(arguments[0], to: arguments[1])
+        }
+        guard var function = QueryFunction.named(name) else {
+            throw unknown("a function", name, token, among: QueryFunction.names)
+        }
+        if function == .random, arguments.count == 1 { function = .randomBelow }
+        try check(arguments, count: function.argumentCount, of: name, token)
+        return .function(function, arguments.map(\.expression))
+    }
+
+    private func check(
+        _ arguments: [Argument], count: Int, of name: String, _ token: PredicateToken
+    ) throws {
+        guard arguments.count != count else { return }
+        throw failure(
+            "expected \(count == 1 ? "1 argument" : "\(count) arguments") of \(name) at column "
+                + "\(token.column), but found \(arguments.count)", column: token.column)
+    }
+
+    private func unknown(
+        _ what: String, _ name: String, _ token: PredicateToken, among names: [String]
+    ) -> QuireError {
+        let close = CloseNames.of(name, among: names)
+        let advice =
+            close.isEmpty
+            ? "; there are \(names.sorted().joined(separator: ", "))"
+            : " (did you mean \(close.map { "“\($0)”" }.joined(separator: " or "))?)"
+        return failure(
+            "expected \(what) at column \(token.column), but found “\(name)”\(advice)",
+            column: token.column)
+    }
+
+    // MARK: - FUNCTION
+
+    /// `FUNCTION("name", arguments…)` or `FUNCTION(value, "selector", arguments…)`.
+    mutating func functionCall() throws -> QueryExpression {
+        let token = current
+        advance()
+        let arguments = try callArguments(behind: "FUNCTION")
+        let second = arguments.dropFirst().first
+        if case .constant(.string(let name))? = second?.expression,
+            let selector = FunctionSelector.named[name]
+        {
+            return try send(selector, name, arguments)
+        }
+        guard let first = arguments.first else {
+            throw failure(
+                "expected the name of a function at column \(token.column + token.text.count + 1), "
+                    + "but found none", column: token.column + token.text.count + 1)
+        }
+        if case .constant(.string(let name)) = first.expression {
+            let isFunction =
+                QueryFunction.named(name) != nil || name.lowercased() == "castobject:totype:"
+            if isFunction || second == nil {
+                return try function(name, first.token, Array(arguments.dropFirst()))
+            }
+        }
+        guard let second, case .constant(.string(let name)) = second.expression else {
+            let place = second?.token ?? first.token
+            throw failure(
+                "expected the name of a function or method in quotation marks at column "
+                    + "\(place.column), but found “\(place.text)”", column: place.column)
+        }
+        throw unknown(
+            "a method", name, second.token, among: Array(FunctionSelector.named.keys))
+    }
+
+    private mutating func send(
+        _ selector: FunctionSelector, _ name: String, _ arguments: [Argument]
+    ) throws -> QueryExpression {
+        let receiver = arguments[0].expression
+        let rest = Array(arguments.dropFirst(2))
+        try check(rest, count: selector.argumentCount, of: name, arguments[1].token)
+        try raise()
+        switch selector {
+        case .function(let function):
+            return .function(function, [receiver] + rest.map(\.expression))
+        case .cast(let type): return try cast(receiver, to: type, arguments[0].token)
+        case .keyPath:
+            if case .constant(.string(let text)) = rest[0].expression,
+                let path = try path(text, behind: receiver)
+            {
+                return path
+            }
+            let place = rest[0].token
+            throw failure(
+                "expected a key path in quotation marks at column \(place.column), but found "
+                    + "“\(place.text)”", column: place.column)
+        }
+    }
+
+    // MARK: - Casts
+
+    /// `CAST(value, "type")`.
+    mutating func cast() throws -> QueryExpression {
+        advance()
+        try expect(.openParenthesis, "( behind CAST")
+        let value = try argument()
+        let valueHeight = height
+        try expect(.comma, "a comma and the name of a type")
+        let type = try argument()
+        try expect(.closeParenthesis, ")")
+        try raise(above: valueHeight)
+        return try cast(value, to: type)
+    }
+
+    private mutating func cast(_ value: Argument, to type: Argument) throws -> QueryExpression {
+        guard case .constant(.string(let name)) = type.expression else {
+            throw failure(
+                "expected the name of a type in quotation marks at column \(type.token.column), "
+                    + "but found “\(type.token.text)”", column: type.token.column)
+        }
+        guard let caster = QueryCast(rawValue: name) else {
+            let names = QueryCast.allCases.map(\.rawValue).joined(separator: ", ")
+            throw failure(
+                "expected one of the types \(names) at column \(type.token.column), but found “\(name)”",
+                column: type.token.column)
+        }
+        return try cast(value.expression, to: caster, value.token)
+    }
+
+    /// A constant of a type that has no literal is made of one right away.
+    private mutating func cast(
+        _ expression: QueryExpression, to type: QueryCast, _ token: PredicateToken
+    ) throws -> QueryExpression {
+        guard case .constant(let literal) = expression else { return .cast(expression, type) }
+        if literal == .null { return expression }
+        guard let value = type.value(of: literal) else {
+            throw failure(
+                "expected \(type.expectation) at column \(token.column), but found “\(token.text)”",
+                column: token.column)
+        }
+        return .constant(value)
+    }
+
+    // MARK: - Predicates within
+
+    /// `(predicate, value, value)` behind `TERNARY`.
+    private mutating func conditional() throws -> QueryExpression {
+        try expect(.openParenthesis, "( behind TERNARY")
+        let condition = try predicate()
+        var greatestHeight = height
+        var values: [QueryExpression] = []
+        for _ in 0..<2 {
+            try expect(.comma, values.isEmpty ? "AND, OR or a comma" : "an operator or a comma")
+            values.append(try nested { try $0.expression() })
+            greatestHeight = max(greatestHeight, height)
+        }
+        try expect(.closeParenthesis, "an operator or )")
+        height = greatestHeight
+        try raise()
+        return .conditional(condition, values[0], values[1])
+    }
+
+    /// `SUBQUERY(collection, $variable, predicate)`.
+    mutating func subquery() throws -> QueryExpression {
+        advance()
+        try expect(.openParenthesis, "( behind SUBQUERY")
+        let collection = try nested { try $0.expression() }
+        let collectionHeight = height
+        try expect(.comma, "an operator or a comma")
+        guard case .variable(let name, let keys) = current.kind, keys.isEmpty else {
+            throw failure("expected a variable such as $x")
+        }
+        advance()
+        try expect(.comma, "a comma")
+        let condition = try predicate()
+        try expect(.closeParenthesis, "AND, OR or )")
+        try raise(above: collectionHeight)
+        return .subquery(collection, variable: name, condition)
     }
 }

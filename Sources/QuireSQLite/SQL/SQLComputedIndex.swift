@@ -1,4 +1,6 @@
+import Foundation
 internal import QuireModel
+internal import QuireQuery
 
 /// An index of a model that is a table of its own, kept by triggers: an R-tree of ranges, or a full-text index.
 ///
@@ -92,6 +94,194 @@ extension SQLSchema {
                     kind: kind, name: "\(prefix)_\(entity.name)_\(index.name)",
                     entityNumber: entity.number, slots: slots, columns: columns)
             }
+        }
+    }
+}
+
+// MARK: - Statements
+
+/// Writes the tables and triggers of R-trees and full-text indexes.
+struct SQLComputedIndexStatements {
+    let schema: SQLSchema
+
+    var parts: [SQLSchemaPart] { schema.allComputedIndexes.flatMap(parts) }
+
+    func parts(of index: SQLComputedIndex) -> [SQLSchemaPart] {
+        switch index.kind {
+        case .rtree: rtree(index)
+        case .fullText: fullText(index)
+        }
+    }
+
+    // MARK: - R-trees
+
+    private func rtree(_ index: SQLComputedIndex) -> [SQLSchemaPart] {
+        let place = schema.entity(number: index.entityNumber)
+        let name = SQLName.quoted(index.name)
+        let table = SQLName.quoted(place.tableName)
+        let ranges = index.columns.flatMap { [$0 + "_MIN", $0 + "_MAX"] }.map(SQLName.quoted)
+        let declared = ranges.map { "\($0) FLOAT" }.joined(separator: ", ")
+        func values(_ row: String) -> String {
+            index.columns.flatMap {
+                ["\(row)\(SQLName.quoted($0))", "\(row)\(SQLName.quoted($0))"]
+            }
+            .joined(separator: ", ")
+        }
+        func isIndexed(_ row: String) -> String {
+            (index.columns.map { "\(row)\(SQLName.quoted($0)) NOT NULL" }
+                + [ofEntity(place, row)].compactMap { $0 }).joined(separator: " AND ")
+        }
+        let columns = "Z_PK, \(ranges.joined(separator: ", "))"
+        let insertion =
+            "INSERT INTO \(name) (\(columns)) SELECT NEW.Z_PK, \(values("NEW.")) WHERE \(isIndexed("NEW."));"
+        let deletion = "DELETE FROM \(name) WHERE Z_PK = OLD.Z_PK;"
+        return [
+            SQLSchemaPart(
+                kind: .table, name: index.name,
+                sql:
+                    "CREATE VIRTUAL TABLE \(name) USING RTREE (Z_PK INTEGER PRIMARY KEY, \(declared))",
+                filling:
+                    "INSERT INTO \(name) (\(columns)) SELECT Z_PK, \(values("")) FROM \(table) "
+                    + "WHERE \(isIndexed(""))")
+        ]
+            + triggers(
+                index, on: table, insertion: insertion, update: deletion + " " + insertion,
+                deletion: deletion)
+    }
+
+    // MARK: - Full text
+
+    private func fullText(_ index: SQLComputedIndex) -> [SQLSchemaPart] {
+        let place = schema.entity(number: index.entityNumber)
+        let name = SQLName.quoted(index.name)
+        let table = SQLName.quoted(place.tableName)
+        let columns = index.columns.map(SQLName.quoted)
+        let list = columns.joined(separator: ", ")
+        func values(_ row: String) -> String {
+            columns.map { "\(row).\($0)" }.joined(separator: ", ")
+        }
+        func condition(_ row: String) -> String {
+            ofEntity(place, row).map { " WHERE \($0)" } ?? ""
+        }
+        let insertion =
+            "INSERT INTO \(name) (rowid, \(list)) SELECT NEW.Z_PK, \(values("NEW"))\(condition("NEW."));"
+        // A table without contents must be told what it had.
+        let deletion =
+            "INSERT INTO \(name) (\(name), rowid, \(list)) SELECT 'delete', OLD.Z_PK, "
+            + "\(values("OLD"))\(condition("OLD."));"
+        return [
+            SQLSchemaPart(
+                kind: .table, name: index.name,
+                sql: "CREATE VIRTUAL TABLE \(name) USING fts5(\(list), content='', "
+                    + "tokenize='unicode61 remove_diacritics 2')",
+                filling: "INSERT INTO \(name) (rowid, \(list)) SELECT Z_PK, \(list) FROM \(table)"
+                    + condition(""))
+        ]
+            + triggers(
+                index, on: table, insertion: insertion, update: deletion + " " + insertion,
+                deletion: deletion)
+    }
+
+    // MARK: - Triggers
+
+    private func triggers(
+        _ index: SQLComputedIndex, on table: String, insertion: String, update: String,
+        deletion: String
+    ) -> [SQLSchemaPart] {
+        let columns = index.columns.map(SQLName.quoted).joined(separator: ", ")
+        return [
+            ("INSERT", "INSERT", insertion), ("UPDATE", "UPDATE OF \(columns)", update),
+            ("DELETE", "DELETE", deletion),
+        ].map { event, fired, body in
+            let name = "\(index.name)_\(event)"
+            return SQLSchemaPart(
+                kind: .trigger, name: name,
+                sql:
+                    "CREATE TRIGGER \(SQLName.quoted(name)) AFTER \(fired) ON \(table) FOR EACH ROW "
+                    + "BEGIN \(body) END")
+        }
+    }
+
+    /// Whether a row is of the index's entity, if others are in the table.
+    private func ofEntity(_ place: SQLEntity, _ row: String) -> String? {
+        if schema.layout.entity(number: place.number).rootNumber == place.number { return nil }
+        let numbers = place.subtreeStoreNumbers.map(String.init).joined(separator: ", ")
+        return "\(row)Z_ENT IN (\(numbers))"
+    }
+}
+
+// MARK: - Partial indexes
+
+/// Writes the predicate of a partial index as SQL, as far as it compares attributes with constants.
+///
+/// An index has no parameters, so constants become literals; `ZFAVORITE = 1`, `ZCOL IS NOT NULL`, `ZKIND <> 4 OR ZYEAR > 1900`.
+/// A comparison with NULL is not true in SQL, so `kind != 4` leaves out objects without a kind, as Core Data's index does:
+/// SQLite uses an index only where its condition follows from that of the query.
+struct SQLPartialIndex {
+    let entity: EntityLayout
+    let schema: SQLSchema
+
+    /// The condition; `nil` if the predicate says something else. Then all objects are indexed, which finds the same.
+    func condition(_ format: String) -> String? {
+        guard let predicate = try? QueryPredicate(format: format) else { return nil }
+        return condition(predicate)
+    }
+
+    private func condition(_ predicate: QueryPredicate) -> String? {
+        switch predicate {
+        case .comparison(let comparison): return condition(comparison)
+        case .and(let parts): return condition(parts, joinedBy: " AND ")
+        case .or(let parts): return condition(parts, joinedBy: " OR ")
+        case .not, .constant: return nil
+        }
+    }
+
+    private func condition(_ parts: [QueryPredicate], joinedBy operation: String) -> String? {
+        var conditions: [String] = []
+        for part in parts {
+            guard let condition = condition(part) else { return nil }
+            switch part {
+            case .and, .or: conditions.append("(\(condition))")
+            case .comparison, .not, .constant: conditions.append(condition)
+            }
+        }
+        return conditions.isEmpty ? nil : conditions.joined(separator: operation)
+    }
+
+    private func condition(_ comparison: QueryComparison) -> String? {
+        guard comparison.modifier == .direct, comparison.options == [],
+            case .keyPath(let keys) = comparison.left,
+            case .constant(let constant) = comparison.right,
+            case .attribute(let slot)? = entity.properties[keys.joined(separator: ".")],
+            let column = schema.entity(entity).columns[slot].map({ SQLName.quoted($0.name) })
+        else { return nil }
+        if constant.isNull {
+            switch comparison.operator {
+            case .equal: return "\(column) IS NULL"
+            case .notEqual: return "\(column) IS NOT NULL"
+            default: return nil
+            }
+        }
+        guard let literal = literal(constant, for: entity.slots[slot]) else { return nil }
+        switch comparison.operator {
+        case .equal: return "\(column) = \(literal)"
+        case .notEqual: return "\(column) <> \(literal)"
+        case .less: return "\(column) < \(literal)"
+        case .lessOrEqual: return "\(column) <= \(literal)"
+        case .greater: return "\(column) > \(literal)"
+        case .greaterOrEqual: return "\(column) >= \(literal)"
+        default: return nil
+        }
+    }
+
+    private func literal(_ value: AttributeValue, for slot: EntityLayout.Slot) -> String? {
+        switch (slot.storage, value) {
+        case (.integer, .integer(let integer)), (.boolean, .integer(let integer)): String(integer)
+        case (.boolean, .boolean(let boolean)): boolean ? "1" : "0"
+        case (.double, .integer(let integer)): String(integer)
+        case (.double, .double(let double)): double.isFinite ? String(double) : nil
+        case (.string, .string(let text)): text.contains("\0") ? nil : SQLName.literal(text)
+        default: nil
         }
     }
 }

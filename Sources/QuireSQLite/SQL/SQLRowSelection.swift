@@ -108,3 +108,155 @@ package struct SQLRowSelection: Sendable {
         }
     }
 }
+
+// MARK: - Statements that write rows
+
+/// A statement that writes one row, and which value each of its parameters takes.
+struct SQLRowStatement: Sendable {
+    /// A slot whose value is bound. Without references, as there is one for each value written.
+    struct Binding: Sendable {
+        /// The slot's position in its entity.
+        let slot: Int
+        /// The form of its value.
+        let storage: EntityLayout.Slot.Storage
+        /// Whether the value may be kept in a file.
+        let isExternalCapable: Bool
+        /// The parameter of the value.
+        let index: Int32
+        /// The parameter of the target's entity; 0 if the store does not keep it.
+        let entityIndex: Int32
+    }
+
+    /// A derived text to bind: a function of the value of another slot of the row.
+    struct DerivedText: Sendable {
+        let function: AttributeDerivation.TextFunction
+        /// The slot that it is derived from.
+        let source: Int
+        /// The parameter.
+        let index: Int32
+    }
+
+    let sql: String
+    /// What is bound after the parameters that every statement of its kind has.
+    let bindings: ContiguousArray<Binding>
+    /// The derived texts to bind; other derived values are the work of triggers, or of ``SQLiteDerivedRows``.
+    var derivedTexts: [DerivedText] = []
+
+    /// The parameter of the primary key in every statement.
+    static let primaryKeyIndex: Int32 = 1
+    /// The parameter of the version that the row is to get, in updates.
+    static let newVersionIndex: Int32 = 2
+    /// The parameter of the version that the row must have, in updates; in deletions it is the second.
+    static let oldVersionIndex: Int32 = 3
+
+    /// Inserts an object with its slots, as version 1.
+    static func insert(
+        _ entity: EntityLayout, schema: SQLSchema
+    ) -> SQLRowStatement {
+        let place = schema.entity(entity)
+        var columns = [SQLName.primaryKey, SQLName.entity, SQLName.version]
+        var values = ["?1", String(place.storeNumber), "1"]
+        var bindings: ContiguousArray<Binding> = []
+        var count: Int32 = 1
+        for slot in entity.slots where !slot.isDerived {
+            guard let column = place.columns[slot.index] else { continue }
+            count += 1
+            columns.append(column.name)
+            values.append("?\(count)")
+            let index = count
+            if let entityColumn = column.entityColumn {
+                count += 1
+                columns.append(entityColumn)
+                values.append("?\(count)")
+            }
+            bindings.append(
+                Binding(
+                    slot: slot.index, storage: slot.storage,
+                    isExternalCapable: slot.isExternalCapable, index: index,
+                    entityIndex: count > index ? count : 0))
+        }
+        let derived = derivedTexts(of: entity, schema: schema)
+        for (column, text) in derived {
+            columns.append(column)
+            values.append("?\(count + text.index)")
+        }
+        let names = columns.map(SQLName.quoted).joined(separator: ", ")
+        return SQLRowStatement(
+            sql: "INSERT INTO \(SQLName.quoted(place.tableName)) (\(names)) VALUES "
+                + "(\(values.joined(separator: ", ")))",
+            bindings: bindings, derivedTexts: derived.map { $0.text.moved(by: count) })
+    }
+
+    /// Changes some slots of an object that has the version expected.
+    static func update(
+        _ entity: EntityLayout, schema: SQLSchema, slots: SlotMask
+    ) -> SQLRowStatement {
+        let place = schema.entity(entity)
+        var assignments = ["\(SQLName.version) = ?2"]
+        var bindings: ContiguousArray<Binding> = []
+        var count: Int32 = 3
+        for slot in entity.slots where slots.contains(slot.index) && !slot.isDerived {
+            guard let column = place.columns[slot.index] else { continue }
+            count += 1
+            let index = count
+            let name = SQLName.quoted(column.name)
+            assignments.append("\(name) = ?\(index)")
+            if let entityColumn = column.entityColumn {
+                count += 1
+                assignments.append("\(SQLName.quoted(entityColumn)) = ?\(count)")
+            }
+            if let order = column.orderColumn.map(SQLName.quoted) {
+                // An object that goes elsewhere has no place there yet.
+                assignments.append("\(order) = CASE WHEN \(name) IS ?\(index) THEN \(order) END")
+            }
+            bindings.append(
+                Binding(
+                    slot: slot.index, storage: slot.storage,
+                    isExternalCapable: slot.isExternalCapable, index: index,
+                    entityIndex: count > index ? count : 0))
+        }
+        let derived = derivedTexts(of: entity, schema: schema)
+            .filter { slots.contains($0.text.source) }
+        for (column, text) in derived {
+            assignments.append("\(SQLName.quoted(column)) = ?\(count + text.index)")
+        }
+        return SQLRowStatement(
+            sql:
+                "UPDATE \(SQLName.quoted(place.tableName)) SET \(assignments.joined(separator: ", "))"
+                + " WHERE Z_PK = ?1 AND ifnull(Z_OPT, 0) = ?3",
+            bindings: bindings, derivedTexts: derived.map { $0.text.moved(by: count) })
+    }
+
+    /// The derived texts that a row's own values give, with parameters numbered from 1.
+    private static func derivedTexts(
+        of entity: EntityLayout, schema: SQLSchema
+    ) -> [(column: String, text: DerivedText)] {
+        var result: [(column: String, text: DerivedText)] = []
+        for derivation in schema.layout.derivations[entity] {
+            guard case .text(let function, nil, let source) = derivation.form,
+                let column = schema.entity(entity).columns[derivation.slot]
+            else { continue }
+            let index = Int32(result.count + 1)
+            result.append(
+                (column.name, DerivedText(function: function, source: source, index: index)))
+        }
+        return result
+    }
+
+    /// Deletes an object, if it has the version expected or, without one, whatever it is.
+    static func delete(
+        _ entity: EntityLayout, schema: SQLSchema, checkingVersion: Bool
+    ) -> SQLRowStatement {
+        let table = SQLName.quoted(schema.entity(entity).tableName)
+        return SQLRowStatement(
+            sql: "DELETE FROM \(table) WHERE Z_PK = ?1"
+                + (checkingVersion ? " AND ifnull(Z_OPT, 0) = ?2" : ""), bindings: [])
+    }
+}
+
+extension SQLRowStatement.DerivedText {
+    /// The same with another parameter.
+    fileprivate func moved(by count: Int32) -> Self {
+        Self(function: function, source: source, index: index + count)
+    }
+}

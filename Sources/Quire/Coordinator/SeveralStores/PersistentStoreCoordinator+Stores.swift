@@ -193,3 +193,192 @@ extension PersistentStoreCoordinator {
         }
     }
 }
+
+// MARK: - Types of stores
+
+/// The types of stores that coordinators can open.
+enum StoreTypes {
+    typealias Opening =
+        @Sendable (PersistentStoreDescription, ModelLayout) throws -> any PersistentStore
+
+    private static let registered = Lock<[StoreType: Opening]>([:])
+
+    static func register(_ type: StoreType, opening: @escaping Opening) {
+        registered.withLock { $0[type] = opening }
+    }
+
+    /// Opens a store, or makes a new one.
+    ///
+    /// - Throws: ``QuireError`` with code `unsupported` if nobody has registered the type, or what opening throws.
+    static func open(
+        _ description: PersistentStoreDescription, layout: ModelLayout
+    ) throws -> any PersistentStore {
+        if let opening = registered.withLock({ $0[description.type] }) {
+            return try opening(description, layout)
+        }
+        switch description.type {
+        case .sqlite:
+            let path = try description.requirePath()
+            let options = description.effectiveSQLiteOptions
+            if SQLiteStore.exists(at: path) || options.isReadOnly {
+                if let migration = description.migration {
+                    try SQLiteStore.migrate(at: path, to: layout.model, migration, options)
+                }
+                return try SQLiteStore.open(
+                    at: path, model: nil, layout: layout, options: options)
+            }
+            return try SQLiteStore.create(at: path, layout: layout, options: options)
+        case .inMemory:
+            try StoreProtection.require(description.fileProtection, of: nil, "memory")
+            return try InMemoryStore(
+                layout: layout, options: description.effectiveAtomicOptions)
+        case .xml: return try open(XMLStore.self, description, layout)
+        case .binary: return try open(BinaryStore.self, description, layout)
+        default:
+            throw QuireError(
+                .unsupported,
+                "There is no store of type “\(description.type.rawValue)”; register the type before it is used."
+            )
+        }
+    }
+}
+
+extension StoreTypes {
+    private static func open<Store: AtomicStore>(
+        _ type: Store.Type, _ description: PersistentStoreDescription, _ layout: ModelLayout
+    ) throws -> Store {
+        let path = try description.requirePath()
+        let options = description.effectiveAtomicOptions
+        if FileSystem.exists(path) || options.isReadOnly {
+            if let migration = description.migration {
+                try type.migrate(at: path, to: layout.model, migration, options)
+            }
+            return try type.open(at: path, model: nil, layout: layout, options: options)
+        }
+        return try type.create(at: path, layout: layout, options: options)
+    }
+}
+
+extension PersistentStoreCoordinator {
+    /// Has coordinators open stores of a type with a closure, in the whole process.
+    ///
+    /// ```swift
+    /// PersistentStoreCoordinator.registerStoreType(.init(rawValue: "JSONFolder")) { description, layout in
+    ///     try JSONFolderStore(at: description.path ?? "", layout: layout)
+    /// }
+    /// ```
+    ///
+    /// May be called from any thread; what is registered last counts.
+    public static func registerStoreType(
+        _ type: StoreType,
+        opening:
+            @escaping @Sendable (PersistentStoreDescription, ModelLayout) throws
+            -> any PersistentStore
+    ) {
+        StoreTypes.register(type, opening: opening)
+    }
+}
+
+// MARK: - Migrating
+
+extension PersistentStoreCoordinator {
+    /// Moves a store's objects to a new store at another place, which may be of another type, and goes on with that.
+    ///
+    /// The old store leaves the coordinator and is closed; its file stays. The new one has a UUID of its own, so what
+    /// contexts have of the old one's objects cannot be read or saved any more: save before, and reset the contexts
+    /// afterwards. Nobody may save meanwhile.
+    ///
+    /// ```swift
+    /// let store = try coordinator.migratePersistentStore(
+    ///     store, to: PersistentStoreDescription(path: "library.xml", type: .xml))
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - store: A store of the coordinator.
+    ///   - description: The place, where there must be nothing yet, the type and the options. The configuration is that of
+    ///     the old store.
+    /// - Throws: ``QuireError`` with code `notFound` if the coordinator has no such store, and what
+    ///   ``StoreFile/convert(to:type:model:progress:)`` and ``addPersistentStore(_:)`` throw. Then the coordinator goes on
+    ///   with the old store.
+    @discardableResult
+    public func migratePersistentStore(
+        _ store: any PersistentStore, to description: PersistentStoreDescription
+    ) throws -> any PersistentStore {
+        guard persistentStores.contains(where: { $0 === store }) else {
+            throw QuireError(
+                .notFound, "The store does not belong to the coordinator.",
+                subject: .init(file: store.path))
+        }
+        let path = try description.requirePath()
+        try NewStoreFile(
+            path: path, type: description.type, sqliteOptions: description.sqliteOptions
+        ).write(store)
+        var description = description
+        description.configuration = store.configurationName
+        let new = try addPersistentStore(description)
+        try remove(store)
+        return new
+    }
+}
+
+// MARK: - The stores
+
+extension PersistentStoreCoordinator {
+    /// The stores of a coordinator, and what stands for all of them.
+    struct Stores {
+        private(set) var members: [StoreCombination.Member]
+        /// What the coordinator asks: the only store itself, if it keeps objects of all entities.
+        private(set) var combined: any PersistentStore
+        private let layout: ModelLayout
+        private let identity: StoreIdentity
+
+        /// No stores.
+        init(layout: ModelLayout, identity: StoreIdentity) {
+            self.layout = layout
+            self.identity = identity
+            members = []
+            combined = StoreCombination(members: [], layout: layout, identity: identity)
+        }
+
+        /// One store, whose model is the coordinator's.
+        init(_ store: any PersistentStore) {
+            layout = store.layout
+            identity = store.identity
+            // The store has been opened with this configuration.
+            let numbers = try? layout.entityNumbers(ofConfiguration: store.configurationName)
+            members = [
+                StoreCombination.Member(
+                    store: store, entityNumbers: numbers ?? Set(layout.entities.map(\.number)))
+            ]
+            combined = store
+            if store.configurationName != nil { combine() }
+        }
+
+        mutating func add(_ member: StoreCombination.Member) {
+            members.append(member)
+            combine()
+        }
+
+        mutating func remove(_ store: any PersistentStore) -> Bool {
+            let count = members.count
+            members.removeAll { $0.store === store }
+            if members.count < count { combine() }
+            return members.count < count
+        }
+
+        mutating func replace(_ store: any PersistentStore, with other: any PersistentStore) {
+            guard let index = members.firstIndex(where: { $0.store === store }) else { return }
+            members[index] = StoreCombination.Member(
+                store: other, entityNumbers: members[index].entityNumbers)
+            if other.identity === identity, combined === store {
+                combined = other
+            } else {
+                combine()
+            }
+        }
+
+        private mutating func combine() {
+            combined = StoreCombination(members: members, layout: layout, identity: identity)
+        }
+    }
+}

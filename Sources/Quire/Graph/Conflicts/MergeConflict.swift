@@ -1,3 +1,5 @@
+internal import OrderedCollections
+
 /// An object that a context wanted to save, and that others have changed or deleted since the context read it.
 public struct MergeConflict: Sendable {
     /// The object.
@@ -76,5 +78,148 @@ extension QuireError {
     /// The broken uniqueness constraints that kept a context from saving, if this is the error of its save.
     public var constraintConflicts: [ConstraintConflict] {
         (underlying as? ConflictDetails)?.constraintConflicts ?? []
+    }
+}
+
+// MARK: - Decisions
+
+/// What is to become of an object in conflict, in terms of its entity.
+struct ConflictDecision {
+    let objectID: ManagedObjectID
+    let change: ObjectConflict.Change
+    /// The row as the store had it at the last try; `nil` if it is gone.
+    let current: ObjectSnapshot?
+    let fate: MergeResolution.Fate
+    /// The slots that are saved as they are here.
+    let slots: SlotMask
+    /// The positions of the relationships whose order is saved as it is here.
+    let orders: Set<Int>
+    /// Values that are neither what is here nor what is there.
+    let values: [Int: AttributeValue]
+}
+
+extension ManagedObjectContext {
+    func decision(
+        about conflict: MergeConflict, _ resolution: MergeResolution
+    ) throws -> ConflictDecision {
+        let entity = layout.entity(number: conflict.objectID.entityNumber)
+        var slots = SlotMask()
+        var orders: Set<Int> = []
+        for name in resolution.properties {
+            if let slot = entity.slot(named: name) {
+                slots.insert(slot)
+            } else if let relationship = entity.relationship(named: name) {
+                orders.insert(relationship.index)
+            } else if case .composite(let elements)? = entity.properties[name] {
+                for slot in elements { slots.insert(slot) }
+            } else {
+                throw unknown(name, entity)
+            }
+        }
+        var values: [Int: AttributeValue] = [:]
+        for (name, value) in resolution.values {
+            guard let slot = entity.slot(named: name), entity.slots[slot].attribute != nil else {
+                throw unknown(name, entity)
+            }
+            values[slot] = try entity.slots[slot].coerce(value, in: entity)
+        }
+        return ConflictDecision(
+            objectID: conflict.objectID, change: conflict.found.change,
+            current: conflict.found.current, fate: resolution.fate, slots: slots, orders: orders,
+            values: values)
+    }
+
+    private func unknown(_ name: String, _ entity: EntityLayout) -> QuireError {
+        QuireError(
+            .unknownKey,
+            "The merge policy decides about “\(name)” of \(entity.name), which has no such property "
+                + "or none whose value can be set so.",
+            subject: .init(entity: entity.name, property: name))
+    }
+
+    // MARK: - Attributes only
+
+    /// Whether nothing is in conflict but values of attributes: then other objects have nothing to do with it.
+    func canMergeInPlace(_ decision: ConflictDecision) -> Bool {
+        let object = object(with: decision.objectID)
+        guard decision.change == .update, decision.fate != .delete, let row = decision.current,
+            row.entity === object.entity,
+            object.state.isSuperset(of: [.live, .persisted, .realized]),
+            !object.isInaccessible, let edits = object.edits
+        else { return false }
+        if edits.toMany.contains(where: { $0.needsOrder }) { return false }
+        if decision.fate == .discard && edits.toMany.contains(where: \.hasChanges) { return false }
+        return object.entity.slots.allSatisfy { slot in
+            slot.storage != .reference || !slot.isStored
+                || (try? row.value(at: slot.index)) == object.savedValue(at: slot.index)
+                    && (!edits.changed.contains(slot.index)
+                        || decision.fate == .keep && decision.slots.contains(slot.index))
+        }
+    }
+
+    /// Takes the store's row over and keeps changes as decided.
+    func mergeInPlace(_ decision: ConflictDecision) {
+        let object = object(with: decision.objectID)
+        guard let row = decision.current, let edits = object.edits else { return }
+        object.announceMerge(decision, onto: row)
+        let before = edits.values
+        let own = edits.own
+        let changed = edits.changed
+        let present = object.entity.slots.map { slot in
+            decision.slots.contains(slot.index) ? object.heldValue(at: slot.index) : .null
+        }
+        for slot in object.entity.slots where slot.isStored {
+            edits.own.remove(slot.index)
+            edits.changed.remove(slot.index)
+        }
+        edits.committed = nil
+        edits.child = 0
+        object.state.remove(.savedHere)
+        object.chunk = row.chunk
+        object.rowOffset = UInt32(truncatingIfNeeded: row.offset)
+        object.version = row.version
+        for slot in object.entity.slots {
+            let value: AttributeValue
+            if let given = decision.values[slot.index] {
+                value = given
+            } else if decision.fate == .keep && decision.slots.contains(slot.index) && slot.isStored
+            {
+                value = present[slot.index]
+            } else {
+                continue
+            }
+            if !value.isSame(as: object.heldValue(at: slot.index)) {
+                edits.write(value, at: slot.index, remembersCommitted: true)
+            }
+        }
+        // Values that no store has are nobody's conflict.
+        for slot in object.entity.slots where !slot.isStored && own.contains(slot.index) {
+            edits.values[slot.index] = before[slot.index]
+            if changed.contains(slot.index) && decision.fate == .discard {
+                edits.changed.remove(slot.index)
+            }
+        }
+    }
+}
+
+extension OrderedSet<ManagedObjectID> {
+    /// The same objects, those of an order in that order; each of the others behind the one that it follows here.
+    func arranged(like order: some Sequence<ManagedObjectID>) -> OrderedSet<ManagedObjectID> {
+        let wanted = OrderedSet(order).intersection(self)
+        var followers: [ManagedObjectID?: [ManagedObjectID]] = [:]
+        var previous: ManagedObjectID?
+        for id in self {
+            if wanted.contains(id) {
+                previous = id
+            } else {
+                followers[previous, default: []].append(id)
+            }
+        }
+        var result = OrderedSet(followers[nil] ?? [])
+        for id in wanted {
+            result.append(id)
+            for follower in followers[id] ?? [] { result.append(follower) }
+        }
+        return result
     }
 }

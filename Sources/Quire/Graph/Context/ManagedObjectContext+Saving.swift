@@ -271,3 +271,118 @@ extension ManagedObjectContext {
             || edits.toMany.contains { $0.needsOrder }
     }
 }
+
+// MARK: - Validation
+
+extension ManagedObjectContext {
+    /// Checks what a save would write against the model, and has the objects of classes of their own check it.
+    ///
+    /// - Throws: ``QuireError`` with code `validation`, or `deleteDenied` if only deletions are at fault. Each
+    ///   failure names the object, the property, the rule and the value.
+    func validatePendingChanges() throws {
+        var failures: [QuireError] = []
+        // A copy, because a method of a class may change other objects.
+        for object in tracked {
+            if !object.entity.hasRules && object.state.contains(.live)
+                && !object.state.contains(.hasHooks)
+            {
+                continue
+            }
+            failures += object.failuresForSaving()
+        }
+        if failures.isEmpty { return }
+        var error = QuireError.combining(failures)
+        if failures.contains(where: { $0.code == .validation }) { error.code = .validation }
+        throw error
+    }
+}
+
+// MARK: - Results for children
+
+/// What a context shows a child of the results of a request without pending changes: the request is matched against
+/// what is saved, but its objects are as they are here, and those that are deleted here are not there.
+extension ManagedObjectContext {
+    func rowsForChild(matching request: FetchRequest) throws -> RowSet {
+        let found = try rows(matching: request)
+        guard hidesSavedState(of: request) else { return found }
+        var own: [ManagedObject] = []
+        var picks: [RowSet.Pick] = []
+        picks.reserveCapacity(found.count)
+        for position in found.indices {
+            guard let object = identityMap.find(found.identifierBits(at: position)) else {
+                picks.append(.own(position))
+                continue
+            }
+            if isGone(object) { continue }
+            if hasOwnValues(object) {
+                picks.append(.other(own.count))
+                own.append(object)
+            } else {
+                picks.append(.own(position))
+            }
+        }
+        if own.isEmpty && picks.count == found.count { return found }
+        return found.arranged(picks, with: try rowSet(of: own))
+    }
+
+    func objectIDsForChild(matching request: FetchRequest) throws -> ObjectIDList {
+        let found = try objectIDs(matching: request)
+        guard hidesSavedState(of: request) else { return found }
+        return ObjectIDList(
+            bits: found.bits.filter { identityMap.find($0).map(isGone) != true },
+            store: found.store)
+    }
+
+    func countForChild(matching request: FetchRequest) throws -> Int {
+        guard hidesSavedState(of: request), tracked.contains(where: isGone) else {
+            return try count(for: request)
+        }
+        return try objectIDsForChild(matching: request).bits.count
+    }
+
+    /// Whether a request is matched against what is saved while something else is to be seen here.
+    private func hidesSavedState(of request: FetchRequest) -> Bool {
+        !request.includesPendingChanges && tracked.contains(where: \.isUnsaved)
+    }
+}
+
+// MARK: - Saving elsewhere
+
+extension ManagedObjectContext {
+    /// Hands what is unsaved to a closure, as a save would to the store, and leaves it unsaved: for a copy that has it.
+    ///
+    /// - Throws: ``QuireError`` with code `validation` if an object could not be saved, or what the closure throws.
+    package func withUnsavedChanges<Result>(
+        _ body: (ChangeSet) throws -> Result
+    ) throws -> Result {
+        processPendingChanges()
+        guard isUnsaved else { return try body(ChangeSet()) }
+        if let pending = pendingChanges.unsaved {
+            var changes = pending.changeSet()
+            changes.records.merge(pendingRecords) { _, new in new }
+            return try body(changes)
+        }
+        try validatePendingChanges()
+        let inserted = newObjects
+        // Such a context's are its for good; see ``obtainPermanentIDs(for:)``.
+        try assignPermanentIDs(to: inserted, durably: true)
+        return try body(collectChanges(insertedCount: inserted.count))
+    }
+
+    /// Saves to a store that takes the coordinator's store's place with that: a copy, which is gone on with.
+    ///
+    /// - Parameters:
+    ///   - store: The store of the coordinator.
+    ///   - write: Writes the changes to another store, which continues the first, and gives it, open, with the objects whose
+    ///     derived values have changed. It may be called again if the merge policy resolves a conflict.
+    package func save(
+        replacing store: SQLiteStore,
+        _ write: (ChangeSet) throws -> (store: SQLiteStore, derived: [ManagedObjectID])
+    ) throws {
+        try save(evenIfUnchanged: true) { changes in
+            let (other, derived) = try write(changes)
+            persistentStoreCoordinator.replace(store, with: other)
+            return derived
+        }
+    }
+}

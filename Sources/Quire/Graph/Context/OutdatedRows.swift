@@ -1,3 +1,5 @@
+internal import Dispatch
+
 /// Which of the rows that fetch results hold must not make objects any more, because the context has saved,
 /// refreshed or forgotten their objects since.
 ///
@@ -94,5 +96,128 @@ struct OutdatedRows: ~Copyable {
         }
         limit = needed.count + max(Self.leastLimit, heldCount / 4)
         serials = needed
+    }
+}
+
+// MARK: - Rows that children hold
+
+/// The children of a context, to ask them which rows they hold. They are told by their numbers and not retained.
+final class ContextChildren: Sendable {
+    /// A child, which may be asked on any thread and answers on its queue.
+    private struct Child: @unchecked Sendable {
+        // Only dereferenced on the child's queue.
+        weak var context: ManagedObjectContext?
+        let marker: QueueMarker
+    }
+
+    private struct State {
+        var children: [UInt32: Child] = [:]
+        /// What they have been asked, by this context or one above it, and have not all answered.
+        var questions: [HeldRows] = []
+    }
+
+    private let state = Lock(State())
+
+    var isEmpty: Bool { state.withLock { $0.children.isEmpty } }
+
+    /// What the children have been asked and may not have answered.
+    var questions: [HeldRows] { state.withLock { $0.questions } }
+
+    func add(_ context: ManagedObjectContext) {
+        let child = Child(context: context, marker: context.queueMarker)
+        let number = context.number
+        state.withLock { $0.children[number] = child }
+    }
+
+    func remove(_ number: UInt32) {
+        let questions = state.withLock { state in
+            state.children[number] = nil
+            return state.questions
+        }
+        for question in questions { question.remove(number) }
+    }
+
+    /// Asks all children, who answer when their queues come to it, or when they save.
+    func ask(_ question: HeldRows) {
+        let children = state.withLock { state -> [Child] in
+            if state.children.isEmpty { return [] }
+            state.questions.removeAll(where: \.isComplete)
+            state.questions.append(question)
+            for number in state.children.keys { question.add(number) }
+            return Array(state.children.values)
+        }
+        for child in children {
+            child.marker.queue.async { child.context?.answer(question) }
+        }
+    }
+}
+
+/// The identifiers of the objects of which the children of a context, and theirs, hold rows: asked by the context, and
+/// complete when all have answered.
+///
+/// What a child reads after its answer was saved before the question, or after it and is known to whoever asked. A child is
+/// asked by its parent when that has answered, because it may read rows that its parent holds.
+final class HeldRows: Sendable {
+    private struct State {
+        /// The contexts that have not answered.
+        var missing: Set<UInt32> = []
+        var identifiers: [ContiguousArray<UInt64>] = []
+    }
+
+    private let state = Lock(State())
+
+    var isComplete: Bool { state.withLock { $0.missing.isEmpty } }
+
+    /// Takes the answers, when all have answered.
+    func take() -> [ContiguousArray<UInt64>] {
+        state.withLock { state in
+            defer { state.identifiers = [] }
+            return state.identifiers
+        }
+    }
+
+    func add(_ number: UInt32) { state.withLock { _ = $0.missing.insert(number) } }
+
+    func remove(_ number: UInt32) { state.withLock { _ = $0.missing.remove(number) } }
+
+    /// Whether a context has been asked and has not answered.
+    func isMissing(_ number: UInt32) -> Bool { state.withLock { $0.missing.contains(number) } }
+
+    func add(_ identifiers: ContiguousArray<UInt64>, of number: UInt32) {
+        state.withLock { state in
+            guard state.missing.remove(number) != nil else { return }
+            state.identifiers.append(identifiers)
+        }
+    }
+}
+
+extension ManagedObjectContext {
+    /// Answers what the parent has asked, if anything.
+    func answerQuestions() {
+        guard let parent else { return }
+        for question in parent.children.questions { answer(question) }
+    }
+
+    /// Answers which rows the context holds, in its objects and in results of fetches, unless it has. While it is reading
+    /// rows on another thread it does not know, and answers when they are read.
+    func answer(_ question: HeldRows) {
+        guard question.isMissing(number) else { return }
+        var identifiers: ContiguousArray<UInt64> = []
+        identityMap.forEach { identifiers.append($0.objectID.bits) }
+        guard outdatedRows.forEachHeldRow({ identifiers.append($0) }) else { return }
+        // Before this context has answered, so that the question is not complete in between.
+        children.ask(question)
+        question.add(identifiers, of: number)
+    }
+
+    /// Removes what is known of objects that were saved, if no child holds their rows as they were before.
+    func removeUnneededSavedVersions() {
+        let hasChildren = !children.isEmpty
+        let question = pendingChanges.withState { state -> HeldRows? in
+            if hasChildren { return state.savedVersions.ask() }
+            state.savedVersions.removeAll()
+            return nil
+        }
+        if let question { children.ask(question) }
     }
 }

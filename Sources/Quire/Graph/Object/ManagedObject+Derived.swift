@@ -1,4 +1,5 @@
-internal import Foundation
+public import Foundation
+internal import OrderedCollections
 
 /// Derived attributes in memory; see ``DerivedValues``.
 extension ManagedObject {
@@ -124,5 +125,257 @@ extension ObjectEdits {
             values[slot] = value
             own.insert(slot)
         }
+    }
+}
+
+// MARK: - Fetched properties
+
+extension ManagedObject {
+    /// The objects that a fetched property's request finds for this object.
+    ///
+    /// The request's predicate may use `$FETCH_SOURCE` for this object and `$FETCH_SOURCE.author.name` for what it has
+    /// at a key path, `$FETCHED_PROPERTY.name` and `$FETCHED_PROPERTY.userInfo.KEY` for texts of the model. What was
+    /// found is kept, whatever changes, until the object becomes a fault or its context is reset.
+    ///
+    /// - Complexity: One fetch the first time; O(*n*).
+    /// - Throws: ``QuireError`` with code `unknownKey` if the key names no fetched property, `invalidQuery` if its
+    ///   request makes no sense, or `storeUnavailable`.
+    public final func fetchedObjects(_ key: String) throws -> [ManagedObject] {
+        guard case .fetched(let property) = try property(key) else {
+            throw QuireError(
+                .unknownKey, "“\(key)” of \(entity.name) is no fetched property.",
+                subject: .init(entity: entity.name, property: key))
+        }
+        guard let context = contextUnlessDiscarded else { return [] }
+        context.willChange(self)
+        if let found = context.fetchedPropertyValues[objectID.bits]?[key] {
+            context.neighbours = OrderedSet(found)
+            return found.map { context.object(with: $0) }
+        }
+        let objects = Array(try context.fetch(try request(of: property)))
+        context.fetchedPropertyValues[objectID.bits, default: [:]][key] = objects.map(\.objectID)
+        return objects
+    }
+
+    private final func request(of property: FetchedPropertyDescription) throws -> FetchRequest {
+        let template = property.fetchRequest
+        var request = FetchRequest(template.entityName)
+        request.fetchLimit = template.fetchLimit
+        request.includesSubentities = template.includesSubentities
+        request.includesPendingChanges = template.includesPendingChanges
+        request.predicate = try template.predicateFormat.map {
+            try QueryPredicate(format: $0).mappingExpressions {
+                try $0.replacingVariables { try value(ofVariable: $0, property) }
+            }
+        }
+        return request
+    }
+
+    /// What a variable of a fetched property's request stands for.
+    private final func value(
+        ofVariable name: String, _ property: FetchedPropertyDescription
+    ) throws -> QueryExpression {
+        let keys = name.split(separator: ".").map(String.init)
+        switch (keys.first, keys.dropFirst().first, keys.count) {
+        case ("FETCH_SOURCE", _, 1): return .constant(.objectID(objectID))
+        case ("FETCH_SOURCE", _, _): return try Self.value(of: self, at: keys.dropFirst())
+        case ("FETCHED_PROPERTY", "name", 2): return .constant(.string(property.name))
+        case ("FETCHED_PROPERTY", "userInfo", 3...):
+            let value = property.userInfo[keys[2...].joined(separator: ".")]
+            return .constant(value.map(AttributeValue.init) ?? .null)
+        default:
+            throw QuireError(
+                .invalidQuery,
+                "The request of the fetched property “\(entity.name).\(property.name)” uses "
+                    + "$\(name); it can use $FETCH_SOURCE, $FETCH_SOURCE.KEY, $FETCHED_PROPERTY.name and "
+                    + "$FETCHED_PROPERTY.userInfo.KEY.",
+                subject: .init(entity: entity.name, property: property.name))
+        }
+    }
+
+    /// What a key path of an object leads to; a collection if it goes through a to-many relationship.
+    private static func value(
+        of subject: any QuerySubject, at keys: ArraySlice<String>
+    ) throws -> QueryExpression {
+        guard let key = keys.first, key != QueryKeyPath.objectKey else {
+            return .constant(.objectID(subject.objectID))
+        }
+        let rest = keys.dropFirst()
+        switch try subject.queryValue(forKey: key) {
+        case .value(.composite(let elements)) where !rest.isEmpty:
+            return .constant(elements.element(at: rest.map { $0[...] }[...]))
+        case .value(let value):
+            guard rest.isEmpty || value.isNull else {
+                throw QuireError(
+                    .unknownKey,
+                    "“\(key)” of \(subject.entity.name) is an attribute, so “\(rest.joined(separator: "."))” "
+                        + "cannot follow it.",
+                    subject: .init(entity: subject.entity.name, property: key))
+            }
+            return .constant(value)
+        case .object(let object): return try value(of: object, at: rest)
+        case .objects(let objects):
+            return .collection(
+                try objects.flatMap { object -> [QueryExpression] in
+                    let value = try value(of: object, at: rest)
+                    if case .collection(let inner) = value { return inner }
+                    return [value]
+                })
+        }
+    }
+}
+
+extension ManagedObjectContext {
+    /// Replaces the temporary identifiers of objects that have just become permanent.
+    func replaceIDsInFetchedProperties() {
+        var replaced: [UInt64: [String: [ManagedObjectID]]] = [:]
+        for (owner, values) in fetchedPropertyValues {
+            let bits = identityMap.find(owner)?.objectID.bits ?? owner
+            replaced[bits] = values.mapValues { ids in
+                ids.map { id in
+                    id.isTemporary ? identityMap.find(id.bits)?.objectID ?? id : id
+                }
+            }
+        }
+        fetchedPropertyValues = replaced
+    }
+}
+
+extension AttributeValue {
+    /// A value of user info; lists and dictionaries are no values of attributes.
+    fileprivate init(_ value: PropertyListValue) {
+        self =
+            switch value {
+            case .string(let text): .string(text)
+            case .integer(let number): .integer(number)
+            case .real(let number): .double(number)
+            case .boolean(let truth): .boolean(truth)
+            case .data(let data): .binary(data)
+            case .date(let date): .date(date)
+            case .array, .dictionary: .null
+            }
+    }
+}
+
+// MARK: - External data
+
+/// Values of binary attributes that need not be in memory.
+extension ManagedObject {
+    /// The value of a binary attribute as something to read from; `nil` if it has none.
+    ///
+    /// Its file, if it is in one, is open as long as what is returned is held. The bytes of an attribute that does not allow
+    /// external storage are in memory.
+    ///
+    /// Call it on the context's queue. What is returned may be used anywhere.
+    ///
+    /// - Throws: ``QuireError`` with code `unknownKey` if the key names no attribute, `invalidValue` if the attribute is not
+    ///   binary, `invalidFormat` if the file is missing, or what reading the store throws.
+    public final func externalData(forKey key: String) throws -> ExternalData? {
+        try externalData(at: binarySlot(key))
+    }
+
+    final func externalData(at slot: Int) throws -> ExternalData? {
+        switch try readNotedValue(at: slot) {
+        case .external(let data): try data.opened(ownedBy: owner(of: slot))
+        case .binary(let data): ExternalData(data)
+        default: nil
+        }
+    }
+
+    /// Sets a binary attribute. Values in files are not read, nor copied if they lie in the object's store already.
+    ///
+    /// - Throws: ``QuireError`` with code `unknownKey` or `invalidValue`; or, if the attribute does not allow external
+    ///   storage, what reading the value throws.
+    public final func setExternalData(_ data: ExternalData?, forKey key: String) throws {
+        try setValue(data.map { .external($0) } ?? .null, at: binarySlot(key))
+    }
+
+    /// Sets a binary attribute to what a file holds, however large that is, while the caller waits.
+    ///
+    /// The bytes go to a file in the object's store at once, so that the save has none to copy. If it is never saved, or the
+    /// change is undone and forgotten, that file goes. If this throws, the object is as it was.
+    ///
+    /// - Parameters:
+    ///   - path: The file's path. Anything that can be read to an end will do.
+    ///   - key: The attribute.
+    ///   - taking: Whether the file stays; see ``ExternalData/Taking``.
+    /// - Complexity: O(*n*) in the bytes, of which one block at a time is in memory.
+    /// - Throws: ``QuireError`` with code `unknownKey`, `invalidValue`, `notFound`, `outOfSpace` or `inputOutput`.
+    public final func setExternalData(
+        contentsOf path: String, forKey key: String, taking: ExternalData.Taking = .copying
+    ) throws {
+        let slot = try binarySlot(key)
+        let value = try ExternalDataSpool.value(
+            contentsOf: path, taking: taking, in: externalDataPlace)
+        try setValue(.external(value), at: slot)
+    }
+
+    /// Sets a binary attribute to what a file holds, however large that is, without blocking the context's queue.
+    ///
+    /// As the function of the same name that does not suspend, but the bytes are copied elsewhere. The attribute is set when
+    /// they are there. It ends early if the task is cancelled.
+    public final func setExternalData(
+        contentsOf path: String, forKey key: String, taking: ExternalData.Taking = .copying
+    ) async throws {
+        let slot = try binarySlot(key)
+        let value = try await ExternalDataSpool.valueApart(
+            contentsOf: path, taking: taking, in: externalDataPlace
+        ).get()
+        try setValue(.external(value), at: slot)
+    }
+
+    /// Sets a binary attribute to bytes that come one after another, without having them in memory, nor blocking the
+    /// context's queue. The attribute is set when all are there.
+    ///
+    /// - Throws: What the sequence throws, or as ``setExternalData(contentsOf:forKey:taking:)``; the object is as it was then.
+    public final func setExternalData<Chunks: AsyncSequence>(
+        from chunks: Chunks, forKey key: String
+    ) async throws where Chunks.Element: DataProtocol {
+        let slot = try binarySlot(key)
+        let value = try await ExternalDataSpool.value(of: chunks, in: externalDataPlace)
+        try setValue(.external(value), at: slot)
+    }
+
+    /// Sets a binary attribute to what a file handle gives from its position to its end, while the caller waits.
+    ///
+    /// - Throws: As ``setExternalData(contentsOf:forKey:taking:)``.
+    public final func setExternalData(
+        readingFrom handle: FileHandle, forKey key: String
+    ) throws {
+        let slot = try binarySlot(key)
+        let value = try ExternalDataSpool.value(readingFrom: handle, in: externalDataPlace)
+        try setValue(.external(value), at: slot)
+    }
+
+    // MARK: -
+
+    /// The slot of an attribute that can hold bytes.
+    private final func binarySlot(_ key: String) throws -> Int {
+        guard case .attribute(let slot) = try property(key), entity.storages[slot] == .binary else {
+            throw QuireError(
+                .invalidValue, "“\(key)” of \(entity.name) is no binary attribute.",
+                subject: .init(entity: entity.name, property: key))
+        }
+        return slot
+    }
+
+    /// Where values of the object are kept in files; `nil` if its store keeps none.
+    private final var externalDataPlace: ExternalDataPlace? {
+        guard let context = contextUnlessDiscarded else { return nil }
+        let new = objectID.isTemporary ? context.storeForNewObject(self) : nil
+        return context.persistentStoreCoordinator.externalDataPlace {
+            $0 === new || $0.owns(objectID)
+        }
+    }
+
+    private final func owner(of slot: Int) -> QuireError.Subject {
+        .init(
+            entity: entity.name, property: entity.slots[slot].name,
+            object: objectID.uriRepresentation)
+    }
+
+    /// The bytes of a value of the object.
+    final func load(_ data: ExternalData, at slot: Int) throws -> Data {
+        try ExternalData(data.content, owner: owner(of: slot)).data()
     }
 }

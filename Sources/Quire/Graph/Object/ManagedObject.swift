@@ -355,3 +355,55 @@ extension ManagedObject {
     /// What the identifiers in the object's row belong to.
     final var rowIdentity: StoreIdentity { context?.storeIdentity ?? objectID.store }
 }
+
+// MARK: - As the subject of a predicate
+
+extension ManagedObject: QuerySubject {
+    /// The model of the object's context.
+    public final var queryLayout: ModelLayout { requireContext().layout }
+
+    /// The value of a property, for predicates tested in memory.
+    ///
+    /// - Throws: ``QuireError`` with code `unknownKey`, or what reading the store throws.
+    public func queryValue(forKey key: String) throws -> QueryValue {
+        let index: Int
+        switch try property(key) {
+        case .relationship(let found): index = found
+        // Of a value in a file it matters only that it is there.
+        case .attribute(let slot): return .value(try readNotedValue(at: slot))
+        default: return .value(try value(forKey: key))
+        }
+        let relationship = entity.relationships[index]
+        let context = requireContext()
+        guard let slot = relationship.slot else {
+            return .objects(objects(through: relationship))
+        }
+        return objectID(at: slot).map { .object(context.object(with: $0)) } ?? .value(.null)
+    }
+}
+
+extension ManagedObject: ContextBoundSubject {
+    package final var boundStoreUUID: String? {
+        objectID.storeUUID ?? context?.storeForNewObject(self)?.uuid
+    }
+
+    package final func requireStoreIdentity() throws -> StoreIdentity {
+        if let context { return context.storeIdentity }
+        throw QuireError(
+            .notFound,
+            "\(objectID.shortDescription) belongs to no context any more; a query cannot look at it.",
+            subject: .init(entity: entity.name, object: objectID.uriRepresentation))
+    }
+}
+
+// MARK: - Making objects
+
+/// What an instance is made for: an identifier, an entity and a context. Only contexts make places;
+/// ``ManagedObject/init(_:)`` takes one.
+public struct ObjectPlace {
+    let objectID: ManagedObjectID
+    let entity: EntityLayout
+    /// `nil` only for the object that finds out what a key path names; see ``PropertyProbe``.
+    let context: ManagedObjectContext?
+    let state: ManagedObject.State
+}

@@ -1,3 +1,5 @@
+public import Foundation
+
 /// A type that an attribute of a typed class may have, optional or not: the integers, `Double`, `Float`, `Decimal`,
 /// `String`, `Bool`, `Date`, `Data`, `UUID` and `URL`. Enumerations whose raw values are of one of these may be
 /// used without conforming.
@@ -43,4 +45,330 @@ extension AttributeRepresentable {
         }
         return Self(attributeValue: object.value(at: slot))
     }
+}
+
+// MARK: - Integers
+
+extension Int64: AttributeRepresentable {
+    /// Integers of all widths.
+    public static var attributeTypes: [AttributeType] { [.integer64, .integer32, .integer16] }
+    /// 0.
+    public static var missingValue: Int64 { 0 }
+    /// Some number.
+    public static var unlikelyValue: Int64 { 0x2E71_5B0C_93D4_A686 }
+
+    /// The integer of a property.
+    public static func value(of object: ManagedObject, at ordinal: Int) -> Int64? {
+        guard let slot = object.position(of: ordinal) else {
+            return PropertyProbe.attribute(ordinal, of: object)
+        }
+        return object.integer(at: slot)
+    }
+
+    /// Takes an integer.
+    public init?(attributeValue value: AttributeValue) {
+        guard case .integer(let integer) = value else { return nil }
+        self = integer
+    }
+
+    /// An integer.
+    @inlinable public var attributeValue: AttributeValue { .integer(self) }
+}
+
+extension Int: AttributeRepresentable {
+    /// Integers of all widths.
+    public static var attributeTypes: [AttributeType] { Int64.attributeTypes }
+    /// 0.
+    public static var missingValue: Int { 0 }
+    /// Some number.
+    public static var unlikelyValue: Int { Int(truncatingIfNeeded: Int64.unlikelyValue) }
+
+    /// The integer of a property.
+    public static func value(of object: ManagedObject, at ordinal: Int) -> Int? {
+        guard let slot = object.position(of: ordinal) else {
+            return PropertyProbe.attribute(ordinal, of: object)
+        }
+        return object.integer(at: slot).flatMap { Int(exactly: $0) }
+    }
+
+    /// Takes an integer.
+    public init?(attributeValue value: AttributeValue) {
+        guard let integer = Int64(attributeValue: value) else { return nil }
+        self.init(exactly: integer)
+    }
+
+    /// An integer.
+    @inlinable public var attributeValue: AttributeValue { .integer(Int64(self)) }
+}
+
+extension Int32: AttributeRepresentable {
+    /// Integers of up to 32 bits.
+    public static var attributeTypes: [AttributeType] { [.integer32, .integer16] }
+    /// 0.
+    public static var missingValue: Int32 { 0 }
+    /// Some number.
+    public static var unlikelyValue: Int32 { 0x2E71_5B0C }
+
+    /// The integer of a property; `nil` if it does not fit, which only a damaged store has.
+    public static func value(of object: ManagedObject, at ordinal: Int) -> Int32? {
+        guard let slot = object.position(of: ordinal) else {
+            return PropertyProbe.attribute(ordinal, of: object)
+        }
+        return object.integer(at: slot).flatMap { Int32(exactly: $0) }
+    }
+
+    /// Takes an integer that fits.
+    public init?(attributeValue value: AttributeValue) {
+        guard let integer = Int64(attributeValue: value) else { return nil }
+        self.init(exactly: integer)
+    }
+
+    /// An integer.
+    @inlinable public var attributeValue: AttributeValue { .integer(Int64(self)) }
+}
+
+extension Int16: AttributeRepresentable {
+    /// Integers of 16 bits.
+    public static var attributeTypes: [AttributeType] { [.integer16] }
+    /// 0.
+    public static var missingValue: Int16 { 0 }
+    /// Some number.
+    public static var unlikelyValue: Int16 { 0x2E71 }
+
+    /// The integer of a property; `nil` if it does not fit, which only a damaged store has.
+    public static func value(of object: ManagedObject, at ordinal: Int) -> Int16? {
+        guard let slot = object.position(of: ordinal) else {
+            return PropertyProbe.attribute(ordinal, of: object)
+        }
+        return object.integer(at: slot).flatMap { Int16(exactly: $0) }
+    }
+
+    /// Takes an integer that fits.
+    public init?(attributeValue value: AttributeValue) {
+        guard let integer = Int64(attributeValue: value) else { return nil }
+        self.init(exactly: integer)
+    }
+
+    /// An integer.
+    @inlinable public var attributeValue: AttributeValue { .integer(Int64(self)) }
+}
+
+// MARK: - Other types
+
+// Types that rows keep in a form of their own are read in it, without an AttributeValue in between.
+
+extension Double: AttributeRepresentable {
+    /// Floating-point numbers of both widths.
+    public static var attributeTypes: [AttributeType] { [.double, .float] }
+    /// 0.
+    public static var missingValue: Double { 0 }
+    /// Some number.
+    public static var unlikelyValue: Double { -7.318e77 }
+
+    /// The number of a property.
+    public static func value(of object: ManagedObject, at ordinal: Int) -> Double? {
+        guard let slot = object.position(of: ordinal) else {
+            return PropertyProbe.attribute(ordinal, of: object)
+        }
+        return object.double(at: slot)
+    }
+
+    /// Takes a floating-point number.
+    public init?(attributeValue value: AttributeValue) {
+        guard case .double(let double) = value else { return nil }
+        self = double
+    }
+
+    /// A floating-point number.
+    @inlinable public var attributeValue: AttributeValue { .double(self) }
+}
+
+extension Float: AttributeRepresentable {
+    /// Floating-point numbers of 32 bits.
+    public static var attributeTypes: [AttributeType] { [.float] }
+    /// 0.
+    public static var missingValue: Float { 0 }
+    /// Some number.
+    public static var unlikelyValue: Float { -7.318e29 }
+
+    /// The number of a property.
+    public static func value(of object: ManagedObject, at ordinal: Int) -> Float? {
+        guard let slot = object.position(of: ordinal) else {
+            return PropertyProbe.attribute(ordinal, of: object)
+        }
+        return object.double(at: slot).map { Float($0) }
+    }
+
+    /// Takes a floating-point number, rounded.
+    public init?(attributeValue value: AttributeValue) {
+        guard case .double(let double) = value else { return nil }
+        self.init(double)
+    }
+
+    /// A floating-point number.
+    @inlinable public var attributeValue: AttributeValue { .double(Double(self)) }
+}
+
+extension Bool: AttributeRepresentable {
+    /// Truth values.
+    public static var attributeTypes: [AttributeType] { [.boolean] }
+    /// False.
+    public static var missingValue: Bool { false }
+    /// True, which is less usual.
+    public static var unlikelyValue: Bool { true }
+
+    /// The truth value of a property.
+    public static func value(of object: ManagedObject, at ordinal: Int) -> Bool? {
+        guard let slot = object.position(of: ordinal) else {
+            return PropertyProbe.attribute(ordinal, of: object)
+        }
+        return object.boolean(at: slot)
+    }
+
+    /// Takes a truth value.
+    public init?(attributeValue value: AttributeValue) {
+        guard case .boolean(let boolean) = value else { return nil }
+        self = boolean
+    }
+
+    /// A truth value.
+    @inlinable public var attributeValue: AttributeValue { .boolean(self) }
+}
+
+extension String: AttributeRepresentable {
+    /// Texts.
+    public static var attributeTypes: [AttributeType] { [.string] }
+    /// The empty text.
+    public static var missingValue: String { "" }
+    /// Some text that changes with its case, its whitespace and its diacritics.
+    public static var unlikelyValue: String { " Qúire’s  pröbe \u{1}x" }
+
+    /// The text of a property.
+    public static func value(of object: ManagedObject, at ordinal: Int) -> String? {
+        guard let slot = object.position(of: ordinal) else {
+            return PropertyProbe.attribute(ordinal, of: object)
+        }
+        return object.string(at: slot)
+    }
+
+    /// Takes a text.
+    public init?(attributeValue value: AttributeValue) {
+        guard case .string(let string) = value else { return nil }
+        self = string
+    }
+
+    /// A text.
+    @inlinable public var attributeValue: AttributeValue { .string(self) }
+}
+
+extension Date: AttributeRepresentable {
+    /// Dates.
+    public static var attributeTypes: [AttributeType] { [.date] }
+    /// The reference date, the beginning of 2001.
+    public static var missingValue: Date { Date(timeIntervalSinceReferenceDate: 0) }
+    /// Some date.
+    public static var unlikelyValue: Date { Date(timeIntervalSinceReferenceDate: -731_846_271.625) }
+
+    /// The date of a property.
+    public static func value(of object: ManagedObject, at ordinal: Int) -> Date? {
+        guard let slot = object.position(of: ordinal) else {
+            return PropertyProbe.attribute(ordinal, of: object)
+        }
+        return object.date(at: slot)
+    }
+
+    /// Takes a date.
+    public init?(attributeValue value: AttributeValue) {
+        guard case .date(let date) = value else { return nil }
+        self = date
+    }
+
+    /// A date.
+    @inlinable public var attributeValue: AttributeValue { .date(self) }
+}
+
+extension UUID: AttributeRepresentable {
+    /// UUIDs.
+    public static var attributeTypes: [AttributeType] { [.uuid] }
+    /// The UUID of zeros.
+    public static var missingValue: UUID {
+        UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+    }
+    /// Some UUID.
+    public static var unlikelyValue: UUID {
+        UUID(uuid: (7, 3, 1, 8, 4, 6, 2, 7, 1, 6, 2, 5, 9, 9, 1, 3))
+    }
+
+    /// The UUID of a property.
+    public static func value(of object: ManagedObject, at ordinal: Int) -> UUID? {
+        guard let slot = object.position(of: ordinal) else {
+            return PropertyProbe.attribute(ordinal, of: object)
+        }
+        return object.uuid(at: slot)
+    }
+
+    /// Takes a UUID.
+    public init?(attributeValue value: AttributeValue) {
+        guard case .uuid(let uuid) = value else { return nil }
+        self = uuid
+    }
+
+    /// A UUID.
+    @inlinable public var attributeValue: AttributeValue { .uuid(self) }
+}
+
+extension Decimal: AttributeRepresentable {
+    /// Decimal numbers.
+    public static var attributeTypes: [AttributeType] { [.decimal] }
+    /// 0.
+    public static var missingValue: Decimal { 0 }
+    /// Some number.
+    public static var unlikelyValue: Decimal { Decimal(-7_318_462) / 1000 }
+
+    /// Takes a decimal number.
+    public init?(attributeValue value: AttributeValue) {
+        guard case .decimal(let decimal) = value else { return nil }
+        self = decimal
+    }
+
+    /// A decimal number.
+    @inlinable public var attributeValue: AttributeValue { .decimal(self) }
+}
+
+extension Data: AttributeRepresentable {
+    /// Binary values, and transformable ones before their transformer.
+    public static var attributeTypes: [AttributeType] { [.binary, .transformable] }
+    /// No bytes.
+    public static var missingValue: Data { Data() }
+    /// Some bytes.
+    public static var unlikelyValue: Data { Data([7, 3, 1, 8, 4, 6, 2, 7, 1, 6, 2, 5]) }
+
+    /// Takes a binary value.
+    public init?(attributeValue value: AttributeValue) {
+        guard case .binary(let data) = value else { return nil }
+        self = data
+    }
+
+    /// A binary value.
+    @inlinable public var attributeValue: AttributeValue { .binary(self) }
+}
+
+extension URL: AttributeRepresentable {
+    /// URIs.
+    public static var attributeTypes: [AttributeType] { [.uri] }
+    /// The URI `about:blank`.
+    public static var missingValue: URL { URL(string: "about:blank") ?? URL(fileURLWithPath: "/") }
+    /// Some URI.
+    public static var unlikelyValue: URL {
+        URL(string: "quire-probe://X/7318?q=4627#162") ?? missingValue
+    }
+
+    /// Takes a URI.
+    public init?(attributeValue value: AttributeValue) {
+        guard case .uri(let uri) = value else { return nil }
+        self = uri
+    }
+
+    /// A URI.
+    @inlinable public var attributeValue: AttributeValue { .uri(self) }
 }

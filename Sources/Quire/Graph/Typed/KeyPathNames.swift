@@ -1,3 +1,5 @@
+public import Foundation
+
 extension EntityClass where Self: ManagedObject {
     /// The model's names of the properties that a key path leads through, first to last: `["author", "name"]` for
     /// `\Book.author?.name`.
@@ -90,5 +92,160 @@ extension EntityClass where Self: ManagedObject {
         _ object: Destination, from keyPath: KeyPath<Self, [Destination]>
     ) {
         remove(object, from: Self.requireName(keyPath))
+    }
+}
+
+// MARK: - Declarations
+
+extension EntityDeclaration.Property {
+    /// Declares an attribute. For the macro `@Entity`; the parameters are those of `@Attribute`.
+    public static func attribute<Value: AttributeRepresentable>(
+        _ name: String, key: String? = nil, _ type: Value.Type, isOptional: Bool,
+        default defaultValue: Value? = nil, minimum: Value? = nil, maximum: Value? = nil,
+        length: (any RangeExpression<Int>)? = nil, regex: String? = nil,
+        renamingIdentifier: String? = nil, options: AttributeOptions = []
+    ) -> Self {
+        declare(
+            name, key: key, types: Value.attributeTypes, isOptional: isOptional,
+            defaultValue: defaultValue?.attributeValue, renamingIdentifier, options
+        ) { attribute in
+            attribute.minimum = minimum?.attributeValue ?? .null
+            attribute.maximum = maximum?.attributeValue ?? .null
+            attribute.regularExpression = regex
+            if let length {
+                let bounds = length.relative(to: 0..<Int.max)
+                if bounds.lowerBound > 0 {
+                    attribute.minimum = .integer(Int64(bounds.lowerBound))
+                }
+                if bounds.upperBound < Int.max {
+                    attribute.maximum = .integer(Int64(bounds.upperBound - 1))
+                }
+            }
+        }
+    }
+
+    /// Declares an attribute that holds raw values.
+    public static func attribute<Value: RawRepresentable>(
+        _ name: String, key: String? = nil, _ type: Value.Type, isOptional: Bool,
+        default defaultValue: Value? = nil, renamingIdentifier: String? = nil,
+        options: AttributeOptions = []
+    ) -> Self where Value.RawValue: AttributeRepresentable {
+        declare(
+            name, key: key, types: Value.RawValue.attributeTypes, isOptional: isOptional,
+            defaultValue: defaultValue?.rawValue.attributeValue, renamingIdentifier, options)
+    }
+
+    /// Explains that a property has a type that no attribute can have.
+    @available(*, unavailable, message: "no attribute can have this type")
+    @_disfavoredOverload
+    public static func attribute<Value>(
+        _ name: String, key: String? = nil, _ type: Value.Type, isOptional: Bool,
+        default defaultValue: Value? = nil, minimum: Value? = nil, maximum: Value? = nil,
+        length: (any RangeExpression<Int>)? = nil, regex: String? = nil,
+        renamingIdentifier: String? = nil, options: AttributeOptions = []
+    ) -> Self {
+        preconditionFailure("Never called: it is unavailable.")
+    }
+
+    private static func declare(
+        _ name: String, key: String?, types: [AttributeType], isOptional: Bool,
+        defaultValue: AttributeValue?, _ renamingIdentifier: String?,
+        _ options: AttributeOptions,
+        _ adjust: (inout AttributeDescription) -> Void = { _ in }
+    ) -> Self {
+        var attribute = AttributeDescription(name: key ?? name, type: types.first ?? .undefined)
+        attribute.isOptional = isOptional
+        attribute.defaultValue = defaultValue ?? .null
+        attribute.renamingIdentifier = renamingIdentifier
+        attribute.isTransient = options.contains(.transient)
+        attribute.allowsExternalBinaryDataStorage = options.contains(.externalStorage)
+        attribute.allowsCloudEncryption = options.contains(.allowsCloudEncryption)
+        attribute.preservesValueInHistoryOnDeletion =
+            options.contains(.preservesValueInHistoryOnDeletion)
+        adjust(&attribute)
+        return Self(
+            name, types: types, description: attribute, isUnique: options.contains(.unique),
+            isIndexed: options.contains(.indexed))
+    }
+}
+
+// MARK: - Predicates of Foundation
+
+extension QueryPredicate {
+    /// The condition that one of Foundation's predicates states of objects of a typed class.
+    ///
+    /// ```swift
+    /// let era: Range<Int16> = 1790..<1820
+    /// let predicate = #Predicate<Book> {
+    ///     era.contains($0.year) && $0.author?.name.localizedStandardContains("austen") == true
+    /// }
+    /// try context.fetch(Book.fetchRequest(where: predicate, sortBy: [SortDescriptor(\.title)]))
+    /// ```
+    ///
+    /// The condition is tested by the store, as any other; to put several together, use `.and([…])` and `.or([…])`.
+    /// It may ask for properties marked `@Attribute` and `@Relationship`, follow relationships, compare, calculate,
+    /// and ask about the elements of to-many relationships with `contains`, `allSatisfy`, `filter`, `count` and
+    /// `isEmpty`. What it captures must be `Codable`, which Foundation asks for, and of a type that attributes may
+    /// have, an enumeration over one, a list or a range of these; instead of an object, capture its `objectID`.
+    ///
+    /// It means what Foundation finds when it evaluates the predicate itself, with few differences: texts compare by
+    /// their bytes, not by canonical equivalence; types of a program's own compare as they are kept; a property without
+    /// a value is missing, even if it reads as 0 or an empty text for not being optional; and where Foundation fails,
+    /// as `!` does on a missing value, the value is missing.
+    ///
+    /// - Throws: ``QuireError`` with code `unsupported`, quoting the part of the predicate that a query cannot say.
+    public init<Object: ManagedObject>(_ predicate: Predicate<Object>) throws {
+        self = try PredicateTranslation.condition(
+            of: predicate,
+            PredicateTranslation.Vocabulary(
+                names: { PropertyProbe.names(of: $0) },
+                value: { ($0 as? any AttributeRepresentable)?.attributeValue }))
+    }
+}
+
+extension SortOrdering {
+    /// The order that one of Foundation's sort descriptors states for objects of a typed class.
+    ///
+    /// Texts are ordered by their bytes, which is what `.lexical` asks for but for texts that differ and are canonically
+    /// equivalent. Missing values are the smallest, as for Foundation.
+    ///
+    /// - Throws: ``QuireError`` with code `unsupported` if the key path leads through something that is neither
+    ///   `@Attribute` nor `@Relationship`, or if texts are to be compared otherwise.
+    public init<Object: ManagedObject>(_ descriptor: SortDescriptor<Object>) throws {
+        guard let keyPath = descriptor.keyPath, let names = PropertyProbe.names(of: keyPath) else {
+            throw QuireError(
+                .unsupported,
+                "Objects cannot be sorted by “\(descriptor.keyPath?.debugDescription ?? "\(descriptor)")”: it "
+                    + "leads through something of \(Object.self) that is neither @Attribute nor @Relationship."
+            )
+        }
+        if let comparator = descriptor.stringComparator, comparator != .lexical {
+            throw QuireError(
+                .unsupported,
+                "Objects cannot be sorted by “\(names.joined(separator: "."))” with \(comparator): a store compares "
+                    + "texts by .lexical; or use SortOrdering with options.",
+                subject: .init(property: names.joined(separator: ".")))
+        }
+        self.init(
+            names.joined(separator: "."), ascending: descriptor.order == .forward)
+    }
+}
+
+extension EntityClass where Self: ManagedObject {
+    /// A request for the objects of the class that satisfy one of Foundation's predicates, in the order of its sort
+    /// descriptors.
+    ///
+    /// ```swift
+    /// let early = try context.fetch(
+    ///     Book.fetchRequest(where: #Predicate { $0.year < 1800 }, sortBy: [SortDescriptor(\.title)]))
+    /// ```
+    ///
+    /// - Throws: ``QuireError`` with code `unsupported`, as ``QueryPredicate/init(_:)`` and ``SortOrdering/init(_:)``.
+    public static func fetchRequest(
+        where predicate: Predicate<Self>? = nil, sortBy descriptors: [SortDescriptor<Self>] = []
+    ) throws -> TypedFetchRequest<Self> {
+        TypedFetchRequest(
+            predicate: try predicate.map { try QueryPredicate($0) },
+            sortOrderings: try descriptors.map { try SortOrdering($0) })
     }
 }

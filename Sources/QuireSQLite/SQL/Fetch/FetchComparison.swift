@@ -1,5 +1,7 @@
+import Foundation
 internal import QuireModel
 internal import QuireQuery
+internal import QuireSystem
 
 /// One comparison in SQL: one function per family of operators.
 struct FetchComparison {
@@ -152,5 +154,288 @@ struct FetchComparison {
     /// A text without differences that the options ignore.
     static func folded(_ text: SQLFragment, _ options: QueryComparison.Options) -> SQLFragment {
         options.isEmpty ? text : "QUIRE_FOLD(\(text), \(Int(options.rawValue)))"
+    }
+}
+
+// MARK: - Texts
+
+extension FetchComparison {
+    /// `BEGINSWITH`, `ENDSWITH`, `CONTAINS`, and `IN` with a text on the right.
+    ///
+    /// No SQL here counts characters, because SQLite stops counting at a character U+0000: `instr` and
+    /// comparisons of blobs go by bytes.
+    func textPart(
+        _ part: QueryComparison.Operator, of whole: Operand, _ sought: Operand
+    ) -> FetchCondition {
+        if case .constant(let value) = sought {
+            guard let text = value.text else { return .never }
+            return constantPart(part, of: whole, TextFolding.fold(text, options))
+        }
+        if case .constant(let value) = whole, value.text == nil { return .never }
+        let (text, other) = (sql(whole), sql(sought))
+        switch part {
+        case .beginsWith: return FetchCondition("instr(\(text), \(other)) = 1", canBeNull: true)
+        case .endsWith:
+            let bytes: SQLFragment = "CAST(\(other) AS BLOB)"
+            return FetchCondition(
+                """
+                CASE length(\(bytes)) WHEN 0 THEN \(text) IS NOT NULL \
+                ELSE substr(CAST(\(text) AS BLOB), -length(\(bytes))) = \(bytes) END
+                """, canBeNull: true)
+        default: return FetchCondition("instr(\(text), \(other)) > 0", canBeNull: true)
+        }
+    }
+
+    private func constantPart(
+        _ part: QueryComparison.Operator, of whole: Operand, _ sought: String
+    ) -> FetchCondition {
+        let text = sql(whole)
+        if sought.isEmpty { return FetchCondition("\(text) IS NOT NULL") }
+        switch part {
+        case .beginsWith where options.isEmpty:
+            return Self.range(text, beginningWith: sought)
+        case .beginsWith:
+            return FetchCondition("instr(\(text), \(bind: .string(sought))) = 1", canBeNull: true)
+        case .endsWith:
+            let bytes = Data(sought.utf8)
+            return FetchCondition(
+                "substr(CAST(\(text) AS BLOB), \(-bytes.count)) = \(bind: .binary(bytes))",
+                canBeNull: true)
+        default:
+            return FetchCondition("instr(\(text), \(bind: .string(sought))) > 0", canBeNull: true)
+        }
+    }
+
+    /// The texts that begin with another are a range, for which an index is of use.
+    private static func range(
+        _ text: SQLFragment, beginningWith prefix: String
+    ) -> FetchCondition {
+        let lower = FetchCondition("\(text) >= \(bind: .string(prefix))", canBeNull: true)
+        guard let end = endOfRange(beginningWith: prefix) else { return lower }
+        return lower.and(FetchCondition("\(text) < \(bind: .string(end))", canBeNull: true))
+    }
+
+    /// The smallest text that is greater than all that begin with another; `nil` if there is none.
+    ///
+    /// The order of UTF-8 bytes is that of the characters' numbers.
+    static func endOfRange(beginningWith prefix: String) -> String? {
+        var scalars = Array(prefix.unicodeScalars)
+        while let last = scalars.popLast() {
+            // The surrogates, which are no characters, lie between U+D7FF and U+E000.
+            let next = last.value == 0xD7FF ? 0xE000 : last.value + 1
+            guard let successor = Unicode.Scalar(next) else { continue }
+            var end = String.UnicodeScalarView()
+            end.append(contentsOf: scalars)
+            end.append(successor)
+            return String(end)
+        }
+        return nil
+    }
+
+    /// `LIKE` and `MATCHES`, by the functions that memory uses, too. They see the options themselves.
+    func textFunction(_ name: SQLFragment) -> FetchCondition {
+        guard let text = unfolded(left), let pattern = unfolded(right) else { return .never }
+        return FetchCondition(
+            "\(name)(\(pattern), \(text), \(Int(options.rawValue)))", canBeNull: true)
+    }
+
+    /// `MATCHES TEXT` where no full-text index serves it.
+    func wordsFunction() -> FetchCondition {
+        guard let text = unfolded(left), let query = unfolded(right) else { return .never }
+        let name = SQLFragment(sql: TextFunctions.matchesTextName)
+        return FetchCondition("\(name)(\(query), \(text))", canBeNull: true)
+    }
+
+    private func unfolded(_ operand: Operand) -> SQLFragment? {
+        switch operand {
+        case .constant(let value): value.text.map { "\(bind: .string($0))" }
+        case .value(let column, _): column
+        case .object, .list: nil
+        }
+    }
+}
+
+// MARK: - Objects
+
+extension FetchComparison {
+    /// Whether an object is another, or a constant one, or both are missing.
+    func objectEquality(_ place: FetchScope.ObjectPlace) throws -> FetchCondition {
+        switch (left, right) {
+        case (_, .constant(let value)), (.constant(let value), _):
+            guard case .objectID(let id) = value else {
+                return place.isOptional ? FetchCondition("\(place.key) IS NULL") : .never
+            }
+            return isObject(place, id)
+        case (.object(let left), .object(let right)):
+            guard left.entity.rootNumber == right.entity.rootNumber else {
+                // Objects of different tables are never the same, so both must be missing.
+                guard left.isOptional, right.isOptional else { return .never }
+                return FetchCondition("\(left.key) IS NULL").and(
+                    FetchCondition("\(right.key) IS NULL"))
+            }
+            return FetchCondition("\(left.key) IS \(right.key)")
+        default:
+            throw QuireError(.invalidQuery, "An object cannot be compared with a value.")
+        }
+    }
+
+    private func isObject(
+        _ place: FetchScope.ObjectPlace, _ id: ManagedObjectID
+    ) -> FetchCondition {
+        guard isPossible(id, at: place) else { return .never }
+        let key = FetchCondition(
+            "\(place.key) = \(bind: .integer(id.primaryKey))", canBeNull: place.isOptional)
+        guard place.entity.hasSubentities else { return key }
+        let number = scope.context.schema.entity(number: id.entityNumber).storeNumber
+        return key.and(
+            FetchCondition(
+                "\(scope.entityNumber(of: place)) = \(number)", canBeNull: place.isOptional))
+    }
+
+    /// Whether an object of this store and of a fitting entity is identified.
+    private func isPossible(_ id: ManagedObjectID, at place: FetchScope.ObjectPlace) -> Bool {
+        scope.context.store.owns(id) && place.entity.subtree.contains(id.entityNumber)
+    }
+
+    /// Whether an object is among constant ones.
+    func objectMembership(
+        _ place: FetchScope.ObjectPlace, _ elements: [AttributeValue]
+    ) -> FetchCondition {
+        var keysByEntity: [Int: [AttributeValue]] = [:]
+        var includesMissing = false
+        for element in elements {
+            guard case .objectID(let id) = element else {
+                includesMissing = true
+                continue
+            }
+            guard isPossible(id, at: place) else { continue }
+            keysByEntity[id.entityNumber, default: []].append(.integer(id.primaryKey))
+        }
+        var parts: [FetchCondition] = []
+        for (entityNumber, keys) in keysByEntity.sorted(by: { $0.key < $1.key }) {
+            var part = Self.isAmong(place.key, keys, canBeNull: place.isOptional)
+            if place.entity.hasSubentities {
+                let number = scope.context.schema.entity(number: entityNumber).storeNumber
+                part = part.and(
+                    FetchCondition(
+                        "\(scope.entityNumber(of: place)) = \(number)",
+                        canBeNull: place.isOptional))
+            }
+            parts.append(part)
+        }
+        if includesMissing, place.isOptional {
+            parts.append(FetchCondition("\(place.key) IS NULL"))
+        }
+        return .any(of: parts)
+    }
+}
+
+// MARK: - Membership
+
+extension FetchComparison {
+    /// `IN`: equal to one of the elements; with a text on the right, part of it.
+    func membership() throws -> FetchCondition {
+        guard case .list(let operands) = right else {
+            return textPart(.contains, of: right, left)
+        }
+        let elements = operands.compactMap { operand -> AttributeValue? in
+            if case .constant(let value) = operand { value } else { nil }
+        }
+        guard elements.count == operands.count else {
+            return .any(
+                of: try operands.map {
+                    try FetchComparison(left, .equal, $0, options: options, scope: scope)
+                        .condition()
+                })
+        }
+        if case .object(let place) = left { return objectMembership(place, elements) }
+
+        let present = elements.filter { !ValueOrder.isMissing($0) }
+        let folded = present.map { value in
+            value.text.map { .string(TextFolding.fold($0, options)) } ?? value.stored
+        }
+        var condition = Self.isAmong(sql(left), folded, canBeNull: true)
+        if present.count < elements.count { condition = condition.or(isMissing(left)) }
+        return condition
+    }
+
+    /// A list longer than this is bound as one JSON text if its values have an exact form in JSON, so that the
+    /// statement stays short and the same for every list.
+    private static let greatestList = 128
+
+    /// Whether a value is among constant ones.
+    static func isAmong(
+        _ value: SQLFragment, _ elements: [AttributeValue], canBeNull: Bool
+    ) -> FetchCondition {
+        if elements.isEmpty { return .never }
+        if elements.count <= greatestList {
+            return listed(value, elements, canBeNull: canBeNull)
+        }
+        let json = elements.filter(\.isExactInJSON)
+        let others = elements.filter { !$0.isExactInJSON }
+        var parts: [FetchCondition] = []
+        if !json.isEmpty {
+            parts.append(
+                FetchCondition(
+                    "\(value) IN (SELECT value FROM json_each(\(bind: .string(jsonArray(json)))))",
+                    canBeNull: canBeNull))
+        }
+        if !others.isEmpty { parts.append(listed(value, others, canBeNull: canBeNull)) }
+        return .any(of: parts)
+    }
+
+    private static func listed(
+        _ value: SQLFragment, _ elements: [AttributeValue], canBeNull: Bool
+    ) -> FetchCondition {
+        if elements.count == 1 {
+            return FetchCondition("\(value) = \(bind: elements[0])", canBeNull: canBeNull)
+        }
+        // Filled up to a power of two with one of them, so that few statements serve lists of all lengths.
+        var marks: [SQLFragment] = elements.map { "\(bind: $0)" }
+        var length = 2
+        while length < marks.count { length *= 2 }
+        if length <= greatestList, let last = marks.last {
+            marks += Array(repeating: last, count: length - marks.count)
+        }
+        return FetchCondition("\(value) IN (\(marks.joined(by: ", ")))", canBeNull: canBeNull)
+    }
+
+    private static func jsonArray(_ elements: [AttributeValue]) -> String {
+        var json = "["
+        for (index, element) in elements.enumerated() {
+            if index > 0 { json += "," }
+            switch element {
+            case .integer(let integer): json += String(integer)
+            case .string(let text): append(text, to: &json)
+            default: continue
+            }
+        }
+        return json + "]"
+    }
+
+    private static func append(_ text: String, to json: inout String) {
+        json += "\""
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "\"": json += "\\\""
+            case "\\": json += "\\\\"
+            case _ where scalar.value < 0x20:
+                json += "\\u00" + (scalar.value < 0x10 ? "0" : "") + String(scalar.value, radix: 16)
+            default: json.unicodeScalars.append(scalar)
+            }
+        }
+        json += "\""
+    }
+}
+
+extension AttributeValue {
+    /// Whether SQLite reads the same value from its JSON form.
+    fileprivate var isExactInJSON: Bool {
+        switch self {
+        case .integer: true
+        // In JSON, SQLite's texts end at a character U+0000.
+        case .string(let text): !text.utf8.contains(0)
+        default: false
+        }
     }
 }

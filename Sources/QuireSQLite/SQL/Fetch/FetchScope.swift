@@ -192,3 +192,188 @@ private struct ToManyPlace {
         }
     }
 }
+
+// MARK: - Columns
+
+/// Where a column of a request for dictionaries is among those of a statement.
+struct SQLDictionaryColumn: Sendable {
+    let form: ColumnForm
+    let index: Int32
+    /// The column with the number of the object's entity, if it may be of several.
+    let entityIndex: Int32?
+}
+
+extension FetchScope {
+    /// The column stage: what stands between `SELECT` and `FROM` of a request for dictionaries.
+    ///
+    /// - Throws: ``UntranslatableExpression`` if SQL cannot say a column.
+    func columns(
+        _ columns: [ResolvedDictionaryQuery.Column]
+    ) throws -> (list: [SQLFragment], places: [SQLDictionaryColumn]) {
+        var list: [SQLFragment] = []
+        var places: [SQLDictionaryColumn] = []
+        for column in columns {
+            let operand = try operand(column.expression)
+            if operand.isList { throw UntranslatableExpression(column.expression) }
+            let index = Int32(list.count)
+            list.append(operand.plain)
+            guard case .object(let place) = operand, place.entity.hasSubentities else {
+                places.append(.init(form: column.form, index: index, entityIndex: nil))
+                continue
+            }
+            list.append(entityNumber(of: place))
+            places.append(.init(form: column.form, index: index, entityIndex: index + 1))
+        }
+        return (list, places)
+    }
+
+    /// The group stage: what follows `GROUP BY`.
+    func groups(_ expressions: [QueryExpression]) throws -> [SQLFragment] {
+        try expressions.map { expression in
+            let operand = try operand(expression)
+            if operand.isList { throw UntranslatableExpression(expression) }
+            return operand.plain
+        }
+    }
+
+    /// The order stage of a request for dictionaries: what follows `ORDER BY`, if anything. Dictionaries that are equal
+    /// in it come by `rest`.
+    func order(_ orderings: [SortOrdering], then rest: [SQLFragment]) throws -> SQLFragment? {
+        var parts: [SQLFragment] = []
+        for ordering in orderings {
+            let direction: SQLFragment = ordering.ascending ? "" : " DESC"
+            switch try operand(ordering.expression) {
+            case .value(let value, _):
+                parts.append("\(FetchComparison.folded(value, ordering.options))\(direction)")
+            case .object(let place): parts.append("\(place.key)\(direction)")
+            case .constant, .list: continue
+            }
+        }
+        // An integer that is written out would be the number of a column.
+        parts += rest.filter { $0.sql != "?" }
+        return parts.isEmpty ? nil : parts.joined(by: ", ")
+    }
+}
+
+// MARK: - Predicates
+
+extension FetchScope {
+    /// The condition stage: one function per kind of predicate.
+    func condition(_ predicate: QueryPredicate) throws -> FetchCondition {
+        switch predicate {
+        case .constant(let value): value ? .always : .never
+        case .comparison(let comparison): try condition(comparison)
+        case .and(let parts): .all(of: try parts.map { try condition($0) })
+        case .or(let parts): .any(of: try parts.map { try condition($0) })
+        case .not(let inner): try !condition(inner)
+        }
+    }
+
+    private func condition(_ comparison: QueryComparison) throws -> FetchCondition {
+        if let indexed = try fullTextCondition(comparison) { return indexed }
+        guard comparison.modifier == .direct else { return try toManyCondition(comparison) }
+        return try FetchComparison(
+            left: operand(comparison.left), comparison, right: operand(comparison.right),
+            scope: self
+        ).condition()
+    }
+
+    /// `ANY`: there is an object that satisfies the comparison. `ALL`: there is none that does not.
+    private func toManyCondition(_ comparison: QueryComparison) throws -> FetchCondition {
+        let right = try operand(comparison.right)
+        let collection = try collection(comparison.left)
+        let test = try FetchComparison(
+            left: collection.element, comparison, right: right, scope: collection.scope
+        ).condition()
+        if comparison.modifier == .all { return !collection.contains(!test) }
+        return comparison.isSelective
+            ? collection.containsOneOfFew(test) : collection.contains(test)
+    }
+
+    // MARK: - Order
+
+    /// The order stage: what follows `ORDER BY`. Equal objects come by primary key.
+    func order(_ orderings: [SortOrdering]) throws -> SQLFragment {
+        var parts: [SQLFragment] = []
+        for ordering in orderings {
+            let direction: SQLFragment = ordering.ascending ? "" : " DESC"
+            switch try operand(ordering.expression) {
+            case .value(let value, _):
+                let folded = FetchComparison.folded(value, ordering.options)
+                parts.append("\(folded)\(direction)")
+            case .object(let place):
+                // No two objects are equal in this, so what comes behind it does not matter.
+                return (parts + ["\(place.key)\(direction)"]).joined(by: ", ")
+            case .constant, .list: continue
+            }
+        }
+        return (parts + ["\(start.key)"]).joined(by: ", ")
+    }
+}
+
+extension QueryComparison {
+    /// Whether few objects satisfy it, as far as its form tells, and it does not depend on the outer object.
+    fileprivate var isSelective: Bool {
+        switch (`operator`, right) {
+        case (.equal, .constant(let value)): !ValueOrder.isMissing(value)
+        case (.in, .collection(let elements)): elements.allSatisfy(\.isConstant)
+        default: false
+        }
+    }
+}
+
+// MARK: - The context
+
+/// What the stages of compiling one request share.
+final class FetchContext {
+    let query: ResolvedQuery
+    let schema: SQLSchema
+    let store: StoreIdentity
+    private var aliasCount = 0
+
+    init(query: ResolvedQuery, schema: SQLSchema, store: StoreIdentity) {
+        self.query = query
+        self.schema = schema
+        self.store = store
+    }
+
+    /// A name for one more table: t0, t1 …
+    func newAlias() -> SQLFragment {
+        defer { aliasCount += 1 }
+        return "t\(aliasCount)"
+    }
+
+    /// Whether SQL can say a condition.
+    func canSay(_ predicate: QueryPredicate) throws -> Bool {
+        do {
+            let trial = FetchContext(query: query, schema: schema, store: store)
+            _ = try FetchScope(entity: query.entity, in: trial).condition(predicate)
+            return true
+        } catch is UntranslatableExpression {
+            return false
+        }
+    }
+
+    /// Whether SQL can say the request's order.
+    func canSort() throws -> Bool {
+        let isPlain = try query.request.sortOrderings.allSatisfy { try $0.expression.isPlain }
+        if isPlain { return true }
+        do {
+            let trial = FetchContext(query: query, schema: schema, store: store)
+            _ = try FetchScope(entity: query.entity, in: trial).order(query.request.sortOrderings)
+            return true
+        } catch is UntranslatableExpression {
+            return false
+        }
+    }
+
+    /// What follows `LIMIT`; `nil` if the request has no bounds.
+    static func limit(of request: FetchRequest) -> SQLFragment? {
+        let limit = max(request.fetchLimit, 0)
+        let offset = max(request.fetchOffset, 0)
+        if limit == 0, offset == 0 { return nil }
+        let bound: SQLFragment =
+            limit == 0 ? "-1" : "\(bind: .integer(Int64(limit)))"
+        return offset == 0 ? bound : "\(bound) OFFSET \(bind: .integer(Int64(offset)))"
+    }
+}

@@ -102,3 +102,208 @@ extension SQLFragment {
             subject: .init(entity: entity.name))
     }
 }
+
+// MARK: - Conditions
+
+/// A condition in SQL, and whether it can be NULL.
+///
+/// Predicates are true or false, never unknown. A comparison in SQL is NULL where a value is missing. Under AND and
+/// OR and in WHERE that does what false does, so comparisons stay as plain as an index wants them; NOT turns a
+/// condition that can be NULL round with `IS NOT TRUE`.
+struct FetchCondition {
+    var fragment: SQLFragment
+    /// Whether it is NULL for some rows, rather than false.
+    var canBeNull = false
+    /// How it holds together with what stands beside it.
+    private(set) var form = Form.single
+
+    enum Form { case always, never, single, conjunction, disjunction }
+
+    init(_ fragment: SQLFragment, canBeNull: Bool = false) {
+        self.fragment = fragment
+        self.canBeNull = canBeNull
+    }
+
+    /// True for every row.
+    static let always = FetchCondition("1", form: .always)
+    /// False for every row.
+    static let never = FetchCondition("0", form: .never)
+
+    private init(_ fragment: SQLFragment, form: Form) {
+        self.fragment = fragment
+        self.form = form
+    }
+
+    /// Whether it is true for every row.
+    var isAlways: Bool { form == .always }
+    /// Whether it is false for every row.
+    var isNever: Bool { form == .never }
+
+    /// The condition as part of a larger one.
+    private var bracketed: SQLFragment {
+        switch form {
+        case .conjunction, .disjunction: "(\(fragment))"
+        case .always, .never, .single: fragment
+        }
+    }
+
+    func and(_ other: FetchCondition) -> FetchCondition {
+        isAlways || other.isNever ? other : .all(of: [self, other])
+    }
+
+    func or(_ other: FetchCondition) -> FetchCondition { .any(of: [self, other]) }
+
+    static prefix func ! (condition: FetchCondition) -> FetchCondition {
+        if condition.isAlways { return .never }
+        if condition.isNever { return .always }
+        if condition.canBeNull { return FetchCondition("(\(condition.fragment)) IS NOT TRUE") }
+        return FetchCondition("NOT (\(condition.fragment))")
+    }
+
+    static func all(of parts: [FetchCondition]) -> FetchCondition {
+        if parts.contains(where: \.isNever) { return .never }
+        return joined(parts.filter { !$0.isAlways }, by: " AND ", as: .conjunction) ?? .always
+    }
+
+    static func any(of parts: [FetchCondition]) -> FetchCondition {
+        if parts.contains(where: \.isAlways) { return .always }
+        return joined(parts.filter { !$0.isNever }, by: " OR ", as: .disjunction) ?? .never
+    }
+
+    /// A bound on how many conditions stand side by side: SQLite builds a tree as deep as they are many, and refuses
+    /// one of more than 1,000 levels.
+    private static let greatestWidth = 100
+
+    private static func joined(
+        _ parts: [FetchCondition], by word: SQLFragment, as form: Form
+    ) -> FetchCondition? {
+        if parts.count <= 1 { return parts.first }
+        if parts.count > greatestWidth {
+            let size = (parts.count + greatestWidth - 1) / greatestWidth
+            let groups = stride(from: 0, to: parts.count, by: size).compactMap { start in
+                joined(Array(parts[start..<min(start + size, parts.count)]), by: word, as: form)
+            }
+            return joined(groups, by: word, as: form)
+        }
+        var result = FetchCondition(
+            // Conditions of the same form need no brackets, unless they are groups of many.
+            parts.map { $0.form == form && parts.count == 2 ? $0.fragment : $0.bracketed }
+                .joined(by: word),
+            canBeNull: parts.contains(where: \.canBeNull))
+        result.form = form
+        return result
+    }
+}
+
+// MARK: - What SQL cannot express
+
+/// A condition in two parts, both of which must hold: what SQL can say, and what is left to be tested in memory on the
+/// objects that satisfy the first.
+struct SplitPredicate {
+    /// What SQL can say.
+    let translatable: QueryPredicate
+    /// What it cannot; `nil` if it can say all.
+    let remainder: QueryPredicate?
+
+    init(_ predicate: QueryPredicate, canSay: (QueryPredicate) throws -> Bool) throws {
+        guard predicate.mayBeUntranslatable, try !canSay(predicate) else {
+            (translatable, remainder) = (predicate, nil)
+            return
+        }
+        guard case .and(let parts) = predicate else {
+            (translatable, remainder) = (.constant(true), predicate)
+            return
+        }
+        let split = try parts.map { try SplitPredicate($0, canSay: canSay) }
+        translatable = .and(split.map(\.translatable).filter { $0 != .constant(true) })
+        let remainders = split.compactMap(\.remainder)
+        remainder = remainders.count == 1 ? remainders[0] : .and(remainders)
+    }
+}
+
+extension QueryPredicate {
+    /// Whether there is anything in it but plain comparisons, which SQL can always say. Most requests need no trial.
+    fileprivate var mayBeUntranslatable: Bool {
+        switch self {
+        case .constant: false
+        case .comparison(let comparison):
+            comparison.left.isComputed || comparison.right.isComputed
+        case .and(let parts), .or(let parts): parts.contains(where: \.mayBeUntranslatable)
+        case .not(let inner): inner.mayBeUntranslatable
+        }
+    }
+}
+
+extension QueryExpression {
+    /// Whether it is a constant or stands at a key path, which SQL can always say.
+    var isPlain: Bool { !isComputed }
+
+    fileprivate var isComputed: Bool {
+        switch self {
+        case .constant, .keyPath, .evaluatedObject, .variable: false
+        case .collection(let elements): elements.contains(where: \.isComputed)
+        case .function, .cast, .subquery, .conditional, .path: true
+        }
+    }
+}
+
+// MARK: - Dictionaries
+
+/// A SELECT statement that makes the dictionaries of a request, with the values bound to its question marks.
+struct DictionaryStatement: Sendable {
+    /// The text.
+    let sql: String
+    /// The values: integers, floating-point numbers, texts, bytes or null.
+    let bindings: [AttributeValue]
+    /// What its columns are.
+    let columns: [SQLDictionaryColumn]
+}
+
+extension DictionaryStatement {
+    /// Compiles a request whose condition SQL can say, in the stages of ``FetchStatement`` and a few more.
+    ///
+    /// - Throws: ``UntranslatableExpression`` if SQL cannot say a column, a group, what groups satisfy or the order, or
+    ///   ``QuireError``.
+    init(_ query: ResolvedDictionaryQuery, schema: SQLSchema, store: StoreIdentity) throws {
+        let entity = query.query.entity
+        let context = FetchContext(query: query.query, schema: schema, store: store)
+        let scope = FetchScope(entity: entity, in: context)
+        let predicate = query.query.predicate
+        let condition = try scope.entityTest.and(scope.boxCondition(predicate))
+            .and(scope.condition(predicate))
+        let (list, places) = try scope.columns(query.columns)
+        let groups = try scope.groups(query.groups)
+        let having = try query.having.map { try scope.condition($0) } ?? .always
+        let rest = query.isDistinct ? list : query.isGrouped ? groups : [scope.start.key]
+        let order = try scope.order(query.orderings, then: rest)
+
+        var text: SQLFragment = query.isDistinct ? "SELECT DISTINCT " : "SELECT "
+        text.append(list.joined(by: ", "))
+        text.append(" FROM ")
+        text.append(scope.tables)
+        if !condition.isAlways {
+            text.append(" WHERE ")
+            text.append(condition.fragment)
+        }
+        if !groups.isEmpty {
+            text.append(" GROUP BY ")
+            text.append(groups.joined(by: ", "))
+        }
+        if !having.isAlways {
+            text.append(" HAVING ")
+            text.append(having.fragment)
+        }
+        if let order {
+            text.append(" ORDER BY ")
+            text.append(order)
+        }
+        if let limit = FetchContext.limit(of: query.query.request) {
+            text.append(" LIMIT ")
+            text.append(limit)
+        }
+        try text.checkBindingCount(of: entity)
+        sql = text.sql
+        bindings = text.bindings
+        columns = places
+    }
+}

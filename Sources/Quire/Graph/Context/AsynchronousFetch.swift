@@ -1,0 +1,325 @@
+internal import Dispatch
+public import Foundation
+
+/// A request whose reading happens on another thread than the context's queue.
+///
+/// ```swift
+/// let request = AsynchronousFetchRequest(fetchRequest: FetchRequest("Book")) { result in
+///     if case .objects(let books)? = result.finalResult { show(books) }
+/// }
+/// let progress = context.execute(request).progress
+/// …
+/// progress.cancel()
+/// ```
+public struct AsynchronousFetchRequest {
+    /// What to find.
+    public var fetchRequest: FetchRequest
+    /// How many objects there may be, for the progress; 0 if nobody knows.
+    public var estimatedResultCount = 0
+    /// Called once on the context's queue, with the result or the error.
+    public var completion: (AsynchronousFetchResult) -> Void
+
+    /// Makes a request.
+    public init(
+        fetchRequest: FetchRequest, completion: @escaping (AsynchronousFetchResult) -> Void
+    ) {
+        self.fetchRequest = fetchRequest
+        self.completion = completion
+    }
+}
+
+/// What becomes of an ``AsynchronousFetchRequest``. Used on the context's queue.
+public final class AsynchronousFetchResult {
+    /// How far the reading is, in rows: indeterminate if nobody knows how many there are. It changes on the context's
+    /// queue. Cancelling it, from any thread, interrupts the database; the error has the code `cancelled`.
+    public let progress: Progress
+    /// What was found, when the request is finished.
+    public internal(set) var finalResult: FetchResult?
+    /// Why nothing was found, when the request has failed.
+    public internal(set) var operationError: QuireError?
+
+    init(progress: Progress) { self.progress = progress }
+
+    /// Cancels the request.
+    public func cancel() { progress.cancel() }
+}
+
+// MARK: - Fetching
+
+extension ManagedObjectContext {
+    /// Carries out a request on another thread and calls its completion on the context's queue.
+    ///
+    /// What the request finds is as of then: unsaved changes that are made in the meantime count. A request that makes
+    /// no sense fails like one that cannot be read: by its completion.
+    ///
+    /// Call it on the context's queue. The context lives on until the completion has been called.
+    ///
+    /// - Complexity: O(*n*) on the context's queue only in unsaved changes; relationships that are read ahead are read
+    ///   there, too.
+    @discardableResult
+    public func execute(_ request: AsynchronousFetchRequest) -> AsynchronousFetchResult {
+        checkQueue()
+        let progress = Progress(totalUnitCount: Int64(request.estimatedResultCount))
+        let result = AsynchronousFetchResult(progress: progress)
+        let end = OnQueue((context: self, result: result, request: request))
+        let queue = queueMarker.queue
+        do {
+            let fetch = try BackgroundFetch(request.fetchRequest, context: self) { rows in
+                queue.async { end.value?.result.progress.completedUnitCount = Int64(rows) }
+            }
+            let monitor = fetch.monitor
+            progress.cancellationHandler = { monitor.cancel() }
+            let (reading, box) = (fetch.reading, OnQueue(fetch))
+            DispatchQueue.global(qos: .userInitiated).async {
+                let payload = Result { try reading() }
+                queue.async {
+                    guard let (context, result, request) = end.take(), let fetch = box.take() else {
+                        return
+                    }
+                    // Its handler is called on another thread, and may not have been yet.
+                    if result.progress.isCancelled { monitor.cancel() }
+                    result.end(Result { try fetch.finish(try payload.get()) })
+                    request.completion(result)
+                    context.processPendingChanges()
+                }
+            }
+        } catch {
+            let failure = OnQueue(error)
+            queue.async {
+                guard let (context, result, request) = end.take(), let error = failure.take() else {
+                    return
+                }
+                result.end(.failure(error))
+                request.completion(result)
+                context.processPendingChanges()
+            }
+        }
+        return result
+    }
+
+    /// The objects that a request finds, read on another thread while the caller waits without blocking.
+    ///
+    /// What the request finds is as of the end: unsaved changes that are made in the meantime count. Cancelling the
+    /// task, or the progress if one is given, interrupts the database.
+    ///
+    /// ```swift
+    /// let books = try await container.viewContext.fetchAsynchronously(FetchRequest("Book"))
+    /// ```
+    ///
+    /// Call it on the main actor, of a main-queue context.
+    ///
+    /// - Throws: As ``fetch(_:)-(FetchRequest)``, and with code `cancelled`.
+    @MainActor
+    public func fetchAsynchronously(
+        _ request: FetchRequest, progress: Progress? = nil
+    ) async throws -> FetchedObjects {
+        var request = request
+        request.resultType = .objects
+        guard
+            case .objects(let objects) = try await executeAsynchronously(
+                request, progress: progress)
+        else { preconditionFailure("A request for objects gave something else.") }
+        return objects
+    }
+
+    /// What a request finds, as its ``FetchRequest/resultType`` says; see ``fetchAsynchronously(_:progress:)``.
+    @MainActor
+    public func executeAsynchronously(
+        _ request: FetchRequest, progress: Progress? = nil
+    ) async throws -> FetchResult {
+        let reported = OnQueue(progress)
+        let fetch = try BackgroundFetch(request, context: self) { rows in
+            DispatchQueue.main.async { reported.value??.completedUnitCount = Int64(rows) }
+        }
+        let (reading, monitor) = (fetch.reading, fetch.monitor)
+        progress?.cancellationHandler = { monitor.cancel() }
+        // Under a lock: the thread sanitizer does not see that a continuation which is resumed before its task waits for it
+        // orders what was read before what follows.
+        let found = Lock<Result<BackgroundFetch.Payload, any Error>?>(nil)
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                DispatchQueue.global(qos: .userInitiated).async {
+                    let payload = Result { try reading() }
+                    found.withLock { $0 = payload }
+                    continuation.resume()
+                }
+            }
+        } onCancel: {
+            monitor.cancel()
+        }
+        if progress?.isCancelled == true { monitor.cancel() }
+        guard let payload = found.withLock({ $0 }) else {
+            preconditionFailure("A continuation was resumed before the request was read.")
+        }
+        let result = try fetch.finish(payload.get())
+        progress?.end(count: result.count)
+        return result
+    }
+
+    /// Takes something through another thread that only the context's queue touches, and releases, which it does by
+    /// taking it out.
+    private final class OnQueue<Value>: @unchecked Sendable {
+        private(set) var value: Value?
+
+        init(_ value: Value) { self.value = value }
+
+        func take() -> Value? {
+            defer { value = nil }
+            return value
+        }
+    }
+}
+
+extension AsynchronousFetchResult {
+    fileprivate func end(_ result: Result<FetchResult, any Error>) {
+        switch result {
+        case .success(let found):
+            finalResult = found
+            progress.end(count: found.count)
+        case .failure(let error):
+            operationError =
+                error as? QuireError
+                ?? QuireError(.storeUnavailable, "The request failed: \(error).", underlying: error)
+        }
+    }
+}
+
+extension Progress {
+    fileprivate func end(count: Int) {
+        // A progress of nothing would never be finished.
+        totalUnitCount = Int64(max(count, 1))
+        completedUnitCount = totalUnitCount
+    }
+}
+
+extension FetchResult {
+    /// How many rows there are.
+    fileprivate var count: Int {
+        switch self {
+        case .objects(let objects): objects.count
+        case .objectIDs(let ids): ids.count
+        case .dictionaries(let dictionaries): dictionaries.count
+        case .count: 1
+        }
+    }
+}
+
+// MARK: - In the background
+
+/// A fetch that reads on another thread: what is read is rows and identifiers, which may go to any queue; on the
+/// context's queue the unsaved changes are laid over them, and objects are made.
+///
+/// Made and finished on the context's queue.
+final class BackgroundFetch: RowHolder {
+    private let context: ManagedObjectContext
+    private let request: FetchRequest
+    private let keyPaths: [QueryKeyPath]
+    private let plan: ManagedObjectContext.ChangeOverlay.Plan?
+    /// When the reading began, as ``OutdatedRows`` counts.
+    private let serial: UInt64
+    let monitor: FetchMonitor
+
+    /// What is read.
+    enum Payload: Sendable {
+        case rows(RowSet)
+        case identifiers(ObjectIDList)
+        case dictionaries(FetchedDictionaries)
+        case count(Int)
+    }
+
+    /// Checks a request.
+    ///
+    /// - Throws: As ``ManagedObjectContext/fetch(_:)-(FetchRequest)``.
+    init(
+        _ request: FetchRequest, context: ManagedObjectContext,
+        report: @escaping @Sendable (_ rows: Int) -> Void
+    ) throws {
+        context.checkQueue()
+        self.context = context
+        monitor = FetchMonitor(report: report)
+        var request = request
+        request.watch.monitor = monitor
+        keyPaths = try context.prefetchPaths(of: request)
+        plan = try Self.plan(for: request, in: context)
+        self.request = request
+        serial = context.outdatedRows.serial
+        super.init()
+        context.outdatedRows.addHolder(self)
+    }
+
+    deinit {
+        context.queueMarker.checkRelease()
+        context.outdatedRows.removeHolder(self)
+        context.answerQuestions()
+    }
+
+    /// What is being read is with the thread that reads it.
+    override var isComplete: Bool { false }
+
+    private static func plan(
+        for request: FetchRequest, in context: ManagedObjectContext
+    ) throws -> ManagedObjectContext.ChangeOverlay.Plan? {
+        guard request.resultType != .dictionaries, context.overlayIsNeeded(for: request) else {
+            return nil
+        }
+        let plan = try context.overlay(for: request).plan()
+        return plan.isComplete ? nil : plan
+    }
+
+    /// Reads; to be called on another thread.
+    var reading: @Sendable () throws -> Payload {
+        let (request, source, monitor) = (request, context.source, monitor)
+        let store = context.persistentStoreCoordinator.store
+        let wide = plan?.source
+        let counts = request.resultType == .count && plan?.testsAll(request) != true
+        let readsIdentifiers = context.readsIdentifiers(request, keyPaths)
+        return {
+            try monitor.check()
+            if counts { return .count(try source.count(matching: wide ?? request)) }
+            if let wide { return .rows(try source.rows(matching: wide)) }
+            switch request.resultType {
+            case .objects where !readsIdentifiers:
+                return .rows(try source.rows(matching: request))
+            case .objects, .objectIDs:
+                return .identifiers(try source.objectIDs(matching: request))
+            case .dictionaries: return .dictionaries(try store.dictionaries(matching: request))
+            case .count: return .count(try source.count(matching: wide ?? request))
+            }
+        }
+    }
+
+    /// Makes the result of what was read. If the context has saved meanwhile, or has other changes, so that something
+    /// else should have been read, it is read now.
+    func finish(_ payload: Payload) throws -> FetchResult {
+        context.checkQueue()
+        try monitor.check()
+        if case .dictionaries(let dictionaries) = payload { return .dictionaries(dictionaries) }
+        let overlay = try context.overlay(for: request)
+        let present = try Self.plan(for: request, in: context)
+        guard serial == context.outdatedRows.serial, present?.source == plan?.source,
+            !request.shouldRefreshRefetchedObjects
+        else {
+            var request = request
+            request.watch.monitor = nil
+            return try context.execute(request)
+        }
+        switch payload {
+        case .rows(let found):
+            let rows = try present.map { try overlay.rows($0, found: found) } ?? found
+            switch request.resultType {
+            case .count: return .count(rows.count)
+            case .objectIDs:
+                return .objectIDs(
+                    rows.indices.map { context.objectID(bits: rows.identifierBits(at: $0)) })
+            default: return .objects(try context.fetched(rows, request, keyPaths))
+            }
+        case .identifiers(let list) where request.resultType == .objects:
+            return .objects(context.fetched(list.bits, request, keyPaths))
+        case .identifiers(let list):
+            return .objectIDs(list.bits.map { context.objectID(bits: $0) })
+        case .dictionaries(let dictionaries): return .dictionaries(dictionaries)
+        case .count(let count):
+            return .count(try present.map { try overlay.count($0, stored: count) } ?? count)
+        }
+    }
+}

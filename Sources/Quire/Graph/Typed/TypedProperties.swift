@@ -1,0 +1,364 @@
+internal import Synchronization
+
+/// Finds out which properties a key path of a typed class names.
+///
+/// A key path cannot tell its names, so it is tried out on an object of its class that belongs to no context and
+/// whose entity has no table of properties. Accessors that find no place in the table come here, so that reading
+/// ordinary objects costs nothing: what is asked for is written down, and answered with an unlikely value, or with
+/// another such object. The key path names these properties if each was asked of the answer before, and the last
+/// answer is what came out; so `\Book.title.count` and a computed property that does more than pass on a value name
+/// none.
+@usableFromInline
+final class PropertyProbe: @unchecked Sendable {
+    // Unchecked: it is only used by the thread that made it, while it reads the key path.
+
+    /// Something that was asked.
+    private struct Step {
+        let object: ManagedObject
+        let key: String
+        /// The object answered, if it was one and can be asked on.
+        let answer: ManagedObject?
+        /// Whether a value is what was answered.
+        let isAnswer: (Any) -> Bool
+    }
+
+    @TaskLocal private static var current: PropertyProbe?
+    private var steps: [Step] = []
+
+    // MARK: Key paths
+
+    /// The model's names of the properties that a key path leads through; `nil` if it does not lead through properties
+    /// of typed classes only.
+    static func names(of keyPath: AnyKeyPath) -> [String]? {
+        let key = Key(keyPath: keyPath)
+        if let known = cache.withLock({ $0[key] }) { return known }
+        guard let rootClass = type(of: keyPath).rootType as? ManagedObject.Type else { return nil }
+        let root = object(of: rootClass)
+        let probe = PropertyProbe()
+        let value = $current.withValue(probe) { root[keyPath: keyPath] }
+        guard let value, let names = probe.names(from: root, to: value) else { return nil }
+        cache.withLock { $0[key] = names }
+        return names
+    }
+
+    /// A key path as a key of the cache.
+    private struct Key: Hashable, @unchecked Sendable {
+        // Unchecked: only those are kept that name properties, and these have captured nothing.
+        let keyPath: AnyKeyPath
+    }
+
+    private static let cache = Lock<[Key: [String]]>([:])
+
+    private func names(from root: ManagedObject, to value: Any) -> [String]? {
+        var object: ManagedObject? = root
+        for step in steps {
+            guard let owner = object, step.object === owner else { return nil }
+            object = step.answer
+        }
+        let names = steps.map(\.key)
+        // Every object has an identifier, and queries know it by this name.
+        if let object, value as? ManagedObjectID == object.objectID { return names + ["objectID"] }
+        return steps.last?.isAnswer(value) == true ? names : nil
+    }
+
+    // MARK: Objects
+
+    private static let entity = EntityLayout(
+        number: 0, description: EntityDescription(name: "Probe"), superentity: nil, subtreeEnd: 0,
+        slots: [], relationships: [], properties: [:], propertyNames: [])
+    private static let identity = StoreIdentity(uuid: "", entityNames: [])
+    private static let serial = Atomic<UInt64>(0)
+
+    private static func object(of objectClass: ManagedObject.Type) -> ManagedObject {
+        let serial = serial.wrappingAdd(1, ordering: .relaxed).newValue
+        return objectClass.init(
+            ObjectPlace(
+                objectID: ManagedObjectID(temporaryOf: 0, serial: serial, model: identity),
+                entity: entity, context: nil, state: [.live, .realized]))
+    }
+
+    private static func property(
+        _ ordinal: Int, of object: ManagedObject
+    ) -> EntityDeclaration.Property? {
+        let properties = type(of: object).entityDeclaration?.allProperties ?? []
+        return ordinal < properties.count ? properties[ordinal] : nil
+    }
+
+    // MARK: Answers
+
+    /// Answers for an attribute.
+    static func attribute<Value: AttributeRepresentable>(
+        _ ordinal: Int, of object: ManagedObject
+    ) -> Value? {
+        guard let probe = current, let property = property(ordinal, of: object) else { return nil }
+        let answer = Value.unlikelyValue
+        probe.steps.append(
+            Step(object: object, key: property.key, answer: nil) {
+                ($0 as? Value)?.attributeValue == answer.attributeValue
+            })
+        return answer
+    }
+
+    /// Changes the answer for an attribute whose raw value was answered, because that is not one of the type's.
+    @usableFromInline @inline(never)
+    static func answer<Value: RawRepresentable>(
+        _ ordinal: Int, of object: ManagedObject, _ answer: Value?
+    ) -> Value? where Value.RawValue: AttributeRepresentable {
+        guard let probe = current, let step = probe.steps.popLast() else { return nil }
+        probe.steps.append(
+            Step(object: step.object, key: step.key, answer: nil) { value in
+                guard let answer else { return type(of: value) == Value?.self }
+                return (value as? Value)?.rawValue.attributeValue == answer.rawValue.attributeValue
+            })
+        return answer
+    }
+
+    /// The object in a set or an array, if it is the only one.
+    private static func onlyMember(of collection: some Collection) -> ManagedObject? {
+        collection.count == 1 ? collection.first as? ManagedObject : nil
+    }
+
+    /// Answers for a relationship of either kind.
+    static func object(_ ordinal: Int, of object: ManagedObject) -> ManagedObject? {
+        guard let probe = current, let property = property(ordinal, of: object),
+            let objectClass = property.destination as? ManagedObject.Type
+        else { return nil }
+        let answer = Self.object(of: objectClass)
+        let isToMany: Bool
+        if case .toMany = property.form { isToMany = true } else { isToMany = false }
+        probe.steps.append(
+            Step(object: object, key: property.key, answer: isToMany ? nil : answer) { value in
+                if !isToMany { return value as? ManagedObject === answer }
+                return (value as? any Collection).flatMap { onlyMember(of: $0) } === answer
+            })
+        return answer
+    }
+}
+
+// MARK: - Accessors
+
+// What the accessors of typed classes call; the macros `@Attribute` and `@Relationship` write the calls. A property is
+// named by its ordinal (see EntityDeclaration). Reading one is a look into the entity's table and then what the
+// accessors by slot do; nothing here looks up a name.
+
+extension ManagedObject {
+    /// Counts the properties that subclasses declare, from none. The macro `@Entity` writes one for each class, which
+    /// goes on where its superclass's ends.
+    public enum PropertyOrdinals {
+        /// The number of properties so far.
+        @inlinable public static var propertyCount: Int { 0 }
+    }
+
+    /// The slot of a property, or the position of a to-many relationship; `nil` for the object that finds out what a
+    /// key path names, whose entity has no table.
+    @inline(__always)
+    final func position(of ordinal: Int) -> Int? {
+        let table = entity.classTable
+        return ordinal < table.count ? table[ordinal] : nil
+    }
+}
+
+// MARK: - Attributes
+
+extension ManagedObject {
+    /// The value of an optional attribute.
+    @inlinable @inline(__always)
+    public final func attribute<Value: AttributeRepresentable>(_ ordinal: Int) -> Value? {
+        Value.value(of: self, at: ordinal)
+    }
+
+    /// The value of an attribute; if there is none, the model's default value, or else
+    /// ``AttributeRepresentable/missingValue``.
+    @inlinable @inline(__always)
+    public final func attribute<Value: AttributeRepresentable>(_ ordinal: Int) -> Value {
+        Value.value(of: self, at: ordinal) ?? defaultValue(ordinal)
+    }
+
+    /// The value of an attribute; if there is none, the class's default value.
+    @inlinable @inline(__always)
+    public final func attribute<Value: AttributeRepresentable>(
+        _ ordinal: Int, default value: @autoclosure () -> Value
+    ) -> Value {
+        Value.value(of: self, at: ordinal) ?? value()
+    }
+
+    /// The value of an optional attribute that holds raw values; `nil` also if it is none of the type's.
+    @inlinable @inline(__always)
+    public final func attribute<Value: RawRepresentable>(_ ordinal: Int) -> Value?
+    where Value.RawValue: AttributeRepresentable {
+        guard let raw = Value.RawValue.value(of: self, at: ordinal) else { return nil }
+        return Value(rawValue: raw) ?? PropertyProbe.answer(ordinal, of: self, nil)
+    }
+
+    /// The value of an attribute that holds raw values; if there is none, or it is none of the type's, the class's
+    /// default value.
+    @inlinable @inline(__always)
+    public final func attribute<Value: RawRepresentable>(
+        _ ordinal: Int, default value: @autoclosure () -> Value
+    ) -> Value where Value.RawValue: AttributeRepresentable {
+        guard let raw = Value.RawValue.value(of: self, at: ordinal) else { return value() }
+        return Value(rawValue: raw) ?? PropertyProbe.answer(ordinal, of: self, value()) ?? value()
+    }
+
+    /// Explains that a property needs a default value.
+    @available(
+        *, unavailable,
+        message:
+            "the store may hold a value that is none of this type's; give the attribute a “default:”, or make it optional"
+    )
+    public final func attribute<Value: RawRepresentable>(_ ordinal: Int) -> Value
+    where Value.RawValue: AttributeRepresentable {
+        preconditionFailure("Never called: it is unavailable.")
+    }
+
+    /// Explains that a property has a type that no attribute can have.
+    @available(
+        *, unavailable,
+        message:
+            "an attribute is an integer, Double, Float, Decimal, String, Bool, Date, Data, UUID, URL, an enumeration over one of these, or a type that conforms to AttributeRepresentable"
+    )
+    @_disfavoredOverload
+    public final func attribute<Value>(_ ordinal: Int, default value: Value? = nil) -> Value {
+        preconditionFailure("Never called: it is unavailable.")
+    }
+
+    /// Sets an attribute. Stops the program with a sentence if it cannot keep the value: not-a-number, or an integer
+    /// that is out of range for an entity whose attribute is narrower.
+    @inlinable @inline(__always)
+    public final func setAttribute<Value: AttributeRepresentable>(_ ordinal: Int, _ value: Value) {
+        setProperty(ordinal, value.attributeValue)
+    }
+
+    /// Sets an optional attribute.
+    @inlinable @inline(__always)
+    public final func setAttribute<Value: AttributeRepresentable>(_ ordinal: Int, _ value: Value?) {
+        setProperty(ordinal, value?.attributeValue ?? .null)
+    }
+
+    /// Sets an attribute that holds raw values.
+    @inlinable @inline(__always)
+    public final func setAttribute<Value: RawRepresentable>(_ ordinal: Int, _ value: Value)
+    where Value.RawValue: AttributeRepresentable {
+        setProperty(ordinal, value.rawValue.attributeValue)
+    }
+
+    /// Sets an optional attribute that holds raw values.
+    @inlinable @inline(__always)
+    public final func setAttribute<Value: RawRepresentable>(_ ordinal: Int, _ value: Value?)
+    where Value.RawValue: AttributeRepresentable {
+        setProperty(ordinal, value?.rawValue.attributeValue ?? .null)
+    }
+
+    /// Explains that a property has a type that no attribute can have; see ``attribute(_:default:)``.
+    @available(*, unavailable, message: "no attribute can have this type")
+    @_disfavoredOverload
+    public final func setAttribute<Value>(_ ordinal: Int, _ value: Value) {
+        preconditionFailure("Never called: it is unavailable.")
+    }
+
+    @usableFromInline
+    final func setProperty(_ ordinal: Int, _ value: AttributeValue) {
+        guard let slot = position(of: ordinal) else { return }
+        trapping { try setValue(value, at: slot) }
+    }
+
+    @usableFromInline @inline(never)
+    final func defaultValue<Value: AttributeRepresentable>(_ ordinal: Int) -> Value {
+        guard let slot = position(of: ordinal) else { return Value.missingValue }
+        return Value(attributeValue: entity.defaultValues[slot]) ?? Value.missingValue
+    }
+}
+
+// MARK: - Relationships
+
+extension ManagedObject {
+    /// The object that a to-one relationship leads to.
+    @inlinable @inline(__always)
+    public final func related<Destination: ManagedObject>(_ ordinal: Int) -> Destination? {
+        relatedObject(ordinal).flatMap { Self.object($0, as: Destination.self) }
+    }
+
+    /// Sets the object that a to-one relationship leads to, and the other side with it. Stops the program with a
+    /// sentence if it is of another context; one that is gone is reported as the context's
+    /// ``ManagedObjectContext/lastFaultError``, and nothing is changed.
+    public final func setRelated(_ ordinal: Int, _ object: ManagedObject?) {
+        guard let slot = position(of: ordinal),
+            let index = entity.slots[slot].relationshipIndex
+        else { return }
+        trapping { try setObject(object, through: entity.relationships[index]) }
+    }
+
+    /// The objects that an ordered to-many relationship leads to.
+    ///
+    /// - Complexity: O(*n*), and one fetch if the relationship is a fault.
+    @inlinable
+    public final func related<Destination: ManagedObject>(_ ordinal: Int) -> [Destination] {
+        relatedObjects(ordinal).compactMap { Self.object($0, as: Destination.self) }
+    }
+
+    /// The objects that a to-many relationship leads to.
+    ///
+    /// - Complexity: O(*n*), and one fetch if the relationship is a fault.
+    @inlinable
+    public final func related<Destination: ManagedObject>(_ ordinal: Int) -> Set<Destination> {
+        Set(relatedObjects(ordinal).lazy.compactMap { Self.object($0, as: Destination.self) })
+    }
+
+    /// Sets the objects that an ordered to-many relationship leads to. Stops the program with a sentence if one is of
+    /// another context; if one is gone that is reported as the context's ``ManagedObjectContext/lastFaultError``, and
+    /// nothing is changed.
+    ///
+    /// - Complexity: O(*n*). To change one object, use ``EntityClass/add(_:to:)-(_,KeyPath<Self,Set<Destination>>)``
+    ///   and its siblings.
+    @inlinable
+    public final func setRelated<Destination: ManagedObject>(
+        _ ordinal: Int, _ objects: [Destination]
+    ) {
+        setRelatedObjects(ordinal, objects)
+    }
+
+    /// Sets the objects that a to-many relationship leads to. Stops the program with a sentence if one is of another
+    /// context; if one is gone that is reported as the context's ``ManagedObjectContext/lastFaultError``, and nothing is
+    /// changed.
+    ///
+    /// - Complexity: O(*n* log *n*).
+    @inlinable
+    public final func setRelated<Destination: ManagedObject>(
+        _ ordinal: Int, _ objects: Set<Destination>
+    ) {
+        // Sorted, so that a program does the same in every run.
+        setRelatedObjects(ordinal, objects.sorted { $0.objectID.bits < $1.objectID.bits })
+    }
+
+    /// An object as one of a class. Bindings are checked when a layout is made, so only a damaged store can make it
+    /// fail.
+    @inlinable @inline(__always)
+    static func object<Class: ManagedObject>(_ object: ManagedObject, as _: Class.Type) -> Class? {
+        type(of: object) == Class.self
+            ? unsafeDowncast(object, to: Class.self) : object as? Class
+    }
+
+    @usableFromInline
+    final func relatedObject(_ ordinal: Int) -> ManagedObject? {
+        guard let slot = position(of: ordinal) else {
+            return PropertyProbe.object(ordinal, of: self)
+        }
+        guard let id = objectID(at: slot) else { return nil }
+        return contextUnlessDiscarded?.object(with: id)
+    }
+
+    @usableFromInline
+    final func relatedObjects(_ ordinal: Int) -> [ManagedObject] {
+        guard let index = position(of: ordinal) else {
+            return PropertyProbe.object(ordinal, of: self).map { [$0] } ?? []
+        }
+        guard let context = contextUnlessDiscarded else { return [] }
+        return notedMembers(of: entity.relationships[index]).map { context.object(with: $0) }
+    }
+
+    @usableFromInline
+    final func setRelatedObjects(_ ordinal: Int, _ objects: [ManagedObject]) {
+        guard let index = position(of: ordinal) else { return }
+        trapping { try setObjects(objects, through: entity.relationships[index]) }
+    }
+}

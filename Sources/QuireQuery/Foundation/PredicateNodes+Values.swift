@@ -1,0 +1,371 @@
+public import Foundation
+internal import QuireModel
+
+extension PredicateTranslation {
+    fileprivate mutating func function(
+        _ function: QueryFunction, _ left: some PredicateExpression,
+        _ right: some PredicateExpression
+    ) throws -> PredicateTerm {
+        .value(.function(function, [try value(of: left), try value(of: right)]))
+    }
+}
+
+extension PredicateExpressions.Arithmetic: TranslatableNode {
+    func term(in translation: inout PredicateTranslation) throws -> PredicateTerm {
+        switch op {
+        case .add: try translation.function(.add, lhs, rhs)
+        case .subtract: try translation.function(.subtract, lhs, rhs)
+        case .multiply: try translation.function(.multiply, lhs, rhs)
+        @unknown default: throw PredicateTranslation.unsupported(self)
+        }
+    }
+}
+
+extension PredicateExpressions.IntDivision: TranslatableNode {
+    func term(in translation: inout PredicateTranslation) throws -> PredicateTerm {
+        try translation.function(.divide, lhs, rhs)
+    }
+}
+
+extension PredicateExpressions.FloatDivision: TranslatableNode {
+    func term(in translation: inout PredicateTranslation) throws -> PredicateTerm {
+        try translation.function(.divide, lhs, rhs)
+    }
+}
+
+extension PredicateExpressions.IntRemainder: TranslatableNode {
+    func term(in translation: inout PredicateTranslation) throws -> PredicateTerm {
+        try translation.function(.modulus, lhs, rhs)
+    }
+}
+
+extension PredicateExpressions.UnaryMinus: TranslatableNode {
+    func term(in translation: inout PredicateTranslation) throws -> PredicateTerm {
+        let value = try translation.value(of: wrapped)
+        return .value(.function(.subtract, [.constant(.integer(0)), value]))
+    }
+}
+
+// MARK: - Texts
+
+extension PredicateTranslation {
+    /// A comparison of texts.
+    fileprivate mutating func texts<Left: PredicateExpression>(
+        _ left: Left, _ comparisonOperator: QueryComparison.Operator,
+        _ right: some PredicateExpression, _ options: QueryComparison.Options = [],
+        in node: some PredicateExpression
+    ) throws -> PredicateTerm {
+        guard Left.Output.self is any StringProtocol.Type else { throw Self.unsupported(node) }
+        let left = try value(of: left)
+        let right = try value(of: right)
+        return .truth(
+            PredicateTruth(holds: try Self.compare(left, comparisonOperator, right, options)))
+    }
+}
+
+extension PredicateExpressions.CollectionContainsCollection: TranslatableNode {
+    func term(in translation: inout PredicateTranslation) throws -> PredicateTerm {
+        try translation.texts(base, .contains, other, in: self)
+    }
+}
+
+extension PredicateExpressions.SequenceStartsWith: TranslatableNode {
+    func term(in translation: inout PredicateTranslation) throws -> PredicateTerm {
+        try translation.texts(base, .beginsWith, prefix, in: self)
+    }
+}
+
+extension PredicateExpressions.StringContainsRegex: TranslatableNode {
+    func term(in translation: inout PredicateTranslation) throws -> PredicateTerm {
+        guard
+            let regex = regex as? PredicateExpressions.Value<PredicateExpressions.PredicateRegex>
+        else { throw PredicateTranslation.unsupported(self) }
+        let text = try translation.value(of: subject)
+        // MATCHES takes the text as a whole.
+        let pattern = "(?s:.*)(?:\(regex.value.stringRepresentation))(?s:.*)"
+        return .truth(
+            PredicateTruth(
+                holds: try PredicateTranslation.compare(
+                    text, .matches, .constant(.string(pattern)))))
+    }
+}
+
+extension PredicateExpressions.StringLocalizedStandardContains: TranslatableNode {
+    func term(in translation: inout PredicateTranslation) throws -> PredicateTerm {
+        try translation.texts(root, .contains, other, Self.options, in: self)
+    }
+}
+
+extension PredicateExpressions.StringCaseInsensitiveCompare: TranslatableNode {
+    func term(in translation: inout PredicateTranslation) throws -> PredicateTerm {
+        .order(
+            try translation.value(of: root), try translation.value(of: other), .caseInsensitive)
+    }
+}
+
+// MARK: - Expressions of texts
+
+// Foundation's macro writes calls of these for `localizedStandardContains` and `caseInsensitiveCompare`, but Foundation
+// has them on Apple's systems only. Both mean here what our queries mean by them, whatever the language of the system.
+
+extension PredicateExpressions {
+    /// `a.localizedStandardContains(b)` in a predicate: whether a text contains another one, whatever the case and the
+    /// diacritics of both; `CONTAINS[cd]`.
+    public struct StringLocalizedStandardContains<
+        Root: PredicateExpression, Other: PredicateExpression
+    >: PredicateExpression where Root.Output: StringProtocol, Other.Output: StringProtocol {
+        /// A truth value.
+        public typealias Output = Bool
+        static var options: QueryComparison.Options { [.caseInsensitive, .diacriticInsensitive] }
+
+        /// The text to search.
+        public let root: Root
+        /// The text to find.
+        public let other: Other
+
+        /// Makes a node of two others.
+        public init(root: Root, other: Other) {
+            self.root = root
+            self.other = other
+        }
+
+        /// Whether the text contains the other one.
+        public func evaluate(_ bindings: PredicateBindings) throws -> Bool {
+            try PredicateEvaluator(subject: nil).holds(
+                .comparison(
+                    QueryComparison(
+                        .constant(.string(String(try root.evaluate(bindings)))), .contains,
+                        .constant(.string(String(try other.evaluate(bindings)))),
+                        options: Self.options)))
+        }
+    }
+
+    // swift-format-ignore: AlwaysUseLowerCamelCase
+    /// `a.localizedStandardContains(b)` in a predicate.
+    @_disfavoredOverload
+    public static func build_localizedStandardContains<Root, Other>(
+        _ root: Root, _ other: Other
+    ) -> StringLocalizedStandardContains<Root, Other> {
+        StringLocalizedStandardContains(root: root, other: other)
+    }
+
+    /// `a.caseInsensitiveCompare(b)` in a predicate: how two texts compare, whatever their case, as `[c]` compares.
+    ///
+    /// Compare it with a constant: `let same = ComparisonResult.orderedSame`.
+    public struct StringCaseInsensitiveCompare<
+        Root: PredicateExpression, Other: PredicateExpression
+    >: PredicateExpression where Root.Output: StringProtocol, Other.Output: StringProtocol {
+        /// An order.
+        public typealias Output = ComparisonResult
+
+        /// The text on the left.
+        public let root: Root
+        /// The text on the right.
+        public let other: Other
+
+        /// Makes a node of two others.
+        public init(root: Root, other: Other) {
+            self.root = root
+            self.other = other
+        }
+
+        /// How the texts compare.
+        public func evaluate(_ bindings: PredicateBindings) throws -> ComparisonResult {
+            let order = ValueOrder.compareBytes(
+                TextFolding.fold(String(try root.evaluate(bindings)), .caseInsensitive),
+                TextFolding.fold(String(try other.evaluate(bindings)), .caseInsensitive))
+            return order < 0 ? .orderedAscending : order == 0 ? .orderedSame : .orderedDescending
+        }
+    }
+
+    // swift-format-ignore: AlwaysUseLowerCamelCase
+    /// `a.caseInsensitiveCompare(b)` in a predicate.
+    @_disfavoredOverload
+    public static func build_caseInsensitiveCompare<Root, Other>(
+        _ root: Root, _ other: Other
+    ) -> StringCaseInsensitiveCompare<Root, Other> {
+        StringCaseInsensitiveCompare(root: root, other: other)
+    }
+}
+
+// What the standard predicate type demands of its nodes.
+
+extension PredicateExpressions.StringLocalizedStandardContains: Sendable
+where Root: Sendable, Other: Sendable {}
+extension PredicateExpressions.StringLocalizedStandardContains: Codable
+where Root: Codable, Other: Codable {}
+extension PredicateExpressions.StringLocalizedStandardContains: StandardPredicateExpression
+where Root: StandardPredicateExpression, Other: StandardPredicateExpression {}
+extension PredicateExpressions.StringCaseInsensitiveCompare: Sendable
+where Root: Sendable, Other: Sendable {}
+extension PredicateExpressions.StringCaseInsensitiveCompare: Codable
+where Root: Codable, Other: Codable {}
+extension PredicateExpressions.StringCaseInsensitiveCompare: StandardPredicateExpression
+where Root: StandardPredicateExpression, Other: StandardPredicateExpression {}
+
+// MARK: - Collections
+
+// MARK: - Membership
+
+extension PredicateExpressions.SequenceContains: TranslatableNode {
+    func term(in translation: inout PredicateTranslation) throws -> PredicateTerm {
+        guard !(LHS.Output.self is any StringProtocol.Type) else {
+            throw PredicateTranslation.unsupported(self, "ask for a text, not for a character")
+        }
+        let element = try translation.value(of: element)
+        switch try translation.term(of: sequence) {
+        case .value(.constant): throw PredicateTranslation.unsupported(self)
+        case .value(let collection):
+            return .truth(
+                PredicateTruth(
+                    holds: try PredicateTranslation.compare(element, .in, collection)))
+        case .elements(let elements):
+            let isElement = try PredicateTranslation.compare(
+                .variable(elements.variable), .equal, element)
+            return .truth(
+                PredicateTranslation.existence(
+                    of: elements.collection, elements.variable,
+                    PredicateTranslation.all([elements.condition, isElement])))
+        default: throw PredicateTranslation.unsupported(self)
+        }
+    }
+}
+
+// MARK: - Conditions on elements
+
+extension PredicateExpressions.Filter: TranslatableNode {
+    func term(in translation: inout PredicateTranslation) throws -> PredicateTerm {
+        switch try translation.term(of: sequence) {
+        case .value(.collection), .value(.constant): throw PredicateTranslation.unsupported(self)
+        case .value(let collection):
+            let name = translation.bindElement(variable)
+            return .elements(
+                PredicateElements(
+                    collection: collection, variable: name,
+                    condition: try translation.condition(of: filter)))
+        case .elements(let elements):
+            translation.bind(variable, to: .value(.variable(elements.variable)))
+            return .elements(
+                PredicateElements(
+                    collection: elements.collection, variable: elements.variable,
+                    condition: PredicateTranslation.all([
+                        elements.condition, try translation.condition(of: filter),
+                    ])))
+        default: throw PredicateTranslation.unsupported(self)
+        }
+    }
+}
+
+extension PredicateExpressions.SequenceContainsWhere: TranslatableNode {
+    func term(in translation: inout PredicateTranslation) throws -> PredicateTerm {
+        switch try translation.term(of: sequence) {
+        case .value(.constant): throw PredicateTranslation.unsupported(self)
+        case .value(.collection(let elements)):
+            let tests = try elements.map { element in
+                translation.bind(variable, to: .value(element))
+                return try translation.condition(of: test)
+            }
+            return .truth(PredicateTruth(holds: PredicateTranslation.any(tests)))
+        case .value(let collection):
+            let name = translation.bindElement(variable)
+            return .truth(
+                PredicateTranslation.existence(
+                    of: collection, name, try translation.condition(of: test)))
+        case .elements(let elements):
+            translation.bind(variable, to: .value(.variable(elements.variable)))
+            let test = try translation.condition(of: test)
+            return .truth(
+                PredicateTranslation.existence(
+                    of: elements.collection, elements.variable,
+                    PredicateTranslation.all([elements.condition, test])))
+        default: throw PredicateTranslation.unsupported(self)
+        }
+    }
+}
+
+extension PredicateExpressions.SequenceAllSatisfy: TranslatableNode {
+    func term(in translation: inout PredicateTranslation) throws -> PredicateTerm {
+        switch try translation.term(of: sequence) {
+        case .value(.constant): throw PredicateTranslation.unsupported(self)
+        case .value(.collection(let elements)):
+            let tests = try elements.map { element in
+                translation.bind(variable, to: .value(element))
+                return try translation.condition(of: test)
+            }
+            return .truth(PredicateTruth(holds: PredicateTranslation.all(tests)))
+        case .value(let collection):
+            let name = translation.bindElement(variable)
+            let test = try translation.condition(of: test)
+            if let every = PredicateTranslation.quantified(.all, collection, name, test) {
+                return .truth(PredicateTruth(holds: every))
+            }
+            return .truth(
+                PredicateTranslation.existence(
+                    of: collection, name, PredicateTranslation.not(test), isFound: false))
+        case .elements(let elements):
+            translation.bind(variable, to: .value(.variable(elements.variable)))
+            let test = try translation.condition(of: test)
+            return .truth(
+                PredicateTranslation.existence(
+                    of: elements.collection, elements.variable,
+                    PredicateTranslation.all([
+                        elements.condition, PredicateTranslation.not(test),
+                    ]), isFound: false))
+        default: throw PredicateTranslation.unsupported(self)
+        }
+    }
+}
+
+extension PredicateTranslation {
+    /// That there are elements of a to-many relationship for which a condition holds, or that there are none.
+    fileprivate static func existence(
+        of collection: QueryExpression, _ variable: String, _ condition: QueryPredicate,
+        isFound: Bool = true
+    ) -> PredicateTruth {
+        if isFound, let found = quantified(.any, collection, variable, condition) {
+            return PredicateTruth(holds: found)
+        }
+        let count = QueryExpression.function(
+            .count, [.subquery(collection, variable: variable, condition)])
+        return PredicateTruth(
+            holds: .comparison(
+                QueryComparison(count, isFound ? .greater : .equal, .constant(.integer(0)))))
+    }
+
+    /// A condition on the elements of a to-many relationship with `ANY` or `ALL`, if it is one comparison of an
+    /// element with a constant.
+    fileprivate static func quantified(
+        _ modifier: QueryComparison.Modifier, _ collection: QueryExpression, _ variable: String,
+        _ condition: QueryPredicate
+    ) -> QueryPredicate? {
+        guard case .comparison(var comparison) = condition,
+            comparison.modifier == .direct || comparison.modifier == modifier,
+            case .variable(let name) = comparison.left, comparison.right.isConstant,
+            name == variable || name.hasPrefix(variable + ".")
+        else { return nil }
+        let keys = name.split(separator: ".").dropFirst().map(String.init)
+        comparison.left = collection.appending(keys)
+        comparison.modifier = modifier
+        return .comparison(comparison)
+    }
+}
+
+// MARK: - Least and greatest
+
+extension PredicateExpressions.SequenceMinimum: TranslatableNode {
+    func term(in translation: inout PredicateTranslation) throws -> PredicateTerm {
+        guard let collection = try translation.term(of: elements).collection else {
+            throw PredicateTranslation.unsupported(self)
+        }
+        return .value(.function(.minimum, [collection]))
+    }
+}
+
+extension PredicateExpressions.SequenceMaximum: TranslatableNode {
+    func term(in translation: inout PredicateTranslation) throws -> PredicateTerm {
+        guard let collection = try translation.term(of: elements).collection else {
+            throw PredicateTranslation.unsupported(self)
+        }
+        return .value(.function(.maximum, [collection]))
+    }
+}

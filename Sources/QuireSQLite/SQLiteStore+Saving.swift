@@ -1,0 +1,324 @@
+import CSQLite
+public import QuireModel
+public import QuireQuery
+public import QuireStore
+internal import QuireSystem
+
+/// What saves that are one transaction have in common: they are committed, or fail, together.
+final class SQLiteJoinedSaves {
+    /// Why the transaction was rolled back.
+    var failure: (any Error)?
+    private var files: [SQLiteExternalFiles] = []
+    private var droppedFiles: Set<String> = []
+
+    /// Takes over the files of a save.
+    func add(_ files: SQLiteExternalFiles, dropping names: Set<String>) {
+        if !files.isEmpty { self.files.append(files) }
+        droppedFiles.formUnion(names)
+    }
+
+    fileprivate func didCommit(_ writer: SQLiteWriter) {
+        writer.unreferencedFiles.formUnion(droppedFiles)
+        for files in files { files.didSave() }
+    }
+
+    fileprivate func didFail(_ writer: SQLiteWriter) {
+        for files in files {
+            // If it is not known whether the transaction is on disk, it may refer to them after all.
+            if writer.poison != nil {
+                files.giveToStore()
+                writer.uncertainFiles.formUnion(files.all.map(\.name))
+            } else {
+                files.remove()
+            }
+        }
+    }
+}
+
+extension SQLiteStore {
+    /// Runs a closure whose saves to this store, on this thread, are one transaction: all are committed when it returns,
+    /// or none if it throws or a save fails. So more can be saved at once than memory holds.
+    ///
+    /// What the thread reads meanwhile includes what it has saved; other threads see it when it is committed, and wait
+    /// with saves of their own. Contexts must be of a coordinator that goes afterwards: another one would keep rows that
+    /// were never committed. Whatever else writes to the store, such as a batch request, metadata or permanent identifiers
+    /// for objects that are not saved yet, is an error with code `invalidState` meanwhile, which leaves the transaction as it
+    /// is.
+    ///
+    /// - Throws: What the closure throws, the error of a save that failed, or ``QuireError`` with code `outOfSpace`,
+    ///   `readOnly` or `storeUnavailable`.
+    package func saveTogether<Result>(_ body: () throws -> Result) throws -> Result {
+        try withWriter { writer in
+            precondition(writer.joinedSaves == nil, "saveTogether(_:) cannot be nested.")
+            let saves = SQLiteJoinedSaves()
+            writer.joinedSaves = saves
+            defer {
+                writer.joinedSaves = nil
+                writer.connection.releaseMemory()
+            }
+            do {
+                try writer.connection.begin()
+                let result = try body()
+                if let failure = saves.failure { throw failure }
+                try writer.connection.commit()
+                saves.didCommit(writer)
+                return result
+            } catch {
+                let failure =
+                    error as? SQLiteFailure ?? (error as? QuireError)?.underlying as? SQLiteFailure
+                SQLiteSave.undo(after: failure, store: self, writer: writer)
+                writer.note(error)
+                saves.didFail(writer)
+                throw error
+            }
+        }
+    }
+}
+
+// MARK: - Batch requests
+
+/// Reading many objects with few statements.
+extension SQLiteStore {
+    /// The identifiers of the objects that a request finds, in its order.
+    public func objectIDs(matching request: FetchRequest) throws -> ObjectIDList {
+        let query = try ResolvedQuery(request, in: layout, store: identity)
+        let fetch = try FetchStatement(
+            query, selecting: .identifiers, schema: schema, store: identity)
+        if !fetch.isComplete {
+            let rows = try rows(matching: request)
+            return ObjectIDList(
+                bits: ContiguousArray(rows.indices.map(rows.identifierBits)), store: identity)
+        }
+        var bits: ContiguousArray<UInt64> = []
+        let monitor = request.watch.monitor
+        try read(watchedBy: monitor) { connection in
+            try connection.withStatement(fetch.sql) { statement in
+                try statement.bind(fetch.bindings)
+                var numbers = EntityNumbers(store: self, entity: query.entity)
+                while try statement.step() {
+                    bits.append(
+                        try numbers.bits(statement.integer(0), storeNumber: statement.integer(1)))
+                    monitor?.didRead(rows: bits.count)
+                }
+            }
+        }
+        return ObjectIDList(bits: bits, store: identity)
+    }
+
+    /// The rows of objects, in any order. Missing rows are left out.
+    public func rows(for objectIDs: [ManagedObjectID]) throws -> RowSet {
+        var byRoot: [Int: ContiguousArray<Int64>] = [:]
+        for id in objectIDs where isMine(id) {
+            byRoot[layout.entity(number: id.entityNumber).rootNumber, default: []]
+                .append(id.primaryKey)
+        }
+        var builder = RowSetBuilder(
+            layout: layout, store: identity, externalData: externalData,
+            expectedRows: objectIDs.count)
+        try read { connection in
+            for (root, keys) in byRoot.sorted(by: { $0.key < $1.key }) {
+                let entity = layout.entity(number: root)
+                let selection = selection(of: entity)
+                let reader = SQLiteRowReader(
+                    connection: connection, selection: selection, store: self)
+                let keys = SQLiteKeys(keys)
+                try keys.forEachStatement(
+                    "SELECT \(selection.list) FROM \(table(of: entity)) t0 WHERE t0.Z_PK ", "",
+                    slack: 1, connection
+                ) { try reader.readAll($0, into: &builder) }
+            }
+        }
+        return builder.finish()
+    }
+
+    /// What a to-many relationship of objects of one hierarchy leads to.
+    public func relatedObjects(
+        of objectIDs: [ManagedObjectID], through relationship: EntityLayout.Relationship
+    ) throws -> RelatedObjects {
+        guard let first = objectIDs.first(where: isMine), relationship.isToMany,
+            !relationship.description.isTransient
+        else { return RelatedObjects() }
+        let entity = layout.entity(number: first.entityNumber)
+        var owners = IdentifierTable(minimumCapacity: objectIDs.count)
+        var keys: ContiguousArray<Int64> = []
+        keys.reserveCapacity(objectIDs.count)
+        for id in objectIDs where isMine(id) {
+            owners.set(id.bits, for: UInt64(id.primaryKey))
+            keys.append(id.primaryKey)
+        }
+        switch schema.toMany(relationship, of: entity) {
+        case .nowhere: return RelatedObjects()
+        case .foreignKey(let place):
+            return try pointingBack(SQLiteKeys(keys), owners, relationship, place)
+        case .join(let join):
+            return try joined(SQLiteKeys(keys), owners, relationship, join)
+        }
+    }
+
+    /// Objects that point back: their rows tell both.
+    private func pointingBack(
+        _ keys: SQLiteKeys, _ owners: borrowing IdentifierTable,
+        _ relationship: EntityLayout.Relationship, _ place: SQLForeignKey
+    ) throws -> RelatedObjects {
+        let destination = layout.destination(of: relationship)
+        let selection = selection(of: destination)
+        let column = "t0.\(SQLName.quoted(place.column))"
+        let order = place.orderColumn.map { "t0.\(SQLName.quoted($0)), " } ?? ""
+        var builder = RowSetBuilder(
+            layout: layout, store: identity, externalData: externalData,
+            expectedRows: keys.count * 4)
+        var found: ContiguousArray<UInt64> = []
+        try read { connection in
+            let reader = SQLiteRowReader(
+                connection: connection, selection: selection, store: self)
+            try keys.forEachStatement(
+                "SELECT \(selection.list), \(column) FROM \(table(of: destination)) t0 WHERE \(column) ",
+                " ORDER BY \(column), \(order)t0.Z_PK", slack: 2, connection
+            ) { statement in
+                let last = statement.columnCount - 1
+                try reader.readAll(statement, into: &builder) { row in
+                    let key = sqlite3_column_int64(row, last)
+                    found.append(key > 0 ? owners[UInt64(key)] ?? 0 : 0)
+                }
+            }
+        }
+        let rows = builder.finish()
+        var result = RelatedObjects()
+        for position in found.indices where found[position] != 0 {
+            result.append(rows.identifierBits(at: position), of: found[position])
+        }
+        result.rows = [rows]
+        return result
+    }
+
+    /// Objects that a table pairs.
+    private func joined(
+        _ keys: SQLiteKeys, _ owners: borrowing IdentifierTable,
+        _ relationship: EntityLayout.Relationship, _ join: SQLJoin
+    ) throws -> RelatedObjects {
+        let destination = layout.destination(of: relationship)
+        let source = "j.\(SQLName.quoted(join.sourceColumn))"
+        let target = "j.\(SQLName.quoted(join.targetColumn))"
+        let order = join.orderColumn.map { "j.\(SQLName.quoted($0)), " } ?? ""
+        let pairs = "\(SQLName.quoted(join.tableName)) j"
+        // Which entity a target is of, its own row says. Targets without a row are left out by who reads the rows.
+        let isLeaf = !destination.hasSubentities
+        let head =
+            isLeaf
+            ? "SELECT \(source), \(target) FROM \(pairs) WHERE \(source) "
+            : "SELECT \(source), \(target), t0.Z_ENT FROM \(pairs) CROSS JOIN "
+                + "\(table(of: destination)) t0 WHERE t0.Z_PK = \(target) AND \(source) "
+        var result = RelatedObjects()
+        try read { connection in
+            var numbers = EntityNumbers(store: self, entity: destination)
+            let leaf = Int64(schema.entity(destination).storeNumber)
+            try keys.forEachStatement(
+                head, " ORDER BY \(source), \(order)\(target)", slack: 4, connection
+            ) { statement in
+                while try statement.step() {
+                    let key = statement.integer(0)
+                    guard key > 0, let owner = owners[UInt64(key)] else { continue }
+                    result.append(
+                        try numbers.bits(
+                            statement.integer(1), storeNumber: isLeaf ? leaf : statement.integer(2)),
+                        of: owner)
+                }
+            }
+        }
+        return result
+    }
+
+    /// Makes identifiers of primary keys and store numbers.
+    private struct EntityNumbers {
+        let schema: SQLSchema
+        let entity: EntityLayout
+        private let storeBits: UInt64
+        private var last: Int64 = -1
+        private var lastBits: UInt64 = 0
+
+        init(store: SQLiteStore, entity: EntityLayout) {
+            schema = store.schema
+            storeBits = store.identity.numberBits
+            self.entity = entity
+        }
+
+        mutating func bits(_ key: Int64, storeNumber: Int64) throws -> UInt64 {
+            if storeNumber != last {
+                guard let number = schema.modelNumber(ofStoreNumber: storeNumber),
+                    entity.subtree.contains(number)
+                else { throw damaged(key, "its entity number is \(storeNumber)") }
+                last = storeNumber
+                lastBits = UInt64(number) << 48 | storeBits
+            }
+            guard key > 0, key <= ManagedObjectID.greatestPrimaryKey else {
+                throw damaged(key, "its primary key is out of range")
+            }
+            return lastBits | UInt64(key)
+        }
+
+        private func damaged(_ key: Int64, _ what: String) -> QuireError {
+            QuireError(
+                .invalidFormat,
+                "“\(entity.name)/p\(key)” cannot be found: \(what); the store is damaged.",
+                subject: .init(entity: entity.name, object: "\(entity.name)/p\(key)"))
+        }
+    }
+}
+
+/// Primary keys to ask for with as few statements as make sense, of texts that recur so that they stay prepared.
+struct SQLiteKeys {
+    /// In rising order, each once.
+    private let keys: ContiguousArray<Int64>
+
+    var count: Int { keys.count }
+
+    /// How many keys one statement asks for. What is left of a statement's places is filled with the last key.
+    private static let sizes = [1, 8, 64, 512, 4096]
+    /// From so many keys on, a range may be asked for instead.
+    private static let leastRange = 16
+
+    init(_ keys: ContiguousArray<Int64>) {
+        let sorted = keys.sorted()
+        var unique: ContiguousArray<Int64> = []
+        unique.reserveCapacity(sorted.count)
+        for key in sorted where unique.last != key { unique.append(key) }
+        self.keys = unique
+    }
+
+    /// Runs the statements `head` + test + `tail` for all keys.
+    ///
+    /// - Parameter slack: If a range holds at most so many times as many numbers as there are keys, the range is
+    ///   asked for, and more rows may come than were asked for unless it is 1.
+    func forEachStatement(
+        _ head: String, _ tail: String, slack: Int64, _ connection: SQLiteConnection,
+        _ body: (SQLiteStatement) throws -> Void
+    ) throws {
+        guard let first = keys.first, let last = keys.last else { return }
+        if keys.count >= Self.leastRange, last - first < Int64(keys.count) * slack {
+            try connection.withStatement("\(head)BETWEEN ? AND ?\(tail)") { statement in
+                try statement.bind(first, at: 1)
+                try statement.bind(last, at: 2)
+                try body(statement)
+            }
+            return
+        }
+        var rest = keys[...]
+        while let lastKey = rest.last {
+            let size = Self.sizes.first { $0 >= rest.count } ?? 4096
+            let marks = [String](repeating: "?", count: size).joined(separator: ",")
+            try connection.withStatement("\(head)IN (\(marks))\(tail)") { statement in
+                var index: Int32 = 1
+                for key in rest.prefix(size) {
+                    try statement.bind(key, at: index)
+                    index += 1
+                }
+                while index <= size {
+                    try statement.bind(lastKey, at: index)
+                    index += 1
+                }
+                try body(statement)
+            }
+            rest = rest.dropFirst(size)
+        }
+    }
+}
