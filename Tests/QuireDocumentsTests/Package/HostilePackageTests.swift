@@ -470,6 +470,7 @@ enum HostileEntry: String, CaseIterable, Sendable {
     @Test @MainActor func documentIsNotSavedIntoItsOwnPackage() async throws {
         let path = try await makePackage()
         let document = ManagedDocument(path: path)
+        document.autosavePolicy = .never
         try await document.open()
         try document.addNote("unsaved")
         for target in [path + "/Copy.quire", path + "/Versions/Copy.quire"] {
