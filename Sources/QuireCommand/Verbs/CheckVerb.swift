@@ -1,5 +1,6 @@
 import ArgumentParser
 import Quire
+import QuireDocuments
 
 /// `quire check PATH`
 struct CheckVerb: DocumentVerb {
@@ -78,5 +79,22 @@ extension StoreCheckReport {
                 + "\(Count.of(references, "reference"))\(files): "
                 + (isWhole ? "all is well." : "\(Count.of(problemCount, "problem")).")
         )
+    }
+}
+
+// MARK: - The check
+
+/// Checks a document: its store, and for a package what is around it.
+@MainActor
+struct DocumentCheck {
+    let document: DocumentSession
+
+    /// Checks everything.
+    ///
+    /// - Throws: What reading the store throws where it makes going on pointless.
+    func run() throws -> StoreCheckReport {
+        var report = try StoreCheck.run(on: document.store)
+        report.add(try document.packageProblems())
+        return report
     }
 }
