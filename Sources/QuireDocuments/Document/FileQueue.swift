@@ -1,4 +1,5 @@
 import Dispatch
+import Quire
 
 /// Runs what waits for the disk on threads of its own, so that neither the main queue nor the cooperative thread pool
 /// waits.
@@ -18,7 +19,14 @@ final class FileQueue: Sendable {
     /// Runs a body that nobody waits for.
     func runLater(_ body: @escaping @Sendable () -> Void) { queue.async(execute: body) }
 
-    /// Runs a body and gives what it returns or throws.
+    /// Runs a body and returns its result.
+    func run<Result: Sendable>(_ body: @escaping @Sendable () -> Result) async -> Result {
+        await withCheckedContinuation { continuation in
+            queue.async { continuation.resume(returning: body()) }
+        }
+    }
+
+    /// Runs a body and returns its result, or throws its error.
     func run<Result: Sendable>(
         _ body: @escaping @Sendable () throws -> Result
     ) async throws -> Result {
@@ -27,5 +35,12 @@ final class FileQueue: Sendable {
         try await withCheckedContinuation { continuation in
             queue.async { continuation.resume(returning: Swift.Result { try body() }) }
         }.get()
+    }
+}
+
+extension QuireError {
+    /// An error as it is, or, if it is of another kind, as the cause of one of ours.
+    init(wrapping error: any Error, path: String) {
+        self = FileSystem.failure("use", path, thrown: error)
     }
 }

@@ -1,3 +1,4 @@
+import Dispatch
 import Logging
 import Quire
 
@@ -41,7 +42,7 @@ extension ManagedDocument {
         let version = open.conflictVersion
         switch choice {
         case .own:
-            if open.hasLostStore {
+            if open.isStoreMissing {
                 try await withOpenDocument { try await $0.restoreStore() }
             } else {
                 let package = open.package
@@ -53,7 +54,7 @@ extension ManagedDocument {
             carryOut(machine.setConflict(false))
             try await save()
         case .others:
-            if !open.hasLostStore { carryOut(machine.setConflict(false)) }
+            if !open.isStoreMissing { carryOut(machine.setConflict(false)) }
             try await revert()
         }
         if let version, let package = openDocument?.package {
@@ -65,9 +66,9 @@ extension ManagedDocument {
 
     /// Why a document in conflict is not saved.
     var conflictError: QuireError {
-        let isLost = openDocument?.hasLostStore ?? false
+        let isLost = openDocument?.isStoreMissing ?? false
         // Whoever deletes a package removes its store first, and that may be noticed before the rest is gone.
-        if isLost, let package = openDocument?.package, package.place() == .removed {
+        if isLost, let package = openDocument?.package, package.location() == .removed {
             return package.deleted
         }
         return QuireError(
@@ -81,20 +82,20 @@ extension ManagedDocument {
 
     /// Shows what somebody has put into the place of the package, or of its store; if there is nothing of the document, it is
     /// closed.
-    func takeOverReplacement() {
+    func adoptReplacedPackage() {
         Task { [weak self] in
             guard let self else { return }
             do {
                 // A save may have found it out before, and have shown it.
                 let isHere = try await withOpenDocument { open in
                     let package = open.package
-                    return try await FileQueue.shared.run { package.place() == .here }
+                    return await FileQueue.shared.run { package.location() == .here }
                 }
                 if isHere { return }
-                let number = requests.addWork { [self] open in
-                    { try await self.meetReplacement(of: open, isSaving: false) }
+                let work = DocumentWork { [self] open in
+                    try await handleReplacedPackage(of: open, isSaving: false)
                 }
-                try await request(.revert(number))
+                try await request(.revert(work))
             } catch {
                 logger.warning("What has taken the place of “\(path)” is not shown: \(error)")
                 packageIsGone()
@@ -109,13 +110,12 @@ extension ManagedDocument {
     /// - Throws: ``QuireError`` with code `mergeConflict` if something is to be saved and it is not clear what, because there is
     ///   another state of the document now, or none; `notFound` if the package was removed, or is another document now.
     @discardableResult
-    func meetReplacement(of open: OpenDocument, isSaving: Bool = true) async throws -> Bool {
+    func handleReplacedPackage(of open: OpenDocument, isSaving: Bool = true) async throws -> Bool {
         let old = open.package
-        let place = try await FileQueue.shared.run { old.place() }
-        switch place {
+        switch await FileQueue.shared.run({ old.location() }) {
         case .here: return true
         case .moved, .removed:
-            if let place = try await open.follow() { didMove(to: place) }
+            try await followPackage(of: open)
             return true
         case .replaced: try await replacePackage(open, succeedsInPlace: false)
         case .storeReplaced:
@@ -123,18 +123,18 @@ extension ManagedDocument {
                 try await replacePackage(open, succeedsInPlace: !old.isReadOnly)
             } catch {
                 logger.warning("What has taken the place of “\(path)” is not shown: \(error)")
-                if isSaving { loseStore(of: open) }
+                if isSaving { markStoreMissing(of: open) }
             }
         case .storeLost:
-            if isSaving { loseStore(of: open) }
+            if isSaving { markStoreMissing(of: open) }
         }
         if isSaving && documentState.contains(.inConflict) { throw conflictError }
         return false
     }
 
     /// The files of the store are not what is open, and there is nothing else to show.
-    private func loseStore(of open: OpenDocument) {
-        open.hasLostStore = true
+    private func markStoreMissing(of open: OpenDocument) {
+        open.isStoreMissing = true
         carryOut(machine.setConflict(true))
     }
 
@@ -153,7 +153,7 @@ extension ManagedDocument {
         var isShown = false
         defer { if !isShown { Task { await open.takeChanges() } } }
         var loaded = try await load(
-            Opening(model: coordinator.layout.model, isReadOnly: old.isReadOnly),
+            OpenRequest(model: coordinator.layout.model, isReadOnly: old.isReadOnly),
             succeeding: succeedsInPlace ? old : nil)
         do {
             guard loaded.package.store.identity.uuid == old.store.identity.uuid else {
@@ -189,7 +189,7 @@ extension ManagedDocument {
     ///
     /// - Returns: The version, and whether anything was unsaved.
     private func keepOwnSide(
-        of open: OpenDocument, in loaded: inout LoadedPackage
+        of open: OpenDocument, in loaded: inout OpenedPackage
     ) async throws -> (version: DocumentVersion.ID?, isUnsaved: Bool) {
         let (old, new) = (open.package, loaded.package)
         let theirDraft = loaded.draft
@@ -224,7 +224,7 @@ extension ManagedDocument {
     }
 
     /// Drops what the document has, whose store has lost its files, and shows what is at the path.
-    func showWhatIsLeft(of open: OpenDocument) async throws {
+    func showRemainingStore(of open: OpenDocument) async throws {
         let (old, coordinator) = (open.package, open.coordinator)
         try await FileQueue.shared.run {
             guard FileSystem.exists(old.layout.store) else {
@@ -237,7 +237,8 @@ extension ManagedDocument {
             if old.store.fileChange != .replaced { try old.store.abandon() }
         }
         let loaded = try await load(
-            Opening(model: coordinator.layout.model, isReadOnly: old.isReadOnly), succeeding: old)
+            OpenRequest(model: coordinator.layout.model, isReadOnly: old.isReadOnly),
+            succeeding: old)
         show(loaded, insteadOf: open)
         FileQueue.shared.runLater {
             try? old.close()
@@ -246,18 +247,89 @@ extension ManagedDocument {
         loadContents(of: loaded)
     }
 
-    private func show(_ loaded: LoadedPackage, insteadOf open: OpenDocument) {
+    private func show(_ loaded: OpenedPackage, insteadOf open: OpenDocument) {
         open.detach()
         stopPresenting()
-        install(loaded, draft: loaded.draft)
+        install(loaded)
     }
 
-    private func loadContents(of loaded: LoadedPackage) {
+    private func loadContents(of loaded: OpenedPackage) {
         do {
             try load(fromContents: loaded.content.contents)
         } catch {
             // As after reverting, the document shows what is there even if the subclass cannot make anything of it.
             handleError(QuireError(wrapping: error, path: path), userInteractionPermitted: true)
+        }
+    }
+}
+
+// MARK: - Changes by others
+
+// What others do to the package while it is open.
+
+extension ManagedDocument {
+    /// Begins to watch the package. Where that is not possible a save finds out what has become of it.
+    func watchPackage() {
+        packageWatch?.cancel()
+        packageWatch = try? PackageWatch(path: path, queue: .main) { [weak self] event in
+            MainActor.assumeIsolated { self?.packageDid(event) }
+        }
+    }
+
+    func stopWatching() {
+        packageWatch?.cancel()
+        packageWatch = nil
+    }
+
+    private func packageDid(_ event: PackageEvent) {
+        guard machine.isOpen, !isClosing else { return }
+        switch event {
+        case .moved(let place): follow(to: place)
+        case .replaced: adoptReplacedPackage()
+        case .deleted: packageIsGone()
+        case .changed(let parts): if parts.contains(.store) { storeDidChange() }
+        }
+    }
+
+    /// Somebody, the document itself perhaps, has written to the folder of the store.
+    private func storeDidChange() {
+        guard let package = openDocument?.package else { return }
+        Task { [weak self] in
+            let location = await FileQueue.shared.run { package.location() }
+            // Missing files may be about to be written; a save finds out.
+            guard location == .storeReplaced, let self, openDocument?.package === package else {
+                return
+            }
+            adoptReplacedPackage()
+        }
+    }
+
+    /// Goes on with the package at its new place, when the document's turn comes.
+    private func follow(to place: String) {
+        if place == path { return }
+        Task { [weak self] in
+            do {
+                try await self?.withOpenDocument { open in
+                    if let place = try await open.follow() { self?.didMove(to: place) }
+                }
+            } catch {
+                // The next save tries again, and tells.
+                logger.warning("“\(place)”, which was moved, could not be opened there: \(error)")
+            }
+        }
+    }
+
+    /// Closes the document whose package was deleted, or given up for another one. It is not made again.
+    func packageIsGone() {
+        Task { [weak self] in
+            guard self?.openDocument != nil else { return }
+            await self?.accommodatePresentedItemDeletion()
+            // Saved elsewhere by the subclass, it is another document by now.
+            guard let self, let package = openDocument?.package else { return }
+            guard await FileQueue.shared.run({ package.presentPath == nil }) else { return }
+            do { try await close(discardingChanges: true) } catch {
+                logger.warning("“\(path)”, which was deleted, could not be closed: \(error)")
+            }
         }
     }
 }

@@ -1,29 +1,12 @@
 import Foundation
 import Quire
 
-/// What there is of a document only while it is open: the package, the two contexts, and what is unsaved.
+/// The parts of a document that exist only while it is open: the package, the two contexts, and unsaved changes.
 ///
-/// Saving, as a list of steps:
-///
-/// 1. On the main actor: end the user event, mark the position of the change counters, push the context's changes to the
-///    parent, and take the changes of additional content over. That is the snapshot.
-/// 2. Off the main queue: write a new generation of additional content, durably, if there are such changes.
-/// 3. On the parent's queue: save the parent, with the number of the generation, in one transaction.
-/// 4. Off the main queue: bring the metadata up to date and remove what nobody needs any more.
-/// 5. On the main actor: the document is clean as of the snapshot.
-///
-/// If step 1 fails nothing has changed. If step 2 or 3 fails, objects' changes stay in the parent, and those of additional
-/// content are put back; the next save writes them.
+/// `ManagedDocument+Saving` saves it, `OpenDocument+Package` copies, replaces and moves its package.
 @MainActor
 final class OpenDocument {
-    /// What a save has to write.
-    struct Snapshot: Sendable {
-        var content: AdditionalContentChanges
-        /// The names of all files of additional content, these changes included.
-        var contentNames = AdditionalContentNames([])
-    }
-
-    /// Another one after the document was saved as another package, or was moved.
+    /// Replaced when the document is saved as another package, or moved.
     var package: DocumentPackage
     let coordinator: PersistentStoreCoordinator
     let parent: PrivateQueueContext
@@ -46,26 +29,22 @@ final class OpenDocument {
     var mustRecordGeneration = false
     /// Whether the context has pushed changes to the parent that no save has written.
     var hasPushedChanges = false
-    /// The changes of the parent that others have made.
+    /// Changes of the parent that the context did not make.
     let parentChanges = ParentChanges()
-    /// Whether the context's objects are as they were saved.
-    var savedPosition = SavedPosition(at: 0)
-    /// The position of the context while there is no undo manager.
-    private let fixedPosition: UInt64 = 0
-    /// Tokens of states; see ``ManagedDocument/changeCountToken(for:)``.
-    var lastToken = 0
-    /// That of the running save.
+    private var objectCounter = ChangeCounter(at: 0)
+    /// Changes reported by ``ManagedDocument/updateChangeCount(_:)``.
+    private var otherChanges = ChangeCounter()
+    private var lastToken = 0
+    /// The token of the running save; 0 if none runs.
     var tokenBeingSaved = 0
-    /// Changes of what the document does not see itself.
-    var otherChanges = ChangeCounter()
-    /// Counts edits, of whatever kind.
+    /// The number of edits, of whatever kind.
     private(set) var editCount = 0
     /// Whether the files of the store are not at their path any more, and nothing else of the document is.
-    var hasLostStore = false
+    var isStoreMissing = false
     /// The version that holds what was saved here before others replaced it, until the conflict is resolved.
     var conflictVersion: DocumentVersion.ID?
 
-    init(_ loaded: LoadedPackage) {
+    init(_ loaded: OpenedPackage) {
         package = loaded.package
         generation = loaded.content.generation
         contentNames = loaded.content.names
@@ -88,8 +67,8 @@ final class OpenDocument {
 
     /// Whether anything differs from the last save.
     var hasUnsavedChanges: Bool {
-        !savedPosition.isClean(at: position) || otherChanges.hasChanges
-            || !unsavedContent.isEmpty || !contentBeingSaved.isEmpty || hasLostStore
+        objectChanges.hasChanges || otherChanges.hasChanges
+            || !unsavedContent.isEmpty || !contentBeingSaved.isEmpty || isStoreMissing
             || parentChanges.hasChanges || context.hasUnregisteredChanges
     }
 
@@ -106,15 +85,24 @@ final class OpenDocument {
     }
 
     func observe(_ undoManager: UndoManager?) {
-        let old = position
+        objectCounter = objectChanges
         context.undoManager?.didChange = nil
         context.undoManager = undoManager
         undoManager?.didChange = { [weak self] in self?.undoManagerDidChange() }
-        savedPosition.move(from: old, to: position)
+        objectCounter.rename(to: position)
     }
 
-    /// Stands for the state of the context's objects.
-    var position: UInt64 { context.undoManager?.position ?? fixedPosition }
+    /// Changes of the context's objects, at the undo manager's present position.
+    private var objectChanges: ChangeCounter {
+        get {
+            var counter = objectCounter
+            counter.move(to: position)
+            return counter
+        }
+        set { objectCounter = newValue }
+    }
+
+    private var position: UInt64 { context.undoManager?.position ?? 0 }
 
     private var isUndoing: Bool {
         context.undoManager.map { $0.isUndoing || $0.isRedoing } ?? false
@@ -130,9 +118,9 @@ final class OpenDocument {
         if isUndoing { return }
         if !context.lastEventIsUndoable {
             if !context.hasChanges && !hasPushedChanges {
-                savedPosition = SavedPosition(at: position)  // It was rolled back.
+                objectChanges = ChangeCounter(at: position)  // It was rolled back.
             } else {
-                savedPosition.changeForGood()
+                objectChanges.countIrreversibleChange()
             }
         }
         changed()
@@ -140,12 +128,28 @@ final class OpenDocument {
 
     func count(_ change: DocumentChange) {
         editCount += 1
-        switch change {
-        case .done: otherChanges.count(.done)
-        case .undone: otherChanges.count(.undone)
-        case .redone: otherChanges.count(.redone)
-        case .cleared: otherChanges.clear()
-        }
+        otherChanges.count(change)
+    }
+
+    /// A token of the document's present state, for ``didSave(_:)`` or ``didFailToSave(_:)``.
+    func takeChangeToken() -> ChangeCounter.Token {
+        lastToken += 1
+        context.processPendingChanges()
+        objectChanges.beginSave(lastToken)
+        otherChanges.beginSave(lastToken)
+        return lastToken
+    }
+
+    /// Makes the state of a token the saved one.
+    func didSave(_ token: ChangeCounter.Token) {
+        objectChanges.finishSave(token)
+        otherChanges.finishSave(token)
+    }
+
+    /// Drops a token whose state was not saved.
+    func didFailToSave(_ token: ChangeCounter.Token) {
+        objectChanges.failSave(token)
+        otherChanges.failSave(token)
     }
 
     // MARK: Additional content
@@ -221,8 +225,8 @@ final class OpenDocument {
         unsavedContent = AdditionalContentChanges()
         mustRecordGeneration = false
         hasPushedChanges = false
-        savedPosition = SavedPosition(at: position)
-        otherChanges.clear()
+        objectChanges = ChangeCounter(at: position)
+        otherChanges = ChangeCounter()
         return loaded.contents
     }
 
@@ -260,5 +264,108 @@ final class OpenDocument {
         context.undoManager?.didChange = nil
         context.reset()
         context.undoManager = nil
+    }
+}
+
+// MARK: - Opening
+
+/// A request to open or create a package.
+struct OpenRequest: Sendable, Equatable {
+    /// The model of a new package, or one to use instead of the one that the package carries.
+    var model: ManagedObjectModel?
+    var isReadOnly = false
+    var isCreation = false
+
+    /// Whether a document that was opened by another request will do.
+    func isSatisfied(by other: OpenRequest) -> Bool {
+        !isCreation && isReadOnly == other.isReadOnly && (model == nil || self == other)
+    }
+
+    /// Opens or makes a package and reads what a document needs at once. Not on the main queue.
+    ///
+    /// - Parameter predecessor: The open package, if only its store has been replaced.
+    func load(
+        path: String, options: SQLiteStoreOptions, migrating migration: StoreMigrationOptions?,
+        waiting: LockWait? = nil,
+        succeeding predecessor: DocumentPackage? = nil, reading: ContentReader,
+        configuring: (PersistentStoreCoordinator) throws -> Void
+    ) throws -> OpenedPackage {
+        let package: DocumentPackage
+        if let predecessor {
+            package = try predecessor.succeedingByStoreInPlace(model: model, migrating: migration)
+        } else if isCreation {
+            guard let model else {
+                throw QuireError(
+                    .invalidModel,
+                    "“\(path)” cannot be made without a model; give one, or override managedObjectModel.",
+                    subject: .init(file: path))
+            }
+            package = try DocumentPackage.create(at: path, model: model, options: options)
+        } else {
+            package = try DocumentPackage.open(
+                at: path, model: model, readOnly: isReadOnly, options: options,
+                migrating: migration, waiting: waiting)
+        }
+        let coordinator = PersistentStoreCoordinator(store: package.store)
+        do {
+            try configuring(coordinator)
+            return OpenedPackage(
+                package: package, coordinator: coordinator,
+                content: try LoadedContent(package, reading: reading))
+        } catch {
+            if let predecessor {
+                predecessor.resume(insteadOf: package)
+            } else {
+                // Nobody else has opened it, because the lock is given up by closing.
+                if isCreation { DocumentPackage.takeBack(package.layout.path) }
+                try? package.close()
+            }
+            try? coordinator.close()
+            throw error
+        }
+    }
+}
+
+/// Reads additional content in a subclass's own way, from a folder.
+typealias ContentReader = @Sendable (String) throws -> (any Sendable)?
+
+/// An open package with what a document knows of it.
+struct OpenedPackage: Sendable {
+    var package: DocumentPackage
+    var coordinator: PersistentStoreCoordinator
+    var content: LoadedContent
+    var draft: Draft
+    /// When it was saved last.
+    var modificationDate: Date?
+
+    init(
+        package: DocumentPackage, coordinator: PersistentStoreCoordinator, content: LoadedContent
+    ) {
+        self.package = package
+        self.coordinator = coordinator
+        self.content = content
+        draft = Draft(in: package)
+        modificationDate = package.modificationDate
+    }
+}
+
+/// What a document knows of its package's additional content.
+struct LoadedContent: Sendable {
+    var generation: Int?
+    var names: AdditionalContentNames
+    /// What a subclass has read.
+    var contents: (any Sendable)?
+
+    init(_ package: DocumentPackage, reading: ContentReader) throws {
+        generation = try package.liveGeneration()
+        do {
+            names = AdditionalContentNames(try package.content.files(in: generation).map(\.path))
+            contents = try generation.flatMap {
+                try reading(package.layout.additionalContent(generation: $0))
+            }
+        } catch let error as QuireError where error.code == .notFound {
+            // The rows are still there to be read; reading the files will say that they are missing.
+            names = AdditionalContentNames([])
+        }
     }
 }

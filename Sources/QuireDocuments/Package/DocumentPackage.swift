@@ -352,3 +352,38 @@ public final class DocumentPackage: Sendable {
         }
     }
 }
+
+// MARK: - Writing
+
+extension DocumentPackage {
+    /// Writes a new generation of additional content, durably. If that could not be made durable the store is opened again
+    /// and checked before the next save.
+    ///
+    /// - Returns: Its number, or `nil` if no file is left.
+    func writeContent(_ changes: AdditionalContentChanges, after live: Int?) throws -> Int? {
+        do {
+            return try content.write(changes, after: live)
+        } catch {
+            store.distrust(after: error)
+            throw error
+        }
+    }
+}
+
+extension DocumentPackage {
+    /// Ends all use of the package after everything has been saved. Failures are logged; the next owner of the package tidies
+    /// up, and the log holds what has been saved.
+    package func closeSaved() { closeSaved(close) }
+
+    /// Closes the coordinator of the package's store, and the stores that a subclass has added to it, in the same way.
+    func closeSaved(_ coordinator: PersistentStoreCoordinator) { closeSaved(coordinator.close) }
+
+    private func closeSaved(_ close: () throws -> Void) {
+        do {
+            try close()
+        } catch {
+            Self.logger.warning(
+                "“\(layout.path)” was closed, but its files could not be tidied up: \(error)")
+        }
+    }
+}
