@@ -300,7 +300,7 @@ final class QuireEngine: Engine {
 
 /// The places of a note's values, looked up once.
 struct NoteSlots {
-    let entity: EntityLayout
+    let entity: ResolvedEntity
     let title: Int
     let body: Int
     let created: Int
@@ -308,12 +308,12 @@ struct NoteSlots {
     let flag: Int
     let price: Int
     let uuid: Int
-    let folder: EntityLayout.Relationship
-    let tags: EntityLayout.Relationship
+    let folder: ResolvedEntity.Relationship
+    let tags: ResolvedEntity.Relationship
     let folderName: Int
     let tagName: Int
 
-    init(_ layout: ModelLayout) throws {
+    init(_ layout: ResolvedModel) throws {
         let note = try layout.requireEntity(named: "Note")
         func slot(_ name: String) throws -> Int {
             guard let slot = note.slot(named: name) else {
@@ -321,7 +321,7 @@ struct NoteSlots {
             }
             return slot
         }
-        func relationship(_ name: String) throws -> EntityLayout.Relationship {
+        func relationship(_ name: String) throws -> ResolvedEntity.Relationship {
             guard let relationship = note.relationship(named: name) else {
                 throw BenchmarkFailure("Note has no relationship “\(name)”.")
             }

@@ -22,7 +22,7 @@ extension GraphTask {
     /// Saving to the store through two levels.
     static let savingThroughParents = GraphTask(
         id: "C4", title: "save 10,000 changes up two levels and to the store",
-        otherTitle: "straight to the store", must: 1.5, leastCount: 10_000
+        otherTitle: "straight to the store", must: 1.5, minimumCount: 10_000
     ) { site, measured, other in
         try saveToStore(site, levels: 0, other)
         try saveToStore(site, levels: 2, measured)

@@ -10,9 +10,9 @@ struct GraphTask: Sendable {
     /// The most it may take, as a multiple of the other's time.
     var must: Double
     /// The most it may take, in milliseconds.
-    var greatestMilliseconds = Double.infinity
+    var maximumMilliseconds = Double.infinity
     /// How many notes there must be for it.
-    var leastCount = 0
+    var minimumCount = 0
     /// How many rounds to run on a document of `count` notes, before options change it.
     var rounds: @Sendable (_ count: Int) -> Int = { $0 >= 100_000 ? 5 : 11 }
     /// Runs one round of both.
@@ -64,13 +64,13 @@ struct GraphResult: Sendable {
     var otherTitle: String
     var count: Int
     var must: Double
-    var greatestMilliseconds: Double
+    var maximumMilliseconds: Double
     /// Medians in milliseconds.
     var measured: Double
     var other: Double
 
     var ratio: Double { measured / other }
-    var isMet: Bool { ratio <= must && measured <= greatestMilliseconds }
+    var isMet: Bool { ratio <= must && measured <= maximumMilliseconds }
 }
 
 extension Run {
@@ -86,7 +86,7 @@ extension Run {
         let site = GraphSite(
             coordinator: document.coordinator, typedCoordinator: typed,
             slots: try NoteSlots(document.coordinator.layout), count: count)
-        let tasks = options.graphTasks.filter { count >= $0.leastCount }
+        let tasks = options.graphTasks.filter { count >= $0.minimumCount }
         let results = try tasks.map { task in
             progress("\(task.id), \(count) notes")
             return try measure(task, at: site)
@@ -112,7 +112,7 @@ extension Run {
         }
         return GraphResult(
             id: task.id, title: task.title, otherTitle: task.otherTitle, count: site.count,
-            must: task.must, greatestMilliseconds: task.greatestMilliseconds, measured: one,
+            must: task.must, maximumMilliseconds: task.maximumMilliseconds, measured: one,
             other: two)
     }
 }

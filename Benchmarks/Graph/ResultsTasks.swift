@@ -5,7 +5,7 @@ extension GraphTask {
     static let followingResults = [
         GraphTask(
             id: "R1", title: "100 changes, each moved among N results",
-            otherTitle: "among 1,000 results", must: 10, greatestMilliseconds: 100
+            otherTitle: "among 1,000 results", must: 10, maximumMilliseconds: 100
         ) { site, measured, other in
             try move(site, among: min(1_000, site.count), other)
             try move(site, among: site.count, measured)

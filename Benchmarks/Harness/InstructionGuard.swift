@@ -7,7 +7,7 @@ struct InstructionGuard {
     var path: String
 
     /// How much more than before a task may take.
-    static let greatestGrowth = 0.05
+    static let maximumGrowth = 0.05
 
     /// Counts, and writes the list anew.
     func renew(in folder: String, progress: (String) -> Void) throws {
@@ -32,7 +32,7 @@ struct InstructionGuard {
             let growth = Double(new) / Double(old) - 1
             print(
                 "\(id): \(new) instructions, \(String(format: "%+.1f", growth * 100)) % of \(old)")
-            if growth > Self.greatestGrowth { missed.append(id) }
+            if growth > Self.maximumGrowth { missed.append(id) }
         }
         if !missed.isEmpty {
             throw BenchmarkFailure(

@@ -68,7 +68,7 @@ struct Report {
                 "Peak memory of inserting with a save and a reset every 10,000: "
                     + "\(Self.number(growth.megabytes.0)) MB for \(Self.grouped(growth.counts.0)) notes, "
                     + "\(Self.number(growth.megabytes.1)) MB for \(Self.grouped(growth.counts.1)); it may grow by "
-                    + "\(Self.number(GrowthResult.greatestGrowth)) MB: \(growth.isMet ? "met" : "MISSED").\n"
+                    + "\(Self.number(GrowthResult.maximumGrowth)) MB: \(growth.isMet ? "met" : "MISSED").\n"
             )
         }
         if !comparisons.isEmpty { print(Self.format(comparisonRows)) }
@@ -116,8 +116,8 @@ struct Report {
                     "\($0.id) \($0.title)", Self.grouped($0.count), Self.number($0.measured),
                     $0.otherTitle, Self.number($0.other), Self.number($0.ratio) + " ×",
                     "≤ \(Self.number($0.must)) ×"
-                        + ($0.greatestMilliseconds.isFinite
-                            ? ", ≤ \(Self.number($0.greatestMilliseconds)) ms" : ""),
+                        + ($0.maximumMilliseconds.isFinite
+                            ? ", ≤ \(Self.number($0.maximumMilliseconds)) ms" : ""),
                     $0.isMet ? "met" : "MISSED",
                 ]
             }

@@ -5,10 +5,10 @@ struct GrowthResult: Sendable {
     var megabytes: (Double, Double)
 
     /// What the peak may grow by, in megabytes: noise.
-    static let greatestGrowth = 4.0
+    static let maximumGrowth = 4.0
 
     var growth: Double { megabytes.1 - megabytes.0 }
-    var isMet: Bool { growth <= Self.greatestGrowth }
+    var isMet: Bool { growth <= Self.maximumGrowth }
 }
 
 extension Run {

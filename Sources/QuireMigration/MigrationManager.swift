@@ -79,7 +79,7 @@ public final class MigrationManager {
         }
         var plan = try TransferPlan(mapping, from: source.layout, to: destination.layout)
         try plan.assignKeys(Self.keySpace(from: source, to: destination)) {
-            try Self.greatestKey(of: $0, in: source)
+            try Self.maximumKey(of: $0, in: source)
         }
         try countUnits(of: plan, in: source)
         var records = try source.records()
@@ -90,7 +90,7 @@ public final class MigrationManager {
         records[SQLiteStore.draftRecordKey] = nil
         let check =
             allowsRemoval ? nil : try source.counting { try TransferCheck(plan, from: $0) }
-        func transfer(_ loading: any StoreLoading) throws {
+        func transfer(_ loading: any BulkInserter) throws {
             try ObjectTransfer(
                 plan, from: source, identity: destination.identity, into: loading,
                 policies: policies, step: advance
@@ -102,7 +102,7 @@ public final class MigrationManager {
                     path: source.path)
             }
         }
-        if let store = destination as? any BulkLoadableStore {
+        if let store = destination as? any BulkInsertingStore {
             try store.load(transfer)
         } else {
             let loading = ChangeSetLoading(destination)
@@ -121,7 +121,7 @@ public final class MigrationManager {
 
     /// Refuses to remove data that an inferred mapping has no place for, unless it may.
     func checkRemoval(
-        by mapping: MappingModel, from source: ModelLayout, to destination: ModelLayout,
+        by mapping: MappingModel, from source: ResolvedModel, to destination: ResolvedModel,
         path: String?, counting: (MappingOmissions) throws -> [MigrationRemoval]
     ) throws {
         if mappingModel != nil || allowsRemoval { return }
@@ -153,11 +153,11 @@ public final class MigrationManager {
     }
 
     /// The greatest key that an object of a hierarchy has had, as far as the store tells.
-    static func greatestKey(
-        of root: EntityLayout, in store: any PersistentStore
+    static func maximumKey(
+        of root: ResolvedEntity, in store: any PersistentStore
     ) throws -> Int64 {
         guard store.keeps(root) else { return 0 }
-        if let store = store as? SQLiteStore { return try store.greatestPrimaryKey(of: root) }
+        if let store = store as? SQLiteStore { return try store.maximumPrimaryKey(of: root) }
         let ids = try store.objectIDs(matching: FetchRequest(root.name))
         return ids.lazy.map(\.primaryKey).max() ?? 0
     }

@@ -118,7 +118,7 @@ extension AttributeDescription {
             }
             if !number.isNaN { return .double(Double(rounded)) }
         case (.date, .date(let date)):
-            if abs(date.timeIntervalSinceReferenceDate) < DateText.greatestInterval { return value }
+            if abs(date.timeIntervalSinceReferenceDate) < DateText.maximumInterval { return value }
         case (.decimal, .decimal(let decimal)):
             if !decimal.isNaN { return value }
         default:

@@ -68,7 +68,7 @@ extension [String: AttributeValue] {
     }
 }
 
-extension EntityLayout {
+extension ResolvedEntity {
     /// The values that a composite value has for the slots of a composite attribute.
     ///
     /// - Throws: ``QuireError`` with code `invalidValue` if the value is no composite one.
@@ -139,7 +139,7 @@ extension AttributeValue {
             case .double: try Self.floating(trimmed, as: type) { Double($0) }
             case .float: try Self.floating(trimmed, as: type) { Float($0).map(Double.init) }
             case .boolean:
-                Self.boolean(takesAllForms ? NumberForm(trimmed)?.wholeDigits ?? "" : trimmed)
+                Self.boolean(takesAllForms ? NumberFormat(trimmed)?.wholeDigits ?? "" : trimmed)
             case .date: DateText.date(of: trimmed).map(AttributeValue.date)
             case .binary, .transformable: Self.binary(trimmed)
             case .uuid: UUID(uuidString: trimmed).map(AttributeValue.uuid)
@@ -186,7 +186,7 @@ extension AttributeValue {
         _ width: Width.Type, _ text: String, as type: AttributeType, _ takesAllForms: Bool
     ) throws -> AttributeValue? {
         if let value = Width(text) { return .integer(Int64(value)) }
-        guard let form = NumberForm(text), form.isWhole,
+        guard let form = NumberFormat(text), form.isWhole,
             takesAllForms || !text.utf8.contains(where: { ".eE".utf8.contains($0) })
         else { return nil }
         if let value = form.wholeDigits.flatMap({ Width($0) }) { return .integer(Int64(value)) }
@@ -203,7 +203,7 @@ extension AttributeValue {
         case "-inf", "-infinity": return .double(-.infinity)
         default: break
         }
-        guard NumberForm(text) != nil, let value = parse(text) else { return nil }
+        guard NumberFormat(text) != nil, let value = parse(text) else { return nil }
         guard value.isFinite else {
             throw QuireError(
                 .invalidValue, "\(shown(text)) is out of the range of a \(type.title).")
@@ -212,7 +212,7 @@ extension AttributeValue {
     }
 
     private static func decimal(_ text: String) throws -> AttributeValue? {
-        guard let form = NumberForm(text) else { return nil }
+        guard let form = NumberFormat(text) else { return nil }
         guard form.significantDigits <= 38, (-127...127).contains(form.exponent) else {
             throw QuireError(
                 .invalidValue,
@@ -286,7 +286,7 @@ extension AttributeValue {
 
 /// A number's text taken apart: sign, digits with a point, exponent, and nothing else. The standard library and
 /// Foundation accept more, or stop at the first character they do not know.
-private struct NumberForm {
+private struct NumberFormat {
     private let isNegative: Bool
     /// The digits without zeros at either end.
     private let digits: [UInt8]

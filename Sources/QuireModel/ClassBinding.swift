@@ -8,8 +8,8 @@ enum ClassBinding {
     /// For each property of the class, by ordinal, the slot of an attribute or a to-one relationship, or the
     /// position of a to-many relationship; -1 where there is none, for ``check(_:in:)`` to complain about.
     static func table(
-        of objectClass: (any EntityClass.Type)?, properties: [String: EntityLayout.Property],
-        relationships: [EntityLayout.Relationship]
+        of objectClass: (any EntityClass.Type)?, properties: [String: ResolvedEntity.Property],
+        relationships: [ResolvedEntity.Relationship]
     ) -> ContiguousArray<Int> {
         guard let declaration = objectClass?.entityDeclaration else { return [] }
         return ContiguousArray(
@@ -25,7 +25,7 @@ enum ClassBinding {
     /// Checks that classes fit their entities.
     ///
     /// - Throws: ``QuireError`` with code `invalidModel`, naming class, entity and property.
-    static func check(_ layout: ModelLayout) throws {
+    static func check(_ layout: ResolvedModel) throws {
         var failures: [QuireError] = []
         for entity in layout.entities {
             guard let objectClass = entity.objectClass else { continue }
@@ -55,7 +55,7 @@ enum ClassBinding {
     }
 
     private static func failure(
-        _ entity: EntityLayout, _ property: String?, _ message: String
+        _ entity: ResolvedEntity, _ property: String?, _ message: String
     ) -> QuireError {
         QuireError(
             .invalidModel, message, subject: .init(entity: entity.name, property: property))
@@ -63,7 +63,7 @@ enum ClassBinding {
 
     /// What is wrong, and what to do about it.
     private static func misfit(
-        of property: EntityDeclaration.Property, in entity: EntityLayout, _ layout: ModelLayout
+        of property: EntityDeclaration.Property, in entity: ResolvedEntity, _ layout: ResolvedModel
     ) -> String? {
         switch (property.form, entity.properties[property.key]) {
         case (_, nil):
@@ -94,7 +94,7 @@ enum ClassBinding {
 
     private static func misfit(
         of property: EntityDeclaration.Property, to destination: any EntityClass.Type,
-        _ relationship: EntityLayout.Relationship, _ layout: ModelLayout
+        _ relationship: ResolvedEntity.Relationship, _ layout: ResolvedModel
     ) -> String? {
         switch property.form {
         case .attribute: break

@@ -6,7 +6,7 @@ package import Foundation
 /// 0000–9999 has a sign and at least six digits. Leap seconds are not known, as Core Data does not know them.
 package enum DateText {
     /// Dates further from 2001 than this many seconds (some 285 million years) are not whole to the second.
-    static let greatestInterval = 9_007_199_254_740_992.0
+    static let maximumInterval = 9_007_199_254_740_992.0
 
     /// Days from 0000-03-01 to 2001-01-01.
     private static let daysToReference: Int64 = 730_791
@@ -14,10 +14,10 @@ package enum DateText {
     // MARK: - Writing
 
     /// The text in UTC, `2026-11-21T09:15:00Z`, with as many digits of the fraction as are needed; `nil` if the
-    /// date is not a number or beyond ``greatestInterval``.
+    /// date is not a number or beyond ``maximumInterval``.
     package static func text(of date: Date) -> String? {
         let interval = date.timeIntervalSinceReferenceDate
-        guard abs(interval) < greatestInterval else { return nil }
+        guard abs(interval) < maximumInterval else { return nil }
         if interval == interval.rounded(.towardZero) {
             return text(seconds: Int64(interval), fraction: [])
         }
@@ -35,7 +35,7 @@ package enum DateText {
     private static func decimalDigits(of number: Double) -> (whole: Int64, fraction: [UInt8]) {
         // Mostly there are microseconds at the most: then whole numbers do.
         let micros = (number * 1e6).rounded()
-        if micros < greatestInterval, micros / 1e6 == number {
+        if micros < maximumInterval, micros / 1e6 == number {
             let all = Int64(micros)
             var rest = all % 1_000_000
             var digits = [UInt8](repeating: 0, count: 6)
@@ -216,7 +216,7 @@ package enum DateText {
 
     private static func date(seconds: Int64, fraction: [UInt8]) -> Date? {
         let interval = interval(seconds: seconds, fraction: fraction)
-        if abs(interval) >= greatestInterval { return nil }
+        if abs(interval) >= maximumInterval { return nil }
         return Date(timeIntervalSinceReferenceDate: interval)
     }
 

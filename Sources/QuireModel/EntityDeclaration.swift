@@ -2,7 +2,7 @@
 /// described elsewhere fits the class.
 ///
 /// A class numbers its properties by their place in ``allProperties``, those of superclasses first. Its accessors
-/// know these ordinals when they are compiled; ``EntityLayout`` finds out, once, which slot or relationship each
+/// know these ordinals when they are compiled; ``ResolvedEntity`` finds out, once, which slot or relationship each
 /// is.
 public struct EntityDeclaration: Sendable {
     /// The class that declares the entity.

@@ -20,13 +20,13 @@ public struct ManagedObjectID: Sendable {
     }
 
     /// The largest primary key an identifier holds.
-    package static let greatestPrimaryKey: Int64 = (1 << 40) - 1
+    package static let maximumPrimaryKey: Int64 = (1 << 40) - 1
     /// The largest number of a store.
-    static let greatestStoreNumber = (1 << 8) - 1
+    static let maximumStoreNumber = (1 << 8) - 1
     package static let storeNumberShift: UInt64 = 40
     package static let storeNumberMask: UInt64 = 0xFF << storeNumberShift
     /// The largest entity number an identifier holds.
-    package static let greatestEntityNumber = (1 << 15) - 1
+    package static let maximumEntityNumber = (1 << 15) - 1
 
     /// Makes the identifier of a stored object.
     ///
@@ -34,8 +34,8 @@ public struct ManagedObjectID: Sendable {
     ///   they read before they call this.
     package init(entityNumber: Int, primaryKey: Int64, store: StoreIdentity) {
         precondition(
-            entityNumber >= 0 && entityNumber <= Self.greatestEntityNumber
-                && primaryKey >= 0 && primaryKey <= Self.greatestPrimaryKey,
+            entityNumber >= 0 && entityNumber <= Self.maximumEntityNumber
+                && primaryKey >= 0 && primaryKey <= Self.maximumPrimaryKey,
             "ManagedObjectID: entity number \(entityNumber) or primary key \(primaryKey) out of range."
         )
         self.bits = UInt64(entityNumber) << 48 | store.numberBits | UInt64(primaryKey)
@@ -115,7 +115,7 @@ extension ManagedObjectID {
     ///
     /// - Throws: ``QuireError`` with code `invalidValue` if it is neither, `unknownEntity` if the model has no
     ///   such entity, or `notFound` if the URI is of no store that belongs to the same coordinator.
-    package init(parsing text: String, in layout: ModelLayout, store: StoreIdentity) throws {
+    package init(parsing text: String, in layout: ResolvedModel, store: StoreIdentity) throws {
         var rest = Substring(text)
         var place = store.numberBits
         if rest.hasPrefix(Self.scheme) {
@@ -132,7 +132,7 @@ extension ManagedObjectID {
         }
         let parts = rest.split(separator: "/", omittingEmptySubsequences: false)
         guard parts.count == 2, parts[1].first == "p", let key = Int64(parts[1].dropFirst()),
-            key > 0, key <= Self.greatestPrimaryKey
+            key > 0, key <= Self.maximumPrimaryKey
         else { throw Self.malformed(text) }
         let entity = try layout.requireEntity(named: String(parts[0]))
         self.init(bits: UInt64(entity.number) << 48 | place | UInt64(key), store: store)

@@ -234,12 +234,12 @@ extension ModelValidation {
     private mutating func slotCount(ofComposite name: String, depth: Int) -> Int? {
         switch compositeMeasures[name] {
         case .measured(let count, let nesting)?:
-            return depth + nesting <= Self.greatestDepth ? count : nil
+            return depth + nesting <= Self.maximumDepth ? count : nil
         case .beingMeasured?, .unbounded?: return nil
         case nil: break
         }
         guard let composite = composites[name] else { return 0 }
-        if depth > Self.greatestDepth { return nil }
+        if depth > Self.maximumDepth { return nil }
         compositeMeasures[name] = .beingMeasured
         var count = 0
         var nesting = 0
@@ -258,7 +258,7 @@ extension ModelValidation {
                 nesting = max(nesting, innerNesting + 1)
             }
         }
-        count = max(1, min(count, Self.greatestTotalSlotCount))
+        count = max(1, min(count, Self.maximumTotalSlotCount))
         compositeMeasures[name] = .measured(count: count, nesting: nesting)
         return count
     }

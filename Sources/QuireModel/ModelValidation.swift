@@ -27,12 +27,12 @@ extension ManagedObjectModel {
 package struct ModelValidation {
     /// The greatest depth of inheritance, and of composites in composites. Real models stay below ten; a file
     /// made to harm must not exhaust the stack.
-    package static let greatestDepth = 100
+    package static let maximumDepth = 100
     /// The greatest number of properties of an entity, inherited ones included: SQLite's default bound for
     /// the columns of a table.
-    static let greatestSlotCount = 2_000
+    static let maximumSlotCount = 2_000
     /// The greatest number of properties of all entities together.
-    static let greatestTotalSlotCount = 1_000_000
+    static let maximumTotalSlotCount = 1_000_000
 
     let model: ManagedObjectModel
     /// The entities by name; of several with one name, the first.
@@ -105,10 +105,10 @@ package struct ModelValidation {
     // MARK: - Entities
 
     private mutating func checkEntityNames() {
-        if model.entities.count > ManagedObjectID.greatestEntityNumber {
+        if model.entities.count > ManagedObjectID.maximumEntityNumber {
             fail(
                 "The model has \(model.entities.count) entities; "
-                    + "at most \(ManagedObjectID.greatestEntityNumber) can be numbered.")
+                    + "at most \(ManagedObjectID.maximumEntityNumber) can be numbered.")
         }
         var seen: [String: String] = [:]
         for entity in model.entities {
@@ -160,10 +160,10 @@ package struct ModelValidation {
                 "Entity “\(entity.name)” inherits from itself: \(cycle(from: entity.name)).",
                 entity: entity.name)
         }
-        if walk.totalSlots > Self.greatestTotalSlotCount {
+        if walk.totalSlots > Self.maximumTotalSlotCount {
             fail(
                 "The entities together have \(walk.totalSlots) properties with those they inherit; "
-                    + "at most \(Self.greatestTotalSlotCount) are possible.")
+                    + "at most \(Self.maximumTotalSlotCount) are possible.")
         }
     }
 
@@ -198,16 +198,16 @@ package struct ModelValidation {
             }
             slots += slotCount(of: property)
         }
-        if slots > Self.greatestSlotCount {
+        if slots > Self.maximumSlotCount {
             fail(
                 "Entity “\(entity.name)” has \(slots) properties with those it inherits; "
-                    + "at most \(Self.greatestSlotCount) are possible.", entity: entity.name)
+                    + "at most \(Self.maximumSlotCount) are possible.", entity: entity.name)
         }
-        walk.totalSlots += min(slots, Self.greatestTotalSlotCount)
+        walk.totalSlots += min(slots, Self.maximumTotalSlotCount)
         let below = children[entity.name] ?? []
-        if depth == Self.greatestDepth, let child = below.first {
+        if depth == Self.maximumDepth, let child = below.first {
             fail(
-                "Entity “\(child.name)” has more than \(Self.greatestDepth) superentities above it.",
+                "Entity “\(child.name)” has more than \(Self.maximumDepth) superentities above it.",
                 entity: child.name)
             markVisited(below, children: children, walk: &walk)
         } else {
@@ -247,7 +247,7 @@ package struct ModelValidation {
     func lineage(of name: String) -> [String] {
         var names: [String] = []
         var next: String? = name
-        while let name = next, names.count <= Self.greatestDepth, let entity = entities[name] {
+        while let name = next, names.count <= Self.maximumDepth, let entity = entities[name] {
             names.append(name)
             next = entity.superentityName
         }

@@ -89,10 +89,10 @@ package final class StoreFamily: Sendable {
     func number(adding uuid: String) throws -> Int {
         try uuids.withLock { uuids in
             if let known = uuids.firstIndex(of: uuid) { return known }
-            guard uuids.count <= ManagedObjectID.greatestStoreNumber else {
+            guard uuids.count <= ManagedObjectID.maximumStoreNumber else {
                 throw QuireError(
                     .unsupported,
-                    "A coordinator can have had \(ManagedObjectID.greatestStoreNumber + 1) stores at most; "
+                    "A coordinator can have had \(ManagedObjectID.maximumStoreNumber + 1) stores at most; "
                         + "make another one.")
             }
             uuids.append(uuid)

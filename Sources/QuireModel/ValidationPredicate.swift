@@ -69,7 +69,7 @@ package struct WholeTextExpression: Sendable {
     static let timeLimit = 1.0
     /// How often the engine may report progress. After about 3,400 to 4,200 reports it gives up by itself and
     /// says that there is no match, which may be wrong.
-    private static let greatestReportCount = 2_500
+    private static let maximumReportCount = 2_500
 
     private let expression: NSRegularExpression
 
@@ -101,7 +101,7 @@ package struct WholeTextExpression: Sendable {
                 stop.pointee = true
             } else if flags.contains(.internalError) {
                 isLate = true
-            } else if reports > Self.greatestReportCount
+            } else if reports > Self.maximumReportCount
                 || DispatchTime.now().uptimeNanoseconds - start > UInt64(Self.timeLimit * 1e9)
             {
                 isLate = true
@@ -117,7 +117,7 @@ package struct WholeTextExpression: Sendable {
 enum RegularExpressionCache {
     /// By bytes: patterns that are equal to Swift may match other texts.
     private static let expressions = BoundedCache<[UInt8], WholeTextExpression>(
-        greatestCount: 1_000)
+        maximumCount: 1_000)
 
     /// - Throws: ``QuireError`` with code `invalidModel` if the expression is malformed, as an empty one is.
     static func expression(for pattern: String) throws -> WholeTextExpression {

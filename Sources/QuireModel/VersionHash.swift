@@ -120,7 +120,7 @@ private struct VersionHasher {
         else { return }
         // Ends a cycle, which a model that was not validated may have.
         compositeHashes[name] = Data()
-        guard depth <= ModelValidation.greatestDepth else { return }
+        guard depth <= ModelValidation.maximumDepth else { return }
         let elements = composites[name]?.elements ?? []
         for element in elements { hashComposite(of: element, depth: depth + 1) }
         bytes.removeAll(keepingCapacity: true)

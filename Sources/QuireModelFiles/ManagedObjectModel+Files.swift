@@ -191,11 +191,11 @@ enum ModelFile {
     /// The model in a file, whatever its name: XML, compiled, or of Xcode 3.
     static func read(file path: String) throws -> Reading {
         if let size = try FileSystem.information(at: path)?.size,
-            size > ModelXMLReader.greatestSize
+            size > ModelXMLReader.maximumSize
         {
             throw QuireError(
                 .invalidFormat,
-                "“\(path)” has \(size) bytes; a model has at most \(ModelXMLReader.greatestSize).",
+                "“\(path)” has \(size) bytes; a model has at most \(ModelXMLReader.maximumSize).",
                 subject: .init(file: path))
         }
         let data = try FileSystem.contents(of: path)

@@ -245,7 +245,7 @@ struct CompiledVersionList: Sendable, Hashable {
             self.init(currentName: nil, hashes: [:])
             return
         }
-        guard size <= ModelXMLReader.greatestSize else {
+        guard size <= ModelXMLReader.maximumSize else {
             throw BinaryPropertyListReader.damaged(file, "it is far too large")
         }
         try self.init(FileSystem.contents(of: file), name: file)

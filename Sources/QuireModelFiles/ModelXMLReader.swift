@@ -9,9 +9,9 @@ internal import QuireSystem
 /// deeper than any model.
 struct ModelXMLReader {
     /// Real models stay below one megabyte.
-    static let greatestSize = 64 << 20
+    static let maximumSize = 64 << 20
     /// Elements of model files are nested six deep.
-    static let greatestDepth = 16
+    static let maximumDepth = 16
 
     let source: ModelXMLSource
 
@@ -24,9 +24,9 @@ struct ModelXMLReader {
     /// - Throws: ``QuireError`` with code `invalidFormat`, with name and line.
     func root(of data: Data, remarks: inout [String]) throws -> ModelXMLElement {
         if data.isEmpty { throw source.error("The file is empty.", line: nil) }
-        if data.count > Self.greatestSize {
+        if data.count > Self.maximumSize {
             throw source.error(
-                "The text has \(data.count) bytes; a model has at most \(Self.greatestSize).",
+                "The text has \(data.count) bytes; a model has at most \(Self.maximumSize).",
                 line: nil)
         }
         Self.preparation
@@ -59,9 +59,9 @@ struct ModelXMLReader {
             switch UInt32(bitPattern: xmlTextReaderNodeType(reader)) {
             case XML_READER_TYPE_ELEMENT.rawValue:
                 let line = line(of: reader)
-                if open.count > Self.greatestDepth {
+                if open.count > Self.maximumDepth {
                     throw source.error(
-                        "Elements are nested more than \(Self.greatestDepth) deep.", line: line)
+                        "Elements are nested more than \(Self.maximumDepth) deep.", line: line)
                 }
                 let isEmpty = xmlTextReaderIsEmptyElement(reader) == 1
                 open.append(

@@ -4,13 +4,13 @@ import Foundation
 /// Data compressed by DEFLATE without a header, as the model in `Z_MODELCACHE` is.
 enum RawDeflate {
     /// The greatest size of what is decompressed.
-    static let greatestSize = 64 << 20
+    static let maximumSize = 64 << 20
 
     private static let windowBits: Int32 = -15
     private static let chunkSize = 64 << 10
 
     /// Decompresses; `nil` if the data is damaged or incomplete, or becomes more than a number of bytes.
-    static func decompressed(_ data: Data, limit: Int = greatestSize) -> Data? {
+    static func decompressed(_ data: Data, limit: Int = maximumSize) -> Data? {
         var stream = z_stream()
         guard
             inflateInit2_(
@@ -29,14 +29,14 @@ enum RawDeflate {
                 ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size)) == Z_OK
         else { return nil }
         defer { deflateEnd(&stream) }
-        return run(&stream, on: data, limit: 2 * greatestSize) { deflate(&$0, Z_FINISH) }
+        return run(&stream, on: data, limit: 2 * maximumSize) { deflate(&$0, Z_FINISH) }
     }
 
     /// Passes data through a stream, chunk by chunk.
     private static func run(
         _ stream: inout z_stream, on data: Data, limit: Int, step: (inout z_stream) -> Int32
     ) -> Data? {
-        guard data.count <= greatestSize else { return nil }
+        guard data.count <= maximumSize else { return nil }
         var input = [UInt8](data)
         var chunk = [UInt8](repeating: 0, count: chunkSize)
         var result = Data()

@@ -35,7 +35,7 @@ package enum KeyWrapping {
         _ wrapped: Data, by key: SymmetricKey
     ) throws -> SecretMemory? {
         let count = wrapped.count - 8
-        guard count >= 16, count % 8 == 0, count + 24 <= SecretMemory.greatestCount else {
+        guard count >= 16, count % 8 == 0, count + 24 <= SecretMemory.maximumCount else {
             return nil
         }
         var isRight = false
@@ -156,7 +156,7 @@ extension UUID {
 /// Unchecked because the bytes are written by the initializer only, and wiped when nobody has them any more.
 package final class SecretMemory: @unchecked Sendable {
     /// The greatest number of bytes.
-    package static let greatestCount = 64
+    package static let maximumCount = 64
 
     private let address: UnsafeMutableRawPointer
     /// The number of bytes.
@@ -168,7 +168,7 @@ package final class SecretMemory: @unchecked Sendable {
     package init(
         count: Int, filledBy fill: (UnsafeMutableRawBufferPointer) throws -> Void
     ) throws {
-        precondition(count <= Self.greatestCount, "SecretMemory: \(count) bytes are too many.")
+        precondition(count <= Self.maximumCount, "SecretMemory: \(count) bytes are too many.")
         address = try SecretPages.shared.withLock { try $0.take() }
         self.count = count
         // All properties are set, so an error of the closure runs deinit.
@@ -217,7 +217,7 @@ private struct SecretPages: @unchecked Sendable {
     }
 
     mutating func giveBack(_ address: UnsafeMutableRawPointer) {
-        explicit_bzero(address, SecretMemory.greatestCount)
+        explicit_bzero(address, SecretMemory.maximumCount)
         free.append(address)
     }
 
@@ -232,7 +232,7 @@ private struct SecretPages: @unchecked Sendable {
         _ = mlock(mapped, size)
         _ = madvise(mapped, size, MADV_DONTDUMP)
         _ = madvise(mapped, size, MADV_WIPEONFORK)
-        for offset in stride(from: 0, to: size, by: SecretMemory.greatestCount) {
+        for offset in stride(from: 0, to: size, by: SecretMemory.maximumCount) {
             free.append(mapped + offset)
         }
     }

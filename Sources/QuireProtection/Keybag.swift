@@ -17,9 +17,9 @@ import QuireSystem
 /// - A parsed keybag encodes to the bytes that it was parsed from: there is one form only.
 package struct Keybag: Sendable {
     /// The greatest number of slots.
-    package static let greatestSlotCount = 8
-    static let greatestClassKeyCount = 4
-    static let greatestStoreKeyCount = 4
+    package static let maximumSlotCount = 8
+    static let maximumClassKeyCount = 4
+    static let maximumStoreKeyCount = 4
 
     /// The class keys of one epoch.
     package struct ClassKeys: Hashable, Sendable {
@@ -264,10 +264,10 @@ extension Keybag {
     }
 
     private func checkFreeSlot() throws {
-        if slots.count < Self.greatestSlotCount { return }
+        if slots.count < Self.maximumSlotCount { return }
         throw QuireError(
             .invalidState,
-            "“\(path)” has \(Self.greatestSlotCount) slots already, which is as many as there can be; remove one first.",
+            "“\(path)” has \(Self.maximumSlotCount) slots already, which is as many as there can be; remove one first.",
             subject: .init(file: path))
     }
 }

@@ -16,14 +16,14 @@ extension Keybag {
     private static let version: UInt16 = 1
     private static let authenticationCount = 32
     /// The greatest size of a file: everything at its greatest.
-    package static let greatestSize = 1 << 20
+    package static let maximumSize = 1 << 20
 
     /// Reads a keybag. Nothing of it is verified.
     ///
     /// - Throws: ``QuireError`` with code `invalidFormat` if it is no keybag, `unsupported` if a later version has made it.
     package init(_ bytes: Data, path: String) throws {
         var reader = KeybagReader(bytes, path: path)
-        guard bytes.count <= Self.greatestSize, try reader.data(8) == Self.magic else {
+        guard bytes.count <= Self.maximumSize, try reader.data(8) == Self.magic else {
             throw reader.error()
         }
         let version = try reader.number(UInt16.self)
@@ -39,7 +39,7 @@ extension Keybag {
         let identifier = try reader.identifier()
         let revision = try reader.number(UInt64.self)
         let fileProtection = try reader.fileProtection()
-        let classKeys = try reader.list(1...Self.greatestClassKeyCount) { try $0.classKeys() }
+        let classKeys = try reader.list(1...Self.maximumClassKeyCount) { try $0.classKeys() }
         guard zip(classKeys, classKeys.dropFirst()).allSatisfy({ $0.epoch < $1.epoch }) else {
             throw reader.error()
         }
@@ -47,8 +47,8 @@ extension Keybag {
             path: path, identifier: identifier, fileProtection: fileProtection,
             classKeys: classKeys)
         self.revision = revision
-        slots = try reader.list(0...Self.greatestSlotCount) { try $0.slot() }
-        storeKeys = try reader.list(0...Self.greatestStoreKeyCount) {
+        slots = try reader.list(0...Self.maximumSlotCount) { try $0.slot() }
+        storeKeys = try reader.list(0...Self.maximumStoreKeyCount) {
             StoreKey(number: try $0.number(), key: try $0.wrappedFileKey())
         }
         changeInProgress = try reader.data(Int(try reader.number(UInt16.self)))
@@ -256,7 +256,7 @@ private struct KeybagReader {
         let kind: UInt8 = try slot.number()
         let created = Int64(bitPattern: try slot.number())
         let labelCount = Int(try slot.number(UInt8.self))
-        guard labelCount <= KeybagSlot.greatestLabelCount,
+        guard labelCount <= KeybagSlot.maximumLabelCount,
             let label = String(validating: try slot.data(labelCount), as: UTF8.self)
         else { throw error() }
         let salt = try slot.data(32)
@@ -304,7 +304,7 @@ struct KeybagFile: Sendable {
     /// Reads the keybag. Nothing of it is verified.
     func read() throws -> Keybag {
         try Keybag(
-            FileSystem.contents(of: path, beneath: root, limit: Keybag.greatestSize), path: path)
+            FileSystem.contents(of: path, beneath: root, limit: Keybag.maximumSize), path: path)
     }
 
     /// Writes a keybag where nothing is.
@@ -330,7 +330,7 @@ struct KeybagFile: Sendable {
                 try file.information().isSameFile(as: found)
             else { return nil }
             let keybag = try Keybag(
-                file.readToEnd(limit: Keybag.greatestSize), path: path)
+                file.readToEnd(limit: Keybag.maximumSize), path: path)
             try AtomicFileReplace.replace(path, beneath: root, with: change(keybag))
             return true
         }

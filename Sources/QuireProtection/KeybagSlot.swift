@@ -20,7 +20,7 @@ package struct KeybagSlot: Hashable, Sendable {
     }
 
     /// The greatest number of bytes of a label.
-    package static let greatestLabelCount = 64
+    package static let maximumLabelCount = 64
 
     /// The slot's identifier.
     package let identifier: UUID
@@ -115,10 +115,10 @@ package struct KeybagSlot: Hashable, Sendable {
     }
 
     private static func check(label: String) throws {
-        if label.utf8.count <= greatestLabelCount { return }
+        if label.utf8.count <= maximumLabelCount { return }
         throw QuireError(
             .invalidValue,
-            "The label “\(label)” has more than \(greatestLabelCount) bytes; give a shorter one.",
+            "The label “\(label)” has more than \(maximumLabelCount) bytes; give a shorter one.",
             subject: .init(value: label))
     }
 

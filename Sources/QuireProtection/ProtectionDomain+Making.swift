@@ -123,7 +123,7 @@ extension ProtectionDomain {
     package static func eraseKeybag(at path: String, beneath root: String?) throws {
         let file = try OpenFile.open(path, beneath: root, for: .updating)
         defer { file.close() }
-        let size = min(Int(clamping: try file.information().size), Keybag.greatestSize)
+        let size = min(Int(clamping: try file.information().size), Keybag.maximumSize)
         try file.write([UInt8](repeating: 0, count: size), at: 0)
         try file.synchronize()
     }

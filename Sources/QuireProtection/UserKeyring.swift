@@ -14,7 +14,7 @@ package enum UserKeyring {
     private static let permissions: UInt32 = 0x3F2F_0000
     private static let version: UInt8 = 1
     private static let keySize = 32
-    private static let greatestSize = 1 + keySize + 4096
+    private static let maximumSize = 1 + keySize + 4096
 
     /// The payload of a key: the master key of a keybag, and the path of the keybag.
     struct Entry {
@@ -28,7 +28,7 @@ package enum UserKeyring {
     static func add(_ entry: Entry, as description: String, timeout: Duration?) throws {
         let path = Array(entry.path.utf8)
         let count = 1 + keySize + path.count
-        guard entry.masterKey.count == keySize, count <= greatestSize else {
+        guard entry.masterKey.count == keySize, count <= maximumSize else {
             throw unavailableError(ENAMETOOLONG)
         }
         let seconds = timeout.map {
@@ -66,10 +66,10 @@ package enum UserKeyring {
     /// - Throws: ``QuireError`` with code `inputOutput` if there is no memory for it.
     static func find(_ description: String) throws -> Entry? {
         guard let key = number(of: description) else { return nil }
-        return try withUnsafeTemporaryAllocation(byteCount: greatestSize, alignment: 1) { payload in
+        return try withUnsafeTemporaryAllocation(byteCount: maximumSize, alignment: 1) { payload in
             defer { wipe(payload) }
             let count = quire_key_read(key, payload.baseAddress!, payload.count)
-            guard count > 1 + keySize, count <= greatestSize, payload[0] == version,
+            guard count > 1 + keySize, count <= maximumSize, payload[0] == version,
                 let path = String(
                     validating: payload[(1 + keySize)..<count], as: UTF8.self)
             else { return nil }

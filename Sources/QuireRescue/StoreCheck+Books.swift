@@ -117,17 +117,17 @@ struct DerivedExpression {
 
     /// - Returns: `nil` if SQL cannot say it.
     init?(
-        _ derivation: EntityLayout.Derivation, _ entity: EntityLayout, _ schema: SQLSchema
+        _ derivation: ResolvedEntity.Derivation, _ entity: ResolvedEntity, _ schema: SQLSchema
     ) {
         let place = schema.entity(entity)
         guard let name = place.columns[derivation.slot]?.name else { return nil }
         table = SQLName.quoted(place.tableName)
         column = "t.\(SQLName.quoted(name))"
-        numbers = StoredForm.list(place.subtreeStoreNumbers)
+        numbers = StorageClassCheck.list(place.subtreeStoreNumbers)
         func related(_ index: Int, _ what: (String) -> String) -> String? {
             let destination = schema.layout.destination(of: entity.relationships[index])
             let target = SQLName.quoted(schema.entity(destination).tableName)
-            let targets = StoredForm.list(schema.entity(destination).subtreeStoreNumbers)
+            let targets = StorageClassCheck.list(schema.entity(destination).subtreeStoreNumbers)
             switch place.toMany[index] {
             case .foreignKey(let key)?:
                 return
@@ -312,7 +312,7 @@ extension StoreCheck {
     /// Whether columns take values as they are: by the type it declares, SQLite turns texts into numbers, or numbers into
     /// texts, that are put into one.
     private mutating func checkColumnTypes(of table: SQLTable) {
-        var storages: [String: EntityLayout.Slot.Storage] = [:]
+        var storages: [String: ResolvedEntity.Slot.Storage] = [:]
         for number in schema.layout.entity(number: table.rootNumber).subtree {
             let entity = schema.layout.entity(number: number)
             for (slot, column) in zip(entity.slots, schema.entity(entity).columns) {
@@ -323,7 +323,7 @@ extension StoreCheck {
                 }
             }
         }
-        for place in RelationshipPlaces(schema: schema).loneColumns
+        for place in RelationshipColumns(schema: schema).loneColumns
         where place.key.tableName == table.name {
             for name in [place.key.column, place.key.entityColumn, place.key.orderColumn] {
                 if let name { storages[name] = .integer }
@@ -399,7 +399,7 @@ private enum SQLAffinity {
     }
 
     /// Whether every value of a slot comes back in the form it was put in.
-    func keeps(_ storage: EntityLayout.Slot.Storage) -> Bool {
+    func keeps(_ storage: ResolvedEntity.Slot.Storage) -> Bool {
         switch storage {
         case .integer, .boolean, .reference: self != .text && self != .real
         case .double, .date, .decimal: self != .text

@@ -13,7 +13,7 @@ extension StoreCheck {
     mutating func checkObjects() throws {
         for table in schema.tables {
             let root = schema.layout.entity(number: table.rootNumber)
-            let numbers = StoredForm.list(schema.entity(root).subtreeStoreNumbers)
+            let numbers = StorageClassCheck.list(schema.entity(root).subtreeStoreNumbers)
             let selection = store.selection(of: root)
             let head =
                 "SELECT \(selection.list) FROM \(SQLName.quoted(table.name)) t0 WHERE t0.Z_ENT IN \(numbers) AND "
@@ -38,7 +38,7 @@ extension StoreCheck {
                         } catch let error as QuireError where error.code == .invalidFormat {
                             unreadable += 1
                             count(objects: 1)
-                            if unreadable <= Self.greatestListCount {
+                            if unreadable <= Self.maximumListCount {
                                 try addUnreadable(error, key, root)
                             } else {
                                 addUnlisted()
@@ -57,7 +57,7 @@ extension StoreCheck {
     ) throws -> [Int64]? {
         try connection.withStatement(
             "SELECT Z_PK FROM \(SQLName.quoted(table.name)) WHERE Z_PK > ? "
-                + "AND Z_PK <= \(ManagedObjectID.greatestPrimaryKey) AND Z_ENT IN \(numbers) "
+                + "AND Z_PK <= \(ManagedObjectID.maximumPrimaryKey) AND Z_ENT IN \(numbers) "
                 + "ORDER BY Z_PK LIMIT \(Self.portion)"
         ) { statement in
             try statement.bind(last, at: 1)
@@ -82,7 +82,7 @@ extension StoreCheck {
     }
 
     private mutating func addUnreadable(
-        _ error: QuireError, _ key: Int64, _ root: EntityLayout
+        _ error: QuireError, _ key: Int64, _ root: ResolvedEntity
     ) throws {
         let property = error.subject.property
         let number = try connection.integer(
@@ -128,7 +128,7 @@ extension StoreCheck {
     }
 
     private mutating func checkRequired(
-        _ slot: EntityLayout.Slot, _ row: ObjectSnapshot, _ listed: inout [String: Int]
+        _ slot: ResolvedEntity.Slot, _ row: ObjectSnapshot, _ listed: inout [String: Int]
     ) throws {
         let packed = PackedRow(chunk: row.chunk, offset: row.offset)
         if packed.hasValue(slot.index) {
@@ -145,12 +145,12 @@ extension StoreCheck {
     /// is saved, and not before. So they are notes where Core Data made the store.
     private mutating func addListed(
         _ kind: StoreProblem.Kind, _ message: String, _ row: ObjectSnapshot,
-        _ slot: EntityLayout.Slot, _ listed: inout [String: Int]
+        _ slot: ResolvedEntity.Slot, _ listed: inout [String: Int]
     ) {
         let isNote = kind == .validation && !store.carriesModel
         let number = listed["\(row.entity.name).\(slot.name)", default: 0] + 1
         listed["\(row.entity.name).\(slot.name)"] = number
-        if number <= Self.greatestListCount {
+        if number <= Self.maximumListCount {
             add(kind, message, object: row.objectID, isNote: isNote)
         } else if !isNote {
             addUnlisted()
@@ -181,12 +181,12 @@ extension StoreCheck {
     /// Looks at the files with external data.
     mutating func checkExternalData() throws {
         var names: Set<String> = []
-        for (entity, slot, column) in RelationshipPlaces(schema: schema).attributes
+        for (entity, slot, column) in RelationshipColumns(schema: schema).attributes
         where slot.isExternalCapable {
             let place = schema.entity(entity)
             try each(
                 "SELECT Z_PK, Z_ENT, \(column) FROM \(SQLName.quoted(place.tableName)) "
-                    + "WHERE substr(\(column), 1, 1) = x'02' AND Z_ENT IN \(StoredForm.list(place.subtreeStoreNumbers))",
+                    + "WHERE substr(\(column), 1, 1) = x'02' AND Z_ENT IN \(StorageClassCheck.list(place.subtreeStoreNumbers))",
                 isProblem: { check, statement in
                     guard
                         let name = statement.data(2).withUnsafeBytes(SQLiteExternalData.fileName)

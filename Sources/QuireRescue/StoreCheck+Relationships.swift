@@ -2,7 +2,7 @@ internal import QuireModel
 internal import QuireSQLite
 
 extension StoreCheck {
-    private var places: RelationshipPlaces { RelationshipPlaces(schema: schema) }
+    private var places: RelationshipColumns { RelationshipColumns(schema: schema) }
 
     /// Where references lead.
     mutating func checkReferences() throws {
@@ -94,9 +94,9 @@ extension StoreCheck {
         for (entity, relationship, place) in places.ownToMany {
             let destination = schema.layout.destination(of: relationship)
             let target = SQLName.quoted(schema.entity(destination).tableName)
-            let targets = StoredForm.list(schema.entity(destination).subtreeStoreNumbers)
+            let targets = StorageClassCheck.list(schema.entity(destination).subtreeStoreNumbers)
             let owner = SQLName.quoted(schema.entity(entity).tableName)
-            let owners = StoredForm.list(schema.entity(entity).subtreeStoreNumbers)
+            let owners = StorageClassCheck.list(schema.entity(entity).subtreeStoreNumbers)
             let sql: String
             switch place {
             case .nowhere: continue
@@ -118,7 +118,7 @@ extension StoreCheck {
 
     /// Whether objects have as many objects in a relationship as the model wants.
     private mutating func checkCount(
-        of relationship: EntityLayout.Relationship, _ entity: EntityLayout, _ place: SQLToMany
+        of relationship: ResolvedEntity.Relationship, _ entity: ResolvedEntity, _ place: SQLToMany
     ) throws {
         guard relationship.hasCountRules else { return }
         let description = relationship.description
@@ -140,7 +140,7 @@ extension StoreCheck {
             """
             SELECT * FROM (SELECT o.Z_PK, o.Z_ENT, (SELECT count(*) FROM \(members)) AS found FROM \
             \(SQLName.quoted(schema.entity(entity).tableName)) o WHERE o.Z_ENT IN \
-            \(StoredForm.list(schema.entity(entity).subtreeStoreNumbers))) WHERE \(rules.joined(separator: " OR "))
+            \(StorageClassCheck.list(schema.entity(entity).subtreeStoreNumbers))) WHERE \(rules.joined(separator: " OR "))
             """
         ) { check, row in
             let count = row.integer(2)
@@ -196,7 +196,7 @@ extension StoreCheck {
     mutating func checkOrders() throws {
         let isNote = schema.hasStrays
         for order in places.orders {
-            try each(StoreMending.disorderedOwners(order)) { check, row in
+            try each(RepairStatements.disorderedOwners(order)) { check, row in
                 check.add(
                     .order,
                     "Not all objects in “\(order.relationship.name)” of \(order.entity.name)/p\(row.text(0)) have a place of "
@@ -227,7 +227,7 @@ extension StoreCheck {
                 let names = constraint.properties.map { "“\($0)”" }.joined(separator: " and ")
                 try each(
                     "SELECT count(*), min(Z_PK), max(Z_PK) FROM \(SQLName.quoted(place.tableName)) WHERE Z_ENT IN "
-                        + "\(StoredForm.list(place.subtreeStoreNumbers)) AND "
+                        + "\(StorageClassCheck.list(place.subtreeStoreNumbers)) AND "
                         + columns.map { "\($0) IS NOT NULL" }.joined(separator: " AND ")
                         + " GROUP BY \(list) HAVING count(*) > 1"
                 ) { check, row in

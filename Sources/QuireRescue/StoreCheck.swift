@@ -20,7 +20,7 @@ internal import QuireSystem
 /// Memory is bounded: rows are read in portions, and of each kind of problem in each place only so many are listed.
 public struct StoreCheck {
     /// How many problems of one kind are listed for each entity, property or table.
-    public static let greatestListCount = 100
+    public static let maximumListCount = 100
 
     let store: SQLiteStore
     let schema: SQLSchema
@@ -99,7 +99,7 @@ public struct StoreCheck {
         while try statement.step() {
             guard try isProblem(self, statement) else { continue }
             count += 1
-            if count <= Self.greatestListCount {
+            if count <= Self.maximumListCount {
                 try body(&self, statement)
             } else {
                 report.unlistedProblems += 1
@@ -117,10 +117,10 @@ public struct StoreCheck {
     }
 
     /// The identifier of a row; for one whose entity number makes no sense, as an object of the given entity.
-    func id(_ key: Int64, storeNumber: Int64, in entity: EntityLayout) -> ManagedObjectID {
+    func id(_ key: Int64, storeNumber: Int64, in entity: ResolvedEntity) -> ManagedObjectID {
         ManagedObjectID(
             entityNumber: schema.modelNumber(ofStoreNumber: storeNumber) ?? entity.number,
-            primaryKey: min(max(key, 0), ManagedObjectID.greatestPrimaryKey), store: store.identity)
+            primaryKey: min(max(key, 0), ManagedObjectID.maximumPrimaryKey), store: store.identity)
     }
 
     // MARK: - File
@@ -148,7 +148,7 @@ public struct StoreCheck {
         for table in schema.tables {
             let root = schema.layout.entity(number: table.rootNumber)
             let name = SQLName.quoted(table.name)
-            let numbers = StoredForm.list(schema.entity(root).subtreeStoreNumbers)
+            let numbers = StorageClassCheck.list(schema.entity(root).subtreeStoreNumbers)
             // In stores that others made such rows are nobody's.
             let isNote = schema.hasStrays
             try each(
@@ -179,7 +179,7 @@ public struct StoreCheck {
     /// Objects are read by keys from 1; a row with another one is never found.
     private mutating func checkKeys(of table: SQLTable) throws {
         try each(
-            "SELECT Z_PK FROM \(SQLName.quoted(table.name)) WHERE NOT \(StoredForm.isKey("Z_PK"))"
+            "SELECT Z_PK FROM \(SQLName.quoted(table.name)) WHERE NOT \(StorageClassCheck.isKey("Z_PK"))"
         ) {
             $0.add(
                 .primaryKey,
@@ -188,10 +188,10 @@ public struct StoreCheck {
         }
     }
 
-    private mutating func checkGreatestKey(of table: SQLTable, _ root: EntityLayout) throws {
+    private mutating func checkGreatestKey(of table: SQLTable, _ root: ResolvedEntity) throws {
         let greatest =
             try connection.integer(
-                "SELECT max(Z_PK) FROM \(SQLName.quoted(table.name)) WHERE \(StoredForm.isKey("Z_PK"))"
+                "SELECT max(Z_PK) FROM \(SQLName.quoted(table.name)) WHERE \(StorageClassCheck.isKey("Z_PK"))"
             )
             ?? 0
         let recorded = try connection.integer(
@@ -222,7 +222,7 @@ extension StoreCheck {
 /// Checks a store through its interface: what a context reads is what is checked.
 private struct StoreReadingCheck {
     private let store: any PersistentStore
-    private let layout: ModelLayout
+    private let layout: ResolvedModel
     private var report = StoreCheckReport()
     /// Every object, by entity number.
     private var objects: [Int: Set<ManagedObjectID>] = [:]
@@ -248,13 +248,13 @@ private struct StoreReadingCheck {
         return check.report
     }
 
-    private func request(_ entity: EntityLayout) -> FetchRequest {
+    private func request(_ entity: ResolvedEntity) -> FetchRequest {
         var request = FetchRequest(entity.name)
         request.includesSubentities = false
         return request
     }
 
-    private mutating func list(_ entity: EntityLayout) throws {
+    private mutating func list(_ entity: ResolvedEntity) throws {
         let ids = Set(try store.objectIDs(matching: request(entity)))
         let count = try store.count(matching: request(entity))
         if ids.count != count {
@@ -264,7 +264,7 @@ private struct StoreReadingCheck {
         report.objects += ids.count
     }
 
-    private mutating func read(_ entity: EntityLayout) throws {
+    private mutating func read(_ entity: ResolvedEntity) throws {
         for row in try store.rows(matching: request(entity)) {
             for slot in entity.slots where slot.isStored {
                 do {
@@ -296,7 +296,7 @@ private struct StoreReadingCheck {
     }
 
     private mutating func follow(
-        _ relationship: EntityLayout.Relationship, from object: ManagedObjectID,
+        _ relationship: ResolvedEntity.Relationship, from object: ManagedObjectID,
         to target: ManagedObjectID
     ) {
         report.references += 1

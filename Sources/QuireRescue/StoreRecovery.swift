@@ -177,7 +177,7 @@ private struct StoreRecoveryRun {
         report.droppedLogFrames = findings.droppedLogFrames
         report.lostTransactions = findings.lostTransactions
         report.lacksSchema = findings.lacksSchema
-        try completeBooks(connection)
+        try restoreMetadata(connection)
         try completeTables(connection)
     }
 
@@ -221,7 +221,7 @@ private struct StoreRecoveryRun {
     }
 
     /// What the books lack so that the salvaged tables can be opened as a store.
-    private func completeBooks(_ connection: SQLiteConnection) throws {
+    private func restoreMetadata(_ connection: SQLiteConnection) throws {
         let findings = salvage.findings
         for entity in findings.entities {
             try connection.withStatement("INSERT OR IGNORE INTO Z_PRIMARYKEY VALUES (?, ?, ?, 0)") {
@@ -281,7 +281,7 @@ private struct StoreRecoveryRun {
         report.duplicates = losses.duplicates
         try copyBooks(source, target.schema, connection)
         try copyFiles(target, connection)
-        var mending = StoreMending(
+        var mending = RepairStatements(
             schema: target.schema, connection: connection, externalData: target.externalData,
             isRecovery: true)
         try mending.run()
@@ -368,7 +368,7 @@ private struct StoreRecoveryRun {
             // A damaged number must not use up the keys.
             try connection.execute(
                 "UPDATE main.Z_PRIMARYKEY SET Z_MAX = coalesce((SELECT Z_MAX FROM \(attached).Z_PRIMARYKEY WHERE "
-                    + "Z_ENT = \(numbers.0) AND typeof(Z_MAX) = 'integer' AND Z_MAX BETWEEN 0 AND \(ManagedObjectID.greatestPrimaryKey / 2)), 0) "
+                    + "Z_ENT = \(numbers.0) AND typeof(Z_MAX) = 'integer' AND Z_MAX BETWEEN 0 AND \(ManagedObjectID.maximumPrimaryKey / 2)), 0) "
                     + "WHERE Z_ENT = \(numbers.1)")
         }
     }
@@ -387,7 +387,7 @@ private struct StoreRecoveryRun {
     ) throws {
         let old = SQLiteExternalData(storePath: path)
         var names: Set<String> = []
-        for (entity, slot, column) in RelationshipPlaces(schema: target.schema).attributes
+        for (entity, slot, column) in RelationshipColumns(schema: target.schema).attributes
         where slot.isExternalCapable {
             let table = SQLName.quoted(target.schema.entity(entity).tableName)
             try connection.withStatement(

@@ -47,7 +47,7 @@ public enum StoreRepair {
         _ path: String, model: ManagedObjectModel? = nil, options: Options = Options()
     ) throws -> StoreRepairReport {
         let path = FileSystem.absolute(path)
-        if SQLiteOpenFiles.contains(path) {
+        if OpenDatabaseRegistry.contains(path) {
             throw QuireError(
                 .locked, "“\(path)” is open in this process; close it before repairing it.",
                 subject: .init(file: path))
@@ -127,8 +127,8 @@ private struct StoreRepairRun {
 
     private mutating func repair() throws -> StoreRepairReport {
         if !options.isDryRun { try settle() }
-        let state = try SQLiteStoreSource.state(of: path)
-        try SQLiteStoreSource.copy(path, to: copy)
+        let state = try SQLiteDatabaseFile.state(of: path)
+        try SQLiteDatabaseFile.copy(path, to: copy)
         let store = try open()
         report.before = try checked(store)
         let (schema, carriesModel) = (store.schema, store.carriesModel)
@@ -150,7 +150,7 @@ private struct StoreRepairRun {
                 "“\(path)” cannot be mended: afterwards more is wrong with it than before. It is as it was; recover it instead.",
                 subject: .init(file: path))
         }
-        guard try SQLiteStoreSource.state(of: path) == state else {
+        guard try SQLiteDatabaseFile.state(of: path) == state else {
             throw QuireError(
                 .locked,
                 "“\(path)” was changed while it was being repaired; close it elsewhere and try again.",
@@ -165,7 +165,7 @@ private struct StoreRepairRun {
 
     /// Merges the log into the store, which must be nobody else's for that.
     private func settle() throws {
-        let source = try SQLiteStoreSource(path: path, isReadOnly: false)
+        let source = try SQLiteDatabaseFile(path: path, isReadOnly: false)
         defer { source.release() }
         var options = SQLiteStoreOptions()
         options.lockWait = self.options.lockWait
@@ -220,7 +220,7 @@ private struct StoreRepairRun {
     // MARK: - Mending
 
     private mutating func mend(_ schema: SQLSchema, carriesModel: Bool) throws {
-        let source = try SQLiteStoreSource(
+        let source = try SQLiteDatabaseFile(
             path: copy, isReadOnly: false, protection: StoreProtection.find(forStoreAt: path))
         defer { source.release() }
         let connection = try source.connect(.writing, options: SQLiteStoreOptions())
@@ -231,7 +231,7 @@ private struct StoreRepairRun {
         }
         connection.trustSchema()
         try connection.execute("BEGIN IMMEDIATE")
-        var mending = StoreMending(
+        var mending = RepairStatements(
             schema: schema, connection: connection,
             externalData: SQLiteExternalData(
                 storePath: path, classKey: source.protection?.classKey), isRecovery: false)

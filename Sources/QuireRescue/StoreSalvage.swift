@@ -204,7 +204,7 @@ struct StoreSalvage {
         case "Z_PRIMARYKEY":
             guard values.count >= 3, let number = values[0].integer,
                 let entity = values[1].string, number > 0,
-                number <= Int64(SQLCatalog.greatestEntityNumber),
+                number <= Int64(SQLCatalog.maximumEntityNumber),
                 !findings.entities.contains(where: { $0.number == Int(number) })
             else { return }
             findings.entities.append(
@@ -220,7 +220,7 @@ struct StoreSalvage {
 
     private func rootName(of entity: SQLCatalog.Entity) -> String {
         var entity = entity
-        for _ in 0..<ModelValidation.greatestDepth {
+        for _ in 0..<ModelValidation.maximumDepth {
             guard entity.superentityNumber != 0,
                 let parent = findings.entities.first(where: {
                     $0.number == entity.superentityNumber
@@ -234,7 +234,7 @@ struct StoreSalvage {
     // MARK: - Tables that no schema names
 
     /// Adds the tables of a model that are not known, and its entities if they are not.
-    private mutating func add(_ layout: ModelLayout) {
+    private mutating func add(_ layout: ResolvedModel) {
         if findings.entities.isEmpty {
             findings.entities = layout.entities.map {
                 SQLCatalog.Entity(
@@ -290,7 +290,7 @@ struct StoreSalvage {
 
     /// Adds entities for tables of objects that nothing names any more, called after the tables, or as the model calls those
     /// that have such tables. Which number is that of the root, nothing tells; Core Data gives it the least.
-    private mutating func addUnnamedEntities(_ layout: ModelLayout?) {
+    private mutating func addUnnamedEntities(_ layout: ResolvedModel?) {
         let names = Dictionary(
             (layout?.entities ?? []).filter { $0.number == $0.rootNumber }
                 .map { (SQLSchema.tableName(ofRoot: $0), $0.name) },
@@ -303,7 +303,7 @@ struct StoreSalvage {
             for page in leaves[position] {
                 for row in reader.rows(ofLeaf: page)?.rows ?? [] where row.values.count >= 3 {
                     guard let number = row.values[1].integer.flatMap({ Int(exactly: $0) }),
-                        number > 0, number <= SQLCatalog.greatestEntityNumber,
+                        number > 0, number <= SQLCatalog.maximumEntityNumber,
                         numbers.count < 1000
                     else { continue }
                     numbers.insert(number)

@@ -42,13 +42,14 @@ struct StoreTransfer {
             losses.rows += Int(
                 try connection.integer(
                     "SELECT count(*) FROM \(attached(table.name)) WHERE Z_ENT IS NULL OR Z_ENT NOT IN "
-                        + "\(StoredForm.list(numbers)) OR NOT \(StoredForm.isKey("Z_PK"))") ?? 0)
+                        + "\(StorageClassCheck.list(numbers)) OR NOT \(StorageClassCheck.isKey("Z_PK"))"
+                ) ?? 0)
         }
         for join in target.joinTables { try copyPairs(of: join) }
         return losses
     }
 
-    private func copyObjects(of entity: EntityLayout, _ losses: inout Losses) throws {
+    private func copyObjects(of entity: ResolvedEntity, _ losses: inout Losses) throws {
         let from = source.entity(entity)
         let to = target.entity(entity)
         var columns: [(name: String, expression: String)] = []
@@ -58,7 +59,7 @@ struct StoreTransfer {
                 continue
             }
             let column = SQLName.quoted(old.name)
-            let isReadable = StoredForm.isReadable(slot, column)
+            let isReadable = StorageClassCheck.isReadable(slot, column)
             // A value without the tag that it should have is a value all the same.
             let other =
                 slot.isExternalCapable
@@ -70,8 +71,8 @@ struct StoreTransfer {
                 columns.append((new, integer(old)))
             }
         }
-        let known = RelationshipPlaces(schema: source).loneColumns
-        for lone in RelationshipPlaces(schema: target).loneColumns
+        let known = RelationshipColumns(schema: source).loneColumns
+        for lone in RelationshipColumns(schema: target).loneColumns
         where target.layout.destination(of: lone.relationship).subtree.contains(entity.number) {
             guard
                 let old = known.first(where: {
@@ -84,7 +85,7 @@ struct StoreTransfer {
                 columns.append((new, integer(old)))
             }
         }
-        let condition = "Z_ENT = \(from.storeNumber) AND \(StoredForm.isKey("Z_PK"))"
+        let condition = "Z_ENT = \(from.storeNumber) AND \(StorageClassCheck.isKey("Z_PK"))"
         let table = attached(from.tableName)
         let there = try connection.integer("SELECT count(*) FROM \(table) WHERE \(condition)") ?? 0
         if !unreadable.isEmpty {

@@ -46,9 +46,9 @@ package struct SQLiteCatalogReader {
             while try statement.step() {
                 let number = statement.integer(0)
                 let parent = statement.integer(2)
-                guard number > 0, number <= Int64(ManagedObjectID.greatestEntityNumber),
+                guard number > 0, number <= Int64(ManagedObjectID.maximumEntityNumber),
                     parent >= 0,
-                    parent <= Int64(ManagedObjectID.greatestEntityNumber)
+                    parent <= Int64(ManagedObjectID.maximumEntityNumber)
                 else {
                     throw QuireError(
                         .invalidFormat,

@@ -35,11 +35,11 @@ package final class SQLiteConnection: @unchecked Sendable {
     private var statements: [String: SQLiteStatement] = [:]
     private var isClosed = false
     /// The file, whose locks must not be dropped while the connection is open.
-    private let lockedFile: LockedFiles.Identity?
+    private let lockedFile: FileLockRegistry.Identity?
     /// What triggers of derived attributes tell and ask; the functions that they call retain it.
     let derivedLog = SQLiteDerivedLog()
     /// Which files the store has open, if transactions must not write to others.
-    var files: SQLiteFileGuard?
+    var files: OpenFileIdentity?
     /// Whether triggers may write R-trees and full-text indexes.
     private(set) var isSchemaTrusted = false
     /// Why what was committed is not at the store's path, if the files were replaced while it was committed.
@@ -52,7 +52,7 @@ package final class SQLiteConnection: @unchecked Sendable {
     var counter: SQLiteStatementCounter?
 
     /// How many prepared statements are kept.
-    private static let greatestStatementCount = 512
+    private static let maximumStatementCount = 512
 
     /// Opens a database with everything off that a hostile file could use. One in a package is opened without following
     /// symbolic links; see ``SQLiteFiles``.
@@ -95,7 +95,7 @@ package final class SQLiteConnection: @unchecked Sendable {
         }
         handle = opened
         // SQLite has opened the file by now, and locks it when it first reads.
-        lockedFile = mode.locksFile ? LockedFiles.add(file) : nil
+        lockedFile = mode.locksFile ? FileLockRegistry.add(file) : nil
         for (option, value) in [
             (SQLITE_DBCONFIG_DEFENSIVE, 1), (SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0),
             (SQLITE_DBCONFIG_DQS_DML, 0), (SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0),
@@ -117,7 +117,7 @@ package final class SQLiteConnection: @unchecked Sendable {
         if busyWait != nil { sqlite3_busy_handler(handle, nil, nil) }
         // Waits for statements that somebody still holds, rather than failing.
         sqlite3_close_v2(handle)
-        if let lockedFile { LockedFiles.remove(lockedFile) }
+        if let lockedFile { FileLockRegistry.remove(lockedFile) }
     }
 
     /// Lets triggers write R-trees and full-text indexes, which SQLite refuses as long as it does not trust the schema.
@@ -194,7 +194,7 @@ package final class SQLiteConnection: @unchecked Sendable {
             return statement.isInUse ? try prepare(sql) : statement
         }
         let statement = try prepare(sql, isKept: true)
-        if statements.count >= Self.greatestStatementCount {
+        if statements.count >= Self.maximumStatementCount {
             statements = statements.filter { $0.value.isInUse }
         }
         statements[sql] = statement
@@ -377,7 +377,7 @@ extension SQLiteConnection {
 
     /// A stored value as people write it; `nil` if what is stored is not that.
     private static func text(
-        _ value: String, of property: String, in entity: EntityLayout
+        _ value: String, of property: String, in entity: ResolvedEntity
     ) -> String? {
         guard let slot = entity.slot(named: property) else { return nil }
         switch entity.slots[slot].attribute?.type {
@@ -393,7 +393,7 @@ extension SQLiteConnection {
 
 /// The books about primary keys, which are kept by the numbers of root entities.
 extension SQLiteConnection {
-    package func greatestPrimaryKey(of entityNumber: Int) throws -> Int64 {
+    package func maximumPrimaryKey(of entityNumber: Int) throws -> Int64 {
         try integer("SELECT Z_MAX FROM Z_PRIMARYKEY WHERE Z_ENT = ?", Int64(entityNumber)) ?? 0
     }
 

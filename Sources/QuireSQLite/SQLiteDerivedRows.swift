@@ -13,7 +13,7 @@ package final class SQLiteDerivedRows {
     private let schema: SQLSchema
     private let connection: SQLiteConnection
     private let changes: ChangeSet
-    private let derivations: [(entity: EntityLayout, derivation: EntityLayout.Derivation)]
+    private let derivations: [(entity: ResolvedEntity, derivation: ResolvedEntity.Derivation)]
     /// The primary keys of the rows concerned, by the position of the derivation.
     private var owners: [Set<Int64>]
 
@@ -38,7 +38,7 @@ package final class SQLiteDerivedRows {
     ///   with the object's row.
     private static func derivations(
         of schema: SQLSchema, includingOwnTexts: Bool
-    ) -> [(entity: EntityLayout, derivation: EntityLayout.Derivation)] {
+    ) -> [(entity: ResolvedEntity, derivation: ResolvedEntity.Derivation)] {
         if schema.layout.derivations.isEmpty { return [] }
         return schema.keptEntities.flatMap { entity in
             schema.layout.derivations[entity].filter { derivation in
@@ -97,7 +97,7 @@ package final class SQLiteDerivedRows {
     }
 
     private func collect(
-        _ entity: EntityLayout, _ derivation: EntityLayout.Derivation, _ position: Int
+        _ entity: ResolvedEntity, _ derivation: ResolvedEntity.Derivation, _ position: Int
     ) throws {
         guard let index = derivation.relationshipIndex else { return }
         let relationship = entity.relationships[index]
@@ -144,7 +144,7 @@ package final class SQLiteDerivedRows {
 
     /// Adds the rows that lead to an object through a relationship.
     private func addOwners(
-        of objectID: ManagedObjectID, _ relationship: EntityLayout.Relationship, _ position: Int
+        of objectID: ManagedObjectID, _ relationship: ResolvedEntity.Relationship, _ position: Int
     ) throws {
         let place = schema.entity(derivations[position].entity)
         let sql: String
@@ -175,7 +175,7 @@ package final class SQLiteDerivedRows {
     // MARK: - Values
 
     private func write(
-        _ derivation: EntityLayout.Derivation, of key: Int64, in entity: EntityLayout
+        _ derivation: ResolvedEntity.Derivation, of key: Int64, in entity: ResolvedEntity
     ) throws {
         let place = schema.entity(entity)
         guard let column = place.columns[derivation.slot].map({ SQLName.quoted($0.name) }) else {
@@ -219,8 +219,8 @@ package final class SQLiteDerivedRows {
 
     /// The text that a row has, or an object to which it refers.
     private func text(
-        at slot: Int, _ relationship: EntityLayout.Relationship?, of key: Int64,
-        in entity: EntityLayout
+        at slot: Int, _ relationship: ResolvedEntity.Relationship?, of key: Int64,
+        in entity: ResolvedEntity
     ) throws -> String? {
         let place = schema.entity(entity)
         guard let relationship else {
@@ -248,8 +248,8 @@ package final class SQLiteDerivedRows {
 
     /// The exact sum of what the objects of a relationship have.
     private func sum(
-        of slot: Int, _ relationship: EntityLayout.Relationship, of key: Int64,
-        in entity: EntityLayout
+        of slot: Int, _ relationship: ResolvedEntity.Relationship, of key: Int64,
+        in entity: ResolvedEntity
     ) throws -> Decimal? {
         let destination = schema.entity(schema.layout.destination(of: relationship))
         guard let column = destination.columns[slot].map({ "m.\(SQLName.quoted($0.name))" }) else {
@@ -327,7 +327,7 @@ final class SQLiteDerivedLog {
         var found: [ManagedObjectID] = []
         for row in rows {
             guard let number = schema.modelNumber(ofStoreNumber: row.entity), row.key > 0,
-                row.key <= ManagedObjectID.greatestPrimaryKey
+                row.key <= ManagedObjectID.maximumPrimaryKey
             else { continue }
             let id = ManagedObjectID(entityNumber: number, primaryKey: row.key, store: store)
             if !saved.contains(id.bits) { found.append(id) }

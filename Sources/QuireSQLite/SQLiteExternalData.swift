@@ -188,7 +188,7 @@ struct SQLiteExternalDataCleanup {
 
     /// Removes what nobody holds.
     private static func remove(_ paths: [String], beneath root: String) {
-        for path in paths where !ExternalDataHolds.contains(FileSystem.name(of: path)) {
+        for path in paths where !ExternalFileRetainCounts.contains(FileSystem.name(of: path)) {
             _ = try? FileSystem.removeFileIfPresent(path, beneath: root)
         }
     }
@@ -214,7 +214,7 @@ struct SQLiteExternalDataCleanup {
                 SQLiteExternalData.isFileName(name) && !known.contains(name)
                     || FileSystem.isTemporaryName(name)
             else { return false }
-            if ExternalDataHolds.contains(name) { return false }
+            if ExternalFileRetainCounts.contains(name) { return false }
             if store.options.isOnlyWriter { return true }
             guard let information = try store.externalData.information(ofFileNamed: name) else {
                 return false

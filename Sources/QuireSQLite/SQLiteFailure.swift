@@ -129,7 +129,7 @@ extension SQLiteFailure {
         }
         switch primaryCode {
         case SQLITE_READONLY where code == Self.databaseMoved:
-            return SQLiteFileGuard.replacedError(path)
+            return OpenFileIdentity.replacedError(path)
         case SQLITE_READONLY:
             return make(
                 .readOnly,

@@ -113,15 +113,15 @@ package enum SQLiteFiles {
 /// The database files that this process has open for writing.
 ///
 /// What they hold is to be read through SQLite, which knows the log. (That nothing else drops their locks is what
-/// ``LockedFiles`` sees to.)
-package enum SQLiteOpenFiles {
+/// ``FileLockRegistry`` sees to.)
+package enum OpenDatabaseRegistry {
     /// One use of a file, until ``remove(_:)``.
     struct Use: Sendable { fileprivate var number: Int }
 
     private struct File {
         var path: String
         /// Which file it is, as soon as there is one: others may put another one at the path.
-        var identity: LockedFiles.Identity?
+        var identity: FileLockRegistry.Identity?
     }
 
     private struct Files {
@@ -141,7 +141,7 @@ package enum SQLiteOpenFiles {
 
     /// Takes notice of the file at the path as the one that is open.
     static func didOpen(_ path: String, _ use: Use) {
-        let identity = LockedFiles.identity(of: path)
+        let identity = FileLockRegistry.identity(of: path)
         files.withLock { files in
             if files.files[use.number]?.identity == nil {
                 files.files[use.number]?.identity = identity
@@ -155,7 +155,7 @@ package enum SQLiteOpenFiles {
     package static func contains(_ path: String) -> Bool {
         let files = files.withLock { Array($0.files.values) }
         if files.isEmpty { return false }
-        let identity = LockedFiles.identity(of: path)
+        let identity = FileLockRegistry.identity(of: path)
         // A path says nothing of two files that are there.
         let same = files.filter {
             $0.identity == identity || $0.identity == nil || identity == nil

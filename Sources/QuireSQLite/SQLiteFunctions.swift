@@ -333,7 +333,7 @@ package enum SQLiteDecimal {
     ///
     /// - Throws: ``QuireError`` with code `invalidValue`, naming the property, if it has more digits than the stored form.
     static func checkIsExact(
-        _ value: Decimal, for slot: EntityLayout.Slot, of entity: EntityLayout,
+        _ value: Decimal, for slot: ResolvedEntity.Slot, of entity: ResolvedEntity,
         _ objectID: ManagedObjectID? = nil
     ) throws {
         guard case .double(let number) = stored(value), decimal(number) != value else { return }

@@ -100,7 +100,7 @@ extension SQLiteStore {
     public static func inferredModel(at path: String) throws -> ManagedObjectModel {
         var options = SQLiteStoreOptions()
         options.isReadOnly = true
-        let source = try SQLiteStoreSource(path: path, isReadOnly: true)
+        let source = try SQLiteDatabaseFile(path: path, isReadOnly: true)
         defer { source.release() }
         do {
             let connection = try source.connect(.reading, options: options)

@@ -4,7 +4,7 @@ internal import QuireSystem
 
 /// Connections for reading, used by one thread at a time each.
 ///
-/// There are at most ``greatestCount``: a thread that asks for one more waits until another thread gives one back. A
+/// There are at most ``maximumCount``: a thread that asks for one more waits until another thread gives one back. A
 /// thread that has one already gets another at once, beyond that number: it would wait for itself.
 final class SQLiteReaderPool: Sendable {
     private struct State {
@@ -17,12 +17,12 @@ final class SQLiteReaderPool: Sendable {
     }
 
     /// How many threads read at the same time.
-    static let greatestCount = 16
+    static let maximumCount = 16
     /// How many connections wait for use.
-    private static let greatestIdleCount = 4
+    private static let maximumIdleCount = 4
     private let state = Lock(State())
     /// Has a place for each connection that may be used.
-    private let places = DispatchSemaphore(value: greatestCount)
+    private let places = DispatchSemaphore(value: maximumCount)
     /// Entered by each user of a connection.
     private let users = DispatchGroup()
     private let open: @Sendable () throws -> SQLiteConnection
@@ -56,7 +56,7 @@ final class SQLiteReaderPool: Sendable {
         defer {
             let isKept = state.withLock { state -> Bool in
                 if state.isClosed || state.generation != taken.generation
-                    || state.idle.count >= Self.greatestIdleCount
+                    || state.idle.count >= Self.maximumIdleCount
                 {
                     return false
                 }

@@ -35,7 +35,7 @@ final class SQLiteRelationshipWriter {
         }
     }
 
-    private func forEachPlace(
+    private func forEachMapping(
         of change: ObjectChange,
         _ body: (ToManyChange, SQLToMany, _ isOrdered: Bool) throws -> Void
     ) throws {
@@ -51,7 +51,7 @@ final class SQLiteRelationshipWriter {
     // MARK: - Members
 
     private func writeMembers(of change: ObjectChange) throws {
-        try forEachPlace(of: change) { toMany, place, _ in
+        try forEachMapping(of: change) { toMany, place, _ in
             switch place {
             case .join(let join) where join.isNamingSide:
                 for target in toMany.removed { try unpair(change.objectID, target, join) }
@@ -179,8 +179,8 @@ final class SQLiteRelationshipWriter {
     // MARK: - Orders
 
     private func writeOrders(of change: ObjectChange) throws {
-        try forEachPlace(of: change) { toMany, place, isOrdered in
-            guard isOrdered, let order = OrderedPlace(place) else { return }
+        try forEachMapping(of: change) { toMany, place, isOrdered in
+            guard isOrdered, let order = OrderKeySlot(place) else { return }
             if let members = toMany.order {
                 try arrange(members.map(\.primaryKey), of: change.objectID.primaryKey, order)
             } else if !toMany.added.isEmpty {
@@ -190,7 +190,7 @@ final class SQLiteRelationshipWriter {
     }
 
     /// The table and columns in which an ordered relationship keeps the places of its objects.
-    private struct OrderedPlace {
+    private struct OrderKeySlot {
         let table: String
         let owner: String
         let member: String
@@ -216,7 +216,7 @@ final class SQLiteRelationshipWriter {
     }
 
     /// Gives all members of an object the places that an order wants, leaving alone what is in order already.
-    private func arrange(_ members: [Int64], of owner: Int64, _ place: OrderedPlace) throws {
+    private func arrange(_ members: [Int64], of owner: Int64, _ place: OrderKeySlot) throws {
         var present: [Int64: Int64] = [:]
         try connection.withStatement(
             "SELECT \(place.member), \(place.order) FROM \(place.table) WHERE \(place.owner) = ?"
@@ -234,7 +234,7 @@ final class SQLiteRelationshipWriter {
     }
 
     /// Gives new members of an object the places after all others.
-    private func append(_ members: [Int64], to owner: Int64, _ place: OrderedPlace) throws {
+    private func append(_ members: [Int64], to owner: Int64, _ place: OrderKeySlot) throws {
         let last = try connection.integer(
             "SELECT max(\(place.order)) FROM \(place.table) WHERE \(place.owner) = ?", owner)
         for (member, key) in zip(members, SQLOrderKeys.appending(members.count, after: last)) {
@@ -243,7 +243,7 @@ final class SQLiteRelationshipWriter {
     }
 
     private func setKey(
-        _ key: Int64, of member: Int64, _ owner: Int64, _ place: OrderedPlace
+        _ key: Int64, of member: Int64, _ owner: Int64, _ place: OrderKeySlot
     ) throws {
         try connection.withStatement(
             "UPDATE \(place.table) SET \(place.order) = ?1 WHERE \(place.member) = ?2 AND \(place.owner) = ?3"

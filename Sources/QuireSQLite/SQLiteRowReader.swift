@@ -53,7 +53,7 @@ package struct SQLiteRowReader {
         _ row: OpaquePointer, _ plan: SQLRowSelection.Plan, into builder: inout RowSetBuilder
     ) throws {
         let key = sqlite3_column_int64(row, 0)
-        guard key > 0, key <= ManagedObjectID.greatestPrimaryKey else {
+        guard key > 0, key <= ManagedObjectID.maximumPrimaryKey else {
             throw invalid(plan.entity, key, "its primary key is out of range")
         }
         let version = sqlite3_column_int64(row, 2)
@@ -145,7 +145,7 @@ package struct SQLiteRowReader {
     @inline(__always)
     private func targetKey(_ value: OpaquePointer, _ type: Int32) -> Int64? {
         let target = sqlite3_value_int64(value)
-        return type == SQLITE_INTEGER && target > 0 && target <= ManagedObjectID.greatestPrimaryKey
+        return type == SQLITE_INTEGER && target > 0 && target <= ManagedObjectID.maximumPrimaryKey
             ? target : nil
     }
 
@@ -229,7 +229,7 @@ package struct SQLiteRowReader {
     }
 
     @inline(never)
-    private func invalid(_ entity: EntityLayout, _ key: Int64, _ what: String) -> QuireError {
+    private func invalid(_ entity: ResolvedEntity, _ key: Int64, _ what: String) -> QuireError {
         QuireError(
             .invalidFormat,
             "“\(entity.name)/p\(key)” cannot be read: \(what); the store is damaged.",
@@ -239,7 +239,7 @@ package struct SQLiteRowReader {
 
     @inline(never)
     private func wrongType(
-        _ type: Int32, _ cell: SQLRowSelection.Cell, _ entity: EntityLayout, _ key: Int64
+        _ type: Int32, _ cell: SQLRowSelection.Cell, _ entity: ResolvedEntity, _ key: Int64
     ) -> QuireError {
         let slot = entity.slots[cell.slot]
         let found =

@@ -39,7 +39,7 @@ struct SQLiteSave {
         let derived: [ManagedObjectID]
         do {
             if writer.joinedSaves == nil { try connection.begin() }
-            try noteForeignSaves()
+            try checkDataVersion()
             let greatest = try checkPrimaryKeys()
             connection.derivedLog.begin()
             let derivedRows = SQLiteDerivedRows(
@@ -126,12 +126,12 @@ struct SQLiteSave {
 
     // MARK: - Others
 
-    private func noteForeignSaves() throws {
+    private func checkDataVersion() throws {
         let version = try connection.integer("PRAGMA data_version")
         // Before the first save nothing is known.
         if version != writer.dataVersion {
-            try writer.modelGuard.check(connection)
-            store.didFindForeignSave()
+            try writer.modelVersionCheck.check(connection)
+            store.didFindExternalCommit()
         }
         writer.dataVersion = version
     }
@@ -173,7 +173,7 @@ struct SQLiteSave {
         }
         if let current { greatest[current.root] = current.greatest }
         for (root, key) in greatest {
-            let recorded = try connection.greatestPrimaryKey(
+            let recorded = try connection.maximumPrimaryKey(
                 of: store.schema.entity(number: root).storeNumber)
             try store.checkPrimaryKeys(root: root, recorded: recorded, changes.inserted)
             greatest[root] = max(recorded, key)

@@ -26,8 +26,8 @@ final class SQLiteSchemaCache: Sendable {
     static let shared = SQLiteSchemaCache()
 
     /// At most this many stores, and of each at most this many bytes, are remembered.
-    static let greatestCount = 8
-    fileprivate static let greatestSize = 1 << 20
+    static let maximumCount = 8
+    fileprivate static let maximumSize = 1 << 20
 
     /// The one that was used last is the last.
     private let entries = Lock<[Entry]>([])
@@ -53,10 +53,10 @@ final class SQLiteSchemaCache: Sendable {
     }
 
     func insert(_ opened: SQLiteOpenedSchema, for key: Key, metadata: Data) {
-        if metadata.count > Self.greatestSize { return }
+        if metadata.count > Self.maximumSize { return }
         entries.withLock { entries in
             entries.removeAll { $0.key == key && $0.opened.hashes == opened.hashes }
-            if entries.count >= Self.greatestCount { entries.removeFirst() }
+            if entries.count >= Self.maximumCount { entries.removeFirst() }
             entries.append(Entry(key: key, opened: opened, metadata: metadata))
         }
     }
@@ -84,12 +84,12 @@ extension SQLiteSchemaCache.Key {
             ("SELECT Z_CONTENT FROM \(model)", 1),
         ] {
             try connection.withStatement(sql) {
-                while try $0.step(), bytes.count <= SQLiteSchemaCache.greatestSize {
+                while try $0.step(), bytes.count <= SQLiteSchemaCache.maximumSize {
                     for column in 0..<columnCount { $0.append(Int32(column), to: &bytes) }
                 }
             }
         }
-        if bytes.count > SQLiteSchemaCache.greatestSize { return nil }
+        if bytes.count > SQLiteSchemaCache.maximumSize { return nil }
         self.bytes = bytes
         configuration = options.configuration
         classes = options.objectClasses.map { ObjectIdentifier($0) }
@@ -100,7 +100,7 @@ extension SQLiteSchemaCache.Key {
 
 /// Sees to it that nothing is written by the names and numbers of a model that the store has no more, because somebody
 /// else has migrated it since it was opened, and nothing to a store whose triggers change objects.
-struct SQLiteModelGuard {
+struct ModelVersionCheck {
     private let path: String
     private let schema: SQLSchema
     /// Counts the changes of the schema, whoever makes them.

@@ -121,7 +121,7 @@ extension SQLiteStore {
             // What the copy refers to, not what this store refers to by now.
             let copy = try SQLiteStore.open(at: path, model: layout.model, options: options)
             defer { try? copy.close() }
-            let isLost = fileChange != nil
+            let isLost = fileReplacement != nil
             var copied: [UInt64: String] = [:]
             let root = externalData.root
             let names: Set<String>

@@ -25,18 +25,18 @@ extension SQLiteStore {
 
     /// As ``create(at:model:options:)``, with a model that other stores have too.
     package static func create(
-        at path: String, layout: ModelLayout, options: SQLiteStoreOptions
+        at path: String, layout: ResolvedModel, options: SQLiteStoreOptions
     ) throws -> SQLiteStore {
         let path = FileSystem.absolute(path)
         let entities = try layout.entityNumbers(ofConfiguration: options.configuration)
-        try NewStorePlace(
+        try NewStoreLocation(
             path: path, isTaken: exists(at: path), isInMemory: StorePath.isInMemory(path)
         ).check(isReadOnly: options.isReadOnly)
         return try StoreProtection.making(
             forStoreAt: path, options.fileProtection, domain: options.protectionDomain,
             slots: options.protectionSlots
         ) { protection in
-            let source = try SQLiteStoreSource(
+            let source = try SQLiteDatabaseFile(
                 path: path, isReadOnly: false, protection: protection)
             do {
                 return try create(
@@ -52,7 +52,7 @@ extension SQLiteStore {
     }
 
     private static func create(
-        source: SQLiteStoreSource, layout: ModelLayout, entities: Set<Int>,
+        source: SQLiteDatabaseFile, layout: ResolvedModel, entities: Set<Int>,
         options: SQLiteStoreOptions
     ) throws -> SQLiteStore {
         let connection = try source.connect(.creating, options: options)
@@ -130,12 +130,12 @@ extension SQLiteStore {
 
 // MARK: - Loading in bulk
 
-extension SQLiteStore: BulkLoadableStore {
+extension SQLiteStore: BulkInsertingStore {
     /// Loads objects in one transaction.
     ///
     /// - Throws: What the closure throws, or ``QuireError`` with code `constraintConflict`, `outOfSpace`, `readOnly` or
     ///   `storeUnavailable`. Then nothing has changed.
-    package func load(_ body: (any StoreLoading) throws -> Void) throws {
+    package func load(_ body: (any BulkInserter) throws -> Void) throws {
         try withWriter { writer in
             let connection = writer.connection
             let loading = SQLiteBulkLoad(
@@ -144,7 +144,7 @@ extension SQLiteStore: BulkLoadableStore {
             let completion = SQLiteSchemaCompletion(connection: connection, schema: schema)
             try connection.begin()
             do {
-                try writer.modelGuard.checkTriggers(connection)
+                try writer.modelVersionCheck.checkTriggers(connection)
                 if !schema.allComputedIndexes.isEmpty { connection.trustSchema() }
                 try completion.removeParts()
                 try body(loading)
@@ -167,10 +167,10 @@ extension SQLiteStore: BulkLoadableStore {
 
 extension SQLiteStore {
     /// The greatest primary key that an object of a hierarchy has had.
-    package func greatestPrimaryKey(of root: EntityLayout) throws -> Int64 {
+    package func maximumPrimaryKey(of root: ResolvedEntity) throws -> Int64 {
         try read { connection in
             let place = schema.entity(root)
-            let recorded = try connection.greatestPrimaryKey(of: place.storeNumber)
+            let recorded = try connection.maximumPrimaryKey(of: place.storeNumber)
             // Some stores' books are behind their tables.
             let used = try connection.integer(
                 "SELECT max(Z_PK) FROM \(SQLName.quoted(place.tableName))")

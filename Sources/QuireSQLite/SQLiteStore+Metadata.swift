@@ -44,7 +44,7 @@ extension SQLiteStore {
         }
         var options = SQLiteStoreOptions()
         options.isReadOnly = true
-        let source = try SQLiteStoreSource(path: path, isReadOnly: true)
+        let source = try SQLiteDatabaseFile(path: path, isReadOnly: true)
         defer { source.release() }
         do {
             let connection = try source.connect(.reading, options: options)
@@ -62,7 +62,7 @@ extension SQLiteStore {
             let connection = writer.connection
             try connection.begin()
             do {
-                try writer.modelGuard.checkTriggers(connection)
+                try writer.modelVersionCheck.checkTriggers(connection)
                 var metadata = try SQLiteMetadataReader(connection: connection, path: storePath)
                     .metadata()
                 metadata.values[key] = value
@@ -88,7 +88,7 @@ extension SQLiteStore {
     /// and reading connections commit nothing themselves. `nil` once another file is at the store's path: what is committed
     /// there the connections do not see.
     public var contentVersion: ContentVersion? {
-        guard readsApart, fileChange == nil else { return nil }
+        guard usesReaderPool, fileReplacement == nil else { return nil }
         let version = try? read { connection in
             try connection.integer("PRAGMA data_version").map {
                 ContentVersion(counter: connection.number, number: $0)
@@ -287,7 +287,7 @@ extension SQLiteStore {
 
     /// Removes the draft of a copy that nobody has opened yet, and every trace of it.
     func dropDraft(ofCopyAt path: String, protectedBy protection: StoreProtection?) throws {
-        let source = try SQLiteStoreSource(
+        let source = try SQLiteDatabaseFile(
             path: path, isReadOnly: false, protection: protection)
         defer { source.release() }
         let connection = try source.connect(.writing, options: SQLiteStoreOptions())
@@ -311,7 +311,7 @@ extension SQLiteStore {
             let connection = writer.connection
             try connection.begin()
             do {
-                try writer.modelGuard.checkTriggers(connection)
+                try writer.modelVersionCheck.checkTriggers(connection)
                 try connection.execute(SQLiteTables.dropDraft)
                 try body(connection)
                 try connection.commit()
@@ -404,7 +404,7 @@ extension SQLiteStore {
     ///
     /// - Complexity: O(*n*) in the rows of entities with attributes that may be kept in files; no file is read.
     package func externalValues() throws -> [SQLiteExternalValue] {
-        var found: [(id: ManagedObjectID, slot: EntityLayout.Slot, name: String)] = []
+        var found: [(id: ManagedObjectID, slot: ResolvedEntity.Slot, name: String)] = []
         try read { connection in
             for entity in layout.entities {
                 let place = schema.entity(entity)
@@ -418,7 +418,7 @@ extension SQLiteStore {
                         try statement.bind(Int64(place.storeNumber), at: 1)
                         while try statement.step() {
                             let key = statement.integer(0)
-                            guard key > 0, key <= ManagedObjectID.greatestPrimaryKey,
+                            guard key > 0, key <= ManagedObjectID.maximumPrimaryKey,
                                 let file = statement.data(1).withUnsafeBytes(
                                     SQLiteExternalData.fileName)
                             else { continue }

@@ -33,7 +33,7 @@ extension SQLiteStore {
 
     /// As ``open(at:model:options:)``, with a model that other stores have too.
     package static func open(
-        at path: String, model: ManagedObjectModel?, layout: ModelLayout?,
+        at path: String, model: ManagedObjectModel?, layout: ResolvedModel?,
         options: SQLiteStoreOptions, continuing predecessor: SQLiteStore? = nil,
         hasItsKeys: Bool = true
     ) throws -> SQLiteStore {
@@ -50,7 +50,7 @@ extension SQLiteStore {
                 subject: .init(file: path))
         }
         let collects = options.isOnlyWriter && !options.isReadOnly && !isInUse(path)
-        let source = try SQLiteStoreSource(
+        let source = try SQLiteDatabaseFile(
             path: path, isReadOnly: options.isReadOnly, protection: options.protection)
         try StoreProtection.require(options.fileProtection, of: source.protection, path)
         do {
@@ -78,7 +78,7 @@ extension SQLiteStore {
 extension SQLiteStore {
     /// Whether anybody may have a database open, or has left its log when killed.
     private static func isInUse(_ path: String) -> Bool {
-        SQLiteOpenFiles.contains(path) || FileSystem.exists(path + "-wal")
+        OpenDatabaseRegistry.contains(path) || FileSystem.exists(path + "-wal")
             || FileSystem.exists(path + "-shm")
     }
 }
@@ -110,14 +110,15 @@ package enum SQLiteInferenceReason: Sendable {
 
 /// The steps of opening a store.
 private struct SQLiteStoreOpening {
-    let source: SQLiteStoreSource
+    let source: SQLiteDatabaseFile
     let connection: SQLiteConnection
     let options: SQLiteStoreOptions
     let predecessor: SQLiteStore?
     let hasItsKeys: Bool
     private var path: String { source.storePath }
 
-    func open(model given: ManagedObjectModel?, layout known: ModelLayout?) throws -> SQLiteStore {
+    func open(model given: ManagedObjectModel?, layout known: ResolvedModel?) throws -> SQLiteStore
+    {
         let usesOwnModel = known == nil && given == nil
         let key =
             usesOwnModel ? try SQLiteSchemaCache.Key(of: connection, options: options) : nil
@@ -162,7 +163,7 @@ private struct SQLiteStoreOpening {
     }
 
     /// Reads the model, unless it is given, and finds out where its objects lie.
-    private func read(_ given: ManagedObjectModel?, _ known: ModelLayout?) throws -> Found {
+    private func read(_ given: ManagedObjectModel?, _ known: ResolvedModel?) throws -> Found {
         let reader = SQLiteCatalogReader(connection: connection)
         let tables = Set(try reader.tableNames())
         for table in ["Z_METADATA", "Z_PRIMARYKEY"] where !tables.contains(table) {
@@ -190,7 +191,7 @@ private struct SQLiteStoreOpening {
         return (opened, uuid, propertyList)
     }
 
-    private func identity(_ uuid: String, _ layout: ModelLayout) throws -> StoreIdentity {
+    private func identity(_ uuid: String, _ layout: ResolvedModel) throws -> StoreIdentity {
         guard let predecessor else {
             return StoreIdentity(uuid: uuid, entityNames: layout.entities.map(\.name))
         }
@@ -205,7 +206,7 @@ private struct SQLiteStoreOpening {
 
     /// Where things are by the model that is given or carried, or else by what the tables tell, if that is wanted.
     private func schemaOrInferred(
-        _ catalog: SQLCatalog, mayInfer: Bool, hasStrays: Bool, layout: () throws -> ModelLayout
+        _ catalog: SQLCatalog, mayInfer: Bool, hasStrays: Bool, layout: () throws -> ResolvedModel
     ) throws -> (SQLSchema, SQLiteInferenceReason?) {
         let mayInfer = mayInfer && options.infersModel && options.isReadOnly
         let error: QuireError
@@ -233,7 +234,7 @@ private struct SQLiteStoreOpening {
     private func layout(
         _ given: ManagedObjectModel?, isCarried: Bool, tables: Set<String>,
         _ metadata: StoreMetadata
-    ) throws -> ModelLayout {
+    ) throws -> ResolvedModel {
         var model = try model(given, isCarried: isCarried, tables: tables)
         if given == nil { model.take(versionHashes: metadata.entityVersionHashes) }
         return try model.binding(classes: options.objectClasses).layout()
@@ -307,7 +308,7 @@ private struct SQLiteStoreOpening {
     }
 
     private func schema(
-        of layout: ModelLayout, catalog: SQLCatalog, hasStrays: Bool
+        of layout: ResolvedModel, catalog: SQLCatalog, hasStrays: Bool
     ) throws -> SQLSchema {
         do {
             let entities = try layout.entityNumbers(
@@ -325,7 +326,7 @@ private struct SQLiteStoreOpening {
 
     /// The configuration whose entities' objects the store keeps: the one that is given, or else, if it does not keep those of
     /// all entities, one that has just the entities it does keep.
-    private func configuration(of layout: ModelLayout, _ catalog: SQLCatalog) -> String? {
+    private func configuration(of layout: ResolvedModel, _ catalog: SQLCatalog) -> String? {
         if let given = options.configuration { return given }
         let kept = Set(catalog.entities.map(\.name)).intersection(layout.entities.map(\.name))
         if kept.count == layout.entities.count { return nil }

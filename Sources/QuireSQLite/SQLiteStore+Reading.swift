@@ -47,7 +47,7 @@ extension SQLiteStore {
 
     /// The rows of the objects that a relationship leads to, in its order or by primary key.
     public func relatedRows(
-        of objectID: ManagedObjectID, through relationship: EntityLayout.Relationship
+        of objectID: ManagedObjectID, through relationship: ResolvedEntity.Relationship
     ) throws -> RowSet {
         let destination = layout.destination(of: relationship)
         let selection = selection(of: destination)
@@ -107,7 +107,7 @@ extension SQLiteStore {
             && identity.owns(objectID)
     }
 
-    func table(of entity: EntityLayout) -> String {
+    func table(of entity: ResolvedEntity) -> String {
         SQLName.quoted(schema.entity(entity).tableName)
     }
 
@@ -187,8 +187,8 @@ extension SQLiteStore: DictionarySource {
         for query: ResolvedDictionaryQuery, _ request: FetchRequest
     ) throws -> DictionaryStatement? {
         do {
-            let context = FetchContext(query: query.query, schema: schema, store: identity)
-            let split = try SplitPredicate(query.query.predicate) { try context.canSay($0) }
+            let context = CompilationContext(query: query.query, schema: schema, store: identity)
+            let split = try PredicateSplit(query.query.predicate) { try context.isTranslatable($0) }
             if split.remainder == nil {
                 return try DictionaryStatement(query, schema: schema, store: identity)
             }
@@ -232,9 +232,10 @@ extension SQLiteStore: DictionarySource {
     }
 
     private func object(
-        _ key: Int64, _ entity: EntityLayout, _ row: SQLiteStatement, _ column: SQLDictionaryColumn
+        _ key: Int64, _ entity: ResolvedEntity, _ row: SQLiteStatement,
+        _ column: SQLDictionaryColumn
     ) throws -> AttributeValue {
-        guard key > 0, key <= ManagedObjectID.greatestPrimaryKey else {
+        guard key > 0, key <= ManagedObjectID.maximumPrimaryKey else {
             throw QuireError(
                 .invalidFormat,
                 "The store refers to an object of “\(entity.name)” by the primary key \(key), which is out of range; "
@@ -296,8 +297,8 @@ extension SQLiteStore {
     private func explainDictionaries(_ request: FetchRequest) throws -> FetchExplanation {
         let query = try ResolvedDictionaryQuery(request, in: layout, store: identity)
         do {
-            let context = FetchContext(query: query.query, schema: schema, store: identity)
-            let split = try SplitPredicate(query.query.predicate) { try context.canSay($0) }
+            let context = CompilationContext(query: query.query, schema: schema, store: identity)
+            let split = try PredicateSplit(query.query.predicate) { try context.isTranslatable($0) }
             let statement = try DictionaryStatement(
                 query.about(split.translatable), schema: schema, store: identity)
             return FetchExplanation(

@@ -110,8 +110,8 @@ extension SQLiteStore {
     ///
     /// - Throws: ``QuireError`` with code `locked` if anybody has it open.
     package static func alone(with path: String, _ body: () throws -> Void) throws {
-        if SQLiteOpenFiles.contains(path) { throw inUse(path) }
-        let source = try SQLiteStoreSource(path: path, isReadOnly: false)
+        if OpenDatabaseRegistry.contains(path) { throw inUse(path) }
+        let source = try SQLiteDatabaseFile(path: path, isReadOnly: false)
         defer { source.release() }
         do {
             let connection = try source.connect(.writing, options: SQLiteStoreOptions())
@@ -217,7 +217,7 @@ extension SQLiteStore {
             }
             try connection.begin()
             do {
-                try writer.modelGuard.checkTriggers(connection)
+                try writer.modelVersionCheck.checkTriggers(connection)
                 try connection.withStatement("UPDATE Z_METADATA SET Z_UUID = ?1 WHERE Z_UUID <> ?1")
                 {
                     try $0.bind(identity.uuid, at: 1)

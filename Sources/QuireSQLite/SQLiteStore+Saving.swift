@@ -5,7 +5,7 @@ public import QuireStore
 internal import QuireSystem
 
 /// What saves that are one transaction have in common: they are committed, or fail, together.
-final class SQLiteJoinedSaves {
+final class SaveGroup {
     /// Why the transaction was rolled back.
     var failure: (any Error)?
     private var files: [SQLiteExternalFiles] = []
@@ -47,10 +47,10 @@ extension SQLiteStore {
     ///
     /// - Throws: What the closure throws, the error of a save that failed, or ``QuireError`` with code `outOfSpace`,
     ///   `readOnly` or `storeUnavailable`.
-    package func saveTogether<Result>(_ body: () throws -> Result) throws -> Result {
+    package func saveInOneTransaction<Result>(_ body: () throws -> Result) throws -> Result {
         try withWriter { writer in
-            precondition(writer.joinedSaves == nil, "saveTogether(_:) cannot be nested.")
-            let saves = SQLiteJoinedSaves()
+            precondition(writer.joinedSaves == nil, "saveInOneTransaction(_:) cannot be nested.")
+            let saves = SaveGroup()
             writer.joinedSaves = saves
             defer {
                 writer.joinedSaves = nil
@@ -133,7 +133,7 @@ extension SQLiteStore {
 
     /// What a to-many relationship of objects of one hierarchy leads to.
     public func relatedObjects(
-        of objectIDs: [ManagedObjectID], through relationship: EntityLayout.Relationship
+        of objectIDs: [ManagedObjectID], through relationship: ResolvedEntity.Relationship
     ) throws -> RelatedObjects {
         guard let first = objectIDs.first(where: isMine), relationship.isToMany,
             !relationship.description.isTransient
@@ -158,7 +158,7 @@ extension SQLiteStore {
     /// Objects that point back: their rows tell both.
     private func pointingBack(
         _ keys: SQLiteKeys, _ owners: borrowing IdentifierTable,
-        _ relationship: EntityLayout.Relationship, _ place: SQLForeignKey
+        _ relationship: ResolvedEntity.Relationship, _ place: SQLForeignKey
     ) throws -> RelatedObjects {
         let destination = layout.destination(of: relationship)
         let selection = selection(of: destination)
@@ -194,7 +194,7 @@ extension SQLiteStore {
     /// Objects that a table pairs.
     private func joined(
         _ keys: SQLiteKeys, _ owners: borrowing IdentifierTable,
-        _ relationship: EntityLayout.Relationship, _ join: SQLJoin
+        _ relationship: ResolvedEntity.Relationship, _ join: SQLJoin
     ) throws -> RelatedObjects {
         let destination = layout.destination(of: relationship)
         let source = "j.\(SQLName.quoted(join.sourceColumn))"
@@ -231,12 +231,12 @@ extension SQLiteStore {
     /// Makes identifiers of primary keys and store numbers.
     private struct EntityNumbers {
         let schema: SQLSchema
-        let entity: EntityLayout
+        let entity: ResolvedEntity
         private let storeBits: UInt64
         private var last: Int64 = -1
         private var lastBits: UInt64 = 0
 
-        init(store: SQLiteStore, entity: EntityLayout) {
+        init(store: SQLiteStore, entity: ResolvedEntity) {
             schema = store.schema
             storeBits = store.identity.numberBits
             self.entity = entity
@@ -250,7 +250,7 @@ extension SQLiteStore {
                 last = storeNumber
                 lastBits = UInt64(number) << 48 | storeBits
             }
-            guard key > 0, key <= ManagedObjectID.greatestPrimaryKey else {
+            guard key > 0, key <= ManagedObjectID.maximumPrimaryKey else {
                 throw damaged(key, "its primary key is out of range")
             }
             return lastBits | UInt64(key)
@@ -275,7 +275,7 @@ struct SQLiteKeys {
     /// How many keys one statement asks for. What is left of a statement's places is filled with the last key.
     private static let sizes = [1, 8, 64, 512, 4096]
     /// From so many keys on, a range may be asked for instead.
-    private static let leastRange = 16
+    private static let minimumRange = 16
 
     init(_ keys: ContiguousArray<Int64>) {
         let sorted = keys.sorted()
@@ -294,7 +294,7 @@ struct SQLiteKeys {
         _ body: (SQLiteStatement) throws -> Void
     ) throws {
         guard let first = keys.first, let last = keys.last else { return }
-        if keys.count >= Self.leastRange, last - first < Int64(keys.count) * slack {
+        if keys.count >= Self.minimumRange, last - first < Int64(keys.count) * slack {
             try connection.withStatement("\(head)BETWEEN ? AND ?\(tail)") { statement in
                 try statement.bind(first, at: 1)
                 try statement.bind(last, at: 2)

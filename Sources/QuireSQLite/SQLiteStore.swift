@@ -35,7 +35,7 @@ public final class SQLiteStore: PersistentStore {
     /// The store's UUID and entity names.
     public let identity: StoreIdentity
     /// The model of its objects.
-    public let layout: ModelLayout
+    public let layout: ResolvedModel
     /// Whether it was opened for reading only.
     public let isReadOnly: Bool
     /// The path of the store's file, as it was given.
@@ -57,7 +57,7 @@ public final class SQLiteStore: PersistentStore {
     /// Whether any attribute may be kept in files.
     package let hasExternalData: Bool
     /// The database that is really open, which for a copy is not the store's path.
-    private let source: SQLiteStoreSource
+    private let source: SQLiteDatabaseFile
     /// Unsafe because it is used only while ``writerLock`` is held.
     private nonisolated(unsafe) var writer: SQLiteWriter?
     /// Whether there is no writer because the file could not be opened again yet. Used while ``writerLock`` is held, as is:
@@ -66,12 +66,12 @@ public final class SQLiteStore: PersistentStore {
     private nonisolated(unsafe) var abandoned: Set<String> = []
     private let writerLock = NSLock()
     private let readers: SQLiteReaderPool
-    let primaryKeys: SQLiteKeyRegister
+    let primaryKeys: SQLitePrimaryKeyAllocator
     private let selections = Lock<[Int: SQLRowSelection]>([:])
     /// Whether there is a write-ahead log, which lets readers and the writer work at the same time.
     private let hasLog: Atomic<Bool>
     private let isClosed = Atomic(false)
-    private let foreignSaves = Atomic(0)
+    private let externalCommits = Atomic(0)
     private let statementCounter = SQLiteStatementCounter()
     /// The thread that runs a batch request, whose rows are made by a closure; 0 if there is none.
     private let batchThread = Atomic<UInt>(0)
@@ -79,7 +79,7 @@ public final class SQLiteStore: PersistentStore {
     private let writingThread = Atomic<UInt>(0)
 
     /// How often a save has found that others had saved.
-    public var foreignSaveCount: Int { foreignSaves.load(ordering: .relaxed) }
+    public var externalCommitCount: Int { externalCommits.load(ordering: .relaxed) }
     /// How many statements have been run to read.
     package var readStatementCount: Int { statementCounter.count }
 
@@ -91,12 +91,12 @@ public final class SQLiteStore: PersistentStore {
     public var configurationName: String? { options.configuration }
 
     init(
-        source: SQLiteStoreSource, identity: StoreIdentity, schema: SQLSchema, carriesModel: Bool,
+        source: SQLiteDatabaseFile, identity: StoreIdentity, schema: SQLSchema, carriesModel: Bool,
         inferenceReason: SQLiteInferenceReason? = nil, usesOwnModel: Bool = false,
         options: SQLiteStoreOptions, connection: SQLiteConnection,
-        hasLog: Bool, hashes: [String: Data], keys: SQLiteKeyRegister? = nil
+        hasLog: Bool, hashes: [String: Data], keys: SQLitePrimaryKeyAllocator? = nil
     ) {
-        primaryKeys = keys ?? SQLiteKeyRegister()
+        primaryKeys = keys ?? SQLitePrimaryKeyAllocator()
         modelHashes = hashes
         self.source = source
         self.identity = identity
@@ -141,13 +141,13 @@ public final class SQLiteStore: PersistentStore {
     public var isDataAvailable: Bool { protection?.isAvailable ?? true }
 
     /// A fingerprint of the store's files, which changes with every write.
-    package func fileState() throws -> [Int64] { try SQLiteStoreSource.state(of: storePath) }
+    package func fileState() throws -> [Int64] { try SQLiteDatabaseFile.state(of: storePath) }
 
     /// Whether it is a store in memory, which is gone when nobody has it open.
     var isInMemory: Bool { source.access.isMemory }
 
     /// Whether no other connection can have the file meanwhile: on a network, where there is no memory to agree by.
-    package var isAloneWithFile: Bool { source.isOnNetwork && !isReadOnly }
+    package var hasExclusiveAccess: Bool { source.isOnNetwork && !isReadOnly }
 
     /// Takes notice of another store that has the same file open still, maybe at the path that it had before it was moved.
     func noteConnections(of other: SQLiteStore) {
@@ -159,7 +159,7 @@ public final class SQLiteStore: PersistentStore {
     }
 
     /// Whether reading and saving have connections of their own.
-    var readsApart: Bool { hasLog.load(ordering: .acquiring) }
+    var usesReaderPool: Bool { hasLog.load(ordering: .acquiring) }
 
     // MARK: - Connections
 
@@ -210,12 +210,12 @@ public final class SQLiteStore: PersistentStore {
     }
 
     /// What another program has done to the store's files; `nil` if it is nothing, or cannot be found out.
-    package var fileChange: FileChange? { (try? source.files?.change()) ?? nil }
+    package var fileReplacement: FileReplacement? { (try? source.files?.change()) ?? nil }
 
     /// Removes the name of the log from a path at which there is another store now, which it would be taken for a part of.
     /// Reading goes on.
-    package func takeLogAway() {
-        if fileChange == .replaced { source.files?.takeLogAway() }
+    package func unlinkLog() {
+        if fileReplacement == .replaced { source.files?.unlinkLog() }
     }
 
     /// Reads for a request that may be watched, and interrupted, from another thread.
@@ -231,7 +231,7 @@ public final class SQLiteStore: PersistentStore {
 
     /// Runs a closure with the writer.
     ///
-    /// - Parameter joining: Whether it may be one of several saves in a transaction; see ``saveTogether(_:)``.
+    /// - Parameter joining: Whether it may be one of several saves in a transaction; see ``saveInOneTransaction(_:)``.
     private func write<Result>(
         joining: Bool = false, _ body: (SQLiteWriter) throws -> Result
     ) throws -> Result {
@@ -256,13 +256,13 @@ public final class SQLiteStore: PersistentStore {
         throw closedError()
     }
 
-    /// Opens the file again after a failure that left open what is on disk; see ``SQLiteReopening``. If that fails, the
+    /// Opens the file again after a failure that left open what is on disk; see ``WriterRecovery``. If that fails, the
     /// next save tries again. Called with the lock held.
     private func reopen() throws {
         if let writer, let poison = writer.poison, !writer.mayBeReopened { throw poison }
         guard !isClosed.load(ordering: .acquiring) else { throw closedError() }
         let old = writer
-        let reopening = SQLiteReopening(
+        let reopening = WriterRecovery(
             source: source, options: options, hasLog: hasLog.load(ordering: .acquiring))
         if !reopening.hasLog {
             writer = nil
@@ -274,7 +274,7 @@ public final class SQLiteStore: PersistentStore {
         let new = SQLiteWriter(
             connection: connection, schema: schema, path: storePath, hashes: modelHashes)
         // Others may have migrated it since.
-        new.modelGuard.mustCompare()
+        new.modelVersionCheck.mustCompare()
         new.unreferencedFiles = abandoned
         if reopening.hasLog { new.unreferencedFiles.formUnion(old?.giveUp() ?? []) }
         new.cleansUp = old?.cleansUp ?? true
@@ -298,7 +298,7 @@ public final class SQLiteStore: PersistentStore {
 
     /// Runs a closure with the writer, ready to begin a transaction.
     ///
-    /// - Parameter joining: Whether it may be one of several saves in a transaction; see ``saveTogether(_:)``.
+    /// - Parameter joining: Whether it may be one of several saves in a transaction; see ``saveInOneTransaction(_:)``.
     package func withWriter<Result>(
         joining: Bool = false, _ body: (SQLiteWriter) throws -> Result
     ) throws -> Result {
@@ -321,7 +321,7 @@ public final class SQLiteStore: PersistentStore {
         }
     }
 
-    /// The writer, if this thread holds it in ``saveTogether(_:)``.
+    /// The writer, if this thread holds it in ``saveInOneTransaction(_:)``.
     private var writerOfJoinedSaves: SQLiteWriter? {
         guard writingThread.load(ordering: .relaxed) == UInt(pthread_self()) else { return nil }
         return writer?.joinedSaves == nil ? nil : writer
@@ -360,7 +360,7 @@ public final class SQLiteStore: PersistentStore {
     }
 
     /// What to select for the objects of an entity and its sub-entities.
-    package func selection(of entity: EntityLayout) -> SQLRowSelection {
+    package func selection(of entity: ResolvedEntity) -> SQLRowSelection {
         if let known = selections.withLock({ $0[entity.number] }) { return known }
         let selection = SQLRowSelection(entity, schema: schema)
         selections.withLock { $0[entity.number] = selection }
@@ -375,7 +375,7 @@ public final class SQLiteStore: PersistentStore {
     ///   been set aside so before.
     /// - Throws: ``QuireError`` with code `readOnly`, `outOfSpace` or `storeUnavailable`.
     public func reserveObjectIDs(
-        for entity: EntityLayout, count: Int, durably: Bool
+        for entity: ResolvedEntity, count: Int, durably: Bool
     ) throws -> [ManagedObjectID] {
         if isReadOnly && !options.isOnlyWriter { throw readOnlyError() }
         if count == 0 { return [] }
@@ -384,10 +384,10 @@ public final class SQLiteStore: PersistentStore {
         if primaryKeys.withLock({ $0.isKnown(root: root) }) {
             // What others have used is not given out: objects that were read meanwhile may have it.
             let number = schema.entity(number: root).storeNumber
-            let recorded = try read { try $0.greatestPrimaryKey(of: number) }
+            let recorded = try read { try $0.maximumPrimaryKey(of: number) }
             primaryKeys.withLock { $0.noteLater(recorded, root: root) }
         } else {
-            let greatest = try read { try greatestPrimaryKey(root: root, $0) }
+            let greatest = try read { try maximumPrimaryKey(root: root, $0) }
             primaryKeys.withLock { $0.learn(greatest, root: root) }
         }
         let keys =
@@ -407,12 +407,12 @@ public final class SQLiteStore: PersistentStore {
             let connection = writer.connection
             try connection.begin()
             do {
-                try writer.modelGuard.check(connection)
-                let found = try greatestPrimaryKey(root: root, connection)
+                try writer.modelVersionCheck.check(connection)
+                let found = try maximumPrimaryKey(root: root, connection)
                 // Given out at once: another thread may be given keys before these are recorded.
                 let (keys, greatest) = try primaryKeys.withLock { known in
                     known.note(found, root: root)
-                    let greatest = try known.greatestToRecord(root: root, count: count)
+                    let greatest = try known.maximumToRecord(root: root, count: count)
                     known.willRecord(greatest, root: root)
                     return (try known.reserve(root: root, count: count), greatest)
                 }
@@ -432,8 +432,8 @@ public final class SQLiteStore: PersistentStore {
     /// out in it.
     ///
     /// - Returns: The greatest one.
-    func notePrimaryKeys(root: Int, _ connection: SQLiteConnection) throws -> Int64 {
-        let found = try greatestPrimaryKey(root: root, connection)
+    func recordPrimaryKeys(root: Int, _ connection: SQLiteConnection) throws -> Int64 {
+        let found = try maximumPrimaryKey(root: root, connection)
         primaryKeys.withLock {
             $0.learn(found, root: root)
             $0.note(found, root: root)
@@ -447,10 +447,10 @@ public final class SQLiteStore: PersistentStore {
     }
 
     /// The greatest key that an object of a hierarchy has had.
-    private func greatestPrimaryKey(root: Int, _ connection: SQLiteConnection) throws -> Int64 {
+    private func maximumPrimaryKey(root: Int, _ connection: SQLiteConnection) throws -> Int64 {
         let root = schema.entity(number: root)
         // Some stores' books are behind their tables.
-        let recorded = try connection.greatestPrimaryKey(of: root.storeNumber)
+        let recorded = try connection.maximumPrimaryKey(of: root.storeNumber)
         let used = try connection.integer(
             "SELECT max(Z_PK) FROM \(SQLName.quoted(root.tableName))")
         return max(recorded, used ?? 0)
@@ -511,11 +511,11 @@ public final class SQLiteStore: PersistentStore {
                 .mergeConflict,
                 "Another process has added objects to “\(storePath)” meanwhile; save again.",
                 subject: .init(entity: layout.entity(number: root).name, file: storePath),
-                underlying: TakenIdentifiers())
+                underlying: PrimaryKeyCollision())
         }
     }
 
-    func didFindForeignSave() { foreignSaves.add(1, ordering: .relaxed) }
+    func didFindExternalCommit() { externalCommits.add(1, ordering: .relaxed) }
 
     /// Call before the transaction that records them commits.
     func willRecordPrimaryKeys(_ greatest: [Int: Int64]) {
@@ -591,7 +591,7 @@ public final class SQLiteStore: PersistentStore {
     /// log is not taken for a transaction by whoever opens the store next. If that fails too, it is still open whether it is.
     private func takeBackFailedSave(_ writer: SQLiteWriter) {
         guard writer.mayBeReopened, hasLog.load(ordering: .acquiring),
-            let connection = try? SQLiteReopening(source: source, options: options, hasLog: true)
+            let connection = try? WriterRecovery(source: source, options: options, hasLog: true)
                 .run()
         else { return }
         _ = writer.giveUp()
@@ -604,7 +604,8 @@ public final class SQLiteStore: PersistentStore {
 
     /// Removes the log and its index, which were kept when the last connection ended, if nobody else uses them.
     private func removeLog() {
-        guard fileChange == nil, let last = try? source.connect(.writing, options: options) else {
+        guard fileReplacement == nil, let last = try? source.connect(.writing, options: options)
+        else {
             return
         }
         // It knows of the log when it has read.
@@ -622,7 +623,7 @@ public final class SQLiteStore: PersistentStore {
             if hasIndexElsewhere && !keepsLog { removeLog() }
             SQLiteExternalDataCleanup.remove(unused, ofStoreAt: storePath)
         }
-        let change = fileChange
+        let change = fileReplacement
         if writer.poison != nil && change == nil && !writer.keepsLog { takeBackFailedSave(writer) }
         // Another log belongs to what others have left; and with another index others may be using ours.
         if writer.poison != nil || writer.keepsLog || change == .logReplaced

@@ -24,11 +24,11 @@ package final class SQLiteWriter {
     /// with them.
     var dataVersion: Int64?
     /// Whether the store still has the model that it was opened with.
-    var modelGuard: SQLiteModelGuard
+    var modelVersionCheck: ModelVersionCheck
     /// Files of external data that no row refers to any more since a save of this store.
     var unreferencedFiles: Set<String> = []
-    /// The saves of the running transaction, if it is one of several; see ``SQLiteStore/saveTogether(_:)``.
-    var joinedSaves: SQLiteJoinedSaves?
+    /// The saves of the running transaction, if it is one of several; see ``SQLiteStore/saveInOneTransaction(_:)``.
+    var joinedSaves: SaveGroup?
     /// Whether such files are removed when the store is closed.
     var cleansUp = true
     /// Whether the log is left as it is when the store is closed.
@@ -47,13 +47,13 @@ package final class SQLiteWriter {
     init(connection: SQLiteConnection, schema: SQLSchema, path: String, hashes: [String: Data]) {
         self.connection = connection
         self.schema = schema
-        modelGuard = SQLiteModelGuard(
+        modelVersionCheck = ModelVersionCheck(
             connection, schema: schema, path: path, hashes: hashes)
     }
 
     // MARK: - Statements for rows
 
-    func insert(_ entity: EntityLayout) throws -> SQLitePreparedRow {
+    func insert(_ entity: ResolvedEntity) throws -> SQLitePreparedRow {
         if let lastInsert, lastInsert.entity == entity.number { return lastInsert.row }
         let row =
             try inserts[entity.number]
@@ -64,7 +64,7 @@ package final class SQLiteWriter {
         return row
     }
 
-    func update(_ entity: EntityLayout, slots: SlotMask) throws -> SQLitePreparedRow {
+    func update(_ entity: ResolvedEntity, slots: SlotMask) throws -> SQLitePreparedRow {
         let key = UpdateKey(entity: entity.number, slots: slots)
         if let lastUpdate, lastUpdate.key == key { return lastUpdate.row }
         let row: SQLitePreparedRow
@@ -73,14 +73,14 @@ package final class SQLiteWriter {
         } else {
             row = try SQLitePreparedRow(
                 .update(entity, schema: schema, slots: slots), connection)
-            if updates.count >= Self.greatestUpdateCount { updates.removeAll() }
+            if updates.count >= Self.maximumUpdateCount { updates.removeAll() }
             updates[key] = row
         }
         lastUpdate = (key, row)
         return row
     }
 
-    func delete(_ entity: EntityLayout, checkingVersion: Bool) throws -> SQLitePreparedRow {
+    func delete(_ entity: ResolvedEntity, checkingVersion: Bool) throws -> SQLitePreparedRow {
         let key = DeletionKey(entity: entity.rootNumber, checksVersion: checkingVersion)
         if let known = deletions[key] { return known }
         let row = try SQLitePreparedRow(
@@ -89,7 +89,7 @@ package final class SQLiteWriter {
         return row
     }
 
-    private static let greatestUpdateCount = 256
+    private static let maximumUpdateCount = 256
 
     /// Takes notice of a failure: one to synchronize leaves open what is on disk.
     func note(_ error: any Error) {
@@ -130,8 +130,8 @@ final class SQLitePreparedRow {
 /// anew. As long as the old connection is there, the log's index still ends with the last transaction that was committed:
 /// everything until there, which is on disk, goes to the database, and the log is emptied. Only then the old connection
 /// ends. Without one, the journal takes the failed transaction back when the new connection begins to read.
-struct SQLiteReopening {
-    let source: SQLiteStoreSource
+struct WriterRecovery {
+    let source: SQLiteDatabaseFile
     let options: SQLiteStoreOptions
     let hasLog: Bool
 

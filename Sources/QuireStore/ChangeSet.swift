@@ -33,7 +33,7 @@ public struct ObjectChange: Sendable {
     /// The object.
     public var objectID: ManagedObjectID
     /// Its entity.
-    public var entity: EntityLayout
+    public var entity: ResolvedEntity
     /// The version it had when it was read; 0 for a new object.
     public var version: UInt32
     /// Values by slot. Only those in ``changedSlots`` mean anything.
@@ -49,7 +49,7 @@ public struct ObjectChange: Sendable {
 
     /// Describes a change.
     public init(
-        objectID: ManagedObjectID, entity: EntityLayout, version: UInt32,
+        objectID: ManagedObjectID, entity: ResolvedEntity, version: UInt32,
         values: ContiguousArray<AttributeValue>, changedSlots: SlotMask,
         toManyChanges: [ToManyChange] = [], base: ObjectSnapshot? = nil
     ) {
@@ -77,7 +77,7 @@ extension ObjectChange {
 
 /// What happened to a to-many relationship of one object.
 public struct ToManyChange: Sendable, Equatable {
-    /// The relationship's position in ``EntityLayout/relationships``.
+    /// The relationship's position in ``ResolvedEntity/relationships``.
     public var relationshipIndex: Int
     /// The objects that came in.
     public var added: [ManagedObjectID]
@@ -156,19 +156,19 @@ package struct SavedValues: Sendable {
 
     /// The value of a slot; one that is in a file is not read.
     package func value(at slot: Int) throws -> AttributeValue {
-        own.contains(slot) ? values[slot] : try row?.heldValue(at: slot) ?? .null
+        own.contains(slot) ? values[slot] : try row?.valueWithoutLoading(at: slot) ?? .null
     }
 
     /// A row with the values. Its version is 0: the store's is not known.
-    package func packed(as change: ObjectChange, layout: ModelLayout, store: StoreIdentity)
+    package func packed(as change: ObjectChange, layout: ResolvedModel, store: StoreIdentity)
         -> ObjectSnapshot?
     {
         var builder = RowSetBuilder(
-            layout: layout, store: store, externalData: HeldExternalData(), expectedRows: 1)
+            layout: layout, store: store, externalData: UnsavedExternalData(), expectedRows: 1)
         builder.beginRow(change.objectID.bits, entity: change.entity, version: 0)
         for slot in change.entity.slots where slot.isStored {
             // A value that a row cannot hold is none that was saved.
-            try? builder.setHeld(value(at: slot.index), at: slot)
+            try? builder.setWithoutLoading(value(at: slot.index), at: slot)
         }
         builder.endRow()
         return builder.finish().first
@@ -177,9 +177,11 @@ package struct SavedValues: Sendable {
 
 extension RowSetBuilder {
     /// Sets a value of a row that goes no further than memory: large ones are held, not copied.
-    package mutating func setHeld(_ value: AttributeValue, at slot: EntityLayout.Slot) throws {
+    package mutating func setWithoutLoading(_ value: AttributeValue, at slot: ResolvedEntity.Slot)
+        throws
+    {
         if case .binary(let data) = value, slot.isExternalCapable,
-            data.count > ExternalDataTag.greatestInlineSize
+            data.count > ExternalDataTag.maximumInlineSize
         {
             try set(.external(ExternalData(data)), at: slot)
         } else {
@@ -192,7 +194,7 @@ extension RowSetBuilder {
 
 /// Stands in for a store's files where a context makes rows of what it has: it keeps the values that these rows refer to,
 /// saved ones and others.
-package final class HeldExternalData: ExternalDataReading {
+package final class UnsavedExternalData: ExternalDataReading {
     private let values = Lock<[String: ExternalData]>([:])
 
     package init() {}

@@ -221,7 +221,7 @@ extension FetchRequest {
     }
 }
 
-extension ColumnForm {
+extension ResultColumnType {
     /// A value of memory in this form.
     fileprivate func converting(_ value: AttributeValue) -> AttributeValue {
         switch self {

@@ -9,11 +9,11 @@ public struct ObjectSnapshot: Sendable {
     /// The row's position in the chunk.
     @usableFromInline package let offset: Int
     /// The object's entity.
-    public let entity: EntityLayout
+    public let entity: ResolvedEntity
     @usableFromInline let store: StoreIdentity
 
     @usableFromInline
-    package init(chunk: RowChunk, offset: Int, entity: EntityLayout, store: StoreIdentity) {
+    package init(chunk: RowChunk, offset: Int, entity: ResolvedEntity, store: StoreIdentity) {
         self.chunk = chunk
         self.offset = offset
         self.entity = entity
@@ -39,8 +39,8 @@ public struct ObjectSnapshot: Sendable {
     /// The value of a slot; ``AttributeValue/external(_:)`` if it is in a file, which is not read.
     ///
     /// - Throws: ``QuireError`` with code `invalidFormat` if the row is damaged.
-    public func heldValue(at slot: Int) throws -> AttributeValue {
-        try PackedRow(chunk: chunk, offset: offset).heldValue(
+    public func valueWithoutLoading(at slot: Int) throws -> AttributeValue {
+        try PackedRow(chunk: chunk, offset: offset).valueWithoutLoading(
             of: entity.slots[slot], in: entity, store: store)
     }
 }
@@ -100,7 +100,7 @@ package struct PackedRow {
     }
 
     func value(
-        of slot: EntityLayout.Slot, in entity: EntityLayout, store: StoreIdentity
+        of slot: ResolvedEntity.Slot, in entity: ResolvedEntity, store: StoreIdentity
     ) throws -> AttributeValue {
         let index = slot.index
         let slotCount = entity.slots.count
@@ -132,8 +132,8 @@ package struct PackedRow {
     }
 
     /// The value of a slot, without reading the file that it may be in.
-    package func heldValue(
-        of slot: EntityLayout.Slot, in entity: EntityLayout, store: StoreIdentity
+    package func valueWithoutLoading(
+        of slot: ResolvedEntity.Slot, in entity: ResolvedEntity, store: StoreIdentity
     ) throws -> AttributeValue {
         if slot.isExternalCapable, let value = try externalValue(slot.index, of: entity) {
             let id = ManagedObjectID(bits: identifierBits, store: store)
@@ -145,7 +145,7 @@ package struct PackedRow {
     }
 
     /// The value of a slot that may be kept outside, if it is.
-    func externalValue(_ slot: Int, of entity: EntityLayout) throws -> ExternalData? {
+    func externalValue(_ slot: Int, of entity: ResolvedEntity) throws -> ExternalData? {
         guard hasValue(slot) else { return nil }
         let raw = bytes(slot, slotCount: entity.slots.count)
         guard raw.first == ExternalDataTag.external, let reader = chunk.externalData else {
@@ -182,5 +182,5 @@ package enum ExternalDataTag {
     package static let inline: UInt8 = 1
     package static let external: UInt8 = 2
     /// Values up to this size are kept in the row.
-    package static let greatestInlineSize = 100 * 1024
+    package static let maximumInlineSize = 100 * 1024
 }

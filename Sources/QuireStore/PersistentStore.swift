@@ -39,7 +39,7 @@ public protocol PersistentStore: AnyObject, Sendable {
     /// Whether it refuses to save.
     var isReadOnly: Bool { get }
     /// The model of its objects.
-    var layout: ModelLayout { get }
+    var layout: ResolvedModel { get }
 
     /// What it can do, and what it promises.
     var capabilities: StoreCapabilities { get }
@@ -76,18 +76,18 @@ public protocol PersistentStore: AnyObject, Sendable {
     /// The rows of the objects that a relationship of an object leads to, in the relationship's order if it has
     /// one, otherwise by primary key.
     func relatedRows(
-        of objectID: ManagedObjectID, through relationship: EntityLayout.Relationship
+        of objectID: ManagedObjectID, through relationship: ResolvedEntity.Relationship
     ) throws -> RowSet
 
     /// What a to-many relationship of objects of one entity hierarchy leads to. Members without a row may be among
     /// it.
     func relatedObjects(
-        of objectIDs: [ManagedObjectID], through relationship: EntityLayout.Relationship
+        of objectIDs: [ManagedObjectID], through relationship: ResolvedEntity.Relationship
     ) throws -> RelatedObjects
 
     /// How often a save of this store has found that another process, or another store on the same file, had
     /// saved since the save before it.
-    var foreignSaveCount: Int { get }
+    var externalCommitCount: Int { get }
 
     /// Whether rows may be read now, cached ones included: `false` while protected data of class `complete` are locked. Reading
     /// and saving throw ``QuireError`` with code `protectedDataUnavailable` then.
@@ -104,7 +104,7 @@ public protocol PersistentStore: AnyObject, Sendable {
     ///   - durably: Whether other processes learn of it now, with a transaction of its own. Otherwise they do by the
     ///     save that uses the identifiers, which fails with code `mergeConflict` if another was faster.
     func reserveObjectIDs(
-        for entity: EntityLayout, count: Int, durably: Bool
+        for entity: ResolvedEntity, count: Int, durably: Bool
     ) throws -> [ManagedObjectID]
 
     /// Writes a change set, all of it or nothing. When it returns, the changes survive power loss.
@@ -130,7 +130,7 @@ public protocol PersistentStore: AnyObject, Sendable {
     ///
     /// - Parameter rule: What is done about a row whose values must be unique and are in the store already.
     /// - Throws: As ``ManagedObjectContext/execute(_:)-(BatchInsertRequest)``.
-    func insert(_ request: BatchInsertRequest, onConflict rule: UpsertRule) throws -> BatchResult
+    func insert(_ request: BatchInsertRequest, onConflict rule: UpsertPolicy) throws -> BatchResult
 
     /// Updates the objects that a request finds, all of them or none. Their versions go up by one.
     ///
@@ -182,7 +182,7 @@ extension PersistentStore {
 
     /// Reads the relationship object by object.
     public func relatedObjects(
-        of objectIDs: [ManagedObjectID], through relationship: EntityLayout.Relationship
+        of objectIDs: [ManagedObjectID], through relationship: ResolvedEntity.Relationship
     ) throws -> RelatedObjects {
         var result = RelatedObjects()
         for id in objectIDs {
@@ -195,7 +195,7 @@ extension PersistentStore {
 
     /// Refuses.
     public func insert(
-        _ request: BatchInsertRequest, onConflict rule: UpsertRule
+        _ request: BatchInsertRequest, onConflict rule: UpsertPolicy
     ) throws -> BatchResult {
         throw noBatchRequests(request.entityName)
     }
@@ -247,7 +247,7 @@ extension PersistentStore {
     public var contentVersion: ContentVersion? { nil }
 
     /// Nobody else saves.
-    public var foreignSaveCount: Int { 0 }
+    public var externalCommitCount: Int { 0 }
 
     /// `true`, as for every store that is not protected.
     public var isDataAvailable: Bool { true }
@@ -321,7 +321,7 @@ public struct StoreCapabilities: OptionSet, Sendable, Hashable {
 // MARK: - New stores
 
 /// Where a store is to be made.
-package struct NewStorePlace {
+package struct NewStoreLocation {
     package let path: String
     /// Whether there is anything at the path.
     package let isTaken: Bool
@@ -378,11 +378,11 @@ package struct ExternalFile: Sendable {
 }
 
 /// An object as it is to be in a store that takes objects in bulk.
-package struct LoadedObject {
+package struct BulkRow {
     /// Its identifier, chosen by whoever loads.
     package var objectID: ManagedObjectID
     /// Its entity.
-    package var entity: EntityLayout
+    package var entity: ResolvedEntity
     /// Its version.
     package var version: UInt32
     /// Its values by slot, references included. What is derived is computed by the store, but for times of saves.
@@ -391,7 +391,7 @@ package struct LoadedObject {
     package var files: [Int: ExternalFile] = [:]
 
     package init(
-        objectID: ManagedObjectID, entity: EntityLayout, version: UInt32,
+        objectID: ManagedObjectID, entity: ResolvedEntity, version: UInt32,
         values: ContiguousArray<AttributeValue>, files: [Int: ExternalFile] = [:]
     ) {
         self.objectID = objectID
@@ -403,13 +403,13 @@ package struct LoadedObject {
 }
 
 /// Takes whole objects into a store, in bulk. Nothing of it is there before the loading has come to its end.
-package protocol StoreLoading: AnyObject {
+package protocol BulkInserter: AnyObject {
     /// Adds an object. Objects to which it refers may come later.
-    func insert(_ object: LoadedObject) throws
+    func insert(_ object: BulkRow) throws
 
     /// Makes a relationship of an object lead to others, in this order if it has one, and their inverse back.
     func relate(
-        _ owner: ManagedObjectID, through relationship: EntityLayout.Relationship,
+        _ owner: ManagedObjectID, through relationship: ResolvedEntity.Relationship,
         to members: [ManagedObjectID]
     ) throws
 
@@ -417,11 +417,11 @@ package protocol StoreLoading: AnyObject {
     func setRecords(_ records: [String: String]) throws
 
     /// Sees to it that objects of a root entity get primary keys beyond this one.
-    func reservePrimaryKeys(through greatest: Int64, root: EntityLayout) throws
+    func reservePrimaryKeys(through greatest: Int64, root: ResolvedEntity) throws
 }
 
 /// A store that takes objects in bulk in its own way.
-package protocol BulkLoadableStore: PersistentStore {
+package protocol BulkInsertingStore: PersistentStore {
     /// Runs a closure that loads objects; all of them are in the store when it returns, or none if it throws.
-    func load(_ body: (any StoreLoading) throws -> Void) throws
+    func load(_ body: (any BulkInserter) throws -> Void) throws
 }

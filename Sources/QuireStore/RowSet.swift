@@ -12,12 +12,12 @@ public final class RowSet: RandomAccessCollection, Sendable {
     package let chunks: [RowChunk]
     package let locations: ContiguousArray<Location>
     /// The model that the rows belong to.
-    public let layout: ModelLayout
+    public let layout: ResolvedModel
     /// The store that the rows belong to.
     public let store: StoreIdentity
 
     package init(
-        chunks: [RowChunk], locations: ContiguousArray<Location>, layout: ModelLayout,
+        chunks: [RowChunk], locations: ContiguousArray<Location>, layout: ResolvedModel,
         store: StoreIdentity
     ) {
         self.chunks = chunks
@@ -86,7 +86,8 @@ public final class RowSet: RandomAccessCollection, Sendable {
     package var byteCount: Int { chunks.reduce(0) { $0 + $1.capacity } }
 
     /// Rows of several sets.
-    package convenience init(_ rows: [ObjectSnapshot], layout: ModelLayout, store: StoreIdentity) {
+    package convenience init(_ rows: [ObjectSnapshot], layout: ResolvedModel, store: StoreIdentity)
+    {
         var chunks: [RowChunk] = []
         var locations: ContiguousArray<Location> = []
         locations.reserveCapacity(rows.count)
@@ -153,7 +154,7 @@ package final class RowChunk: @unchecked Sendable {
     /// The size of the blocks that rows share. A larger row gets a block of its own.
     static let standardCapacity = 256 * 1024
     /// The greatest size of a row, and of a block: sizes and offsets have 32 bits.
-    static let greatestSize = Int(UInt32.max) & ~7
+    static let maximumSize = Int(UInt32.max) & ~7
     /// How many standard blocks wait for reuse (64 MiB). Touching fresh pages costs more than filling them.
     private static let poolLimit = 256
     private static let pool = Lock<[UInt]>([])

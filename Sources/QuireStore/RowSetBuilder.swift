@@ -7,7 +7,7 @@ internal import QuireSystem
 /// For each row call ``beginRow(_:entity:version:)``, set the slots that have values, and call
 /// ``endRow()``. A slot is set at most once; slots that are not set have no value, nor has one that could not be set.
 package struct RowSetBuilder: ~Copyable {
-    let layout: ModelLayout
+    let layout: ResolvedModel
     let store: StoreIdentity
     let externalData: (any ExternalDataReading)?
     private var chunks: [RowChunk] = []
@@ -22,7 +22,7 @@ package struct RowSetBuilder: ~Copyable {
     /// Room for a row of an entity with a few texts.
     private static let usualRowSize = 512
     /// The greatest size of a row.
-    private let greatestSize: Int
+    private let maximumSize: Int
     /// The current row: its start in the chunk and in memory, and how far behind that its cells begin.
     private var rowStart = 0
     private var row: UnsafeMutableRawPointer
@@ -31,10 +31,10 @@ package struct RowSetBuilder: ~Copyable {
     /// Begins a set. If few rows are expected, the memory for them is cut to fit, so that keeping a row does not
     /// keep a standard block.
     package init(
-        layout: ModelLayout, store: StoreIdentity, externalData: (any ExternalDataReading)? = nil,
-        expectedRows: Int = .max, greatestSize: Int = RowChunk.greatestSize
+        layout: ResolvedModel, store: StoreIdentity, externalData: (any ExternalDataReading)? = nil,
+        expectedRows: Int = .max, maximumSize: Int = RowChunk.maximumSize
     ) {
-        self.greatestSize = greatestSize
+        self.maximumSize = maximumSize
         nextCapacity =
             expectedRows < RowChunk.standardCapacity / Self.usualRowSize
             ? max(expectedRows, 1) * Self.usualRowSize : RowChunk.standardCapacity
@@ -51,7 +51,7 @@ package struct RowSetBuilder: ~Copyable {
 
     package mutating func reserveCapacity(_ rows: Int) { locations.reserveCapacity(rows) }
 
-    package mutating func beginRow(_ bits: UInt64, entity: EntityLayout, version: UInt32) {
+    package mutating func beginRow(_ bits: UInt64, entity: ResolvedEntity, version: UInt32) {
         let slotCount = entity.storages.count
         let presence = PackedRow.presenceSize(slotCount: slotCount)
         let fixed = PackedRow.headerSize + presence + slotCount * 8
@@ -132,7 +132,7 @@ package struct RowSetBuilder: ~Copyable {
     ///   - storeBits: What identifiers in it are to have besides entity and primary key.
     ///   - version: The version it is to have, if it is another one.
     package mutating func copyRow(
-        _ source: PackedRow, of entity: EntityLayout, storeBits: UInt64, version: UInt32? = nil
+        _ source: PackedRow, of entity: ResolvedEntity, storeBits: UInt64, version: UInt32? = nil
     ) {
         let size = source.size
         rowStart = end
@@ -159,7 +159,7 @@ package struct RowSetBuilder: ~Copyable {
     /// Sets a slot to a value of any type. The value must be of the slot's storage form.
     ///
     /// - Throws: ``QuireError`` with code `invalidValue` if it is not, or `unsupported` if the row would be too large.
-    package mutating func set(_ value: AttributeValue, at slot: EntityLayout.Slot) throws {
+    package mutating func set(_ value: AttributeValue, at slot: ResolvedEntity.Slot) throws {
         let index = slot.index
         switch (slot.storage, value) {
         case (_, .null), (.transient, _): break
@@ -186,7 +186,7 @@ package struct RowSetBuilder: ~Copyable {
                         start: destination + tag, count: data.count))
             }
         case (.binary, .external(let data)):
-            guard slot.isExternalCapable, let held = externalData as? HeldExternalData else {
+            guard slot.isExternalCapable, let held = externalData as? UnsavedExternalData else {
                 return try set(value.loaded(), at: slot)
             }
             try held.hold(data).withUnsafeBytes { try setBytes($0, at: index) }
@@ -206,10 +206,10 @@ package struct RowSetBuilder: ~Copyable {
     @inline(never)
     private mutating func makeRoom(for count: Int) throws {
         let size = end - rowStart
-        guard count <= greatestSize - size else {
+        guard count <= maximumSize - size else {
             throw QuireError(
                 .unsupported,
-                "The values of an object take up more than \(greatestSize) bytes together, which is more than can be kept "
+                "The values of an object take up more than \(maximumSize) bytes together, which is more than can be kept "
                     + "in memory for one object; let large ones be kept in files of their own "
                     + "(allowsExternalBinaryDataStorage), or divide them among several objects.")
         }
@@ -221,7 +221,7 @@ package struct RowSetBuilder: ~Copyable {
         // A row that outgrows a standard chunk doubles, so that many blobs in one row stay linear.
         let wanted =
             needed + 8 > nextCapacity
-            ? min(needed, greatestSize - needed) + needed + 8 : nextCapacity
+            ? min(needed, maximumSize - needed) + needed + 8 : nextCapacity
         nextCapacity = min(nextCapacity * 2, RowChunk.standardCapacity)
         let next = RowChunk(capacity: wanted, externalData: externalData)
         if rowSize > 0 { next.bytes.copyMemory(from: base + rowStart, byteCount: rowSize) }

@@ -127,6 +127,6 @@ extension ConstraintViolation {
 
 /// Identifiers of new objects may have been given to others by another process. Underlies a ``QuireError``;
 /// the same save may succeed with the next identifiers that the store sets aside.
-package struct TakenIdentifiers: Error {
+package struct PrimaryKeyCollision: Error {
     package init() {}
 }

@@ -15,8 +15,8 @@ package struct StoredObject: QuerySubject {
     }
 
     package var objectID: ManagedObjectID { snapshot.objectID }
-    package var entity: EntityLayout { snapshot.entity }
-    package var queryLayout: ModelLayout { objects.layout }
+    package var entity: ResolvedEntity { snapshot.entity }
+    package var queryLayout: ResolvedModel { objects.layout }
 
     package func queryValue(forKey key: String) throws -> QueryValue {
         switch entity.properties[key] {
@@ -25,7 +25,7 @@ package struct StoredObject: QuerySubject {
             if objects.derivesValues, let value = try derivedValue(at: slot) {
                 return .value(value)
             }
-            return .value(try snapshot.heldValue(at: slot))
+            return .value(try snapshot.valueWithoutLoading(at: slot))
         case .composite: return .value(try composite(key))
         case .relationship(let index):
             let relationship = entity.relationships[index]
@@ -59,11 +59,11 @@ package struct StoredObject: QuerySubject {
         return try derivation.value(
             as: entity.storages[slot], count: { try related($0).count },
             values: { index, slot in
-                try related(index).map { try $0.snapshot.heldValue(at: slot) }
+                try related(index).map { try $0.snapshot.valueWithoutLoading(at: slot) }
             },
             source: { slot, index in
-                guard let index else { return try snapshot.heldValue(at: slot) }
-                return try related(index).first?.snapshot.heldValue(at: slot) ?? .null
+                guard let index else { return try snapshot.valueWithoutLoading(at: slot) }
+                return try related(index).first?.snapshot.valueWithoutLoading(at: slot) ?? .null
             })
     }
 
@@ -71,7 +71,7 @@ package struct StoredObject: QuerySubject {
     private func composite(_ name: String) throws -> AttributeValue {
         var elements: [String: AttributeValue] = [:]
         for slot in entity.slots where slot.name.hasPrefix(name + ".") {
-            let value = try snapshot.heldValue(at: slot.index)
+            let value = try snapshot.valueWithoutLoading(at: slot.index)
             let path = slot.name.dropFirst(name.count + 1).split(separator: ".").map(String.init)
             AttributeValue.set(value, at: path[...], of: &elements)
         }
@@ -99,10 +99,10 @@ extension AttributeValue {
 /// The objects read for one request.
 package final class StoredObjects {
     package typealias ReadRow = (ManagedObjectID) throws -> ObjectSnapshot?
-    package typealias ReadRelated = (ManagedObjectID, EntityLayout.Relationship) throws ->
+    package typealias ReadRelated = (ManagedObjectID, ResolvedEntity.Relationship) throws ->
         [ObjectSnapshot]
 
-    let layout: ModelLayout
+    let layout: ResolvedModel
     /// Whether derived attributes are computed of the objects, because rows may have what was derived before they changed.
     let derivesValues: Bool
     private let readRow: ReadRow
@@ -121,7 +121,7 @@ package final class StoredObjects {
 
     /// Reads from memory.
     package init(
-        layout: ModelLayout, derivesValues: Bool = false, row: @escaping ReadRow,
+        layout: ResolvedModel, derivesValues: Bool = false, row: @escaping ReadRow,
         related: @escaping ReadRelated
     ) {
         self.layout = layout
@@ -137,7 +137,7 @@ package final class StoredObjects {
     }
 
     func related(
-        to object: StoredObject, through relationship: EntityLayout.Relationship
+        to object: StoredObject, through relationship: ResolvedEntity.Relationship
     ) throws -> [StoredObject] {
         try readRelated(object.objectID, relationship).map {
             StoredObject(snapshot: $0, objects: self)
@@ -182,7 +182,7 @@ package final class StoredObjects {
 
 /// Answers a request in memory from the rows of its entity, which come by primary key. Means the same as
 /// `FetchStatement`.
-package struct RowQuery {
+package struct InMemoryFetch {
     package let query: ResolvedQuery
     package let objects: StoredObjects
 

@@ -125,7 +125,7 @@ final class Failures: @unchecked Sendable {
     var all: [String] { lock.withLock { found } }
 }
 
-extension EntityLayout {
+extension ResolvedEntity {
     /// The slot of an attribute.
     func slot(of name: String) -> Int? {
         if case .attribute(let slot)? = properties[name] { slot } else { nil }
@@ -421,7 +421,7 @@ extension StoreCheck {
 
     /// How many accounts a row changes.
     private static func upsert(
-        _ scene: StoreScene, _ rule: UpsertRule, _ row: [String: AttributeValue]
+        _ scene: StoreScene, _ rule: UpsertPolicy, _ row: [String: AttributeValue]
     ) throws -> Int {
         let request = BatchInsertRequest(entityName: "Account", objects: [row])
         return try scene.store.insert(request, onConflict: rule).count

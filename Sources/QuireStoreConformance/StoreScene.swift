@@ -43,7 +43,7 @@ final class StoreScene {
     /// Whether the store can be opened again with what it held.
     var reopens: Bool { conformance.reopen != nil && store.capabilities.contains(.reopening) }
 
-    func entity(_ name: String) throws -> EntityLayout {
+    func entity(_ name: String) throws -> ResolvedEntity {
         try store.layout.requireEntity(named: name)
     }
 

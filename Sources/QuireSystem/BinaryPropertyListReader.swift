@@ -8,7 +8,7 @@ package import Foundation
 /// bytes of arrays that share one another could stand for more values than there is memory for.
 package struct BinaryPropertyListReader {
     /// The greatest number of containers within one another.
-    static let greatestDepth = 64
+    static let maximumDepth = 64
 
     private enum State {
         case unread
@@ -34,7 +34,7 @@ package struct BinaryPropertyListReader {
     private var size = Size()
     /// Without containers that are shared, each value but the first is referred to by at least a byte. Texts and data are
     /// shared more often: the keys of dictionaries.
-    private let greatestSize: Size
+    private let maximumSize: Size
 
     /// Prepares to read.
     ///
@@ -67,7 +67,7 @@ package struct BinaryPropertyListReader {
             count <= (trailer - tableOffset) / offsetSize
         else { throw contradiction }
         states = [State](repeating: .unread, count: count)
-        greatestSize = Size(values: bytes.count + 100_000, bytes: 64 << 20 + 16 * bytes.count)
+        maximumSize = Size(values: bytes.count + 100_000, bytes: 64 << 20 + 16 * bytes.count)
     }
 
     /// Reads the whole list.
@@ -94,7 +94,7 @@ package struct BinaryPropertyListReader {
         case .reading: throw damaged("a value contains itself")
         case .unread: break
         }
-        guard depth < Self.greatestDepth else { throw damaged("its values are nested too deeply") }
+        guard depth < Self.maximumDepth else { throw damaged("its values are nested too deeply") }
         states[number] = .reading
         let offset = try unsigned(at: tableOffset + number * offsetSize, size: offsetSize)
         let before = size
@@ -115,7 +115,7 @@ package struct BinaryPropertyListReader {
     private mutating func count(_ added: Size) throws {
         size.values += added.values
         size.bytes += added.bytes
-        if size.values > greatestSize.values || size.bytes > greatestSize.bytes {
+        if size.values > maximumSize.values || size.bytes > maximumSize.bytes {
             throw damaged("its values share one another so often that it is far too large")
         }
     }

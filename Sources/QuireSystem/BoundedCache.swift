@@ -11,10 +11,10 @@ package final class BoundedCache<Key: Hashable & Sendable, Value: Sendable>: Sen
         init() {}
     }
 
-    @usableFromInline let greatestCount: Int
+    @usableFromInline let maximumCount: Int
     @usableFromInline let content = Lock(Content())
 
-    package init(greatestCount: Int) { self.greatestCount = greatestCount }
+    package init(maximumCount: Int) { self.maximumCount = maximumCount }
 
     @inlinable package subscript(key: Key) -> Value? {
         get {
@@ -27,7 +27,7 @@ package final class BoundedCache<Key: Hashable & Sendable, Value: Sendable>: Sen
         }
         set {
             content.withLock { content in
-                if content.values.count >= greatestCount { content.values.removeAll() }
+                if content.values.count >= maximumCount { content.values.removeAll() }
                 content.values[key] = newValue
                 content.last = newValue.map { (key, $0) }
             }

@@ -20,13 +20,13 @@
 
     /// Makes an empty table with room for some entries.
     @inlinable package init(minimumCapacity: Int = 0) {
-        var capacity = Self.leastCapacity
+        var capacity = Self.minimumCapacity
         while capacity * 3 < minimumCapacity * 4 { capacity *= 2 }
         mask = capacity - 1
         entries = Self.makeEntries(capacity)
     }
 
-    @inlinable static var leastCapacity: Int { 16 }
+    @inlinable static var minimumCapacity: Int { 16 }
 
     /// How many entries there is room for, with some to spare.
     @inlinable package var capacity: Int { mask + 1 }
@@ -97,7 +97,7 @@
             index = (index + 1) & mask
         }
         entries[gap].key = 0
-        if count * 8 < capacity && capacity > Self.leastCapacity { resize(to: capacity / 2) }
+        if count * 8 < capacity && capacity > Self.minimumCapacity { resize(to: capacity / 2) }
         return value
     }
 
@@ -119,8 +119,8 @@
     package mutating func removeAll() {
         if count == 0 { return }
         entries.deallocate()
-        mask = Self.leastCapacity - 1
-        entries = Self.makeEntries(Self.leastCapacity)
+        mask = Self.minimumCapacity - 1
+        entries = Self.makeEntries(Self.minimumCapacity)
         count = 0
     }
 

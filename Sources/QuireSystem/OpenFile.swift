@@ -6,7 +6,7 @@ import Synchronization
 ///
 /// Reads and writes go through the descriptor's own position; whoever shares an open file between threads orders
 /// them. Its own locks are released when the file is closed; those that SQLite has on the same file stay, see
-/// ``LockedFiles``.
+/// ``FileLockRegistry``.
 package final class OpenFile: Sendable {
     /// What a file is opened for.
     package enum Purpose: Sendable {
@@ -70,7 +70,7 @@ package final class OpenFile: Sendable {
         _ path: String, for purpose: Purpose, reportedAs reported: String? = nil
     ) throws -> OpenFile {
         let name = reported ?? path
-        if purpose == .reading, let descriptor = LockedFiles.descriptorForReading(path) {
+        if purpose == .reading, let descriptor = FileLockRegistry.descriptorForReading(path) {
             return OpenFile(owning: descriptor, path: name)
         }
         while true {
@@ -147,7 +147,7 @@ package final class OpenFile: Sendable {
             _ = quire_lock_open_file(descriptor, Int32(F_UNLCK))
             flock(descriptor, LOCK_UN)
         }
-        LockedFiles.close(descriptor, path: path)
+        FileLockRegistry.close(descriptor, path: path)
     }
 
     /// What the system says about the file.

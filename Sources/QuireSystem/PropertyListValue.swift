@@ -111,9 +111,9 @@ extension PropertyListValue {
 
 extension PropertyListValue {
     /// How deeply values may be nested; metadata is three deep.
-    package static let greatestDepth = 64
+    package static let maximumDepth = 64
     /// The greatest size of a list that is a text.
-    private static let greatestTextSize = 64 << 20
+    private static let maximumTextSize = 64 << 20
 
     /// Reads a property list in any of its forms.
     ///
@@ -146,7 +146,7 @@ extension PropertyListValue {
 
     /// Why a text is not given to Foundation; `nil` if it is short, and nested as little as property lists are.
     private static func problem(withText data: Data) -> String? {
-        if data.count > greatestTextSize { return "it is far too large" }
+        if data.count > maximumTextSize { return "it is far too large" }
         return data.withUnsafeBytes { bytes in
             // UTF-16 hides what is looked for.
             if bytes.contains(0) { return "it is no property list in UTF-8" }
@@ -169,7 +169,7 @@ extension PropertyListValue {
         for byte in bytes where byte == UInt8(ascii: "{") || byte == UInt8(ascii: "(") {
             count += 1
         }
-        return count > 16 * greatestDepth
+        return count > 16 * maximumDepth
     }
 
     /// Whether the elements of an XML text are nested more deeply than those of a property list. Comments, instructions and
@@ -211,7 +211,7 @@ extension PropertyListValue {
                 } else if tag.last != UInt8(ascii: "/") {
                     depth += 1
                     // With `plist` and the innermost text.
-                    if depth > greatestDepth + 2 { return true }
+                    if depth > maximumDepth + 2 { return true }
                 }
             }
             guard let next else { return false }
@@ -236,7 +236,7 @@ extension PropertyListValue {
     // MARK: - What Foundation gives
 
     private init?(_ value: Any, depth: Int) {
-        if depth > Self.greatestDepth { return nil }
+        if depth > Self.maximumDepth { return nil }
         switch value {
         case let text as String: self = .string(text)
         case let data as Data: self = .data(data)

@@ -30,7 +30,7 @@ public final class TestStack: Sendable {
     /// A private-queue context like the parent of a document's context.
     public func documentParent() -> PrivateQueueContext {
         let parent = PrivateQueueContext(coordinator: coordinator)
-        parent.performAndWait { $0.isRelay = true }
+        parent.performAndWait { $0.isWriteBehindParent = true }
         return parent
     }
 

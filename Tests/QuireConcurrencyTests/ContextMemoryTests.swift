@@ -30,7 +30,7 @@ import Testing
         of context: ConfinedContext
     ) -> (count: Int, capacity: Int) {
         context.performAndWait {
-            $0.pendingChanges.withState { ($0.savedVersions.count, $0.savedVersions.capacity) }
+            $0.writeBehindBuffer.withState { ($0.savedVersions.count, $0.savedVersions.capacity) }
         }
     }
 
@@ -122,7 +122,7 @@ import Testing
         held[0]["title"] = "new"
         try stack.save(context)
         try work(in: context)
-        #expect(context.outdatedRows.count <= 600)
+        #expect(context.staleRows.count <= 600)
         #expect(held[0]["title"] == "new")
     }
 
@@ -166,13 +166,13 @@ import Testing
         #expect(stale.isEmpty && !stale.contains(id(1, 1)))
         stale.sourceDidSave(ObjectIDChanges(updated: [id(1, 1)]))
         #expect(stale.contains(id(1, 1)) && !stale.contains(id(1, 2)))
-        for start in stride(from: 1, to: 3 * StaleDerivedValues.greatestCount, by: 100) {
+        for start in stride(from: 1, to: 3 * StaleDerivedValues.maximumCount, by: 100) {
             stale.sourceDidSave(
                 ObjectIDChanges(updated: (start..<start + 100).map { id(1, $0) }))
         }
         #expect(stale.contains(id(1, 1_000_000)) && !stale.contains(id(2, 1)))
         guard case .all = stale.take() else {
-            Issue.record("More than \(StaleDerivedValues.greatestCount) are kept.")
+            Issue.record("More than \(StaleDerivedValues.maximumCount) are kept.")
             return
         }
         #expect(stale.isEmpty && !stale.contains(id(1, 1)))

@@ -324,7 +324,7 @@ import Testing
         context.automaticallyMergesChangesFromParent = true
         let emma = try book("Emma", context)
         try context.save()
-        let merge = try #require(context.automaticMerge)
+        let merge = try #require(context.parentSaveMerger)
         let wasMerged = Lock<Bool?>(nil)
         let token = NotificationCenter.default.addObserver(
             forName: ManagedObjectContext.didChangeObjectsNotification, object: context, queue: nil

@@ -91,7 +91,7 @@ import Testing
         private func saveParent() throws {
             // Whoever reads waits while the parent's objects have the changes.
             let stop =
-                parent.pendingChanges.areValues
+                parent.writeBehindBuffer.isBuffering
                 ? Stop.allCases.randomElement(using: &random) ?? .nowhere : .nowhere
             let fails = stop == .beforeWriting && Bool.random(using: &random)
             let atStart = saved
@@ -130,7 +130,7 @@ import Testing
         /// Saves the child. If that takes the parent's objects, it waits for the save that is held, which goes on then.
         private func save(during held: HeldSave) throws {
             try child.save(evenIfUnchanged: false) { [parent] changes in
-                if !parent.pendingChanges.take(changes, isNoted: true) {
+                if !parent.writeBehindBuffer.take(changes, isNoted: true) {
                     held.goOn()
                     _ = try parent.save(changes)
                 }
@@ -145,7 +145,7 @@ import Testing
             try parent.performWithoutObjectsAndWait { try $0.save() }
             stored = saved
             try stored.expect(in: stack.mainContext(), comment)
-            #expect(parent.pendingChanges.areValues)
+            #expect(parent.writeBehindBuffer.isBuffering)
         }
     }
 

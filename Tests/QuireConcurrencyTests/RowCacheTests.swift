@@ -119,7 +119,7 @@ import Testing
     }
 
     @Test func aRowReadBeforeASaveIsRefusedAfterIt() throws {
-        let cache = RowCache(greatestSize: 1 << 20)
+        let cache = RowCache(maximumSize: 1 << 20)
         let rows = try stack.coordinator.store.rows(for: [id])
         let ticket = cache.ticket()
         var changes = ChangeSet()
@@ -134,7 +134,7 @@ import Testing
     @Test func theOldestRowsGo() throws {
         try stack.fill(books: 1000, authors: 0, tags: 0)
         let ids = try stack.coordinator.store.objectIDs(matching: FetchRequest("Book")).map { $0 }
-        let cache = RowCache(greatestSize: 64 << 10)
+        let cache = RowCache(maximumSize: 64 << 10)
         for round in 0..<3 {
             for id in ids {
                 let rows = try stack.coordinator.store.rows(for: [id])

@@ -244,7 +244,7 @@ struct CrashContent: Equatable, Sendable {
             throw Damage(what: "the store")
         }
         let coordinator = PersistentStoreCoordinator(store: store)
-        try store.saveTogether {
+        try store.saveInOneTransaction {
             for portion in nextImport(seed: seed) {
                 let context = ManagedObjectContext.mainQueue(coordinator: coordinator)
                 var topics = try Self.objects("Topic", "number", in: context)

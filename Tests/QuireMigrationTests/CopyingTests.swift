@@ -132,7 +132,7 @@ import Testing
         let loading = ChangeSetLoading(copy)
         var plan = try TransferPlan(
             .identity(of: FixtureModels.library), from: old.layout, to: copy.layout)
-        try plan.assignKeys { try MigrationManager.greatestKey(of: $0, in: old) }
+        try plan.assignKeys { try MigrationManager.maximumKey(of: $0, in: old) }
         try ObjectTransfer(plan, from: old, identity: copy.identity, into: loading) { _ in }.run()
         try loading.finish()
         #expect(

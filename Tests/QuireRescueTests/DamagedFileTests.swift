@@ -81,7 +81,7 @@ import Testing
         return opened
     }
 
-    private func read(_ entity: EntityLayout, _ store: SQLiteStore) throws {
+    private func read(_ entity: ResolvedEntity, _ store: SQLiteStore) throws {
         let rows = try store.rows(matching: FetchRequest(entity.name))
         for row in rows {
             for slot in row.entity.slots { _ = try? row.value(at: slot.index) }

@@ -120,7 +120,7 @@ import Testing
         }
         for round in 0..<10 {
             let copy = folder.path("copy\(round)")
-            try SQLiteStoreSource.copy(path, to: copy)
+            try SQLiteDatabaseFile.copy(path, to: copy)
             #expect(try Damage.query(copy, "PRAGMA integrity_check") == [["ok"]])
             #expect(
                 try Damage.query(

@@ -101,7 +101,7 @@ import Testing
         // In some stores of the corpus there are rows of other entities, which are nobody's.
         let rows = try inferred.schema.tables.reduce(0) { sum, table in
             let root = inferred.schema.entity(number: table.rootNumber)
-            let numbers = StoredForm.list(root.subtreeStoreNumbers)
+            let numbers = StorageClassCheck.list(root.subtreeStoreNumbers)
             return try sum
                 + (Int(
                     Damage.query(
@@ -124,7 +124,7 @@ import Testing
     }
 
     private func compare(
-        _ entity: EntityLayout, _ known: SQLiteStore, _ inferred: SQLiteStore
+        _ entity: ResolvedEntity, _ known: SQLiteStore, _ inferred: SQLiteStore
     ) throws {
         // A renamed entity may have its old name in the books.
         let other = inferred.layout.entity(number: entity.number)

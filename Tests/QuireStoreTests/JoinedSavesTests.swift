@@ -79,7 +79,7 @@ import Testing
 
     @Test func othersSeeNothingUntilAllIsCommitted() throws {
         let before = try stored()
-        let result = try store.saveTogether {
+        let result = try store.saveInOneTransaction {
             for portion in 0..<3 {
                 try save(["a\(portion)", "b\(portion)"])
                 // The thread itself sees what it has saved.
@@ -112,7 +112,7 @@ import Testing
         let before = try stored()
         let last = context()
         do {
-            try store.saveTogether {
+            try store.saveInOneTransaction {
                 try save(["a", "b"])
                 try save(["c"])
                 var records = ChangeSet()
@@ -158,7 +158,7 @@ import Testing
         for isFailing in [true, false] {
             let before = try stored()
             do {
-                try store.saveTogether {
+                try store.saveInOneTransaction {
                     try save(["a"])
                     expectRefused { try store.setMetadata(.string("x"), forKey: "x") }
                     expectRefused { try store.writeDraft(Data([1])) }
@@ -188,7 +188,7 @@ import Testing
         let isDone = Lock(false)
         let error = Lock<(any Error)?>(nil)
         do {
-            try store.saveTogether {
+            try store.saveInOneTransaction {
                 try save(["a"])
                 Thread.detachNewThread {
                     do {

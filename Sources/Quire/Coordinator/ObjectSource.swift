@@ -1,13 +1,13 @@
 /// Where a context reads and saves: the coordinator, or a parent context.
 protocol ObjectSource: AnyObject, Sendable {
     /// The model.
-    var layout: ModelLayout { get }
+    var layout: ResolvedModel { get }
     /// What the identifiers of stored objects share.
     var storeIdentity: StoreIdentity { get }
     /// What temporary identifiers share.
     var temporaryIdentity: StoreIdentity { get }
     /// Those who want to know what is saved here.
-    var saveListeners: SaveListeners { get }
+    var saveObservers: SaveObservers { get }
 
     func rows(matching request: FetchRequest) throws -> RowSet
     func count(matching request: FetchRequest) throws -> Int
@@ -18,21 +18,21 @@ protocol ObjectSource: AnyObject, Sendable {
     /// The rows of objects of any entities, in any order, without those that are gone.
     func rows(for objectIDs: [ManagedObjectID], maximumAge: Double) throws -> RowSet
     func relatedRows(
-        of objectID: ManagedObjectID, through relationship: EntityLayout.Relationship
+        of objectID: ManagedObjectID, through relationship: ResolvedEntity.Relationship
     ) throws -> RowSet
     /// What a to-many relationship of objects of one entity hierarchy leads to.
     func relatedObjects(
-        of objectIDs: [ManagedObjectID], through relationship: EntityLayout.Relationship
+        of objectIDs: [ManagedObjectID], through relationship: ResolvedEntity.Relationship
     ) throws -> RelatedObjects
     /// Those of the rows that a child shows which are older than what this source, or one above it, has saved or changed
     /// since: unknown to the child, which is told by its number.
-    func outdated(_ rows: [SeenRow], by child: UInt32) -> Set<UInt64>
+    func outdated(_ rows: [KnownRowVersion], by child: UInt32) -> Set<UInt64>
     /// Has the coordinator forget the rows it has kept of some objects; of all for `nil`.
     func forgetRows(of objectIDs: [ManagedObjectID]?)
     /// Sets aside identifiers for new objects; in the store that is named, or else in the first that keeps objects of
     /// the entity.
     func reserveObjectIDs(
-        for entity: EntityLayout, count: Int, durably: Bool, in store: StoreIdentity?
+        for entity: ResolvedEntity, count: Int, durably: Bool, in store: StoreIdentity?
     ) throws -> [ManagedObjectID]
     /// The permanent identifier of an object that this source, or one above it, knows by a temporary one.
     func permanentID(for temporary: ManagedObjectID) -> ManagedObjectID?
@@ -41,7 +41,7 @@ protocol ObjectSource: AnyObject, Sendable {
 }
 
 /// A row as a context shows it, with version 0 for one that is not the store's.
-struct SeenRow: Sendable {
+struct KnownRowVersion: Sendable {
     var bits: UInt64
     var version: UInt32
 }

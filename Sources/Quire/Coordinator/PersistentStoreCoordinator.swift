@@ -34,10 +34,10 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
     /// The store; if there are several, what stands for all of them.
     public var store: any PersistentStore { stores.withLock(\.combined) }
     /// The model, with inheritance and inverses resolved.
-    public let layout: ModelLayout
+    public let layout: ResolvedModel
     let stores: Lock<Stores>
     let temporaryIdentity: StoreIdentity
-    let saveListeners = SaveListeners()
+    let saveObservers = SaveObservers()
     /// What identifiers of all stores have in common.
     let storeIdentity: StoreIdentity
     let rowCache: RowCache
@@ -52,7 +52,7 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
         storeIdentity = store.identity
         stores = Lock(Stores(store))
         temporaryIdentity = StoreIdentity(uuid: "", entityNames: store.layout.entities.map(\.name))
-        rowCache = RowCache(greatestSize: rowCacheSize)
+        rowCache = RowCache(maximumSize: rowCacheSize)
         store.protectionDomain?.addResponder(self)
     }
 
@@ -68,7 +68,7 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
         storeIdentity = StoreIdentity(uuid: "", entityNames: names)
         stores = Lock(Stores(layout: layout, identity: storeIdentity))
         temporaryIdentity = StoreIdentity(uuid: "", entityNames: names)
-        rowCache = RowCache(greatestSize: rowCacheSize)
+        rowCache = RowCache(maximumSize: rowCacheSize)
     }
 
     /// The identifier that a text stands for: a URI, `x-coredata://STORE-UUID/Entity/p12`, or `Entity/p12`.
@@ -108,10 +108,10 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
     }
 
     /// What others have saved to the store is found out by the save.
-    func outdated(_ rows: [SeenRow], by child: UInt32) -> Set<UInt64> { [] }
+    func outdated(_ rows: [KnownRowVersion], by child: UInt32) -> Set<UInt64> { [] }
 
     func relatedRows(
-        of objectID: ManagedObjectID, through relationship: EntityLayout.Relationship
+        of objectID: ManagedObjectID, through relationship: ResolvedEntity.Relationship
     ) throws -> RowSet {
         let ticket = rowCache.ticket()
         let rows = try store.relatedRows(of: objectID, through: relationship)
@@ -120,7 +120,7 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
     }
 
     func relatedObjects(
-        of objectIDs: [ManagedObjectID], through relationship: EntityLayout.Relationship
+        of objectIDs: [ManagedObjectID], through relationship: ResolvedEntity.Relationship
     ) throws -> RelatedObjects {
         let ticket = rowCache.ticket()
         let related = try store.relatedObjects(of: objectIDs, through: relationship)
@@ -129,7 +129,7 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
     }
 
     func reserveObjectIDs(
-        for entity: EntityLayout, count: Int, durably: Bool, in store: StoreIdentity?
+        for entity: ResolvedEntity, count: Int, durably: Bool, in store: StoreIdentity?
     ) throws -> [ManagedObjectID] {
         let place = try store.map(persistentStore) ?? self.store
         return try place.reserveObjectIDs(for: entity, count: count, durably: durably)
@@ -176,17 +176,17 @@ public final class PersistentStoreCoordinator: Sendable, ObjectSource, ObjectIDR
 
     func save(_ changes: ChangeSet) throws -> [ManagedObjectID] {
         let store = self.store
-        let others = store.foreignSaveCount
+        let others = store.externalCommitCount
         let derived: [ManagedObjectID]
         do {
             derived = try store.save(
-                store is StoreCombination ? changes : changes.loadingExternalData(for: store))
+                store is CompositeStore ? changes : changes.loadingExternalData(for: store))
         } catch {
             // Whatever it failed for, what is known about the objects may not be so any more.
             rowCache.removeAll()
             throw error
         }
-        if store.foreignSaveCount == others {
+        if store.externalCommitCount == others {
             rowCache.remove(changes)
             if !derived.isEmpty { rowCache.remove(derived.lazy.map(\.bits)) }
         } else {
@@ -224,7 +224,8 @@ extension PersistentStoreCoordinator: ProtectedDataResponder {
 
 /// Batch requests go to the store. What is kept of its rows is out of date then, whether they succeed or not.
 extension PersistentStoreCoordinator {
-    func execute(_ request: BatchInsertRequest, onConflict rule: UpsertRule) throws -> BatchResult {
+    func execute(_ request: BatchInsertRequest, onConflict rule: UpsertPolicy) throws -> BatchResult
+    {
         defer { forgetRows(of: nil) }
         return try store.insert(request, onConflict: rule)
     }
@@ -316,9 +317,9 @@ final class ReplacedIdentifiers: Sendable {
 
     private let state = Lock(State())
     /// How many identifiers are kept.
-    private let greatestCount: Int
+    private let maximumCount: Int
 
-    init(greatestCount: Int = 1 << 16) { self.greatestCount = greatestCount }
+    init(maximumCount: Int = 1 << 16) { self.maximumCount = maximumCount }
 
     /// The number of identifiers that are kept, for tests.
     var count: Int { state.withLock { $0.permanent.count } }
@@ -331,15 +332,15 @@ final class ReplacedIdentifiers: Sendable {
     /// Takes over what temporary identifiers have been replaced by.
     func add(_ replaced: some Collection<(temporary: UInt64, permanent: UInt64)>) {
         state.withLock { state in
-            for (temporary, permanent) in replaced.suffix(greatestCount) {
+            for (temporary, permanent) in replaced.suffix(maximumCount) {
                 // A save that failed has given the identifier back, and it has its place still.
                 if state.permanent.set(permanent, for: temporary) != nil { continue }
-                if state.temporary.count < greatestCount {
+                if state.temporary.count < maximumCount {
                     state.temporary.append(temporary)
                 } else {
                     state.permanent.remove(state.temporary[state.next])
                     state.temporary[state.next] = temporary
-                    state.next = (state.next + 1) % greatestCount
+                    state.next = (state.next + 1) % maximumCount
                 }
             }
         }
@@ -359,7 +360,7 @@ final class ReplacedIdentifiers: Sendable {
 // MARK: - Observers of saves
 
 /// Observes what is saved to a source. Called on any queue, so it only passes on.
-protocol SaveListener: AnyObject, Sendable {
+protocol SaveObserver: AnyObject, Sendable {
     /// The source has new values.
     ///
     /// - Parameters:
@@ -370,9 +371,9 @@ protocol SaveListener: AnyObject, Sendable {
 }
 
 /// Those who want to know what is saved to a coordinator or a parent context. It does not retain them.
-final class SaveListeners: Sendable {
+final class SaveObservers: Sendable {
     private struct Entry {
-        weak var listener: (any SaveListener)?
+        weak var listener: (any SaveObserver)?
     }
 
     private let entries = Lock<[Entry]>([])
@@ -380,21 +381,21 @@ final class SaveListeners: Sendable {
     /// Whether nobody listens; then there is no need to find out what to tell.
     var isEmpty: Bool { entries.withLock(\.isEmpty) }
 
-    func add(_ listener: any SaveListener) {
+    func add(_ listener: any SaveObserver) {
         entries.withLock { entries in
             entries.removeAll { $0.listener == nil }
             entries.append(Entry(listener: listener))
         }
     }
 
-    func remove(_ listener: any SaveListener) {
+    func remove(_ listener: any SaveObserver) {
         entries.withLock { $0.removeAll { $0.listener == nil || $0.listener === listener } }
     }
 
     /// Tells all but the one who saved.
     func tell(
         _ changes: ObjectIDChanges, isByRows: Bool = false, areKnown: Bool = false,
-        except saver: (any SaveListener)?
+        except saver: (any SaveObserver)?
     ) {
         let listeners = entries.withLock { $0.compactMap(\.listener) }
         for listener in listeners where listener !== saver {

@@ -31,9 +31,9 @@ final class RowCache: Sendable {
 
     private let state = Lock(State())
     /// How many bytes of rows are kept.
-    private let greatestSize: Int
+    private let maximumSize: Int
 
-    init(greatestSize: Int) { self.greatestSize = greatestSize }
+    init(maximumSize: Int) { self.maximumSize = maximumSize }
 
     /// Begins a read.
     func ticket() -> Ticket { Ticket(generation: state.withLock { $0.generation }) }
@@ -82,7 +82,7 @@ final class RowCache: Sendable {
     /// Keeps rows, which take the place of older ones.
     func insert(_ rows: RowSet, _ ticket: Ticket) {
         let size = rows.byteCount
-        if rows.isEmpty || size > greatestSize / 2 { return }
+        if rows.isEmpty || size > maximumSize / 2 { return }
         state.withLock { state in
             guard state.generation == ticket.generation else { return }
             let serial = state.firstSerial &+ UInt64(state.batches.count)
@@ -96,7 +96,7 @@ final class RowCache: Sendable {
                 state.places.set(
                     serial << 32 | UInt64(position), for: rows.identifierBits(at: position))
             }
-            while state.size > greatestSize { state.removeOldest() }
+            while state.size > maximumSize { state.removeOldest() }
         }
     }
 

@@ -52,7 +52,7 @@ public final class FetchedResultsController<Result: ManagedObject> {
     var state: State?
     var isFollowing = false
     /// What is to be followed while the delegate is told of something else.
-    var waiting: [FollowedChanges] = []
+    var waiting: [ContextChange] = []
     /// Whether ``waiting`` is being worked through.
     var isBusy = false
     /// The identifiers that results had before, until the delegate is told that they have others.
@@ -112,7 +112,7 @@ public final class FetchedResultsController<Result: ManagedObject> {
             context.followers.add(self)
             isFollowing = true
         }
-        tellSnapshot()
+        deliverSnapshot()
     }
 
     /// The request with the name of its entity, whose objects must be of the class.
@@ -257,8 +257,8 @@ extension FetchedResultsController {
 
 // MARK: - Following changes
 
-extension FetchedResultsController: ContextFollower {
-    func contextDidChange(_ changes: FollowedChanges) {
+extension FetchedResultsController: ContextObserver {
+    func contextDidChange(_ changes: ContextChange) {
         if state == nil { return }
         waiting.append(changes)
         if isBusy { return }
@@ -298,9 +298,9 @@ extension FetchedResultsController: ContextFollower {
 
     // MARK: What is concerned
 
-    private func follow(_ changes: FollowedChanges, _ state: State) throws {
+    private func follow(_ changes: ContextChange, _ state: State) throws {
         if changes.concernsAll { return try refetch(state, updated: nil) }
-        let concerned = ConcernedResults(changes, state.query)
+        let concerned = AffectedResults(changes, state.query)
         if concerned.isEmpty && originals.isEmpty { return }
         if try concerned.isUnbounded || concerns(concerned, window: state) {
             return try refetch(state, updated: concerned.updated)
@@ -325,7 +325,7 @@ extension FetchedResultsController: ContextFollower {
     }
 
     /// Whether what has changed may be, or have been, among the results within limit and offset.
-    private func concerns(_ concerned: ConcernedResults, window state: State) throws -> Bool {
+    private func concerns(_ concerned: AffectedResults, window state: State) throws -> Bool {
         let identifiers = concerned.tested + concerned.removed
         if !state.query.isWindow || identifiers.isEmpty { return false }
         if state.query.request.fetchOffset > 0 { return true }
@@ -365,7 +365,7 @@ extension FetchedResultsController: ContextFollower {
 extension FetchedResultsController {
     /// Tells the delegate, and those who consume snapshots, what has become of the results.
     func tell(_ changes: ResultChanges) {
-        guard let delegate else { return tellSnapshot() }
+        guard let delegate else { return deliverSnapshot() }
         let isBatch =
             !changes.deletedSections.isEmpty || !changes.insertedSections.isEmpty
             || changes.objects.contains { $0.type != nil }
@@ -385,7 +385,7 @@ extension FetchedResultsController {
                 self, didChange: managedObjectContext.objectID(bits: bits),
                 at: object.old?.indexPath, for: type, newIndexPath: object.new?.indexPath)
         }
-        tellSnapshot()
+        deliverSnapshot()
         if let difference = changes.difference(identifiedBy: managedObjectContext.objectID(bits:)) {
             delegate.controller(self, didChangeContentWith: difference)
         }
@@ -393,7 +393,7 @@ extension FetchedResultsController {
     }
 
     /// Tells the delegate, and those who consume them, a snapshot.
-    func tellSnapshot() {
+    func deliverSnapshot() {
         guard let list = state?.list else { return }
         broadcast.send(FetchedResultsSnapshot(list, of: managedObjectContext))
         delegate?.controller(

@@ -47,7 +47,7 @@ extension ResultChanges {
             old === new || (old.name == new.name && kept.contains(old.name))
         }
         var goes = [Bool](repeating: true, count: change.taken.count)
-        var candidates: [LongestRun.Element] = []
+        var candidates: [LongestIncreasingSubsequence.Element] = []
         var candidateIndexes: [Int] = []
         for (index, incoming) in change.incoming.enumerated() {
             guard let taken = incoming.takenIndex else { continue }
@@ -61,7 +61,9 @@ extension ResultChanges {
             candidateIndexes.append(index)
         }
         var moves = [Bool](repeating: true, count: change.incoming.count)
-        for (index, stays) in zip(candidateIndexes, LongestRun.positions(in: candidates)) {
+        for (index, stays) in zip(
+            candidateIndexes, LongestIncreasingSubsequence.positions(in: candidates))
+        {
             moves[index] = !stays
         }
         for (index, taken) in change.taken.enumerated() where goes[index] {
@@ -107,7 +109,7 @@ extension ResultChanges {
                 oldPlaces[section.name] = (rank, index)
             }
         }
-        var candidates: [LongestRun.Element] = []
+        var candidates: [LongestIncreasingSubsequence.Element] = []
         var names: [String] = []
         rank = 0
         for section in new {
@@ -120,7 +122,8 @@ extension ResultChanges {
             }
         }
         var kept: Set<String> = []
-        for (name, stays) in zip(names, LongestRun.positions(in: candidates)) where stays {
+        for (name, stays) in zip(names, LongestIncreasingSubsequence.positions(in: candidates))
+        where stays {
             kept.insert(name)
         }
         for (index, section) in old.enumerated()
@@ -138,7 +141,7 @@ extension ResultChanges {
 // MARK: - The longest run
 
 /// Finds what need not be moved.
-enum LongestRun {
+enum LongestIncreasingSubsequence {
     /// Something that has a place before a change and another after it, among things that keep their order.
     struct Element {
         /// How many things that keep their order come before it, before the change and after it.

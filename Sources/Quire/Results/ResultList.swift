@@ -29,7 +29,7 @@ final class ResultList {
     }
 
     /// How many results are put in, or taken out, one by one.
-    static let greatestSingleCount = 16
+    static let maximumSingleCount = 16
 
     let orderings: [SortOrdering]
     /// Whether results have sections; if not there is one that has all.
@@ -359,7 +359,7 @@ extension ResultList {
                 change.concernsSections = true
             }
         }
-        if change.taken.count <= Self.greatestSingleCount {
+        if change.taken.count <= Self.maximumSingleCount {
             for taken in change.taken.reversed() { order.remove(at: taken.place.position) }
         } else {
             removeAll(at: change.taken)
@@ -413,7 +413,7 @@ extension ResultList {
             change.incoming[index].rank = found
             last = section
         }
-        if change.incoming.count <= Self.greatestSingleCount {
+        if change.incoming.count <= Self.maximumSingleCount {
             for incoming in change.incoming.reversed() {
                 order.insert(incoming.item.bits, at: incoming.rank)
             }

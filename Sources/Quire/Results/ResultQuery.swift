@@ -67,7 +67,7 @@ struct ResultQuery {
     }
 
     /// The way of a key path, and the one from there to what the attribute at its end is derived from.
-    private static func ways(_ path: QueryKeyPath, in layout: ModelLayout) -> [Way] {
+    private static func ways(_ path: QueryKeyPath, in layout: ResolvedModel) -> [Way] {
         guard case .slot(let slot) = path.end else {
             return [Way(steps: path.steps, decidingCount: max(path.steps.count - 1, 0))]
         }
@@ -92,7 +92,7 @@ struct ResultQuery {
     }
 
     private static func sectionPath(
-        _ text: String, from entity: EntityLayout, in layout: ModelLayout
+        _ text: String, from entity: ResolvedEntity, in layout: ResolvedModel
     ) throws -> QueryKeyPath {
         let path = try QueryKeyPath(
             text.split(separator: ".").map(String.init), from: entity, in: layout)
@@ -116,7 +116,7 @@ struct ResultQuery {
     }
 
     /// Whether an object of an entity may decide about results other than itself.
-    func looksAt(_ bits: UInt64) -> Bool {
+    func dependsOn(_ bits: UInt64) -> Bool {
         let number = Int(bits >> 48 & 0x7FFF)
         return ways.contains { way in
             way.steps.prefix(way.decidingCount).contains { $0.destination.subtree.contains(number) }
@@ -214,7 +214,7 @@ struct ResultQuery {
 // MARK: - Results concerned by changes
 
 /// Which objects may have become results, ceased to be, or have another place, after something has changed.
-struct ConcernedResults {
+struct AffectedResults {
     /// To be tested, each once.
     private(set) var tested: [UInt64] = []
     /// Known to be no results any more, if they were.
@@ -225,7 +225,7 @@ struct ConcernedResults {
     private(set) var isUnbounded = false
     private var seen: Set<UInt64> = []
 
-    init(_ changes: FollowedChanges, _ query: ResultQuery) {
+    init(_ changes: ContextChange, _ query: ResultQuery) {
         if changes.isSave {
             addSaved(changes.event, query)
             if query.dependsOnDerivedValues { addChanged(changes, query) }
@@ -249,7 +249,7 @@ struct ConcernedResults {
         }
     }
 
-    private mutating func addDeleted(_ changes: FollowedChanges, _ query: ResultQuery) {
+    private mutating func addDeleted(_ changes: ContextChange, _ query: ResultQuery) {
         let identifiers =
             changes.event.deleted.map(\.objectID.bits) + changes.merged.deleted.map(\.bits)
         for bits in identifiers {
@@ -260,7 +260,7 @@ struct ConcernedResults {
         }
     }
 
-    private mutating func addChanged(_ changes: FollowedChanges, _ query: ResultQuery) {
+    private mutating func addChanged(_ changes: ContextChange, _ query: ResultQuery) {
         let (event, merged) = (changes.event, changes.merged)
         let objects = event.inserted + event.updated + event.refreshed + event.invalidated
         var identifiers = objects.map(\.objectID.bits)
@@ -273,7 +273,7 @@ struct ConcernedResults {
                 updated.insert(bits)
                 if seen.insert(bits).inserted { tested.append(bits) }
             }
-            if query.looksAt(bits) { addResults(decidedBy: bits, query) }
+            if query.dependsOn(bits) { addResults(decidedBy: bits, query) }
         }
     }
 
@@ -332,7 +332,7 @@ extension ResultQuery {
     }
 
     /// The relationship that leads back, if what leads to an object is told of the object's deletion.
-    private func keptInverse(of step: QueryKeyPath.Step) -> EntityLayout.Relationship? {
+    private func keptInverse(of step: QueryKeyPath.Step) -> ResolvedEntity.Relationship? {
         guard let inverse = context.layout.inverse(of: step.relationship),
             inverse.description.deleteRule != .noAction
         else { return nil }

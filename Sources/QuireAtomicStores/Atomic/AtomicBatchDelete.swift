@@ -8,7 +8,7 @@ struct AtomicBatchDelete {
     private let request: BatchDeleteRequest
     private let contents: AtomicContents
     private let path: String?
-    private var layout: ModelLayout { contents.layout }
+    private var layout: ResolvedModel { contents.layout }
     /// The objects to delete, and whether they are among them.
     private var deleted: [ObjectSnapshot] = []
     private var keys: Set<UInt64> = []
@@ -16,7 +16,7 @@ struct AtomicBatchDelete {
     private var touched: [UInt64: (row: ObjectSnapshot, slots: Set<Int>)] = [:]
     private var touchedOrder: [UInt64] = []
     /// Objects that stay whose number of related objects has to be right.
-    private var counted: [(owner: ManagedObjectID, relationship: EntityLayout.Relationship)] = []
+    private var counted: [(owner: ManagedObjectID, relationship: ResolvedEntity.Relationship)] = []
 
     init(_ request: BatchDeleteRequest, _ contents: AtomicContents, path: String?) {
         self.request = request
@@ -95,7 +95,7 @@ struct AtomicBatchDelete {
     // MARK: - Related objects
 
     /// How many objects an error names that stand against a deletion.
-    private static let greatestNamedCount = 100
+    private static let maximumNamedCount = 100
 
     private func checkDenials() throws {
         for row in deleted {
@@ -106,7 +106,7 @@ struct AtomicBatchDelete {
                 if blocking.isEmpty { continue }
                 throw QuireError(
                     deletionOf: row.objectID, deniedBy: relationship.name,
-                    blocking.prefix(Self.greatestNamedCount).map(\.objectID))
+                    blocking.prefix(Self.maximumNamedCount).map(\.objectID))
             }
         }
     }
@@ -130,7 +130,7 @@ struct AtomicBatchDelete {
     }
 
     private mutating func clear(
-        _ slot: Int, _ inverse: EntityLayout.Relationship, of related: ObjectSnapshot,
+        _ slot: Int, _ inverse: ResolvedEntity.Relationship, of related: ObjectSnapshot,
         leadingTo row: ObjectSnapshot
     ) throws {
         guard case .objectID(let id) = try related.value(at: slot),
@@ -155,12 +155,12 @@ struct AtomicBatchDelete {
     }
 }
 
-extension RowSave {
+extension InMemorySavePlan {
     /// Checks that a to-many relationship of an object leads to as many objects as it may, if the object is there.
     ///
     /// - Throws: ``QuireError`` with code `validation`.
     mutating func checkCount(
-        of owner: ManagedObjectID, _ relationship: EntityLayout.Relationship
+        of owner: ManagedObjectID, _ relationship: ResolvedEntity.Relationship
     ) throws {
         guard try exists(owner.bits) else { return }
         var count = 0

@@ -7,26 +7,26 @@ internal import QuireSystem
 /// so.
 struct AtomicBatchInsert {
     private let request: BatchInsertRequest
-    private let rule: UpsertRule
+    private let rule: UpsertPolicy
     private let contents: AtomicContents
     private let index: AtomicUniqueIndex
     private let path: String?
     private let nextKey: () throws -> Int64
-    private let entity: EntityLayout
-    private var row: BatchRow
+    private let entity: ResolvedEntity
+    private var row: BatchInsertRow
     private var changes: [ObjectChange] = []
     /// The positions of changes by the objects' keys.
     private var positions: [UInt64: Int] = [:]
     /// The changed objects that have values which must be unique, and what they had before.
     private var holders: [UniqueKey: UInt64] = [:]
     private var givenUp: Set<UniqueKey> = []
-    private var counted: [(owner: ManagedObjectID, relationship: EntityLayout.Relationship)] = []
+    private var counted: [(owner: ManagedObjectID, relationship: ResolvedEntity.Relationship)] = []
     private var count = 0
 
-    private var layout: ModelLayout { contents.layout }
+    private var layout: ResolvedModel { contents.layout }
 
     init(
-        _ request: BatchInsertRequest, _ rule: UpsertRule, _ transaction: AtomicStore.Transaction,
+        _ request: BatchInsertRequest, _ rule: UpsertPolicy, _ transaction: AtomicStore.Transaction,
         nextKey: @escaping () throws -> Int64
     ) throws {
         self.request = request
@@ -36,7 +36,7 @@ struct AtomicBatchInsert {
         index = transaction.index
         path = transaction.path
         entity = try contents.layout.requireEntity(named: request.entityName)
-        row = try BatchRow(entity, in: contents.layout, store: contents.identity)
+        row = try BatchInsertRow(entity, in: contents.layout, store: contents.identity)
     }
 
     mutating func run(_ transaction: inout AtomicStore.Transaction) throws -> BatchResult {
@@ -118,7 +118,7 @@ struct AtomicBatchInsert {
         } else {
             guard let present = contents.row(bits).map(contents.snapshot) else { return }
             guard entity.subtree.contains(present.entity.number) else {
-                throw UpsertRule.entityError(entity, holder: present.objectID, file: path)
+                throw UpsertPolicy.entityError(entity, holder: present.objectID, file: path)
             }
             position = changes.count
             var values: ContiguousArray<AttributeValue> = []
@@ -145,7 +145,7 @@ struct AtomicBatchInsert {
         count += 1
     }
 
-    private func isWritten(_ slot: EntityLayout.Slot) -> Bool {
+    private func isWritten(_ slot: ResolvedEntity.Slot) -> Bool {
         if row.given.contains(slot.index) { return true }
         return rule == .replace && slot.isStored && slot.attribute != nil
             && slot.attribute?.derivationExpression == nil
@@ -153,7 +153,7 @@ struct AtomicBatchInsert {
 
     // MARK: - Uniqueness and counts
 
-    private func keys(_ entity: EntityLayout, _ values: ContiguousArray<AttributeValue>)
+    private func keys(_ entity: ResolvedEntity, _ values: ContiguousArray<AttributeValue>)
         -> [UniqueKey]
     {
         entity.uniquenessConstraints.compactMap { owner, properties in

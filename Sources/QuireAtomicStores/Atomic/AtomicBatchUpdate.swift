@@ -7,7 +7,7 @@ internal import QuireSystem
 /// Runs a batch update: finds the objects, computes the new values, and saves them as a change set.
 struct AtomicBatchUpdate {
     let request: BatchUpdateRequest
-    let layout: ModelLayout
+    let layout: ResolvedModel
     let identity: StoreIdentity
 
     func run(_ transaction: inout AtomicStore.Transaction) throws -> BatchResult {
@@ -39,10 +39,10 @@ struct AtomicBatchUpdate {
     }
 
     private typealias Assignment = (
-        slot: EntityLayout.Slot, expression: QueryExpression, constant: AttributeValue?
+        slot: ResolvedEntity.Slot, expression: QueryExpression, constant: AttributeValue?
     )
 
-    private func assignments(of entity: EntityLayout) throws -> [Assignment] {
+    private func assignments(of entity: ResolvedEntity) throws -> [Assignment] {
         guard !request.propertiesToUpdate.isEmpty else {
             throw QuireError(
                 .invalidQuery,
@@ -71,7 +71,7 @@ struct AtomicBatchUpdate {
 
     /// Checks what is computed before it is written.
     private func computed(
-        _ value: AttributeValue, _ slot: EntityLayout.Slot, _ entity: EntityLayout,
+        _ value: AttributeValue, _ slot: ResolvedEntity.Slot, _ entity: ResolvedEntity,
         _ row: ObjectSnapshot
     ) throws -> AttributeValue {
         do {
@@ -94,7 +94,7 @@ struct AtomicBatchUpdate {
 
     /// A computed value in the form of a slot; `nil` if it has none in it.
     private func kept(
-        _ value: AttributeValue, _ storage: EntityLayout.Slot.Storage
+        _ value: AttributeValue, _ storage: ResolvedEntity.Slot.Storage
     ) -> AttributeValue? {
         if case .decimal = value, storage == .decimal { return value }
         switch (storage, value.stored) {

@@ -4,7 +4,7 @@ package import QuireStore
 
 /// All that a store has in memory: a value. Whoever holds one sees it as it was, whatever is saved meanwhile.
 package struct AtomicContents: Sendable {
-    let layout: ModelLayout
+    let layout: ResolvedModel
     let identity: StoreIdentity
     /// By the number of the root entity less one; those of other entities are empty.
     private var tables: ContiguousArray<AtomicTable>
@@ -12,7 +12,7 @@ package struct AtomicContents: Sendable {
     var records: [String: String] = [:]
     var metadata: StoreMetadata
     /// The greatest primary key that an object has had.
-    package var greatestKey: Int64 = 0
+    package var maximumKey: Int64 = 0
     /// Whether the file carries its model.
     package var carriesModel = false
     var hasInferredModel = false
@@ -20,7 +20,7 @@ package struct AtomicContents: Sendable {
     private var liveBytes = 0
     private var deadBytes = 0
 
-    package init(layout: ModelLayout, metadata: StoreMetadata, identity: StoreIdentity) {
+    package init(layout: ResolvedModel, metadata: StoreMetadata, identity: StoreIdentity) {
         self.layout = layout
         self.identity = identity
         self.metadata = metadata
@@ -61,7 +61,7 @@ package struct AtomicContents: Sendable {
 
     /// What a relationship of an object leads to, without members that have no row.
     func related(
-        _ bits: UInt64, through relationship: EntityLayout.Relationship
+        _ bits: UInt64, through relationship: ResolvedEntity.Relationship
     ) -> [ObjectSnapshot] {
         guard let row = row(bits), !relationship.description.isTransient,
             layout.entity(number: relationship.ownerNumber).subtree.contains(row.entityNumber)
@@ -77,7 +77,7 @@ package struct AtomicContents: Sendable {
 
     /// Calls a closure with the objects of entities by primary key, until it returns `false`.
     func forEachWhile(
-        of entity: EntityLayout, includingSubentities: Bool,
+        of entity: ResolvedEntity, includingSubentities: Bool,
         _ body: (ObjectSnapshot) throws -> Bool
     ) rethrows {
         let numbers = includingSubentities ? entity.subtree : entity.number...entity.number
@@ -110,13 +110,14 @@ package struct AtomicContents: Sendable {
                 discard(old)
             }
             tables[table].set(row, for: key)
-            greatestKey = max(greatestKey, key)
+            maximumKey = max(maximumKey, key)
         }
     }
 
     /// Sets what a to-many relationship of an object leads to, if the object is there.
     mutating func setMembers(
-        _ list: ContiguousArray<UInt64>, of bits: UInt64, _ relationship: EntityLayout.Relationship
+        _ list: ContiguousArray<UInt64>, of bits: UInt64,
+        _ relationship: ResolvedEntity.Relationship
     ) {
         guard let index = relationship.toManyIndex else { return }
         let table = table(ofEntity: Int(bits >> 48 & 0x7FFF))
@@ -169,11 +170,11 @@ package struct AtomicContents: Sendable {
     }
 
     /// Less than this is not worth the work of packing rows anew.
-    private static let leastDeadBytes = 1 << 20
+    private static let minimumDeadBytes = 1 << 20
 
     /// Packs all rows anew if more memory is held for rows that are gone than for those that are there.
     mutating func compactIfNeeded() {
-        guard deadBytes > Self.leastDeadBytes, deadBytes > liveBytes else { return }
+        guard deadBytes > Self.minimumDeadBytes, deadBytes > liveBytes else { return }
         var builder = RowSetBuilder(layout: layout, store: identity)
         forEachRow {
             builder.copyRow(
@@ -187,11 +188,11 @@ package struct AtomicContents: Sendable {
 // MARK: - Saving
 
 /// The rows of a store in memory as a save sees them.
-struct AtomicSavedRows: SavedRows {
+struct AtomicSavedRows: RowStorage {
     let contents: AtomicContents
     let index: AtomicUniqueIndex
 
-    var layout: ModelLayout { contents.layout }
+    var layout: ResolvedModel { contents.layout }
     var identity: StoreIdentity { contents.identity }
 
     func savedRow(_ bits: UInt64) -> ObjectSnapshot? {
@@ -199,14 +200,14 @@ struct AtomicSavedRows: SavedRows {
     }
 
     func savedMembers(
-        of bits: UInt64, _ relationship: EntityLayout.Relationship
+        of bits: UInt64, _ relationship: ResolvedEntity.Relationship
     ) -> ContiguousArray<UInt64> {
         guard let index = relationship.toManyIndex else { return [] }
         return contents.row(bits)?.members(index) ?? []
     }
 
     func savedReferrers(
-        to bits: UInt64, _ relationship: EntityLayout.Relationship
+        to bits: UInt64, _ relationship: ResolvedEntity.Relationship
     ) throws -> [UInt64] {
         let owner = layout.entity(number: relationship.ownerNumber)
         let key = layout.rowKey(bits)
@@ -234,7 +235,7 @@ struct AtomicSavedRows: SavedRows {
 
 extension AtomicContents {
     /// Takes over what a save has worked out.
-    mutating func apply<Rows: SavedRows>(_ save: RowSave<Rows>) throws {
+    mutating func apply<Rows: RowStorage>(_ save: InMemorySavePlan<Rows>) throws {
         for row in save.deleted.values { remove(row.objectID.bits) }
         forgetMembers(save.deleted.values.map(\.objectID.bits))
         var builder = RowSetBuilder(
@@ -287,8 +288,8 @@ struct AtomicIndexEdits {
     fileprivate var inserted: [AtomicUniqueIndex.Entry] = []
 
     /// Collects what a save has written.
-    mutating func add<Rows: SavedRows>(
-        _ save: RowSave<Rows>, before: AtomicContents, after: AtomicContents
+    mutating func add<Rows: RowStorage>(
+        _ save: InMemorySavePlan<Rows>, before: AtomicContents, after: AtomicContents
     ) throws {
         for row in save.deleted.values { removed += try AtomicUniqueIndex.entries(of: row) }
         for key in save.order where save.deleted[key] == nil {

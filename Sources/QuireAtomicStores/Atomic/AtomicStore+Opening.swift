@@ -66,10 +66,10 @@ extension AtomicStore {
 
     /// As ``create(at:model:options:)``, with a model that other stores have too.
     package static func create(
-        at path: String, layout: ModelLayout, options: AtomicStoreOptions
+        at path: String, layout: ResolvedModel, options: AtomicStoreOptions
     ) throws -> Self {
         let path = FileSystem.absolute(path)
-        try NewStorePlace(path: path, isTaken: FileSystem.exists(path))
+        try NewStoreLocation(path: path, isTaken: FileSystem.exists(path))
             .check(isReadOnly: options.isReadOnly)
         return try StoreProtection.making(
             forStoreAt: path, options.fileProtection, domain: options.protectionDomain,
@@ -84,7 +84,7 @@ extension AtomicStore {
 
     /// What a store begins with that is empty.
     static func opening(
-        _ layout: ModelLayout, file: AtomicStoreFile?, options: AtomicStoreOptions
+        _ layout: ResolvedModel, file: AtomicStoreFile?, options: AtomicStoreOptions
     ) throws -> AtomicStoreOpening {
         try check(layout)
         let uuid = UUID().uuidString
@@ -98,7 +98,7 @@ extension AtomicStore {
                 hashes: layout.model.versionHashesForNewStores.filter { kept.contains($0.key) }),
             identity: StoreIdentity(uuid: uuid, entityNames: layout.entities.map(\.name)))
         contents.carriesModel = true
-        contents.greatestKey = firstPrimaryKey - 1
+        contents.maximumKey = firstPrimaryKey - 1
         return AtomicStoreOpening(contents: contents, file: file, options: options)
     }
 
@@ -122,7 +122,7 @@ extension AtomicStore {
     /// As ``open(at:model:options:)``, with a model that other stores have too, if it is given; one that is made of the file
     /// does if there is none else.
     package static func open(
-        at path: String, model: ManagedObjectModel?, layout known: ModelLayout?,
+        at path: String, model: ManagedObjectModel?, layout known: ResolvedModel?,
         options: AtomicStoreOptions, inferringModel infer: ModelOfFile? = nil
     ) throws -> Self {
         let (file, data) = try read(
@@ -150,7 +150,7 @@ extension AtomicStore {
         contents.carriesModel = carried != nil
         contents.hasInferredModel = named == nil
         contents.records = metadata.carriedRecords
-        contents.greatestKey = firstPrimaryKey - 1
+        contents.maximumKey = firstPrimaryKey - 1
         let store = Self(
             AtomicStoreOpening(contents: contents, file: file, options: options))
         try store.loadFile(data)

@@ -48,7 +48,7 @@ extension AtomicStore {
 
     /// The rows of the objects that a relationship leads to, in its order or by primary key.
     public func relatedRows(
-        of objectID: ManagedObjectID, through relationship: EntityLayout.Relationship
+        of objectID: ManagedObjectID, through relationship: ResolvedEntity.Relationship
     ) throws -> RowSet {
         let contents = try currentContents()
         let found =
@@ -58,7 +58,7 @@ extension AtomicStore {
 
     /// What a to-many relationship of objects leads to.
     public func relatedObjects(
-        of objectIDs: [ManagedObjectID], through relationship: EntityLayout.Relationship
+        of objectIDs: [ManagedObjectID], through relationship: ResolvedEntity.Relationship
     ) throws -> RelatedObjects {
         let contents = try currentContents()
         var result = RelatedObjects()
@@ -88,10 +88,10 @@ extension AtomicContents {
 
     /// Runs a request.
     func query<Result>(
-        _ request: FetchRequest, _ body: (RowQuery, RowQuery.Scan) throws -> Result
+        _ request: FetchRequest, _ body: (InMemoryFetch, InMemoryFetch.Scan) throws -> Result
     ) throws -> Result {
         let query = try ResolvedQuery(request, in: layout, store: identity)
-        return try body(RowQuery(query: query, objects: storedObjects())) { visit in
+        return try body(InMemoryFetch(query: query, objects: storedObjects())) { visit in
             try forEachWhile(
                 of: query.entity, includingSubentities: query.request.includesSubentities, visit)
         }
@@ -104,7 +104,7 @@ extension AtomicContents {
 extension AtomicStore {
     /// Inserts the rows of a request, all of them or none.
     public func insert(
-        _ request: BatchInsertRequest, onConflict rule: UpsertRule
+        _ request: BatchInsertRequest, onConflict rule: UpsertPolicy
     ) throws -> BatchResult {
         try batchTransaction { transaction in
             var batch = try AtomicBatchInsert(request, rule, transaction) { [self] in

@@ -39,7 +39,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
     /// The store's UUID and entity names.
     public let identity: StoreIdentity
     /// The model of its objects.
-    public let layout: ModelLayout
+    public let layout: ResolvedModel
     /// The path of its file; `nil` if it has none.
     public let path: String?
     /// Whether it was opened for reading only.
@@ -86,7 +86,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
     /// Checks that files of this kind can hold the objects of a model. Called before a store is created or opened.
     ///
     /// - Throws: ``QuireError`` with code `unsupported` if not.
-    open class func check(_ layout: ModelLayout) throws {}
+    open class func check(_ layout: ResolvedModel) throws {}
 
     /// Reads the objects of a file. The file may be damaged, or made by somebody who means harm: it must not make the
     /// reader stop the program, run forever or take more memory than its size allows for.
@@ -114,7 +114,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
         carriesModel = opening.contents.carriesModel
         hasInferredModel = opening.contents.hasInferredModel
         file = opening.file
-        lastKey = Lock(Swift.max(opening.contents.greatestKey, Self.firstPrimaryKey - 1))
+        lastKey = Lock(Swift.max(opening.contents.maximumKey, Self.firstPrimaryKey - 1))
         contents = Lock(opening.contents)
     }
 
@@ -162,7 +162,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
         var loader = AtomicStoreLoader(contents, file: path)
         try load(data, into: &loader)
         contents = try loader.finish()
-        lastKey.withLock { $0 = Swift.max($0, contents.greatestKey) }
+        lastKey.withLock { $0 = Swift.max($0, contents.maximumKey) }
         self.contents.withLock { $0 = contents }
     }
 
@@ -194,7 +194,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
 
     /// Sets aside identifiers for new objects.
     public func reserveObjectIDs(
-        for entity: EntityLayout, count: Int, durably: Bool
+        for entity: ResolvedEntity, count: Int, durably: Bool
     ) throws -> [ManagedObjectID] {
         if isReadOnly { throw readOnlyError() }
         _ = try currentContents()
@@ -212,7 +212,7 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
     /// - Returns: The first of them.
     private func takeKeys(_ count: Int) throws -> Int64 {
         try lastKey.withLock { last in
-            guard Int64(count) <= ManagedObjectID.greatestPrimaryKey - last else {
+            guard Int64(count) <= ManagedObjectID.maximumPrimaryKey - last else {
                 throw QuireError(
                     .storeUnavailable,
                     "“\(name)” has used up its primary keys; no more objects can be added.",
@@ -264,10 +264,10 @@ open class AtomicStore: PersistentStore, @unchecked Sendable {
         /// - Parameter check: What has to be right besides.
         mutating func apply(
             _ changes: ChangeSet,
-            _ check: (inout RowSave<AtomicSavedRows>) throws -> Void = { _ in }
+            _ check: (inout InMemorySavePlan<AtomicSavedRows>) throws -> Void = { _ in }
         ) throws -> [ManagedObjectID] {
             let before = contents
-            var save = RowSave(
+            var save = InMemorySavePlan(
                 changes, of: AtomicSavedRows(contents: before, index: index), path: path)
             try save.run()
             try check(&save)
@@ -382,7 +382,7 @@ public final class InMemoryStore: AtomicStore, @unchecked Sendable {
     }
 
     /// As ``init(model:options:)``, with a model that other stores have too.
-    package convenience init(layout: ModelLayout, options: AtomicStoreOptions) throws {
+    package convenience init(layout: ResolvedModel, options: AtomicStoreOptions) throws {
         self.init(try Self.opening(layout, file: nil, options: options))
     }
 

@@ -8,16 +8,16 @@ internal import QuireSystem
 /// An object that an ``AtomicStore`` has read from its file.
 public struct AtomicStoreNode: Sendable {
     /// Its entity.
-    public let entity: EntityLayout
+    public let entity: ResolvedEntity
     /// Its primary key, which no other object of the file has.
     public let primaryKey: Int64
     /// How often it has been saved; 1 if the file does not say.
     public let version: UInt32
     var values: ContiguousArray<AttributeValue>
-    var related: [(relationship: EntityLayout.Relationship, keys: [Int64])] = []
+    var related: [(relationship: ResolvedEntity.Relationship, keys: [Int64])] = []
 
     /// An object without values.
-    public init(entity: EntityLayout, primaryKey: Int64, version: UInt32 = 1) {
+    public init(entity: ResolvedEntity, primaryKey: Int64, version: UInt32 = 1) {
         self.entity = entity
         self.primaryKey = primaryKey
         self.version = version
@@ -25,13 +25,13 @@ public struct AtomicStoreNode: Sendable {
     }
 
     /// Sets the value of an attribute, which must be of the attribute's type.
-    public mutating func set(_ value: AttributeValue, at slot: EntityLayout.Slot) {
+    public mutating func set(_ value: AttributeValue, at slot: ResolvedEntity.Slot) {
         values[slot.index] = value
     }
 
     /// Sets what a relationship of either kind leads to, by primary keys, in its order.
     public mutating func setRelated(
-        _ primaryKeys: [Int64], through relationship: EntityLayout.Relationship
+        _ primaryKeys: [Int64], through relationship: ResolvedEntity.Relationship
     ) {
         related.append((relationship, primaryKeys))
     }
@@ -43,7 +43,7 @@ public struct AtomicStoreNode: Sendable {
 /// counts. What leads to an object that is not in the file leads nowhere.
 public struct AtomicStoreLoader {
     /// The model, with inheritance and inverses resolved.
-    public let layout: ModelLayout
+    public let layout: ResolvedModel
     private var contents: AtomicContents
     private let file: String?
     private var nodes: ContiguousArray<AtomicStoreNode> = []
@@ -78,7 +78,7 @@ public struct AtomicStoreLoader {
     /// - Throws: ``QuireError`` with code `invalidFormat` if its primary key is out of range or was there before, or its
     ///   entity has no objects.
     public mutating func add(_ node: AtomicStoreNode) throws {
-        guard node.primaryKey > 0, node.primaryKey <= ManagedObjectID.greatestPrimaryKey else {
+        guard node.primaryKey > 0, node.primaryKey <= ManagedObjectID.maximumPrimaryKey else {
             throw damaged(node, "its primary key is out of range")
         }
         if node.entity.isAbstract { throw damaged(node, "its entity is abstract") }
@@ -90,8 +90,8 @@ public struct AtomicStoreLoader {
 
     /// Takes notice of the greatest primary key that an object has had.
     public mutating func noteGreatestPrimaryKey(_ key: Int64) {
-        guard key <= ManagedObjectID.greatestPrimaryKey else { return }
-        contents.greatestKey = max(contents.greatestKey, key)
+        guard key <= ManagedObjectID.maximumPrimaryKey else { return }
+        contents.maximumKey = max(contents.maximumKey, key)
     }
 
     private func damaged(_ node: AtomicStoreNode, _ reason: String) -> QuireError {
@@ -267,11 +267,11 @@ public struct AtomicStoreObjects: Sendable {
     }
 
     /// The model, with inheritance and inverses resolved.
-    public var layout: ModelLayout { contents.layout }
+    public var layout: ResolvedModel { contents.layout }
     /// The number of objects.
     public var count: Int { contents.count }
     /// The greatest primary key that an object has had.
-    public var greatestPrimaryKey: Int64 { contents.greatestKey }
+    public var maximumPrimaryKey: Int64 { contents.maximumKey }
 
     /// Calls a closure with each object, by primary key.
     ///
@@ -298,13 +298,13 @@ public struct AtomicStoreObject: Sendable {
     public let snapshot: ObjectSnapshot
 
     /// Its entity.
-    public var entity: EntityLayout { snapshot.entity }
+    public var entity: ResolvedEntity { snapshot.entity }
     /// Its primary key, which no other object of the store has.
     public var primaryKey: Int64 { snapshot.objectID.primaryKey }
 
     /// The primary keys of the objects that a relationship of either kind leads to, in the relationship's order, or
     /// rising. Objects that are not there are left out.
-    public func primaryKeys(of relationship: EntityLayout.Relationship) -> [Int64] {
+    public func primaryKeys(of relationship: ResolvedEntity.Relationship) -> [Int64] {
         contents.related(row.identifierBits, through: relationship).map(\.objectID.primaryKey)
     }
 }

@@ -109,7 +109,7 @@ struct AtomicTable: Sendable {
 struct AtomicRow: Sendable {
     let chunk: RowChunk
     let offset: UInt32
-    /// The members of each to-many relationship, by ``EntityLayout/Relationship/toManyIndex``: identifier bits, in order,
+    /// The members of each to-many relationship, by ``ResolvedEntity/Relationship/toManyIndex``: identifier bits, in order,
     /// or by primary key. Empty if all of them are.
     var members: ContiguousArray<ContiguousArray<UInt64>> = []
 

@@ -26,7 +26,7 @@ public final class BinaryStore: AtomicStore, @unchecked Sendable {
     public override func load(_ data: Data, into objects: inout AtomicStoreLoader) throws {
         let reader = try BinaryStoreReader(data, path: path ?? "")
         let plans = layout.entities.map(BinaryStorePlan.init)
-        objects.noteGreatestPrimaryKey(reader.container.greatestKey)
+        objects.noteGreatestPrimaryKey(reader.container.maximumKey)
         try reader.forEachNode { found in
             guard let entity = layout.entity(named: found.entity) else {
                 throw misfit("“\(found.entity)” is no entity of the model", found.entity)
@@ -149,16 +149,16 @@ extension BinaryStore {
 struct BinaryStoreContainer {
     var objects: Data
     var metadata: Data
-    var greatestKey: Int64
+    var maximumKey: Int64
 
     private static let magic = Data("CoreData".utf8)
     private static let headerSize = 64
     private static let version: UInt32 = 0x0804_0800
 
-    init(objects: Data, metadata: Data, greatestKey: Int64) {
+    init(objects: Data, metadata: Data, maximumKey: Int64) {
         self.objects = objects
         self.metadata = metadata
-        self.greatestKey = greatestKey
+        self.maximumKey = maximumKey
     }
 
     /// Reads a container.
@@ -188,7 +188,7 @@ struct BinaryStoreContainer {
         }
         metadata = try part(16, "metadata")
         objects = try part(32, "objects")
-        greatestKey = Int64(exactly: number(48)) ?? 0
+        maximumKey = Int64(exactly: number(48)) ?? 0
     }
 
     /// The bytes of the container.
@@ -205,7 +205,7 @@ struct BinaryStoreContainer {
         append(UInt64(metadata.count), 8)
         append(UInt64(Self.headerSize), 8)
         append(UInt64(objects.count), 8)
-        append(UInt64(greatestKey), 8)
+        append(UInt64(maximumKey), 8)
         append(0, 8)
         return Data(bytes) + objects + metadata
     }
@@ -226,11 +226,11 @@ struct BinaryStoreContainer {
 /// composite; transient properties have none.
 struct BinaryStorePlan {
     /// The slots of attributes by place; `nil` is the place of a relationship.
-    let places: [EntityLayout.Slot?]
-    let relationships: [EntityLayout.Relationship]
+    let places: [ResolvedEntity.Slot?]
+    let relationships: [ResolvedEntity.Relationship]
 
-    init(_ entity: EntityLayout) {
-        var places: [EntityLayout.Slot?] = []
+    init(_ entity: ResolvedEntity) {
+        var places: [ResolvedEntity.Slot?] = []
         let relationships = entity.relationships.filter { !$0.description.isTransient }
         let attributes = entity.slots.filter { $0.isStored && $0.attribute != nil }
         // A superentity has a lower number than its sub-entities.
@@ -280,7 +280,7 @@ struct BinaryStoreReader {
             throw damaged("it has no metadata")
         }
         var values: [String: PropertyListValue] = [:]
-        var budget = Self.greatestValueCount
+        var budget = Self.maximumValueCount
         for (key, value) in pairs {
             guard let name = try archive.string(key) else { continue }
             values[name] = try archive.propertyList(value, budget: &budget)
@@ -293,7 +293,7 @@ struct BinaryStoreReader {
     }
 
     /// More values than metadata has. Archives may name a value many times over.
-    private static let greatestValueCount = 100_000
+    private static let maximumValueCount = 100_000
 
     /// Calls a closure with each object.
     func forEachNode(_ body: (Node) throws -> Void) throws {
@@ -346,13 +346,13 @@ extension KeyedArchive {
 struct BinaryStoreWriter {
     private let plans: [BinaryStorePlan]
 
-    init(_ layout: ModelLayout) { plans = layout.entities.map(BinaryStorePlan.init) }
+    init(_ layout: ResolvedModel) { plans = layout.entities.map(BinaryStorePlan.init) }
 
     /// The bytes of a store.
     func data(of objects: AtomicStoreObjects) throws -> Data {
         BinaryStoreContainer(
             objects: try archive(objects), metadata: archive(objects.metadata),
-            greatestKey: objects.greatestPrimaryKey
+            maximumKey: objects.maximumPrimaryKey
         ).data
     }
 

@@ -10,7 +10,7 @@ extension IncrementalStore {
         try requireOpen()
         let query = try ResolvedQuery(request, in: layout, store: identity)
         if capabilities.contains(.predicates) { return try inOrder(execute(query.request)) }
-        let found = try RowQuery(query: query, objects: StoredObjects(store: self)).rows {
+        let found = try InMemoryFetch(query: query, objects: StoredObjects(store: self)).rows {
             try scan(query, $0)
         }
         return RowSet(found, layout: layout, store: identity)
@@ -21,7 +21,7 @@ extension IncrementalStore {
         try requireOpen()
         let query = try ResolvedQuery(request, in: layout, store: identity)
         if capabilities.contains(.predicates) { return try execute(query.request).count }
-        return try RowQuery(query: query, objects: StoredObjects(store: self)).count {
+        return try InMemoryFetch(query: query, objects: StoredObjects(store: self)).count {
             try scan(query, $0)
         }
     }
@@ -51,7 +51,7 @@ extension IncrementalStore {
 
     /// The rows of the objects that a relationship leads to, in its order or by primary key.
     public func relatedRows(
-        of objectID: ManagedObjectID, through relationship: EntityLayout.Relationship
+        of objectID: ManagedObjectID, through relationship: ResolvedEntity.Relationship
     ) throws -> RowSet {
         try requireOpen()
         guard isMine(objectID), !relationship.description.isTransient else {
@@ -72,7 +72,7 @@ extension IncrementalStore {
 
     /// What a to-many relationship leads to: in its order, or by primary key.
     func members(
-        of id: ManagedObjectID, _ relationship: EntityLayout.Relationship
+        of id: ManagedObjectID, _ relationship: ResolvedEntity.Relationship
     ) throws -> ContiguousArray<UInt64> {
         let found = try newValue(forRelationship: relationship, forObjectWith: id)
         let bits = ContiguousArray(found.map(identity.bits))
@@ -119,10 +119,10 @@ extension IncrementalStore {
 }
 
 /// An incremental store's objects as a save sees them.
-struct IncrementalRows: SavedRows {
+struct IncrementalRows: RowStorage {
     let store: IncrementalStore
 
-    var layout: ModelLayout { store.layout }
+    var layout: ResolvedModel { store.layout }
     var identity: StoreIdentity { store.identity }
 
     func savedRow(_ bits: UInt64) throws -> ObjectSnapshot? {
@@ -136,14 +136,14 @@ struct IncrementalRows: SavedRows {
     }
 
     func savedMembers(
-        of bits: UInt64, _ relationship: EntityLayout.Relationship
+        of bits: UInt64, _ relationship: ResolvedEntity.Relationship
     ) throws -> ContiguousArray<UInt64> {
         guard let row = try savedRow(bits) else { return [] }
         return try store.members(of: row.objectID, relationship)
     }
 
     func savedReferrers(
-        to bits: UInt64, _ relationship: EntityLayout.Relationship
+        to bits: UInt64, _ relationship: ResolvedEntity.Relationship
     ) throws -> [UInt64] {
         let owner = layout.entity(number: relationship.ownerNumber)
         let key = layout.rowKey(bits)
@@ -171,7 +171,7 @@ struct IncrementalRows: SavedRows {
 
 extension IncrementalStoreSave {
     /// What a save has come to.
-    init(_ save: RowSave<IncrementalRows>, identity: StoreIdentity) throws {
+    init(_ save: InMemorySavePlan<IncrementalRows>, identity: StoreIdentity) throws {
         let layout = save.layout
         var toMany: [UInt64: [String: [ManagedObjectID]]] = [:]
         for (list, members) in save.lists where save.deleted[list.owner] == nil {

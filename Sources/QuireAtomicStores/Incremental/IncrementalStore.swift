@@ -35,7 +35,7 @@ public struct IncrementalStoreSave: Sendable {
         /// What to-many relationships lead to that have changed, by name, in their order.
         public var toMany: [String: [ManagedObjectID]]
         /// Its entity.
-        public let entity: EntityLayout
+        public let entity: ResolvedEntity
     }
 
     /// New objects.
@@ -63,7 +63,7 @@ public struct IncrementalStoreSave: Sendable {
 ///     override func execute(_ request: FetchRequest) throws -> [ManagedObjectID] { … }
 ///     override func newValues(forObjectWith id: ManagedObjectID) throws -> IncrementalStoreNode? { … }
 ///     override func newValue(
-///         forRelationship relationship: EntityLayout.Relationship, forObjectWith id: ManagedObjectID
+///         forRelationship relationship: ResolvedEntity.Relationship, forObjectWith id: ManagedObjectID
 ///     ) throws -> [ManagedObjectID] { … }
 /// }
 /// let store = try Shelf(at: "/srv/shelf", model: model)
@@ -82,7 +82,7 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
     /// Whether it was opened for reading only.
     public let isReadOnly: Bool
     /// The model of its objects.
-    public let layout: ModelLayout
+    public let layout: ResolvedModel
     /// The store's UUID and entity names.
     public var identity: StoreIdentity {
         guard let identity = known.withLock({ $0 }) else {
@@ -132,7 +132,7 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
     /// What a to-many relationship of an object leads to, in its order if it has one. Objects that are not there may be
     /// among it.
     open func newValue(
-        forRelationship relationship: EntityLayout.Relationship, forObjectWith id: ManagedObjectID
+        forRelationship relationship: ResolvedEntity.Relationship, forObjectWith id: ManagedObjectID
     ) throws -> [ManagedObjectID] {
         preconditionFailure(
             "\(Swift.type(of: self)) must override newValue(forRelationship:forObjectWith:).")
@@ -140,7 +140,7 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
 
     /// Primary keys for new objects, from 1 to 2⁴⁰ − 1, that no other object of the entity's hierarchy has, has had or will
     /// be given.
-    open func obtainPermanentIDs(for entity: EntityLayout, count: Int) throws -> [Int64] {
+    open func obtainPermanentIDs(for entity: ResolvedEntity, count: Int) throws -> [Int64] {
         throw QuireError(
             .unsupported, "A store of type \(type.rawValue) takes no new objects.",
             subject: .init(entity: entity.name, file: path))
@@ -184,7 +184,7 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
     /// Opens a store, or makes one, with a model that other stores have too.
     ///
     /// - Throws: What ``loadMetadata()`` throws.
-    public required init(at path: String?, layout: ModelLayout, isReadOnly: Bool) throws {
+    public required init(at path: String?, layout: ResolvedModel, isReadOnly: Bool) throws {
         self.path = path
         self.layout = layout
         self.isReadOnly = isReadOnly
@@ -205,8 +205,8 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
     }
 
     /// The identifier of an object that the store knows by its entity and primary key.
-    public func objectID(for entity: EntityLayout, primaryKey: Int64) throws -> ManagedObjectID {
-        guard primaryKey > 0, primaryKey <= ManagedObjectID.greatestPrimaryKey else {
+    public func objectID(for entity: ResolvedEntity, primaryKey: Int64) throws -> ManagedObjectID {
+        guard primaryKey > 0, primaryKey <= ManagedObjectID.maximumPrimaryKey else {
             throw QuireError(
                 .invalidFormat,
                 "“\(entity.name)/p\(primaryKey)” of “\(path ?? type.rawValue)” cannot be: its primary key is out of range.",
@@ -223,7 +223,7 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
 
     /// Sets aside identifiers for new objects.
     public func reserveObjectIDs(
-        for entity: EntityLayout, count: Int, durably: Bool
+        for entity: ResolvedEntity, count: Int, durably: Bool
     ) throws -> [ManagedObjectID] {
         try requireOpen()
         if isReadOnly { throw readOnlyError() }
@@ -252,7 +252,7 @@ open class IncrementalStore: PersistentStore, @unchecked Sendable {
         }
         saving.lock()
         defer { saving.unlock() }
-        var save = RowSave(
+        var save = InMemorySavePlan(
             changes, of: IncrementalRows(store: self), path: path, capabilities: capabilities)
         try save.run()
         var result = try IncrementalStoreSave(save, identity: identity)

@@ -27,7 +27,7 @@ public final class XMLStore: AtomicStore, @unchecked Sendable {
     }
 
     /// Refuses a model with names that differ in case only.
-    public override class func check(_ layout: ModelLayout) throws {
+    public override class func check(_ layout: ResolvedModel) throws {
         _ = try XMLStoreNames(layout)
     }
 
@@ -36,7 +36,7 @@ public final class XMLStore: AtomicStore, @unchecked Sendable {
         let path = path ?? ""
         let reader = try XMLStoreReader(data, path: path)
         let names = try XMLStoreNames(layout)
-        if let greatest = try reader.head().greatestKey {
+        if let greatest = try reader.head().maximumKey {
             objects.noteGreatestPrimaryKey(greatest)
         }
         try reader.forEachObject { object in
@@ -89,11 +89,11 @@ public final class XMLStore: AtomicStore, @unchecked Sendable {
     public override func save(_ objects: AtomicStoreObjects) throws -> Data {
         var writer = XMLStoreWriter(layout)
         let data = try writer.data(of: objects)
-        guard data.count <= XMLStoreParser.greatestSize else {
+        guard data.count <= XMLStoreParser.maximumSize else {
             throw QuireError(
                 .unsupported,
                 "The objects of “\(name)” would take up \(data.count) bytes as XML, and files of more than "
-                    + "\(XMLStoreParser.greatestSize) cannot be read again; keep them in a SQLite store.",
+                    + "\(XMLStoreParser.maximumSize) cannot be read again; keep them in a SQLite store.",
                 subject: .init(file: path))
         }
         return data
@@ -146,19 +146,19 @@ extension XMLStore {
 struct XMLStoreNames {
     /// A property of an entity in a store.
     enum Property {
-        case attribute(EntityLayout.Slot)
-        case relationship(EntityLayout.Relationship)
+        case attribute(ResolvedEntity.Slot)
+        case relationship(ResolvedEntity.Relationship)
     }
 
-    let layout: ModelLayout
-    private let entities: [String: EntityLayout]
+    let layout: ResolvedModel
+    private let entities: [String: ResolvedEntity]
     /// By entity number less one.
     private let properties: [[String: Property]]
 
     /// - Throws: ``QuireError`` with code `unsupported` if names differ in case only.
-    init(_ layout: ModelLayout) throws {
+    init(_ layout: ResolvedModel) throws {
         self.layout = layout
-        var entities: [String: EntityLayout] = [:]
+        var entities: [String: ResolvedEntity] = [:]
         var properties: [[String: Property]] = []
         for entity in layout.entities {
             if let other = entities.updateValue(entity, forKey: entity.name.uppercased()) {
@@ -192,9 +192,9 @@ struct XMLStoreNames {
         self.properties = properties
     }
 
-    func entity(_ name: String) -> EntityLayout? { entities[name.uppercased()] }
+    func entity(_ name: String) -> ResolvedEntity? { entities[name.uppercased()] }
 
-    func property(_ name: String, of entity: EntityLayout) -> Property? {
+    func property(_ name: String, of entity: ResolvedEntity) -> Property? {
         properties[entity.number - 1][name.lowercased()]
     }
 }

@@ -14,13 +14,13 @@ package final class XMLStoreReader {
     /// Whether there are objects before the head.
     private var hasEarlyObjects = false
     /// The highest identifier so far.
-    private var greatestKey: Int64 = 0
+    private var maximumKey: Int64 = 0
 
     /// What precedes the objects.
     package struct Head {
         var metadata: StoreMetadata
         /// The highest identifier that an object has had, if the file says so.
-        var greatestKey: Int64?
+        var maximumKey: Int64?
     }
 
     /// A relationship as an object has it.
@@ -54,7 +54,7 @@ package final class XMLStoreReader {
                 throw parser.error("it begins with “\(name)” rather than “database”")
             }
             let head = try info()
-            greatestKey = max(XMLStore.firstPrimaryKey - 1, head.greatestKey ?? 0)
+            maximumKey = max(XMLStore.firstPrimaryKey - 1, head.maximumKey ?? 0)
             return head
         }
         throw parser.error("there is no element in it")
@@ -106,7 +106,7 @@ package final class XMLStoreReader {
         values[StoreMetadata.Key.storeType] = .string(StoreType.xml.rawValue)
         return Head(
             metadata: StoreMetadata(storeUUID: uuid.uppercased(), values: values),
-            greatestKey: next)
+            maximumKey: next)
     }
 
     /// Calls a closure with each object. Call it after ``head()``.
@@ -122,15 +122,15 @@ package final class XMLStoreReader {
         try parser.forEachElement { name in
             guard name == "object" else { return try parser.skipElement() }
             let object = try object()
-            greatestKey = max(greatestKey, object.key)
+            maximumKey = max(maximumKey, object.key)
             if object.key == 0 { unnumbered.append(object) } else { try body(object) }
         }
         for var object in unnumbered {
-            guard greatestKey < ManagedObjectID.greatestPrimaryKey else {
+            guard maximumKey < ManagedObjectID.maximumPrimaryKey else {
                 throw parser.error("there is no number left for an object without an identifier")
             }
-            greatestKey += 1
-            object.key = greatestKey
+            maximumKey += 1
+            object.key = maximumKey
             try body(object)
         }
     }
@@ -186,7 +186,7 @@ package final class XMLStoreReader {
     /// The primary key of an identifier such as `z102`.
     private static func key(_ text: some StringProtocol) -> Int64? {
         guard text.hasPrefix("z"), let key = Int64(text.dropFirst()), key > 0,
-            key <= ManagedObjectID.greatestPrimaryKey
+            key <= ManagedObjectID.maximumPrimaryKey
         else { return nil }
         return key
     }
@@ -217,9 +217,9 @@ final class XMLStoreParser {
     private var endsEmptyElement = false
 
     /// Metadata is six deep, objects are two.
-    static let greatestDepth = 64
+    static let maximumDepth = 64
     /// The most bytes that libxml2 reads from memory.
-    static let greatestSize = Int(Int32.max)
+    static let maximumSize = Int(Int32.max)
     /// What libxml2's own limits are made for. Beyond it they must go, as values may be large.
     private static let usualSize = 10 << 20
 
@@ -237,10 +237,10 @@ final class XMLStoreParser {
                 .invalidFormat, "“\(path)” is empty, so it is no store.", subject: .init(file: path)
             )
         }
-        guard data.count <= Self.greatestSize else {
+        guard data.count <= Self.maximumSize else {
             throw QuireError(
                 .unsupported,
-                "“\(path)” is larger than \(Self.greatestSize) bytes, which is more than can be read as XML.",
+                "“\(path)” is larger than \(Self.maximumSize) bytes, which is more than can be read as XML.",
                 subject: .init(file: path))
         }
         xmlInitParser()
@@ -280,8 +280,8 @@ final class XMLStoreParser {
             }
             switch UInt32(bitPattern: xmlTextReaderNodeType(reader)) {
             case XML_READER_TYPE_ELEMENT.rawValue:
-                if depth == Self.greatestDepth {
-                    throw error("elements are nested more than \(Self.greatestDepth) deep")
+                if depth == Self.maximumDepth {
+                    throw error("elements are nested more than \(Self.maximumDepth) deep")
                 }
                 depth += 1
                 endsEmptyElement = xmlTextReaderIsEmptyElement(reader) == 1

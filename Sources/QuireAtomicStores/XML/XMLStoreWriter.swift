@@ -14,14 +14,14 @@ struct XMLStoreWriter {
 
     private struct Plan {
         let type: String
-        var attributes: [(slot: EntityLayout.Slot, head: String)] = []
-        var relationships: [(relationship: EntityLayout.Relationship, head: String)] = []
+        var attributes: [(slot: ResolvedEntity.Slot, head: String)] = []
+        var relationships: [(relationship: ResolvedEntity.Relationship, head: String)] = []
     }
 
     /// The version of Core Data's XML format.
     private static let version = 134_481_920
 
-    init(_ layout: ModelLayout) {
+    init(_ layout: ResolvedModel) {
         plans = layout.entities.map { entity in
             var plan = Plan(type: entity.name.uppercased())
             let attributes = entity.slots.filter { $0.isStored && $0.attribute != nil }
@@ -75,7 +75,7 @@ struct XMLStoreWriter {
                 <databaseInfo>
                     <version>\(Self.version)</version>
                     <UUID>\(objects.metadata.storeUUID)</UUID>
-                    <nextObjectID>\(objects.greatestPrimaryKey)</nextObjectID>
+                    <nextObjectID>\(objects.maximumPrimaryKey)</nextObjectID>
                     <metadata>
                         <plist version="1.0">
 

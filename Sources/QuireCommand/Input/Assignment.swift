@@ -44,7 +44,8 @@ extension Assignment {
     ///
     /// - Throws: `QuireError` with code `unknownKey`, `invalidValue` or `notFound`.
     @MainActor
-    func resolved(for entity: EntityLayout, in document: DocumentSession) throws -> PropertyChange {
+    func resolved(for entity: ResolvedEntity, in document: DocumentSession) throws -> PropertyChange
+    {
         switch try entity.requireProperty(named: key) {
         case .attribute(let slot):
             return .attribute(key: key, try value(of: entity.slots[slot], in: entity))
@@ -67,7 +68,7 @@ extension Assignment {
     }
 
     private func value(
-        of slot: EntityLayout.Slot, in entity: EntityLayout
+        of slot: ResolvedEntity.Slot, in entity: ResolvedEntity
     ) throws -> AttributeValue {
         guard let attribute = slot.attribute else {
             // A slot without an attribute is a relationship's, and those are not looked up as attributes.
@@ -108,7 +109,7 @@ extension Assignment {
 
     @MainActor
     private func related(
-        by relationship: EntityLayout.Relationship, in document: DocumentSession
+        by relationship: ResolvedEntity.Relationship, in document: DocumentSession
     ) throws -> [ManagedObject] {
         let text: String
         switch source {
@@ -128,16 +129,16 @@ enum PropertyChange {
     /// An attribute, or an element of a composite one.
     case attribute(key: String, AttributeValue)
     /// A to-one relationship.
-    case toOne(EntityLayout.Relationship, ManagedObject?)
+    case toOne(ResolvedEntity.Relationship, ManagedObject?)
     /// A to-many relationship, as a whole.
-    case toMany(EntityLayout.Relationship, [ManagedObject])
+    case toMany(ResolvedEntity.Relationship, [ManagedObject])
 
     /// The change that gives a relationship its objects.
     ///
     /// - Throws: `QuireError` with code `invalidValue` if there are several for a to-one relationship.
     init(
-        _ relationship: EntityLayout.Relationship, _ objects: [ManagedObject],
-        of entity: EntityLayout
+        _ relationship: ResolvedEntity.Relationship, _ objects: [ManagedObject],
+        of entity: ResolvedEntity
     ) throws {
         if relationship.isToMany {
             self = .toMany(relationship, objects)
@@ -165,7 +166,7 @@ enum PropertyChange {
     }
 }
 
-extension EntityLayout {
+extension ResolvedEntity {
     /// The property of a name.
     ///
     /// - Throws: `QuireError` with code `unknownKey`, naming the properties there are.

@@ -9,8 +9,8 @@ struct ImportRows {
 
     let file: RereadableFile
     let format: Format
-    let entity: EntityLayout
-    let layout: ModelLayout
+    let entity: ResolvedEntity
+    let layout: ResolvedModel
 
     /// Calls a closure with each row, of which one at a time is in memory.
     ///
@@ -127,8 +127,8 @@ struct ImportRows {
 
     /// The entity of an element: what its member `entity` says, as in the output of `fetch`, or the one given.
     private static func concreteEntity(
-        of element: JSONNode, _ entity: EntityLayout, _ layout: ModelLayout, place: String
-    ) throws -> EntityLayout {
+        of element: JSONNode, _ entity: ResolvedEntity, _ layout: ResolvedModel, place: String
+    ) throws -> ResolvedEntity {
         guard entity.properties["entity"] == nil,
             case .string(let name)? = element["entity"]?.content
         else { return entity }
@@ -147,7 +147,7 @@ struct ImportRows {
 
     /// The property that a member is for; none for the identifier and entity that `fetch` writes.
     private static func propertyName(
-        of member: JSONNode.Member, in entity: EntityLayout
+        of member: JSONNode.Member, in entity: ResolvedEntity
     ) -> String? {
         switch member.name {
         case "property.id": return "id"
@@ -214,7 +214,7 @@ struct ImportRows {
 /// more but the objects it refers to.
 struct ImportRow {
     /// The entity of the object to make.
-    var entity: EntityLayout
+    var entity: ResolvedEntity
     /// Where the row is: “books.csv, line 12”.
     var place: String
     /// The attributes, by name; composite elements by their dotted names.
@@ -232,7 +232,7 @@ struct ImportRow {
             case values([[(key: String, value: AttributeValue)]])
         }
 
-        var relationship: EntityLayout.Relationship
+        var relationship: ResolvedEntity.Relationship
         /// The column's name, for errors.
         var column: String
         var objects: Objects
@@ -254,14 +254,14 @@ struct ImportRow {
 /// A column of a file, resolved against an entity.
 enum ImportColumn {
     case attribute(key: String, AttributeDescription)
-    case relationship(EntityLayout.Relationship)
+    case relationship(ResolvedEntity.Relationship)
     /// An attribute of what a relationship leads to.
-    case related(EntityLayout.Relationship, key: String, AttributeDescription)
+    case related(ResolvedEntity.Relationship, key: String, AttributeDescription)
 
     /// Finds what a column's name stands for.
     ///
     /// - Throws: `QuireError` with code `unknownKey` or `invalidValue`.
-    init(_ name: String, in entity: EntityLayout, of layout: ModelLayout) throws {
+    init(_ name: String, in entity: ResolvedEntity, of layout: ResolvedModel) throws {
         if case .attribute(let slot)? = entity.properties[name],
             let attribute = entity.slots[slot].attribute
         {
@@ -296,7 +296,7 @@ enum ImportColumn {
     }
 
     /// The relationship it is about, if it is about one.
-    var relationship: EntityLayout.Relationship? {
+    var relationship: ResolvedEntity.Relationship? {
         switch self {
         case .attribute: nil
         case .relationship(let relationship), .related(let relationship, _, _): relationship
@@ -348,7 +348,7 @@ extension ImportRow {
     }
 
     private func requireOnlyColumn(
-        _ name: String, of relationship: EntityLayout.Relationship
+        _ name: String, of relationship: ResolvedEntity.Relationship
     ) throws {
         if relationships.contains(where: { $0.relationship.index == relationship.index }) {
             throw QuireError(
@@ -377,7 +377,7 @@ extension ImportRow {
 
     /// Checks the attributes of an object that is to be made.
     static func validate(
-        _ attributes: [String: AttributeValue], of entity: EntityLayout, place: String
+        _ attributes: [String: AttributeValue], of entity: ResolvedEntity, place: String
     ) throws {
         for slot in entity.slots {
             guard let attribute = slot.attribute, slot.isStored else { continue }

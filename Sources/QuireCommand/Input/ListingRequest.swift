@@ -5,7 +5,7 @@ import Quire
 @MainActor
 struct ListingRequest {
     var request: FetchRequest
-    let entity: EntityLayout
+    let entity: ResolvedEntity
     /// The columns of objects; `nil` for every attribute.
     private(set) var paths: [PropertyPath]?
     /// Whether only a number is asked for.
@@ -16,7 +16,7 @@ struct ListingRequest {
     /// - Throws: `QuireError` with code `invalidQuery` or `unknownKey`.
     init(
         _ request: FetchRequest, _ listing: ListingOptions, _ grouping: GroupingOptions? = nil,
-        in layout: ModelLayout
+        in layout: ResolvedModel
     ) throws {
         entity = try layout.requireEntity(named: request.entityName)
         self.request = request
@@ -204,7 +204,7 @@ struct QueryArguments: ParsableArguments {
     ///
     /// - Throws: `QuireError` with code `unknownEntity`, `unknownKey` or `invalidQuery`.
     @MainActor
-    func listingRequest(in layout: ModelLayout) throws -> ListingRequest {
+    func listingRequest(in layout: ResolvedModel) throws -> ListingRequest {
         let entity = try layout.requireEntity(named: entity)
         let request = FetchRequest(entity.name, predicate: try filter.predicate)
         return try ListingRequest(request, listing, grouping, in: layout)

@@ -2,15 +2,15 @@ import Quire
 
 /// A model as the command prints it: its entities with their properties, and its fetch requests.
 struct ModelListing {
-    private let layout: ModelLayout
-    private let entities: [EntityLayout]
+    private let layout: ResolvedModel
+    private let entities: [ResolvedEntity]
     private let templates: [FetchRequestTemplate]
 
     /// Lists a model.
     ///
     /// - Parameter entity: The only entity to list, if not all.
     /// - Throws: `QuireError` with code `unknownEntity`.
-    init(_ layout: ModelLayout, entity: String?) throws {
+    init(_ layout: ResolvedModel, entity: String?) throws {
         self.layout = layout
         entities = try entity.map { [try layout.requireEntity(named: $0)] } ?? layout.entities
         let names = Set(entities.map(\.name))
@@ -38,7 +38,7 @@ struct ModelListing {
 
     // MARK: - JSON
 
-    private static func json(_ entity: EntityLayout, in layout: ModelLayout) -> JSONValue {
+    private static func json(_ entity: ResolvedEntity, in layout: ResolvedModel) -> JSONValue {
         let description = entity.description
         return .object([
             "name": .string(entity.name),
@@ -101,7 +101,7 @@ struct ModelListing {
     }
 
     private static func print(
-        _ entity: EntityLayout, in layout: ModelLayout, _ output: Output
+        _ entity: ResolvedEntity, in layout: ResolvedModel, _ output: Output
     ) throws {
         let parent = entity.description.superentityName.map { ": \($0)" } ?? ""
         try output.print("\(entity.name)\(parent)\(entity.isAbstract ? " (abstract)" : "")")

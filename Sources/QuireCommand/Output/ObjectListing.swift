@@ -4,7 +4,7 @@ import Quire
 @MainActor
 struct ObjectListing {
     let objects: FetchedObjects
-    let entity: EntityLayout
+    let entity: ResolvedEntity
     /// The columns, or `nil` for every attribute of each object's own entity.
     let paths: [PropertyPath]?
     let document: DocumentSession

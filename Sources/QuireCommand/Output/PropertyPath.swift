@@ -7,19 +7,19 @@ struct PropertyPath {
     private let steps: [Step]
 
     private enum Step {
-        case attribute(slot: EntityLayout.Slot)
-        case composite(key: String, entity: EntityLayout)
-        case toOne(EntityLayout.Relationship)
-        case toMany(EntityLayout.Relationship)
+        case attribute(slot: ResolvedEntity.Slot)
+        case composite(key: String, entity: ResolvedEntity)
+        case toOne(ResolvedEntity.Relationship)
+        case toMany(ResolvedEntity.Relationship)
     }
 
     /// Reads a path.
     ///
     /// - Throws: `QuireError` with code `unknownKey` or `unsupported`, naming the entity and what it has.
-    init(_ name: String, in entity: EntityLayout, of layout: ModelLayout) throws {
+    init(_ name: String, in entity: ResolvedEntity, of layout: ResolvedModel) throws {
         self.name = name
         var steps: [Step] = []
-        var current: EntityLayout? = entity
+        var current: ResolvedEntity? = entity
         var rest = name.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
         while !rest.isEmpty {
             guard let entity = current else {
@@ -46,7 +46,8 @@ struct PropertyPath {
     }
 
     /// The columns of all of an entity's attributes, composite ones whole.
-    static func attributes(of entity: EntityLayout, in layout: ModelLayout) throws -> [PropertyPath]
+    static func attributes(of entity: ResolvedEntity, in layout: ResolvedModel) throws
+        -> [PropertyPath]
     {
         try paths(of: entity, in: layout) { property in
             switch property {
@@ -58,7 +59,8 @@ struct PropertyPath {
 
     /// The columns of all that a document keeps of an entity's objects: attributes and relationships that are
     /// stored.
-    static func stored(of entity: EntityLayout, in layout: ModelLayout) throws -> [PropertyPath] {
+    static func stored(of entity: ResolvedEntity, in layout: ResolvedModel) throws -> [PropertyPath]
+    {
         try paths(of: entity, in: layout) { property in
             switch property {
             case .attribute(let slot): entity.slots[slot].isStored
@@ -70,8 +72,8 @@ struct PropertyPath {
     }
 
     private static func paths(
-        of entity: EntityLayout, in layout: ModelLayout,
-        where condition: (EntityLayout.Property) -> Bool
+        of entity: ResolvedEntity, in layout: ResolvedModel,
+        where condition: (ResolvedEntity.Property) -> Bool
     ) throws -> [PropertyPath] {
         try entity.propertyNames.filter { entity.properties[$0].map(condition) ?? false }
             .map { try PropertyPath($0, in: entity, of: layout) }
@@ -80,7 +82,7 @@ struct PropertyPath {
     /// The step that a path begins with, and the number of names it takes: an element of a composite attribute
     /// takes several.
     private static func step(
-        _ names: [String], in entity: EntityLayout
+        _ names: [String], in entity: ResolvedEntity
     ) throws -> (Step, taken: Int) {
         for count in stride(from: names.count, to: 1, by: -1) {
             let name = names[..<count].joined(separator: ".")
@@ -179,7 +181,7 @@ struct PropertyPath {
 
     /// The value of an attribute. One whose file is missing or damaged keeps nobody from reading the others.
     private static func attribute(
-        _ slot: EntityLayout.Slot, of object: ManagedObject, _ unreadable: UnreadableValues
+        _ slot: ResolvedEntity.Slot, of object: ManagedObject, _ unreadable: UnreadableValues
     ) throws -> PropertyValue {
         do {
             return .attribute(
@@ -194,7 +196,7 @@ struct PropertyPath {
     }
 
     private static func composite(
-        _ key: String, of object: ManagedObject, _ entity: EntityLayout,
+        _ key: String, of object: ManagedObject, _ entity: ResolvedEntity,
         _ unreadable: UnreadableValues
     ) throws -> PropertyValue {
         var tree = PropertyValue.composite([:])
@@ -236,7 +238,7 @@ extension PropertyValue {
 
 extension ManagedObject {
     /// What a to-one relationship leads to.
-    func related(through relationship: EntityLayout.Relationship) throws -> ManagedObject? {
+    func related(through relationship: ResolvedEntity.Relationship) throws -> ManagedObject? {
         guard case .objectID(let id) = try value(forKey: relationship.name) else { return nil }
         return managedObjectContext?.object(with: id)
     }

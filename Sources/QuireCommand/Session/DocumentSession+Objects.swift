@@ -34,7 +34,7 @@ extension DocumentSession {
     /// - Parameter context: The context to find them in, or `nil` for the document's.
     /// - Throws: `QuireError` with code `notFound`, or `invalidValue` if one is of the wrong entity.
     func objects(
-        named list: String, for relationship: EntityLayout.Relationship,
+        named list: String, for relationship: ResolvedEntity.Relationship,
         in context: ManagedObjectContext? = nil
     ) throws -> [ManagedObject] {
         let destination = layout.destination(of: relationship)

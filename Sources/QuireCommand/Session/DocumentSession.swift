@@ -70,7 +70,7 @@ final class DocumentSession {
     }
 
     /// The model.
-    var layout: ModelLayout { coordinator.layout }
+    var layout: ResolvedModel { coordinator.layout }
 
     /// The store.
     var store: any PersistentStore {

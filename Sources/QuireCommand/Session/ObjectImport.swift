@@ -28,7 +28,7 @@ final class ObjectImport {
 
     /// An object that rows refer to by a value: one of the document's, or one to be made.
     private final class Target {
-        let entity: EntityLayout
+        let entity: ResolvedEntity
         /// Whether it is yet to be made.
         let isNew: Bool
         /// The row that asked for it first.
@@ -39,7 +39,7 @@ final class ObjectImport {
         var objectID: ManagedObjectID?
 
         init(
-            _ entity: EntityLayout, existing: ManagedObjectID?, place: String,
+            _ entity: ResolvedEntity, existing: ManagedObjectID?, place: String,
             values: [String: AttributeValue]
         ) {
             self.entity = entity
@@ -109,7 +109,7 @@ final class ObjectImport {
 
     private func key(
         _ values: [(key: String, value: AttributeValue)],
-        of relationship: EntityLayout.Relationship
+        of relationship: ResolvedEntity.Relationship
     ) -> TargetKey {
         TargetKey(
             entity: document.layout.destination(of: relationship).number, key: values[0].key,
@@ -118,7 +118,7 @@ final class ObjectImport {
 
     private func check(
         _ values: [(key: String, value: AttributeValue)],
-        of relationship: EntityLayout.Relationship, place: String
+        of relationship: ResolvedEntity.Relationship, place: String
     ) throws {
         let destination = document.layout.destination(of: relationship)
         let key = key(values, of: relationship)
@@ -147,7 +147,7 @@ final class ObjectImport {
     }
 
     private func newTarget(
-        _ key: TargetKey, in destination: EntityLayout, place: String
+        _ key: TargetKey, in destination: ResolvedEntity, place: String
     ) throws -> Target {
         var request = FetchRequest(destination.name)
         request.predicate = .comparison(
@@ -237,7 +237,7 @@ final class ObjectImport {
             }
             portion = Portion(.mainQueue(coordinator: coordinator))
         }
-        let (related, imported) = try store.saveTogether {
+        let (related, imported) = try store.saveInOneTransaction {
             for target in order {
                 try make(target, in: portion)
                 if portion.count == portionSize { try savePortion() }

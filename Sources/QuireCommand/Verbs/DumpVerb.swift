@@ -40,7 +40,7 @@ struct DumpVerb: DocumentVerb {
 
     @MainActor
     private func printObjects(
-        of entity: EntityLayout, in document: DocumentSession, _ output: Output
+        of entity: ResolvedEntity, in document: DocumentSession, _ output: Output
     ) throws {
         let paths = try PropertyPath.stored(of: entity, in: document.layout)
         var request = FetchRequest(entity.name)

@@ -38,11 +38,11 @@ struct InsertVerb: DocumentVerb {
     }
 }
 
-extension ModelLayout {
+extension ResolvedModel {
     /// The entity of a name, of which there can be objects.
     ///
     /// - Throws: `QuireError` with code `unknownEntity`, or `invalidValue` if it is abstract.
-    func requireConcreteEntity(named name: String) throws -> EntityLayout {
+    func requireConcreteEntity(named name: String) throws -> ResolvedEntity {
         let entity = try requireEntity(named: name)
         guard !entity.isAbstract else {
             let names = entity.subtree.map { self.entity(number: $0) }.filter { !$0.isAbstract }

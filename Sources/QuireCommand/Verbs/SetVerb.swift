@@ -69,7 +69,8 @@ struct SetVerb: DocumentVerb {
     }
 
     /// The entity whose objects have all the keys, if that is clear.
-    private func onlyEntity(with keys: [String], in layout: ModelLayout) throws -> EntityLayout {
+    private func onlyEntity(with keys: [String], in layout: ResolvedModel) throws -> ResolvedEntity
+    {
         let entities = layout.entities.filter { entity in
             keys.allSatisfy { entity.properties[$0] != nil }
         }

@@ -149,9 +149,9 @@ extension ManagedDocument {
             throw old.otherDocument
         }
         // What background contexts save from here on would be neither in the draft nor in the new contexts.
-        _ = await open.refuseChanges(discardingChanges: true)
+        _ = await open.blockChildSaves(discardingChanges: true)
         var isShown = false
-        defer { if !isShown { Task { await open.takeChanges() } } }
+        defer { if !isShown { Task { await open.unblockChildSaves() } } }
         var loaded = try await load(
             OpenRequest(model: coordinator.layout.model, isReadOnly: old.isReadOnly),
             succeeding: succeedsInPlace ? old : nil)
@@ -234,7 +234,7 @@ extension ManagedDocument {
                         + "restore the store.", subject: .init(file: old.layout.store))
             }
             // Connections to the same database share what they know of its log, which is another one now.
-            if old.store.fileChange != .replaced { try old.store.abandon() }
+            if old.store.fileReplacement != .replaced { try old.store.abandon() }
         }
         let loaded = try await load(
             OpenRequest(model: coordinator.layout.model, isReadOnly: old.isReadOnly),

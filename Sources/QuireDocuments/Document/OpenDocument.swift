@@ -51,7 +51,7 @@ final class OpenDocument {
         coordinator = loaded.coordinator
         parent = PrivateQueueContext(coordinator: coordinator)
         parent.performAndWait { [parentChanges] parent in
-            parent.isRelay = true
+            parent.isWriteBehindParent = true
             parent.automaticallyMergesChangesFromParent = true
             parentChanges.observe(parent)
         }
@@ -234,17 +234,17 @@ final class OpenDocument {
     ///
     /// - Parameter discardingChanges: Whether it does so even if it has unsaved changes.
     /// - Returns: Whether it does.
-    func refuseChanges(discardingChanges: Bool) async -> Bool {
-        let refusal = refusal
+    func blockChildSaves(discardingChanges: Bool) async -> Bool {
+        let saveBlock = saveBlock
         return await parent.perform { parent in
             if parent.hasChanges && !discardingChanges { return false }
-            parent.refusal = refusal
+            parent.saveBlock = saveBlock
             return true
         }
     }
 
     /// The error of whatever would be saved to a document that is closed.
-    private var refusal: QuireError {
+    private var saveBlock: QuireError {
         QuireError(
             .invalidState,
             "“\(package.layout.path)” was closed, so that nothing more can be saved to it; open it again, and make "
@@ -252,13 +252,13 @@ final class OpenDocument {
     }
 
     /// Has the parent take what background contexts save, again.
-    func takeChanges() async { await parent.perform { $0.refusal = nil } }
+    func unblockChildSaves() async { await parent.perform { $0.saveBlock = nil } }
 
     /// Lets go of the objects: those that are held belong to no context afterwards.
     func detach() {
         parentChanges.follow(nil)
-        parent.performAndWait { [refusal] in $0.refusal = refusal }
-        context.refusal = refusal
+        parent.performAndWait { [saveBlock] in $0.saveBlock = saveBlock }
+        context.saveBlock = saveBlock
         context.automaticallyMergesChangesFromParent = false
         context.changeHandler = nil
         context.undoManager?.didChange = nil

@@ -314,7 +314,7 @@ extension DocumentPackage {
     /// Finds out where the package is, and what others have done to it.
     func location() -> PackageLocation {
         if isInPlace {
-            switch store.fileChange {
+            switch store.fileReplacement {
             case nil: return .here
             case .replaced: return .storeReplaced
             case .removed, .logRemoved, .logReplaced, .indexReplaced: return .storeLost
@@ -335,7 +335,7 @@ extension DocumentPackage {
     func succeedingByStoreInPlace(
         model: ManagedObjectModel?, migrating migration: StoreMigrationOptions?
     ) throws -> DocumentPackage {
-        store.takeLogAway()
+        store.unlinkLog()
         let new = try Self.openStore(layout, model, store.storeOptions, migration)
         do {
             guard new.identity.uuid == store.identity.uuid else { throw otherDocument }

@@ -114,7 +114,7 @@ extension DocumentPackage {
         let layout = DocumentPackageLayout(path: path)
         let unreferenced = store.supersede()
         // Where it could not be opened twice; what is deleted just then cannot be read any more.
-        if store.isAloneWithFile { try store.close() }
+        if store.hasExclusiveAccess { try store.close() }
         let new = try SQLiteStore.open(
             at: layout.store, continuing: store, options: store.storeOptions)
         new.willClean(unreferenced)

@@ -174,7 +174,7 @@ struct TemplateSeed {
     let context: ManagedObjectContext
 
     private struct Entry {
-        var entity: EntityLayout
+        var entity: ResolvedEntity
         var members: [JSONNode.Member]
         var object: ManagedObject
     }
@@ -213,7 +213,7 @@ struct TemplateSeed {
         return entries.count
     }
 
-    private func entry(_ element: JSONNode, entity: EntityLayout) throws -> Entry {
+    private func entry(_ element: JSONNode, entity: ResolvedEntity) throws -> Entry {
         guard case .object(let members) = element.content else {
             throw error(element, "an object must be here")
         }

@@ -144,7 +144,7 @@ struct SQLMigration {
     }
 
     /// The old relationships that objects' mappings name for a new one.
-    private func sources(of relationship: EntityLayout.Relationship) -> Set<SQLRelationshipKey> {
+    private func sources(of relationship: ResolvedEntity.Relationship) -> Set<SQLRelationshipKey> {
         var found: Set<SQLRelationshipKey> = []
         for transfer in plan.transfers
         where plan.destination.entity(number: relationship.ownerNumber).subtree
@@ -159,12 +159,12 @@ struct SQLMigration {
     }
 
     private func isOnlySource(
-        _ old: EntityLayout.Relationship, of relationship: EntityLayout.Relationship
+        _ old: ResolvedEntity.Relationship, of relationship: ResolvedEntity.Relationship
     ) -> Bool {
         sources(of: relationship) == [.init(entityNumber: old.ownerNumber, index: old.index)]
     }
 
-    private func oldRelationship(_ key: SQLRelationshipKey) -> EntityLayout.Relationship {
+    private func oldRelationship(_ key: SQLRelationshipKey) -> ResolvedEntity.Relationship {
         plan.source.entity(number: key.entityNumber).relationships[key.index]
     }
 
@@ -234,11 +234,11 @@ struct SQLMigration {
     }
 
     private func stored(
-        _ value: AttributeValue, in slot: EntityLayout.Slot
+        _ value: AttributeValue, in slot: ResolvedEntity.Slot
     ) throws -> SQLFragment {
         if slot.isExternalCapable {
             guard case .binary(let data) = value,
-                data.count <= ExternalDataTag.greatestInlineSize
+                data.count <= ExternalDataTag.maximumInlineSize
             else { throw Beyond() }
             return "\(bind: .binary([ExternalDataTag.inline] + data))"
         }

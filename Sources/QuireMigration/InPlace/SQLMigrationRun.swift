@@ -332,7 +332,7 @@ extension SQLMigration {
             .joined(by: ", ")
     }
 
-    private func usedColumns(of entity: EntityLayout) -> Set<String> {
+    private func usedColumns(of entity: ResolvedEntity) -> Set<String> {
         var names: Set<String> = []
         for case let column? in old.entity(entity).columns {
             names.formUnion(

@@ -9,7 +9,7 @@ struct SQLReference {
     /// The old column with the number of the object's entity, if there is one.
     let entity: String?
     /// The entity that the column led to.
-    let from: EntityLayout
+    let from: ResolvedEntity
     /// What an object may be: the old number in the store, the new number, and by how much the key moves. Without the last
     /// two it is not taken over.
     private let targets: [(old: Int, new: (number: Int, offset: Int64)?)]
@@ -19,7 +19,7 @@ struct SQLReference {
     private let fallback: Int
 
     init(
-        key: String, entity: String?, from: EntityLayout, to: EntityLayout, plan: TransferPlan,
+        key: String, entity: String?, from: ResolvedEntity, to: ResolvedEntity, plan: TransferPlan,
         old: SQLSchema
     ) {
         self.key = key
@@ -90,7 +90,7 @@ struct SQLReference {
 extension TransferPlan {
     /// Whether an object that a relationship led to may be one that it cannot lead to any more, as its entity has left the
     /// hierarchy.
-    func isNarrowing(from old: EntityLayout, to new: EntityLayout) -> Bool {
+    func isNarrowing(from old: ResolvedEntity, to new: ResolvedEntity) -> Bool {
         old.subtree.contains { number in
             !source.entity(number: number).isAbstract
                 && transfer(ofEntity: number, within: new) == nil

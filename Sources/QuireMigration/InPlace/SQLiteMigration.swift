@@ -57,12 +57,12 @@ struct SQLiteMigration {
         guard try FileSystem.information(at: path)?.kind == .regular else {
             throw QuireError(.notFound, "There is no store “\(path)”.", subject: .init(file: path))
         }
-        if SQLiteOpenFiles.contains(path) {
+        if OpenDatabaseRegistry.contains(path) {
             throw QuireError(
                 .locked, "“\(path)” is open in this process; close it before it is migrated.",
                 subject: .init(file: path))
         }
-        let source = try SQLiteStoreSource(path: path, isReadOnly: false)
+        let source = try SQLiteDatabaseFile(path: path, isReadOnly: false)
         defer { source.release() }
         do {
             let connection = try source.connect(.writing, options: options)
@@ -81,16 +81,16 @@ struct SQLiteMigration {
         }
     }
 
-    private func migrate(_ source: SQLiteStoreSource, _ connection: SQLiteConnection) throws {
+    private func migrate(_ source: SQLiteDatabaseFile, _ connection: SQLiteConnection) throws {
         // What a store is, is known before anything is written to it.
-        _ = try SQLiteMigrationBooks.read(connection, path: source.storePath, model: sourceModel)
+        _ = try MetadataMigration.read(connection, path: source.storePath, model: sourceModel)
         let hasLog = try source.chooseJournal(connection, options: options)
         try connection.begin()
         var loading: SQLiteBulkLoad?
         var copy: String?
         let unused: [String]
         do {
-            let books = try SQLiteMigrationBooks.read(
+            let books = try MetadataMigration.read(
                 connection, path: source.storePath, model: sourceModel)
             try checkpoint(.begun)
             let layout = try model.layout()
@@ -103,7 +103,7 @@ struct SQLiteMigration {
                     + $0.leftOutParts(connection, books.schema)
             }
             var plan = try TransferPlan(mapping, from: books.schema.layout, to: layout)
-            try plan.assignKeys { try books.greatestKey(of: $0, connection) }
+            try plan.assignKeys { try books.maximumKey(of: $0, connection) }
             if try connection.draftSize() != nil {
                 try plan.requireSameKeys(forDraftIn: source.storePath)
             }
@@ -161,7 +161,7 @@ struct SQLiteMigration {
 
     /// Writes a copy of the store as it was before the transaction.
     private func writeCopy(
-        to path: String, _ source: SQLiteStoreSource, _ model: ManagedObjectModel
+        to path: String, _ source: SQLiteDatabaseFile, _ model: ManagedObjectModel
     ) throws {
         var options = options
         options.isReadOnly = true
@@ -211,7 +211,7 @@ struct InPlaceTransfer {
     let old: SQLSchema
     let new: SQLSchema
     let connection: SQLiteConnection
-    let source: SQLiteStoreSource
+    let source: SQLiteDatabaseFile
     /// Whether there is a write-ahead log, so that what was before can be read beside the transaction.
     let hasLog: Bool
     let manager: MigrationManager

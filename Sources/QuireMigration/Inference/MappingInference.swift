@@ -21,7 +21,7 @@ extension MappingModel {
         try inferred(from: source.layout(), to: destination.layout())
     }
 
-    static func inferred(from source: ModelLayout, to destination: ModelLayout) throws
+    static func inferred(from source: ResolvedModel, to destination: ResolvedModel) throws
         -> MappingModel
     {
         var inference = MappingInference(source: source, destination: destination)
@@ -31,29 +31,29 @@ extension MappingModel {
 
 /// One inference.
 struct MappingInference {
-    let source: ModelLayout
-    let destination: ModelLayout
+    let source: ResolvedModel
+    let destination: ResolvedModel
     /// The old entities' names by the new ones'.
     let entityNames: [String: String]
     /// The new entities by the old ones' names.
-    let successors: [String: EntityLayout]
+    let successors: [String: ResolvedEntity]
     private let sourceHashes: [String: Data]
     private let destinationHashes: [String: Data]
     private var failures: [QuireError] = []
     /// The properties that have failed, so that inherited ones do once only.
     private var reported: Set<[String]> = []
 
-    init(source: ModelLayout, destination: ModelLayout) {
+    init(source: ResolvedModel, destination: ResolvedModel) {
         self.source = source
         self.destination = destination
-        func items(of layout: ModelLayout) -> [NameMatching.Item] {
+        func items(of layout: ResolvedModel) -> [NameMatching.Item] {
             layout.entities.map {
                 .init(name: $0.name, identifier: $0.description.renamingIdentifier)
             }
         }
         entityNames =
             NameMatching(from: items(of: source), to: items(of: destination)).sources
-        var successors: [String: EntityLayout] = [:]
+        var successors: [String: ResolvedEntity] = [:]
         for entity in destination.entities {
             if let old = entityNames[entity.name] { successors[old] = entity }
         }
@@ -82,7 +82,8 @@ struct MappingInference {
         return MappingModel(entityMappings: mappings)
     }
 
-    private mutating func mapping(from old: EntityLayout, to new: EntityLayout) -> EntityMapping {
+    private mutating func mapping(from old: ResolvedEntity, to new: ResolvedEntity) -> EntityMapping
+    {
         let attributes = attributeMappings(from: old, to: new)
         let relationships = relationshipMappings(from: old, to: new)
         let isCopy = sourceHashes[old.name] == destinationHashes[new.name]
@@ -94,7 +95,7 @@ struct MappingInference {
         return mapping
     }
 
-    mutating func fail(_ sentence: String, _ entity: EntityLayout, _ property: String) {
+    mutating func fail(_ sentence: String, _ entity: ResolvedEntity, _ property: String) {
         // There are no objects of an abstract entity to fail for.
         guard let old = entityNames[entity.name].flatMap(source.entity(named:)), !old.isAbstract
         else { return }
@@ -109,7 +110,7 @@ struct MappingInference {
     // MARK: - Attributes
 
     private mutating func attributeMappings(
-        from old: EntityLayout, to new: EntityLayout
+        from old: ResolvedEntity, to new: ResolvedEntity
     ) -> [PropertyMapping] {
         let oldItems = source.attributeItems(of: old)
         let newItems = destination.attributeItems(of: new)
@@ -146,8 +147,8 @@ struct MappingInference {
 
     /// What objects get in a new attribute.
     private mutating func addition(
-        of slot: EntityLayout.Slot, _ attribute: AttributeDescription, in new: EntityLayout,
-        _ old: EntityLayout
+        of slot: ResolvedEntity.Slot, _ attribute: AttributeDescription, in new: ResolvedEntity,
+        _ old: ResolvedEntity
     ) -> PropertyMapping? {
         if old.relationship(named: slot.name) != nil, isUnused(slot.name, new) {
             fail(
@@ -164,12 +165,12 @@ struct MappingInference {
     }
 
     /// Whether no relationship of the new entity is the old one of a name.
-    private func isUnused(_ name: String, _ new: EntityLayout) -> Bool {
+    private func isUnused(_ name: String, _ new: ResolvedEntity) -> Bool {
         !new.relationships.contains { ($0.description.renamingIdentifier ?? $0.name) == name }
     }
 }
 
-extension EntityLayout {
+extension ResolvedEntity {
     /// The number of the entity that declares a property.
     fileprivate func propertyOwner(_ name: String) -> Int {
         relationship(named: name)?.ownerNumber ?? slots.first { $0.name == name }?.ownerNumber
@@ -181,9 +182,9 @@ extension EntityLayout {
 
 extension MappingInference {
     mutating func relationshipMappings(
-        from old: EntityLayout, to new: EntityLayout
+        from old: ResolvedEntity, to new: ResolvedEntity
     ) -> [PropertyMapping] {
-        func items(of entity: EntityLayout) -> [NameMatching.Item] {
+        func items(of entity: ResolvedEntity) -> [NameMatching.Item] {
             entity.relationships.filter { !$0.description.isTransient }.map {
                 .init(name: $0.name, identifier: $0.description.renamingIdentifier)
             }
@@ -202,7 +203,7 @@ extension MappingInference {
     }
 
     private mutating func checkAddition(
-        of relationship: EntityLayout.Relationship, to new: EntityLayout, _ old: EntityLayout
+        of relationship: ResolvedEntity.Relationship, to new: ResolvedEntity, _ old: ResolvedEntity
     ) {
         let name = relationship.name
         if case .attribute? = old.properties[name] {
@@ -224,7 +225,7 @@ extension MappingInference {
 
     /// Whether the inverse of a relationship was there before, so that objects may be in it.
     private func isInverseKnown(
-        of relationship: EntityLayout.Relationship, _ new: EntityLayout
+        of relationship: ResolvedEntity.Relationship, _ new: ResolvedEntity
     ) -> Bool {
         guard let inverse = destination.inverse(of: relationship),
             let owner = entityNames[destination.entity(number: inverse.ownerNumber).name]
@@ -238,8 +239,8 @@ extension MappingInference {
     /// What the old relationship leads to must be in the same hierarchy as what the new one leads to. If it leads to an
     /// object that the new one cannot lead to, the migration finds it.
     private mutating func checkDestination(
-        of relationship: EntityLayout.Relationship, in new: EntityLayout,
-        _ before: EntityLayout.Relationship
+        of relationship: ResolvedEntity.Relationship, in new: ResolvedEntity,
+        _ before: ResolvedEntity.Relationship
     ) {
         let destination = destination.destination(of: relationship)
         let found = source.destination(of: before).subtree.compactMap {
@@ -333,12 +334,12 @@ struct NameMatching {
     }
 }
 
-extension ModelLayout {
+extension ResolvedModel {
     /// The stored values of an entity that are attributes, or elements of composites, with their names and what they
     /// were called before.
-    func attributeItems(of entity: EntityLayout) -> [(slot: Int, item: NameMatching.Item)] {
+    func attributeItems(of entity: ResolvedEntity) -> [(slot: Int, item: NameMatching.Item)] {
         var descriptions: [String: AttributeDescription] = [:]
-        var next: EntityLayout? = entity
+        var next: ResolvedEntity? = entity
         while let current = next {
             for attribute in current.description.attributes {
                 descriptions[attribute.name] = attribute

@@ -128,7 +128,7 @@ struct MappingModelFile {
     ]
 
     private func mapping(
-        of entity: Entity, _ source: ModelLayout, _ destination: ModelLayout
+        of entity: Entity, _ source: ResolvedModel, _ destination: ResolvedModel
     ) throws -> EntityMapping {
         let old = entity.values["sourcename"]
         let new = entity.values["destinationname"]
@@ -197,7 +197,7 @@ extension CustomMapping {
 /// | `now()` | the time of the migration |
 struct MappingExpressionArchive {
     private let archive: KeyedArchive
-    private static let greatestDepth = 16
+    private static let maximumDepth = 16
 
     init(_ data: Data, path: String) throws { archive = try KeyedArchive(data, name: path) }
 
@@ -210,7 +210,7 @@ struct MappingExpressionArchive {
     private func expression(
         _ object: KeyedArchive.Object, depth: Int
     ) throws -> MappingExpression {
-        guard depth < Self.greatestDepth else {
+        guard depth < Self.maximumDepth else {
             throw archive.damaged("an expression is nested too deeply")
         }
         switch object.className {

@@ -139,7 +139,7 @@ public struct MigrationSource {
 public final class MigrationObject {
     /// Its identifier in the new store.
     public let objectID: ManagedObjectID
-    let entity: EntityLayout
+    let entity: ResolvedEntity
     /// The mapping that it is made by.
     let mapping: EntityMapping?
     /// The old object that it is made of, if it is made of one.
@@ -152,7 +152,7 @@ public final class MigrationObject {
     var version: UInt32 = 1
 
     init(
-        _ objectID: ManagedObjectID, _ entity: EntityLayout, mapping: EntityMapping?,
+        _ objectID: ManagedObjectID, _ entity: ResolvedEntity, mapping: EntityMapping?,
         source: MigrationSource?
     ) {
         self.objectID = objectID

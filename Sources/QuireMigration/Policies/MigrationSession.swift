@@ -39,7 +39,7 @@ public final class MigrationSession {
     }
 
     /// The greatest keys of new tables, those of objects that policies have made included.
-    var greatestKeys: [Int: Int64] { plan.greatestKeys }
+    var maximumKeys: [Int: Int64] { plan.maximumKeys }
 
     /// The policy of a mapping.
     func policy(of mapping: EntityMapping) -> EntityMigrationPolicy? { policies[mapping.name] }
@@ -95,7 +95,7 @@ public final class MigrationSession {
                 }
             case .copy(let from, let conversion, let fallback):
                 if entity.slots[slot].isDerived { continue }
-                let old = try source.snapshot.heldValue(at: from)
+                let old = try source.snapshot.valueWithoutLoading(at: from)
                 try object.setValue(
                     old.isNull ? fallback : conversion.apply(to: old),
                     for: entity.slots[slot].name)
@@ -110,7 +110,7 @@ public final class MigrationSession {
     }
 
     private func make(
-        _ id: ManagedObjectID, _ entity: EntityLayout, _ mapping: EntityMapping?,
+        _ id: ManagedObjectID, _ entity: ResolvedEntity, _ mapping: EntityMapping?,
         _ source: MigrationSource?
     ) throws -> MigrationObject {
         if entity.isAbstract {

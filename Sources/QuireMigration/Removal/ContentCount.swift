@@ -16,7 +16,7 @@ package struct ContentCount: Equatable {
 
 /// A relationship whose references are counted.
 package struct CountedRelationship {
-    let relationship: EntityLayout.Relationship
+    let relationship: ResolvedEntity.Relationship
     /// The numbers of the entities whose objects count as members.
     let members: Set<Int>
 }
@@ -27,7 +27,7 @@ package protocol ContentCounter {
     ///
     /// Null and decimal numbers that are not a number are no values; foreign keys of missing objects are no references.
     func count(
-        of entity: EntityLayout, slots: [Int], relationships: [CountedRelationship]
+        of entity: ResolvedEntity, slots: [Int], relationships: [CountedRelationship]
     ) throws -> ContentCount
 }
 
@@ -45,7 +45,7 @@ struct SQLContentCounter: ContentCounter {
     let schema: SQLSchema
 
     func count(
-        of entity: EntityLayout, slots: [Int], relationships: [CountedRelationship]
+        of entity: ResolvedEntity, slots: [Int], relationships: [CountedRelationship]
     ) throws -> ContentCount {
         let place = schema.entity(entity)
         var result = ContentCount(
@@ -100,7 +100,7 @@ struct RowContentCounter: ContentCounter {
     let store: any PersistentStore
 
     func count(
-        of entity: EntityLayout, slots: [Int], relationships: [CountedRelationship]
+        of entity: ResolvedEntity, slots: [Int], relationships: [CountedRelationship]
     ) throws -> ContentCount {
         var result = ContentCount(
             values: slots.map { _ in 0 }, references: relationships.map { _ in 0 })
@@ -112,7 +112,7 @@ struct RowContentCounter: ContentCounter {
             let rows = try store.rows(for: batch)
             for (index, slot) in slots.enumerated() {
                 result.values[index] += try rows.reduce(0) {
-                    try $0 + ($1.heldValue(at: slot).isValue ? 1 : 0)
+                    try $0 + ($1.valueWithoutLoading(at: slot).isValue ? 1 : 0)
                 }
             }
             for (index, counted) in relationships.enumerated() {
@@ -181,7 +181,7 @@ package struct TransferCheck {
         var references: [Int: Int] = [:]
     }
 
-    private let destination: ModelLayout
+    private let destination: ResolvedModel
     /// By the numbers of new entities.
     private var expectations: [Int: Expectation] = [:]
 
@@ -192,7 +192,7 @@ package struct TransferCheck {
     ///   - mayLose: Whether something could be lost of a new entity's objects; others are not counted.
     package init(
         _ plan: TransferPlan, from source: any ContentCounter,
-        where mayLose: (EntityLayout) -> Bool = { _ in true }
+        where mayLose: (ResolvedEntity) -> Bool = { _ in true }
     ) throws {
         destination = plan.destination
         let counted = plan.transfers.filter {

@@ -17,24 +17,24 @@ struct MappingOmissions {
         case attribute(slot: Int)
         /// An integer that becomes a floating-point number.
         case rounded(slot: Int)
-        case reference(EntityLayout.Relationship, slot: Int)
-        case members(EntityLayout.Relationship)
+        case reference(ResolvedEntity.Relationship, slot: Int)
+        case members(ResolvedEntity.Relationship)
     }
 
     /// An entity with what is not taken over of its own objects, without those of its sub-entities: the properties, or `nil`
     /// for the objects themselves.
     struct Omission {
-        let entity: EntityLayout
+        let entity: ResolvedEntity
         let properties: [Property]?
     }
 
-    let source: ModelLayout
-    let destination: ModelLayout
+    let source: ResolvedModel
+    let destination: ResolvedModel
     private(set) var omissions: [Omission] = []
     /// The mappings that make objects of objects, by the names of the old entities.
     private let mappings: [String: [EntityMapping]]
 
-    init(_ mapping: MappingModel, from source: ModelLayout, to destination: ModelLayout) {
+    init(_ mapping: MappingModel, from source: ResolvedModel, to destination: ResolvedModel) {
         self.source = source
         self.destination = destination
         mappings = Dictionary(
@@ -56,7 +56,7 @@ struct MappingOmissions {
     }
 
     private func attributes(
-        of entity: EntityLayout, _ mappings: [EntityMapping]
+        of entity: ResolvedEntity, _ mappings: [EntityMapping]
     ) -> [Property] {
         entity.slots.compactMap { slot in
             guard slot.isStored, let attribute = slot.attribute,
@@ -79,7 +79,7 @@ struct MappingOmissions {
     }
 
     private func omission(
-        of relationship: EntityLayout.Relationship, _ entity: EntityLayout
+        of relationship: ResolvedEntity.Relationship, _ entity: ResolvedEntity
     ) -> Property? {
         if relationship.description.isTransient || isTaken(relationship, of: entity)
             || isTakenByOtherSide(relationship, of: entity)
@@ -99,15 +99,15 @@ struct MappingOmissions {
     }
 
     private func isTaken(
-        _ relationship: EntityLayout.Relationship, of entity: EntityLayout
+        _ relationship: ResolvedEntity.Relationship, of entity: ResolvedEntity
     ) -> Bool {
         !successors(of: relationship, of: entity).isEmpty
     }
 
     /// The new relationships that get the objects of one.
     private func successors(
-        of relationship: EntityLayout.Relationship, of entity: EntityLayout
-    ) -> [EntityLayout.Relationship] {
+        of relationship: ResolvedEntity.Relationship, of entity: ResolvedEntity
+    ) -> [ResolvedEntity.Relationship] {
         (mappings[entity.name] ?? []).flatMap { mapping in
             let new = destination.entity(named: mapping.destinationEntityName ?? "")
             return mapping.relationshipMappings.compactMap {
@@ -120,7 +120,7 @@ struct MappingOmissions {
     /// Whether the inverse is taken over from all objects that a relationship of an entity may lead to and that stay
     /// themselves, and may lead to what the entity becomes. Links to objects that go, go with those.
     private func isTakenByOtherSide(
-        _ relationship: EntityLayout.Relationship, of entity: EntityLayout
+        _ relationship: ResolvedEntity.Relationship, of entity: ResolvedEntity
     ) -> Bool {
         let members = source.destination(of: relationship).subtree.map(source.entity(number:))
             .filter { !$0.isAbstract && mappings[$0.name] != nil }
@@ -281,7 +281,7 @@ extension MappingOmissions {
 
     /// Whether a row has a value; `nil` if the store has no place for one.
     private func test(
-        _ property: Property, _ entity: EntityLayout, _ place: SQLEntity
+        _ property: Property, _ entity: ResolvedEntity, _ place: SQLEntity
     ) -> SQLFragment? {
         switch property {
         case .attribute(let index):
@@ -303,7 +303,7 @@ extension MappingOmissions {
     }
 
     private func members(
-        of relationship: EntityLayout.Relationship, _ place: SQLEntity
+        of relationship: ResolvedEntity.Relationship, _ place: SQLEntity
     ) -> SQLFragment {
         let (table, column): (String, String)
         switch place.toMany[relationship.index] {
@@ -318,15 +318,15 @@ extension MappingOmissions {
 
 /// Removals, those of a property from the objects of several entities added up.
 private struct RemovalList {
-    let source: ModelLayout
+    let source: ResolvedModel
     private(set) var list: [MigrationRemoval] = []
 
-    init(source: ModelLayout) { self.source = source }
+    init(source: ResolvedModel) { self.source = source }
 
-    mutating func add(_ count: Int, of entity: EntityLayout) { add(count, entity.name, nil) }
+    mutating func add(_ count: Int, of entity: ResolvedEntity) { add(count, entity.name, nil) }
 
     mutating func add(
-        _ count: Int, of property: MappingOmissions.Property, _ entity: EntityLayout
+        _ count: Int, of property: MappingOmissions.Property, _ entity: ResolvedEntity
     ) {
         switch property {
         case .attribute(let slot), .rounded(let slot):
@@ -336,7 +336,7 @@ private struct RemovalList {
         }
     }
 
-    mutating func add(_ count: Int, ofColumn column: String, _ entity: EntityLayout) {
+    mutating func add(_ count: Int, ofColumn column: String, _ entity: ResolvedEntity) {
         add(count, entity.name, column)
     }
 

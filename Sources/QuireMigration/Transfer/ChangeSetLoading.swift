@@ -6,9 +6,9 @@ internal import QuireSystem
 /// Loads objects into a store that knows nothing but saves: they are collected, and saved at once.
 ///
 /// Memory grows with the number of objects. Their versions begin at 1.
-final class ChangeSetLoading: StoreLoading {
+final class ChangeSetLoading: BulkInserter {
     private let store: any PersistentStore
-    private let layout: ModelLayout
+    private let layout: ResolvedModel
     private var objects: [ObjectChange] = []
     private var places: [ManagedObjectID: Int] = [:]
     private var records: [String: String?] = [:]
@@ -20,7 +20,7 @@ final class ChangeSetLoading: StoreLoading {
         layout = store.layout
     }
 
-    func insert(_ object: LoadedObject) throws {
+    func insert(_ object: BulkRow) throws {
         var values = object.values
         for (slot, file) in object.files {
             let data = ExternalData(
@@ -37,7 +37,7 @@ final class ChangeSetLoading: StoreLoading {
     }
 
     func relate(
-        _ owner: ManagedObjectID, through relationship: EntityLayout.Relationship,
+        _ owner: ManagedObjectID, through relationship: ResolvedEntity.Relationship,
         to targets: [ManagedObjectID]
     ) throws {
         guard let place = places[owner] else { return }
@@ -70,7 +70,7 @@ final class ChangeSetLoading: StoreLoading {
         for (key, value) in records { self.records[key] = value }
     }
 
-    func reservePrimaryKeys(through greatest: Int64, root: EntityLayout) {}
+    func reservePrimaryKeys(through greatest: Int64, root: ResolvedEntity) {}
 
     /// Saves what was collected.
     ///
@@ -124,7 +124,7 @@ final class ChangeSetLoading: StoreLoading {
 
 extension ChangeSetLoading: ContentCounter {
     func count(
-        of entity: EntityLayout, slots: [Int], relationships: [CountedRelationship]
+        of entity: ResolvedEntity, slots: [Int], relationships: [CountedRelationship]
     ) throws -> ContentCount {
         var result = ContentCount(
             values: slots.map { _ in 0 }, references: relationships.map { _ in 0 })

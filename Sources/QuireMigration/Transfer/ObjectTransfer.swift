@@ -12,7 +12,7 @@ struct ObjectTransfer {
     let source: any PersistentStore
     /// What the identifiers of the new objects belong to.
     let identity: StoreIdentity
-    let loading: any StoreLoading
+    let loading: any BulkInserter
     /// Called with the number of objects that are done; throws to give up.
     let step: (Int) throws -> Void
     private let digests: [String: Data]
@@ -20,7 +20,7 @@ struct ObjectTransfer {
 
     init(
         _ plan: TransferPlan, from source: any PersistentStore, identity: StoreIdentity,
-        into loading: any StoreLoading, policies: [String: () -> EntityMigrationPolicy] = [:],
+        into loading: any BulkInserter, policies: [String: () -> EntityMigrationPolicy] = [:],
         step: @escaping (Int) throws -> Void
     ) throws {
         self.plan = plan
@@ -49,7 +49,7 @@ struct ObjectTransfer {
             try moveRelationships(transfer)
         }
         try relateMadeObjects()
-        for (root, key) in session.greatestKeys {
+        for (root, key) in session.maximumKeys {
             try loading.reservePrimaryKeys(
                 through: key, root: plan.destination.entity(number: root))
         }
@@ -91,7 +91,7 @@ struct ObjectTransfer {
         }
         for object in session.made {
             try loading.insert(
-                LoadedObject(
+                BulkRow(
                     objectID: object.objectID, entity: object.entity, version: object.version,
                     values: object.values))
         }
@@ -156,7 +156,7 @@ struct ObjectTransfer {
     private func object(
         of row: ObjectSnapshot, _ transfer: EntityTransfer,
         _ values: inout ContiguousArray<AttributeValue>
-    ) throws -> LoadedObject {
+    ) throws -> BulkRow {
         var files: [Int: ExternalFile] = [:]
         for (slot, value) in transfer.values.enumerated() {
             switch value {
@@ -189,7 +189,7 @@ struct ObjectTransfer {
                     computed, in: transfer.destination)
             }
         }
-        return LoadedObject(
+        return BulkRow(
             objectID: newID(of: row.objectID, transfer), entity: transfer.destination,
             version: max(row.version, 1), values: values, files: files)
     }
@@ -215,7 +215,7 @@ struct ObjectTransfer {
 
     /// The new object that a relationship may lead to for an old one; `nil` if it is not taken over.
     private func newID(
-        of id: ManagedObjectID, through relationship: EntityLayout.Relationship
+        of id: ManagedObjectID, through relationship: ResolvedEntity.Relationship
     ) throws -> ManagedObjectID? {
         let destination = plan.destination.destination(of: relationship)
         if let transfer = plan.transfer(ofEntity: id.entityNumber, within: destination) {
@@ -285,7 +285,7 @@ struct ObjectTransfer {
 
 extension PersistentStore {
     /// Whether objects of an entity are in the store: not if it is one of several that share a model.
-    func keeps(_ entity: EntityLayout) -> Bool {
+    func keeps(_ entity: ResolvedEntity) -> Bool {
         guard let store = self as? SQLiteStore else { return true }
         return store.schema.entity(entity).storeNumber > 0
     }

@@ -11,8 +11,8 @@ internal import QuireSystem
 /// of the old tables that a new table takes objects from, and for each further one enough that keys do not meet. So an
 /// identifier is translated without a table of identifiers, as long as no policy makes the objects.
 package struct TransferPlan {
-    let source: ModelLayout
-    let destination: ModelLayout
+    let source: ResolvedModel
+    let destination: ResolvedModel
     /// The mappings that make objects of objects.
     private(set) var transfers: [EntityTransfer] = []
     /// The mappings that only a policy knows what to do with.
@@ -23,7 +23,7 @@ package struct TransferPlan {
     /// Looks up a mapping model.
     ///
     /// - Throws: ``QuireError`` with code `incompatibleModel`, naming what it says about which the models know nothing.
-    package init(_ mapping: MappingModel, from source: ModelLayout, to destination: ModelLayout)
+    package init(_ mapping: MappingModel, from source: ResolvedModel, to destination: ResolvedModel)
         throws
     {
         self.source = source
@@ -56,7 +56,7 @@ package struct TransferPlan {
     /// The entities of a mapping that makes objects of objects; `nil` if it does not.
     private mutating func entities(
         of mapping: EntityMapping
-    ) throws -> (EntityLayout, EntityLayout)? {
+    ) throws -> (ResolvedEntity, ResolvedEntity)? {
         if mapping.mappingType == .remove { return nil }
         guard let new = mapping.destinationEntityName else { return nil }
         guard let newEntity = destination.entity(named: new) else {
@@ -95,7 +95,7 @@ package struct TransferPlan {
     /// By how much keys are moved, by the position of the group.
     private(set) var keyOffsets: [Int64] = []
     /// The greatest keys of the new tables, by the numbers of their root entities.
-    private(set) var greatestKeys: [Int: Int64] = [:]
+    private(set) var maximumKeys: [Int: Int64] = [:]
     private var keySpace = KeySpace.table
 
     /// Where keys have to be unique.
@@ -112,11 +112,11 @@ package struct TransferPlan {
     ///
     /// - Parameter greatest: The greatest key that an object of an old root entity has had.
     mutating func assignKeys(
-        _ space: KeySpace = .table, _ greatest: (EntityLayout) throws -> Int64
+        _ space: KeySpace = .table, _ greatest: (ResolvedEntity) throws -> Int64
     ) throws {
         keySpace = space
         keyOffsets = [Int64](repeating: 0, count: keyGroups.count)
-        greatestKeys = [:]
+        maximumKeys = [:]
         let roots = Set(keyGroups.map(\.newRoot))
         for root in roots.sorted() {
             let name = destination.entity(number: root).name
@@ -132,7 +132,7 @@ package struct TransferPlan {
             var end: Int64
             switch space {
             case .table, .sameStore: end = 0
-            case .store(let first): end = greatestKeys.values.max() ?? first - 1
+            case .store(let first): end = maximumKeys.values.max() ?? first - 1
             }
             for index in members {
                 let last = try greatest(source.entity(number: keyGroups[index].oldRoot))
@@ -143,13 +143,13 @@ package struct TransferPlan {
                     end += last
                 }
             }
-            guard end <= ManagedObjectID.greatestPrimaryKey else {
+            guard end <= ManagedObjectID.maximumPrimaryKey else {
                 throw QuireError(
                     .storeUnavailable,
                     "“\(name)” of the new model would have more primary keys than there are.",
                     subject: .init(entity: name))
             }
-            greatestKeys[root] = end
+            maximumKeys[root] = end
         }
     }
 
@@ -157,20 +157,20 @@ package struct TransferPlan {
     mutating func nextKey(root: Int) throws -> Int64 {
         let last: Int64
         switch keySpace {
-        case .table: last = greatestKeys[root, default: 0]
-        case .store, .sameStore: last = greatestKeys.values.max() ?? 0
+        case .table: last = maximumKeys[root, default: 0]
+        case .store, .sameStore: last = maximumKeys.values.max() ?? 0
         }
         let key = last + 1
-        guard key <= ManagedObjectID.greatestPrimaryKey else {
+        guard key <= ManagedObjectID.maximumPrimaryKey else {
             throw QuireError(
                 .storeUnavailable, "The new store has used up its primary keys.")
         }
-        greatestKeys[root] = key
+        maximumKeys[root] = key
         return key
     }
 
     /// The transfer by which objects of an old entity become what a relationship leads to.
-    func transfer(ofEntity number: Int, within destination: EntityLayout) -> EntityTransfer? {
+    func transfer(ofEntity number: Int, within destination: ResolvedEntity) -> EntityTransfer? {
         bySource[number]?.lazy.map { transfers[$0] }.first {
             destination.subtree.contains($0.destination.number)
         }
@@ -205,15 +205,15 @@ struct EntityTransfer {
     /// A relationship that is written when all objects are there.
     struct Edge: Sendable {
         /// The relationship of the new entity.
-        let relationship: EntityLayout.Relationship
+        let relationship: ResolvedEntity.Relationship
         /// The relationship of the old one.
-        let source: EntityLayout.Relationship
+        let source: ResolvedEntity.Relationship
     }
 
     let mapping: EntityMapping
     let index: Int
-    let source: EntityLayout
-    let destination: EntityLayout
+    let source: ResolvedEntity
+    let destination: ResolvedEntity
     /// The position in ``TransferPlan/keyGroups``.
     let keyGroup: Int
     /// Where the values come from, by the slots of the new entity.
@@ -223,7 +223,7 @@ struct EntityTransfer {
     fileprivate(set) var edges: [Edge] = []
 
     init(
-        _ mapping: EntityMapping, from source: EntityLayout, to destination: EntityLayout,
+        _ mapping: EntityMapping, from source: ResolvedEntity, to destination: ResolvedEntity,
         index: Int, keyGroup: Int, in plan: TransferPlan
     ) throws {
         self.mapping = mapping
@@ -257,7 +257,7 @@ struct EntityTransfer {
     }
 
     private static func unknown(
-        _ property: String, of entity: EntityLayout, _ mapping: EntityMapping, _ which: String
+        _ property: String, of entity: ResolvedEntity, _ mapping: EntityMapping, _ which: String
     ) -> QuireError {
         QuireError(
             .incompatibleModel,
@@ -266,8 +266,8 @@ struct EntityTransfer {
     }
 
     private static func reference(
-        _ expression: MappingExpression?, of source: EntityLayout,
-        to relationship: EntityLayout.Relationship
+        _ expression: MappingExpression?, of source: ResolvedEntity,
+        to relationship: ResolvedEntity.Relationship
     ) -> Value {
         guard let name = expression?.relationshipName,
             let before = source.relationship(named: name), let slot = before.slot
@@ -278,8 +278,8 @@ struct EntityTransfer {
     }
 
     private static func value(
-        of slot: EntityLayout.Slot, _ mapping: EntityMapping, _ source: EntityLayout,
-        _ destination: EntityLayout
+        of slot: ResolvedEntity.Slot, _ mapping: EntityMapping, _ source: ResolvedEntity,
+        _ destination: ResolvedEntity
     ) throws -> Value {
         guard let attribute = slot.attribute else { return .nothing }
         let expression = mapping.attributeMappings[slot.name]?.valueExpression
@@ -327,7 +327,7 @@ extension TransferPlan {
     }
 
     private func isWrittenLater(
-        _ relationship: EntityLayout.Relationship, _ old: EntityLayout.Relationship
+        _ relationship: ResolvedEntity.Relationship, _ old: ResolvedEntity.Relationship
     ) -> Bool {
         guard let inverse = destination.inverse(of: relationship) else {
             return relationship.isToMany || old.isToMany
@@ -349,7 +349,9 @@ extension TransferPlan {
     }
 
     /// The old relationship that a new one is mapped to, by any mapping.
-    private func mapping(of relationship: EntityLayout.Relationship) -> EntityLayout.Relationship? {
+    private func mapping(of relationship: ResolvedEntity.Relationship) -> ResolvedEntity
+        .Relationship?
+    {
         for transfer in transfers
         where destination.entity(number: relationship.ownerNumber).subtree
             .contains(transfer.destination.number)

@@ -92,7 +92,7 @@ struct StoreExamination {
         guard try FileSystem.information(at: path)?.kind == .regular else {
             throw QuireError(.notFound, "There is no store “\(path)”.", subject: .init(file: path))
         }
-        let source = try SQLiteStoreSource(path: path, isReadOnly: true)
+        let source = try SQLiteDatabaseFile(path: path, isReadOnly: true)
         defer { source.release() }
         do {
             let connection = try source.connect(.reading, options: SQLiteStoreOptions())

@@ -288,7 +288,7 @@ extension AtomicStore {
             identity: StoreIdentity(
                 uuid: store.identity.uuid, entityNames: layout.entities.map(\.name)))
         contents.carriesModel = true
-        contents.greatestKey = try store.currentContents().greatestKey
+        contents.maximumKey = try store.currentContents().maximumKey
         var options = options
         options.isReadOnly = false
         let result = Self(AtomicStoreOpening(contents: contents, file: nil, options: options))

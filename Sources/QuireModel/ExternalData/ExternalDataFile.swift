@@ -70,7 +70,7 @@ package final class ExternalDataFile: Sendable {
         homeKey = folders.classKey
         identity = nil
         state = Lock(State(owner: .store))
-        ExternalDataHolds.hold(name)
+        ExternalFileRetainCounts.hold(name)
     }
 
     /// A file of a store of which nothing else is known.
@@ -96,7 +96,7 @@ package final class ExternalDataFile: Sendable {
         identity = (try? FileSystem.information(at: home, beneath: homeRoot)) ?? nil
         state = Lock(
             State(owner: .holders, size: record.size, record: record, movedFrom: movedFrom))
-        ExternalDataHolds.hold(name)
+        ExternalFileRetainCounts.hold(name)
     }
 
     deinit {
@@ -107,7 +107,7 @@ package final class ExternalDataFile: Sendable {
                 _ = try? FileSystem.removeFileIfPresent(path, beneath: root)
             }
         }
-        ExternalDataHolds.release(name)
+        ExternalFileRetainCounts.release(name)
     }
 
     /// The file's path. It changes with the place of the store, unless the file has stayed behind.
@@ -231,7 +231,7 @@ package final class ExternalDataFile: Sendable {
 }
 
 /// The files with external data that somebody in this process holds, by their names, which are unique.
-package enum ExternalDataHolds {
+package enum ExternalFileRetainCounts {
     private static let counts = Lock<[String: Int]>([:])
 
     static func hold(_ name: String) { counts.withLock { $0[name, default: 0] += 1 } }

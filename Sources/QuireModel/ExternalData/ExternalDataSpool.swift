@@ -27,14 +27,14 @@ package final class ExternalDataSpool: Sendable {
         let path = FileSystem.path(folder, UUID().uuidString)
         (file, temporary) = try OpenFile.createTemporary(beside: path, beneath: root)
         writer = try ContentFileWriter(file, sealing: folders.classKey)
-        ExternalDataHolds.hold(FileSystem.name(of: temporary))
+        ExternalFileRetainCounts.hold(FileSystem.name(of: temporary))
     }
 
     deinit {
         if !isFinished.load(ordering: .relaxed) {
             _ = try? FileSystem.removeFileIfPresent(temporary, beneath: root)
         }
-        ExternalDataHolds.release(FileSystem.name(of: temporary))
+        ExternalFileRetainCounts.release(FileSystem.name(of: temporary))
     }
 
     /// Adds bytes.

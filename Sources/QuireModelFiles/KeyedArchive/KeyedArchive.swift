@@ -378,7 +378,7 @@ extension KeyedArchive {
         _ value: ArchiveValue?, budget: inout Int, depth: Int = 0
     ) throws -> PropertyListValue {
         budget -= 1
-        guard budget > 0, depth < PropertyListValue.greatestDepth else {
+        guard budget > 0, depth < PropertyListValue.maximumDepth else {
             throw damaged("its values are nested too deeply, or name each other too often")
         }
         if case .array? = try resolved(value) {

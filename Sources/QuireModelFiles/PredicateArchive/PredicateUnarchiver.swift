@@ -8,7 +8,7 @@ internal import QuireSystem
 /// An archive may share its objects, so that a small one stands for a tree of any size; `budget` bounds the tree.
 struct PredicateUnarchiver {
     /// The greatest depth, which is that of predicates in text.
-    static let greatestDepth = 200
+    static let maximumDepth = 200
 
     let archive: KeyedArchive
     private var budget = 20_000
@@ -74,7 +74,7 @@ struct PredicateUnarchiver {
     private mutating func enter() throws {
         depth += 1
         budget -= 1
-        guard depth <= Self.greatestDepth, budget > 0 else {
+        guard depth <= Self.maximumDepth, budget > 0 else {
             throw archive.damaged("a predicate is nested too deeply")
         }
     }

@@ -121,7 +121,7 @@ extension PredicateResolver {
     ///
     /// - Throws: ``QuireError`` with code `unknownKey`, `invalidQuery`, `invalidValue` or `unsupported`.
     package mutating func batchValue(
-        _ expression: QueryExpression, for slot: EntityLayout.Slot
+        _ expression: QueryExpression, for slot: ResolvedEntity.Slot
     ) throws -> QueryExpression {
         if case .constant = expression { return expression }
         let side = try side(expression)
@@ -142,7 +142,7 @@ extension PredicateResolver {
     }
 
     private func refused(
-        _ expression: QueryExpression, for slot: EntityLayout.Slot, _ reason: String
+        _ expression: QueryExpression, for slot: ResolvedEntity.Slot, _ reason: String
     ) -> QuireError {
         QuireError(
             .unsupported,
@@ -230,7 +230,7 @@ public struct BatchResult: Sendable, Hashable {
 }
 
 /// What a batch insertion does about a row whose values must be unique and are those of a stored object already.
-public enum UpsertRule: Sendable, Hashable, CaseIterable {
+public enum UpsertPolicy: Sendable, Hashable, CaseIterable {
     /// It fails.
     case refuse
     /// The row is left out.
@@ -245,7 +245,7 @@ public enum UpsertRule: Sendable, Hashable, CaseIterable {
     /// The error of a row whose unique values a stored object has that is not of the row's entity: it has no place for what
     /// only the row's entity has, and would not be found as one.
     package static func entityError(
-        _ entity: EntityLayout, holder: ManagedObjectID, file: String?
+        _ entity: ResolvedEntity, holder: ManagedObjectID, file: String?
     ) -> QuireError {
         QuireError(
             .constraintConflict,

@@ -14,7 +14,7 @@ extension AttributeDerivation.TextFunction {
     }
 }
 
-extension EntityLayout.Derivation {
+extension ResolvedEntity.Derivation {
     /// The derived value of an object; `nil` for the time of the save.
     ///
     /// - Parameters:
@@ -23,7 +23,7 @@ extension EntityLayout.Derivation {
     ///   - values: Gives what those have in a slot.
     ///   - source: Gives what is in a slot of the object, or of the one that a to-one relationship leads to.
     package func value(
-        as storage: EntityLayout.Slot.Storage, count: (Int) throws -> Int,
+        as storage: ResolvedEntity.Slot.Storage, count: (Int) throws -> Int,
         values: (_ relationship: Int, _ slot: Int) throws -> [AttributeValue],
         source: (_ slot: Int, _ relationship: Int?) throws -> AttributeValue
     ) rethrows -> AttributeValue? {
@@ -40,7 +40,7 @@ extension EntityLayout.Derivation {
 
     /// The sum of values in the form of a slot; what has none counts as 0.
     static func sum(
-        _ values: [AttributeValue], as storage: EntityLayout.Slot.Storage
+        _ values: [AttributeValue], as storage: ResolvedEntity.Slot.Storage
     ) -> AttributeValue {
         switch storage {
         case .decimal:

@@ -98,7 +98,7 @@ package enum ValueKind: Sendable, Hashable {
     case any
 
     /// The kind of an attribute's or a to-one relationship's values.
-    init(of slot: Int, in entity: EntityLayout) {
+    init(of slot: Int, in entity: ResolvedEntity) {
         guard let type = entity.slots[slot].attribute?.type else {
             self = .object
             return

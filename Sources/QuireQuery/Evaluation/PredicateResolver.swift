@@ -4,8 +4,8 @@ internal import QuireSystem
 
 /// Checks a predicate against an entity and brings it into the form that ``ResolvedQuery`` describes.
 package struct PredicateResolver {
-    let entity: EntityLayout
-    let layout: ModelLayout
+    let entity: ResolvedEntity
+    let layout: ResolvedModel
     let store: StoreIdentity?
     let allowsTransient: Bool
     /// Whether values of the objects of a group may be computed, as in the columns of a request for dictionaries.
@@ -24,7 +24,7 @@ package struct PredicateResolver {
     var variables: [String: QueryKeyPath] = [:]
 
     package init(
-        entity: EntityLayout, layout: ModelLayout, store: StoreIdentity?, allowsTransient: Bool,
+        entity: ResolvedEntity, layout: ResolvedModel, store: StoreIdentity?, allowsTransient: Bool,
         allowsGrouping: Bool = false
     ) {
         self.entity = entity

@@ -7,20 +7,22 @@ package struct QueryKeyPath: Sendable {
 
     /// A relationship on the way.
     package struct Step: Sendable {
-        package let source: EntityLayout
+        package let source: ResolvedEntity
         /// The relationship's position in the source's.
         package let index: Int
-        package let destination: EntityLayout
+        package let destination: ResolvedEntity
         package let isToMany: Bool
 
-        package init(source: EntityLayout, index: Int, destination: EntityLayout, isToMany: Bool) {
+        package init(
+            source: ResolvedEntity, index: Int, destination: ResolvedEntity, isToMany: Bool
+        ) {
             self.source = source
             self.index = index
             self.destination = destination
             self.isToMany = isToMany
         }
 
-        package var relationship: EntityLayout.Relationship { source.relationships[index] }
+        package var relationship: ResolvedEntity.Relationship { source.relationships[index] }
     }
 
     /// What stands at the end.
@@ -34,11 +36,11 @@ package struct QueryKeyPath: Sendable {
     }
 
     /// The entity it begins at.
-    let entity: EntityLayout
+    let entity: ResolvedEntity
     /// The relationships on the way.
     package private(set) var steps: [Step] = []
     /// The entity of the object that the relationships lead to.
-    package private(set) var destination: EntityLayout
+    package private(set) var destination: ResolvedEntity
     /// What stands at the end.
     package private(set) var end = End.object
     /// The kind of its values.
@@ -57,7 +59,7 @@ package struct QueryKeyPath: Sendable {
     package var isToMany: Bool { steps.contains(where: \.isToMany) }
 
     /// The slot at the end, if it is no object.
-    package var slot: EntityLayout.Slot? {
+    package var slot: ResolvedEntity.Slot? {
         if case .slot(let index) = end { destination.slots[index] } else { nil }
     }
 
@@ -65,7 +67,7 @@ package struct QueryKeyPath: Sendable {
     package var text: String { keys.isEmpty ? "SELF" : keys.joined(separator: ".") }
 
     /// The path of the object itself.
-    init(of entity: EntityLayout) {
+    init(of entity: ResolvedEntity) {
         self.entity = entity
         destination = entity
     }
@@ -74,7 +76,7 @@ package struct QueryKeyPath: Sendable {
     ///
     /// - Throws: ``QuireError`` with code `unknownKey`, or `invalidQuery` for a property that has no value to
     ///   compare.
-    package init(_ keys: [String], from entity: EntityLayout, in layout: ModelLayout) throws {
+    package init(_ keys: [String], from entity: ResolvedEntity, in layout: ResolvedModel) throws {
         self.entity = entity
         destination = entity
         var position = 0
@@ -127,7 +129,7 @@ package struct QueryKeyPath: Sendable {
 
     /// The slot of the element of a composite attribute, which further keys name.
     private static func element(
-        of key: String, _ keys: [String], _ position: inout Int, in entity: EntityLayout
+        of key: String, _ keys: [String], _ position: inout Int, in entity: ResolvedEntity
     ) throws -> Int {
         var name = key
         while position < keys.count {
@@ -145,7 +147,7 @@ package struct QueryKeyPath: Sendable {
             subject: .init(entity: entity.name, property: name))
     }
 
-    private static func unknownKey(_ key: String, of entity: EntityLayout) -> QuireError {
+    private static func unknownKey(_ key: String, of entity: ResolvedEntity) -> QuireError {
         let close = CloseNames.of(key, among: Array(entity.properties.keys))
         let advice =
             close.isEmpty
@@ -189,7 +191,7 @@ enum CloseNames {
 
 extension QueryKeyPath {
     /// The entity of other objects whose changes matter to the attribute at the end, because it is derived.
-    package func derivationSource(in layout: ModelLayout) -> EntityLayout? {
+    package func derivationSource(in layout: ResolvedModel) -> ResolvedEntity? {
         guard case .slot(let slot) = end, destination.slots[slot].isDerived,
             let derivation = layout.derivations.derivation(of: slot, in: destination),
             let index = derivation.relationshipIndex
@@ -207,9 +209,9 @@ public protocol QuerySubject {
     /// The object's identifier, which `SELF`, `objectID` and comparisons of relationships mean.
     var objectID: ManagedObjectID { get }
     /// The object's entity.
-    var entity: EntityLayout { get }
+    var entity: ResolvedEntity { get }
     /// The model that the entity is part of.
-    var queryLayout: ModelLayout { get }
+    var queryLayout: ResolvedModel { get }
 
     /// The value of a property.
     ///

@@ -8,7 +8,7 @@ package struct ResolvedDictionaryQuery: Sendable {
     package struct Column: Sendable {
         package let name: String
         package let expression: QueryExpression
-        package let form: ColumnForm
+        package let form: ResultColumnType
     }
 
     /// Which objects are asked about; its request has no order.
@@ -32,7 +32,7 @@ package struct ResolvedDictionaryQuery: Sendable {
     /// Checks a request.
     ///
     /// - Throws: ``QuireError`` with code `unknownEntity`, `unknownKey`, `invalidQuery` or `unsupported`.
-    package init(_ request: FetchRequest, in layout: ModelLayout, store: StoreIdentity?) throws {
+    package init(_ request: FetchRequest, in layout: ResolvedModel, store: StoreIdentity?) throws {
         let entity = try layout.requireEntity(named: request.entityName)
         var checked = request
         var resolver = PredicateResolver(
@@ -85,7 +85,7 @@ package struct ResolvedDictionaryQuery: Sendable {
     }
 
     private static func columns(
-        of request: FetchRequest, _ entity: EntityLayout
+        of request: FetchRequest, _ entity: ResolvedEntity
     ) throws -> [ExpressionDescription] {
         if !request.propertiesToFetch.isEmpty { return request.propertiesToFetch }
         if !request.propertiesToGroupBy.isEmpty { return request.propertiesToGroupBy }
@@ -182,7 +182,7 @@ extension PredicateResolver {
         let expression = try single(column.expression, "The column “\(column.name)”")
         var form = try form(of: expression)
         if let type = column.resultType, type != .undefined, !form.isObject(type) {
-            guard let wanted = ColumnForm(type, of: kind(of: try side(expression))) else {
+            guard let wanted = ResultColumnType(type, of: kind(of: try side(expression))) else {
                 throw QuireError(
                     .invalidQuery,
                     "The column “\(column.name)” cannot have values of type \(type): “\(expression)” gives none.",
@@ -221,7 +221,7 @@ extension PredicateResolver {
     }
 }
 
-extension ColumnForm {
+extension ResultColumnType {
     fileprivate func isObject(_ type: AttributeType) -> Bool {
         if case .object = self { type == .objectID } else { false }
     }

@@ -6,9 +6,9 @@ internal import QuireSystem
 /// it in memory, so that both mean the same.
 package struct ResolvedQuery: Sendable {
     /// The model.
-    package let layout: ModelLayout
+    package let layout: ResolvedModel
     /// The entity whose objects are asked for.
-    package let entity: EntityLayout
+    package let entity: ResolvedEntity
     /// The request, with condition and order in their checked form.
     package let request: FetchRequest
     /// The condition.
@@ -25,7 +25,7 @@ package struct ResolvedQuery: Sendable {
     ///   - allowsTransient: Whether transient attributes may be used, as only memory has them.
     /// - Throws: ``QuireError`` with code `unknownEntity`, `unknownKey`, `invalidQuery` or `unsupported`.
     package init(
-        _ request: FetchRequest, in layout: ModelLayout, store: StoreIdentity? = nil,
+        _ request: FetchRequest, in layout: ResolvedModel, store: StoreIdentity? = nil,
         allowsTransient: Bool = false
     ) throws {
         self.layout = layout
@@ -43,7 +43,7 @@ package struct ResolvedQuery: Sendable {
 
     /// A request that has been checked.
     init(
-        resolved request: FetchRequest, of entity: EntityLayout, in layout: ModelLayout,
+        resolved request: FetchRequest, of entity: ResolvedEntity, in layout: ResolvedModel,
         keyPaths: [QueryKeyPath], isRandom: Bool
     ) {
         self.layout = layout
@@ -75,8 +75,8 @@ extension ResolvedQuery {
 
     /// The entities of the objects, other than the one tested, whose attributes or relationships decide whether
     /// an object is found and where it stands.
-    package var entitiesBeyond: [EntityLayout] {
-        var found: [EntityLayout] = []
+    package var entitiesBeyond: [ResolvedEntity] {
+        var found: [ResolvedEntity] = []
         for path in keyPaths {
             var steps = path.steps[...]
             // Which object a relationship leads to, its owner says, and of which entity that is never changes.
@@ -125,14 +125,14 @@ enum ResolutionCache {
     /// were checked for does not count.
     private struct Entry<Form: Sendable>: Sendable {
         let form: Form
-        weak let entity: EntityLayout?
+        weak let entity: ResolvedEntity?
         weak let store: StoreIdentity?
     }
 
     private typealias Cache<Form: Hashable & Sendable> = BoundedCache<Key<Form>, Entry<Form>>
 
-    private static let predicates = Cache<QueryPredicate>(greatestCount: 32)
-    private static let orderings = Cache<SortOrdering>(greatestCount: 32)
+    private static let predicates = Cache<QueryPredicate>(maximumCount: 32)
+    private static let orderings = Cache<SortOrdering>(maximumCount: 32)
 
     /// A predicate, checked for an object's entity as a request for it would be.
     ///
@@ -238,12 +238,12 @@ package struct SlotCondition {
     private let evaluator = PredicateEvaluator(subject: nil)
 
     /// Looks up the attributes of a checked predicate; `nil` if it asks for anything else.
-    package init?(_ predicate: QueryPredicate, of entity: EntityLayout) {
+    package init?(_ predicate: QueryPredicate, of entity: ResolvedEntity) {
         guard let root = Self.test(predicate, entity) else { return nil }
         self.root = root
     }
 
-    private static func test(_ predicate: QueryPredicate, _ entity: EntityLayout) -> Test? {
+    private static func test(_ predicate: QueryPredicate, _ entity: ResolvedEntity) -> Test? {
         switch predicate {
         case .constant(let value): return .constant(value)
         case .comparison(let comparison):
@@ -260,7 +260,7 @@ package struct SlotCondition {
         }
     }
 
-    private static func tests(_ parts: [QueryPredicate], _ entity: EntityLayout) -> [Test]? {
+    private static func tests(_ parts: [QueryPredicate], _ entity: ResolvedEntity) -> [Test]? {
         let tests = parts.compactMap { test($0, entity) }
         return tests.count == parts.count ? tests : nil
     }

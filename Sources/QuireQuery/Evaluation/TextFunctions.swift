@@ -79,9 +79,9 @@ package enum TextFunctions {
         QueryComparison.Options(rawValue: UInt8(truncatingIfNeeded: bits))
     }
 
-    private static let patterns = BoundedCache<PatternKey, TextPattern>(greatestCount: 256)
-    private static let expressions = BoundedCache<PatternKey, TextExpression>(greatestCount: 256)
-    private static let searches = BoundedCache<PatternKey, TextSearch>(greatestCount: 256)
+    private static let patterns = BoundedCache<PatternKey, TextPattern>(maximumCount: 256)
+    private static let expressions = BoundedCache<PatternKey, TextExpression>(maximumCount: 256)
+    private static let searches = BoundedCache<PatternKey, TextSearch>(maximumCount: 256)
 }
 
 private struct PatternKey: Hashable {

@@ -151,13 +151,13 @@ extension PredicateParser {
         advance()
         var elements: [QueryExpression] = []
         if take(.closeBrace) { return .collection(elements) }
-        var greatestHeight = 0
+        var maximumHeight = 0
         repeat {
             elements.append(try nested { try $0.expression() })
-            greatestHeight = max(greatestHeight, height)
+            maximumHeight = max(maximumHeight, height)
         } while take(.comma)
         try expect(.closeBrace, ", or }")
-        height = greatestHeight
+        height = maximumHeight
         try raise()
         return .collection(elements)
     }
@@ -187,13 +187,13 @@ extension PredicateParser {
         height = 0
         if take(.closeParenthesis) { return [] }
         var arguments: [Argument] = []
-        var greatestHeight = 0
+        var maximumHeight = 0
         repeat {
             arguments.append(try argument())
-            greatestHeight = max(greatestHeight, height)
+            maximumHeight = max(maximumHeight, height)
         } while take(.comma)
         try expect(.closeParenthesis, "an operator, a comma or )")
-        height = greatestHeight
+        height = maximumHeight
         return arguments
     }
 
@@ -349,15 +349,15 @@ extension PredicateParser {
     private mutating func conditional() throws -> QueryExpression {
         try expect(.openParenthesis, "( behind TERNARY")
         let condition = try predicate()
-        var greatestHeight = height
+        var maximumHeight = height
         var values: [QueryExpression] = []
         for _ in 0..<2 {
             try expect(.comma, values.isEmpty ? "AND, OR or a comma" : "an operator or a comma")
             values.append(try nested { try $0.expression() })
-            greatestHeight = max(greatestHeight, height)
+            maximumHeight = max(maximumHeight, height)
         }
         try expect(.closeParenthesis, "an operator or )")
-        height = greatestHeight
+        height = maximumHeight
         try raise()
         return .conditional(condition, values[0], values[1])
     }

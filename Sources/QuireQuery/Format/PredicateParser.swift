@@ -26,7 +26,7 @@ struct PredicateParser {
 
     /// A bound on the nesting of the text and on the height of the tree, which differ where operators follow each other:
     /// `a + b + c` is as high as it has operators. It keeps the recursion of every walker well within a thread's stack.
-    static let greatestDepth = 200
+    static let maximumDepth = 200
 
     init(_ format: String, noun: String = "predicate", arguments: [QueryExpression]) throws {
         self.format = format
@@ -94,12 +94,12 @@ struct PredicateParser {
         joinedBy word: PredicateToken.Kind, _ part: (inout Self) throws -> QueryPredicate
     ) throws -> [QueryPredicate] {
         var parts = [try part(&self)]
-        var greatestHeight = height
+        var maximumHeight = height
         while take(word) {
             parts.append(try part(&self))
-            greatestHeight = max(greatestHeight, height)
+            maximumHeight = max(maximumHeight, height)
         }
-        height = greatestHeight
+        height = maximumHeight
         if parts.count > 1 { try raise() }
         return parts
     }
@@ -183,7 +183,7 @@ struct PredicateParser {
 
     /// Goes one level deeper.
     mutating func nested<Result>(_ body: (inout Self) throws -> Result) throws -> Result {
-        guard depth < Self.greatestDepth else { throw tooDeep }
+        guard depth < Self.maximumDepth else { throw tooDeep }
         depth += 1
         defer { depth -= 1 }
         return try body(&self)
@@ -192,12 +192,12 @@ struct PredicateParser {
     /// Puts a level upon the tree that was read last, and upon another part of that height.
     mutating func raise(above other: Int = 0) throws {
         height = max(height, other) + 1
-        guard height <= Self.greatestDepth else { throw tooDeep }
+        guard height <= Self.maximumDepth else { throw tooDeep }
     }
 
     private var tooDeep: QuireError {
         failure(
-            "expected no more than \(Self.greatestDepth) levels of nesting at column "
+            "expected no more than \(Self.maximumDepth) levels of nesting at column "
                 + "\(current.column)", column: current.column)
     }
 

@@ -123,7 +123,7 @@ extension Optional: QueryArgument where Wrapped: QueryArgument {
     public var queryExpression: QueryExpression { self?.queryExpression ?? .constant(.null) }
 }
 
-extension EntityLayout: QueryArgument {
+extension ResolvedEntity: QueryArgument {
     /// The entity's name, as in `entity == %@`.
     public var queryExpression: QueryExpression { .constant(.string(name)) }
 }

@@ -132,14 +132,14 @@ package struct PredicateTranslation {
     // MARK: - Errors
 
     /// The longest quotation of a node in an error.
-    private static let greatestQuotation = 200
+    private static let maximumQuotation = 200
 
     /// Says that a node has no translation, and quotes it.
     static func unsupported(_ node: Any, _ reason: String = "") -> QuireError {
         var quotation =
             node is any CustomStringConvertible ? String(describing: node) : "\(type(of: node))"
-        if quotation.count > greatestQuotation {
-            quotation = quotation.prefix(greatestQuotation) + "…"
+        if quotation.count > maximumQuotation {
+            quotation = quotation.prefix(maximumQuotation) + "…"
         }
         return QuireError(
             .unsupported,

@@ -62,7 +62,7 @@ struct DatabaseLog {
         let frameSize = Self.frameHeaderSize + pageSize
         let frameCount = max(0, size - Self.headerSize) / frameSize
         let (pagesInFiles, _) = filePageCount.addingReportingOverflow(frameCount)
-        let greatestPage = max(
+        let maximumPage = max(
             pagesInFiles.multipliedReportingOverflow(by: 4).partialValue, pagesInFiles)
         var pending: [Int: Int64] = [:]
         var wholeFrames = 0
@@ -81,12 +81,12 @@ struct DatabaseLog {
             checksum.add(frame[..<8], isBigEndian: isBigEndian)
             checksum.add(content, isBigEndian: isBigEndian)
             guard checksum.isRecorded(in: frame, at: 16) else { break }
-            if page <= greatestPage { pending[page] = offset + Int64(Self.frameHeaderSize) }
+            if page <= maximumPage { pending[page] = offset + Int64(Self.frameHeaderSize) }
             let count = Int(frame.bigEndian32(at: 4))
             if count > 0 {
                 offsets.merge(pending) { _, newer in newer }
                 pending.removeAll()
-                pageCount = min(count, greatestPage)
+                pageCount = min(count, maximumPage)
                 wholeFrames = index + 1
             }
         }

@@ -38,7 +38,7 @@ struct DatabasePages {
     ///   `invalidFormat` if it is too short to hold anything.
     init(path: String, cipher: PageCipher? = nil) throws {
         let path = FileSystem.absolute(path)
-        if SQLiteOpenFiles.contains(path) {
+        if OpenDatabaseRegistry.contains(path) {
             throw QuireError(
                 .locked, "“\(path)” is open in this process; close it before recovering it.",
                 subject: .init(file: path))

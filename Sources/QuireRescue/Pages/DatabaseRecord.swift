@@ -35,7 +35,7 @@ enum DatabaseRecord {
     }
 
     /// More columns than SQLite can be made to allow.
-    private static let greatestColumnCount = 32_767
+    private static let maximumColumnCount = 32_767
 
     /// The values of a record.
     ///
@@ -56,7 +56,7 @@ enum DatabaseRecord {
             var offset = header.size
             while offset < headerSize {
                 guard let type = bytes.varint(at: offset, end: headerSize),
-                    let length = length(of: type.value), types.count < greatestColumnCount
+                    let length = length(of: type.value), types.count < maximumColumnCount
                 else { return nil }
                 offset += type.size
                 let (sum, overflow) = total.addingReportingOverflow(length)
@@ -164,7 +164,7 @@ struct RowReader {
         rows.reserveCapacity(page.cellCount)
         var damaged = 0
         for index in 0..<page.cellCount {
-            guard let cell = page.cell(index, greatestSize: pages.byteCount),
+            guard let cell = page.cell(index, maximumSize: pages.byteCount),
                 let values = DatabaseRecord.values(
                     of: record(of: cell), size: cell.size, encoding: encoding)
             else {

@@ -73,13 +73,13 @@ struct TreePage {
     }
 
     /// A row of a leaf of a table; `nil` if it makes no sense.
-    func cell(_ index: Int, greatestSize: Int) -> Cell? {
+    func cell(_ index: Int, maximumSize: Int) -> Cell? {
         guard kind == .tableLeaf, var offset = pointer(index),
             let length = bytes.varint(at: offset, end: usableSize)
         else { return nil }
         offset += length.size
         guard let key = bytes.varint(at: offset, end: usableSize),
-            let size = Int(exactly: length.value), size > 0, size <= greatestSize
+            let size = Int(exactly: length.value), size > 0, size <= maximumSize
         else { return nil }
         offset += key.size
         let local = Self.localSize(of: size, usableSize: usableSize)

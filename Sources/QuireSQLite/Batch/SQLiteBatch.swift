@@ -15,7 +15,7 @@ final class SQLiteBatch {
     /// Files that rows have referred to before, other than those that ``rows`` knows.
     var droppedFiles: Set<String> = []
     /// The greatest primary keys to record, by the numbers of root entities.
-    var greatestKeys: [Int: Int64] = [:]
+    var maximumKeys: [Int: Int64] = [:]
     var connection: SQLiteConnection { writer.connection }
 
     private init(_ store: SQLiteStore, _ writer: SQLiteWriter) {
@@ -36,7 +36,7 @@ final class SQLiteBatch {
             defer { writer.connection.releaseMemory() }
             do {
                 try writer.connection.begin()
-                try writer.modelGuard.check(writer.connection)
+                try writer.modelVersionCheck.check(writer.connection)
                 writer.connection.derivedLog.begin()
                 let result = try body(batch)
                 let derived = try batch.derive()
@@ -71,13 +71,13 @@ final class SQLiteBatch {
         let removed = droppedFiles.union(rows.droppedFiles)
         try rows.files.synchronizeFolder()
         if store.carriesModel { try rows.files.writeDigests(removing: removed, connection) }
-        store.willRecordPrimaryKeys(greatestKeys)
-        for (root, key) in greatestKeys {
+        store.willRecordPrimaryKeys(maximumKeys)
+        for (root, key) in maximumKeys {
             try connection.recordGreatestPrimaryKey(
                 key, of: store.schema.entity(number: root).storeNumber)
         }
         try connection.commit()
-        store.didRecordPrimaryKeys(greatestKeys)
+        store.didRecordPrimaryKeys(maximumKeys)
         writer.unreferencedFiles.formUnion(removed)
         rows.files.didSave()
     }
@@ -86,7 +86,7 @@ final class SQLiteBatch {
     ///
     /// - Parameter condition: Which rows of the entity's table.
     func noteFiles(
-        of slots: some Sequence<EntityLayout.Slot>, in entity: EntityLayout,
+        of slots: some Sequence<ResolvedEntity.Slot>, in entity: ResolvedEntity,
         where condition: SQLFragment
     ) throws {
         let place = store.schema.entity(entity)
@@ -111,7 +111,7 @@ final class SQLiteBatch {
 extension SQLiteStore {
     /// Inserts the rows of a request in one transaction.
     public func insert(
-        _ request: BatchInsertRequest, onConflict rule: UpsertRule
+        _ request: BatchInsertRequest, onConflict rule: UpsertPolicy
     ) throws -> BatchResult {
         try SQLiteBatchInsert(store: self, request: request, rule: rule).run()
     }
@@ -159,7 +159,7 @@ struct SQLiteCountCheck {
     }
 
     /// Has an object checked.
-    func note(_ owner: ManagedObjectID, _ relationship: EntityLayout.Relationship) throws {
+    func note(_ owner: ManagedObjectID, _ relationship: ResolvedEntity.Relationship) throws {
         try connection.withStatement("INSERT OR IGNORE INTO \(Self.table) VALUES (?, ?, ?)") {
             try $0.bind(Int64(relationship.ownerNumber), at: 1)
             try $0.bind(Int64(relationship.index), at: 2)
@@ -188,7 +188,9 @@ struct SQLiteCountCheck {
         try connection.execute("DELETE FROM \(Self.table)")
     }
 
-    private func check(_ relationship: EntityLayout.Relationship, of entity: EntityLayout) throws {
+    private func check(_ relationship: ResolvedEntity.Relationship, of entity: ResolvedEntity)
+        throws
+    {
         let members: String
         switch store.schema.toMany(relationship, of: entity) {
         case .nowhere: return
@@ -241,13 +243,13 @@ struct SQLiteUniqueRows {
 
     private let store: SQLiteStore
     private let connection: SQLiteConnection
-    private let entity: EntityLayout
+    private let entity: ResolvedEntity
     private let constraints: [Constraint]
 
     /// Whether nothing must be unique.
     var isEmpty: Bool { constraints.isEmpty }
 
-    init(_ entity: EntityLayout, store: SQLiteStore, connection: SQLiteConnection) {
+    init(_ entity: ResolvedEntity, store: SQLiteStore, connection: SQLiteConnection) {
         self.entity = entity
         self.store = store
         self.connection = connection
@@ -267,7 +269,7 @@ struct SQLiteUniqueRows {
     /// The object that has the row's unique values; `nil` if they are free.
     ///
     /// - Throws: ``QuireError`` with code `constraintConflict` if several objects have some of them each.
-    func holder(of row: BatchRow) throws -> Holder? {
+    func holder(of row: BatchInsertRow) throws -> Holder? {
         var found: Holder?
         for constraint in constraints {
             let values = constraint.slots.map { row.values[$0] }

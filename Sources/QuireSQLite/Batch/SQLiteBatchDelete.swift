@@ -63,7 +63,7 @@ private final class SQLiteBatchDeletion {
     private let countCheck: SQLiteCountCheck
     private var connection: SQLiteConnection { batch.connection }
     /// The entities that have objects to delete.
-    private var entities: [EntityLayout] = []
+    private var entities: [ResolvedEntity] = []
 
     init(_ batch: SQLiteBatch) {
         self.batch = batch
@@ -108,10 +108,10 @@ private final class SQLiteBatchDeletion {
         entities = known.sorted().map(store.layout.entity(number:))
     }
 
-    private func entities(ofRound round: Int64) throws -> [EntityLayout] {
+    private func entities(ofRound round: Int64) throws -> [ResolvedEntity] {
         try connection.withStatement(SQLBatchDeletion.entitiesOfRound.sql) { statement in
             try statement.bind(round, at: 1)
-            var found: [EntityLayout] = []
+            var found: [ResolvedEntity] = []
             while try statement.step() {
                 if let number = store.schema.modelNumber(ofStoreNumber: statement.integer(0)) {
                     found.append(store.layout.entity(number: number))
@@ -125,7 +125,7 @@ private final class SQLiteBatchDeletion {
 
     private func forEachRelationship(
         withRule rule: DeleteRule,
-        _ body: (EntityLayout.Relationship, EntityLayout) throws -> Void
+        _ body: (ResolvedEntity.Relationship, ResolvedEntity) throws -> Void
     ) throws {
         for entity in entities {
             for relationship in entity.relationships
@@ -136,7 +136,7 @@ private final class SQLiteBatchDeletion {
     }
 
     /// How many objects an error names that stand against a deletion.
-    private static let greatestNamedCount = 100
+    private static let maximumNamedCount = 100
 
     /// - Throws: ``QuireError`` with code `deleteDenied` for the first object that must not be deleted.
     func checkDenials() throws {
@@ -146,7 +146,7 @@ private final class SQLiteBatchDeletion {
             var object: ManagedObjectID?
             var blocking: [ManagedObjectID] = []
             try connection.withStatement(query.sql) { statement in
-                while blocking.count < Self.greatestNamedCount, try statement.step() {
+                while blocking.count < Self.maximumNamedCount, try statement.step() {
                     let id = objectID(statement.integer(0), of: entity)
                     if let object, object != id { break }
                     object = id
@@ -179,7 +179,7 @@ private final class SQLiteBatchDeletion {
     }
 
     private func checkNone(
-        _ query: SQLFragment, _ relationship: EntityLayout.Relationship, _ entity: EntityLayout
+        _ query: SQLFragment, _ relationship: ResolvedEntity.Relationship, _ entity: ResolvedEntity
     ) throws {
         let destination = store.layout.destination(of: relationship)
         let found = try connection.withStatement(query.sql) { statement in
@@ -262,12 +262,12 @@ private final class SQLiteBatchDeletion {
         }
     }
 
-    private func objectID(_ key: Int64, of entity: EntityLayout) -> ManagedObjectID {
+    private func objectID(_ key: Int64, of entity: ResolvedEntity) -> ManagedObjectID {
         ManagedObjectID(entityNumber: entity.number, primaryKey: key, store: store.identity)
     }
 
     private func objectID(
-        _ key: Int64, _ storeNumber: Int64, _ entity: EntityLayout
+        _ key: Int64, _ storeNumber: Int64, _ entity: ResolvedEntity
     ) -> ManagedObjectID {
         ManagedObjectID(
             entityNumber: store.schema.modelNumber(ofStoreNumber: storeNumber) ?? entity.number,
@@ -286,7 +286,7 @@ final class SQLiteBatchReferences {
         let column: String
         let orderColumn: String?
         /// The relationship of the other side, if it leads to a bounded number of objects.
-        let counted: EntityLayout.Relationship?
+        let counted: ResolvedEntity.Relationship?
     }
 
     private struct Place: Hashable {
@@ -295,7 +295,7 @@ final class SQLiteBatchReferences {
     }
 
     private let batch: SQLiteBatch
-    private let entity: EntityLayout
+    private let entity: ResolvedEntity
     private let kept: [Kept]
     private let countCheck: SQLiteCountCheck
     /// Objects that are known to be there.
@@ -304,9 +304,9 @@ final class SQLiteBatchReferences {
     private var lastKeys: [Place: Int64] = [:]
 
     /// How many of each are remembered.
-    private static let greatestCount = 10_000
+    private static let maximumCount = 10_000
 
-    init(_ entity: EntityLayout, _ batch: SQLiteBatch) throws {
+    init(_ entity: ResolvedEntity, _ batch: SQLiteBatch) throws {
         self.batch = batch
         self.entity = entity
         let store = batch.store
@@ -331,7 +331,7 @@ final class SQLiteBatchReferences {
     /// Checks that the objects are there that a row refers to.
     ///
     /// - Throws: ``QuireError`` with code `notFound`.
-    func check(_ row: BatchRow) throws {
+    func check(_ row: BatchInsertRow) throws {
         for (relationship, target) in row.references where !known.contains(target.bits) {
             let place = batch.store.schema.entity(number: target.entityNumber)
             let found = try batch.connection.integer(
@@ -345,7 +345,7 @@ final class SQLiteBatchReferences {
                         entity: entity.name, property: relationship.name,
                         object: target.uriRepresentation))
             }
-            if known.count >= Self.greatestCount { known.removeAll(keepingCapacity: true) }
+            if known.count >= Self.maximumCount { known.removeAll(keepingCapacity: true) }
             known.insert(target.bits)
         }
     }
@@ -363,7 +363,7 @@ final class SQLiteBatchReferences {
     /// Gives a written object its place among those of what it refers to.
     func didWrite(
         _ change: ObjectChange,
-        _ references: [(relationship: EntityLayout.Relationship, target: ManagedObjectID)]
+        _ references: [(relationship: ResolvedEntity.Relationship, target: ManagedObjectID)]
     ) throws {
         if kept.isEmpty || references.isEmpty { return }
         for kept in kept where change.changedSlots.contains(kept.slot) {
@@ -395,7 +395,7 @@ final class SQLiteBatchReferences {
             try $0.bind(objectID.primaryKey, at: 2)
             try $0.run()
         }
-        if lastKeys.count >= Self.greatestCount { lastKeys.removeAll(keepingCapacity: true) }
+        if lastKeys.count >= Self.maximumCount { lastKeys.removeAll(keepingCapacity: true) }
         lastKeys[place] = key
     }
 

@@ -11,25 +11,25 @@ internal import QuireSystem
 final class SQLiteBatchRowWriter {
     private let batch: SQLiteBatch
     private let store: SQLiteStore
-    private let rule: UpsertRule
-    private let entity: EntityLayout
+    private let rule: UpsertPolicy
+    private let entity: ResolvedEntity
     private let uniqueRows: SQLiteUniqueRows
     private let references: SQLiteBatchReferences
     private let files: SQLiteExternalDataWriter
     private let hasExternalData: Bool
     private let collectsObjectIDs: Bool
     private let allSlots: SlotMask
-    private var row: BatchRow
+    private var row: BatchInsertRow
     private var change: ObjectChange
     /// A primary key that was given out for a row which was not inserted then.
     private var unusedKey: Int64?
-    private var greatestKey: Int64
+    private var maximumKey: Int64
     private var count = 0
     private var inserted: ContiguousArray<UInt64> = []
     private var updated: Set<UInt64> = []
 
     init(
-        _ batch: SQLiteBatch, _ row: BatchRow, rule: UpsertRule, collectsObjectIDs: Bool
+        _ batch: SQLiteBatch, _ row: BatchInsertRow, rule: UpsertPolicy, collectsObjectIDs: Bool
     ) throws {
         self.batch = batch
         self.row = row
@@ -44,7 +44,7 @@ final class SQLiteBatchRowWriter {
         hasExternalData =
             store.hasExternalData && entity.slots.contains(where: \.isExternalCapable)
         allSlots = SlotMask(first: entity.slots.count)
-        greatestKey = try store.notePrimaryKeys(root: entity.rootNumber, batch.connection)
+        maximumKey = try store.recordPrimaryKeys(root: entity.rootNumber, batch.connection)
         change = ObjectChange(
             objectID: ManagedObjectID(
                 entityNumber: entity.number, primaryKey: 0, store: store.identity),
@@ -74,7 +74,7 @@ final class SQLiteBatchRowWriter {
     /// Ends the request.
     func finish() throws -> BatchResult {
         try references.finish()
-        batch.greatestKeys[entity.rootNumber] = greatestKey
+        batch.maximumKeys[entity.rootNumber] = maximumKey
         func identifiers(_ bits: some Sequence<UInt64>) -> [ManagedObjectID] {
             bits.map { ManagedObjectID(bits: $0, store: store.identity) }
         }
@@ -97,7 +97,7 @@ final class SQLiteBatchRowWriter {
         if hasExternalData { try files.write(change, to: &batch.rows.files) }
         try withUnsafePointer(to: &change) { try batch.rows.insert($0) }
         unusedKey = nil
-        greatestKey = max(greatestKey, key)
+        maximumKey = max(maximumKey, key)
         try references.didWrite(change, row.references)
         count += 1
         if collectsObjectIDs { inserted.append(change.objectID.bits) }
@@ -107,7 +107,7 @@ final class SQLiteBatchRowWriter {
         if rule == .skip { return }
         let target = store.layout.entity(number: holder.objectID.entityNumber)
         guard entity.subtree.contains(target.number) else {
-            throw UpsertRule.entityError(entity, holder: holder.objectID, file: store.storePath)
+            throw UpsertPolicy.entityError(entity, holder: holder.objectID, file: store.storePath)
         }
         let present =
             rule == .fill || references.needsOldTargets
@@ -120,7 +120,9 @@ final class SQLiteBatchRowWriter {
         change.changedSlots = SlotMask()
         // A sub-entity has them at the same positions.
         for slot in entity.slots where isWritten(slot) {
-            if rule == .fill, try present?.heldValue(at: slot.index).isNull == false { continue }
+            if rule == .fill, try present?.valueWithoutLoading(at: slot.index).isNull == false {
+                continue
+            }
             change.values[slot.index] = row.values[slot.index]
             change.changedSlots.insert(slot.index)
         }
@@ -133,7 +135,7 @@ final class SQLiteBatchRowWriter {
         if collectsObjectIDs { updated.insert(holder.objectID.bits) }
     }
 
-    private func isWritten(_ slot: EntityLayout.Slot) -> Bool {
+    private func isWritten(_ slot: ResolvedEntity.Slot) -> Bool {
         if row.given.contains(slot.index) { return true }
         return rule == .replace && slot.isStored && slot.attribute != nil
             && slot.attribute?.derivationExpression == nil
@@ -146,11 +148,11 @@ final class SQLiteBatchRowWriter {
 struct SQLiteBatchInsert {
     let store: SQLiteStore
     let request: BatchInsertRequest
-    let rule: UpsertRule
+    let rule: UpsertPolicy
 
     func run() throws -> BatchResult {
         let entity = try store.layout.requireEntity(named: request.entityName)
-        let row = try BatchRow(entity, in: store.layout, store: store.identity)
+        let row = try BatchInsertRow(entity, in: store.layout, store: store.identity)
         return try SQLiteBatch.run(on: store) { batch in
             let writer = try SQLiteBatchRowWriter(
                 batch, row, rule: rule, collectsObjectIDs: request.resultType == .objectIDs)

@@ -77,8 +77,8 @@ struct SQLiteBatchUpdate {
     }
 
     private func check(
-        _ statement: SQLiteStatement, _ column: Int32, _ slot: EntityLayout.Slot,
-        _ entity: EntityLayout
+        _ statement: SQLiteStatement, _ column: Int32, _ slot: ResolvedEntity.Slot,
+        _ entity: ResolvedEntity
     ) throws {
         let type = sqlite3_column_type(statement.handle, column)
         guard let value = value(statement, column, type, slot.storage),
@@ -96,7 +96,7 @@ struct SQLiteBatchUpdate {
     /// The value that a column would be read as from a slot; `nil` if it would be none.
     private func value(
         _ statement: SQLiteStatement, _ column: Int32, _ type: Int32,
-        _ storage: EntityLayout.Slot.Storage
+        _ storage: ResolvedEntity.Slot.Storage
     ) -> AttributeValue? {
         let isNumber = type == SQLITE_INTEGER || type == SQLITE_FLOAT
         let number = sqlite3_column_double(statement.handle, column)

@@ -9,7 +9,7 @@ internal import QuireSystem
 ///
 /// There are neither triggers nor indexes meanwhile; see ``SQLiteSchemaCompletion``. Memory does not grow with the number
 /// of objects.
-package final class SQLiteBulkLoad: StoreLoading {
+package final class SQLiteBulkLoad: BulkInserter {
     package let connection: SQLiteConnection
     package let schema: SQLSchema
     package let externalData: SQLiteExternalData
@@ -20,7 +20,7 @@ package final class SQLiteBulkLoad: StoreLoading {
     private var adopted: Set<String> = []
     private var inserts: [Int: Insertion] = [:]
     private var lastInsert: Insertion?
-    private var greatestKeys: [Int: Int64] = [:]
+    private var maximumKeys: [Int: Int64] = [:]
 
     package init(
         connection: SQLiteConnection, schema: SQLSchema, externalData: SQLiteExternalData,
@@ -35,7 +35,7 @@ package final class SQLiteBulkLoad: StoreLoading {
     /// The statement that adds objects of an entity.
     private final class Insertion {
         struct Column {
-            let slot: EntityLayout.Slot
+            let slot: ResolvedEntity.Slot
             let index: Int32
             /// The parameter of the target's entity; 0 if the store does not keep it.
             let entityIndex: Int32
@@ -45,7 +45,7 @@ package final class SQLiteBulkLoad: StoreLoading {
         let columns: [Column]
         let statement: SQLiteStatement
 
-        init(_ entity: EntityLayout, _ schema: SQLSchema, _ connection: SQLiteConnection) throws {
+        init(_ entity: ResolvedEntity, _ schema: SQLSchema, _ connection: SQLiteConnection) throws {
             self.entity = entity.number
             let place = schema.entity(entity)
             var names = [SQLName.primaryKey, SQLName.version, SQLName.entity]
@@ -76,7 +76,7 @@ package final class SQLiteBulkLoad: StoreLoading {
 
     // MARK: - Objects
 
-    package func insert(_ object: LoadedObject) throws {
+    package func insert(_ object: BulkRow) throws {
         let insertion = try insertion(of: object.entity)
         let statement = insertion.statement
         let key = object.objectID.primaryKey
@@ -110,10 +110,10 @@ package final class SQLiteBulkLoad: StoreLoading {
         }
         try statement.run()
         let root = object.entity.rootNumber
-        if key > greatestKeys[root] ?? 0 { greatestKeys[root] = key }
+        if key > maximumKeys[root] ?? 0 { maximumKeys[root] = key }
     }
 
-    private func insertion(of entity: EntityLayout) throws -> Insertion {
+    private func insertion(of entity: ResolvedEntity) throws -> Insertion {
         if let lastInsert, lastInsert.entity == entity.number { return lastInsert }
         let insertion =
             try inserts[entity.number] ?? Insertion(entity, schema, connection)
@@ -122,20 +122,20 @@ package final class SQLiteBulkLoad: StoreLoading {
         return insertion
     }
 
-    package func reservePrimaryKeys(through greatest: Int64, root: EntityLayout) {
-        if greatest > greatestKeys[root.number] ?? 0 { greatestKeys[root.number] = greatest }
+    package func reservePrimaryKeys(through greatest: Int64, root: ResolvedEntity) {
+        if greatest > maximumKeys[root.number] ?? 0 { maximumKeys[root.number] = greatest }
     }
 
     /// Records the greatest keys. Call it at the end.
     ///
     /// - Returns: They, by the numbers of root entities.
     package func writeGreatestKeys() throws -> [Int: Int64] {
-        for (root, key) in greatestKeys {
+        for (root, key) in maximumKeys {
             let number = schema.entity(number: root).storeNumber
-            let recorded = try connection.greatestPrimaryKey(of: number)
+            let recorded = try connection.maximumPrimaryKey(of: number)
             if key > recorded { try connection.recordGreatestPrimaryKey(key, of: number) }
         }
-        return greatestKeys
+        return maximumKeys
     }
 
     // MARK: - Records
@@ -157,7 +157,7 @@ package final class SQLiteBulkLoad: StoreLoading {
     // MARK: - External data
 
     private func externalValue(
-        of object: LoadedObject, _ slot: EntityLayout.Slot
+        of object: BulkRow, _ slot: ResolvedEntity.Slot
     ) throws -> AttributeValue {
         if let file = object.files[slot.index] {
             return .binary(SQLiteExternalData.reference(toFileNamed: try adopt(file)))
@@ -253,7 +253,7 @@ extension SQLiteStatement {
 /// Relationships are written when all objects are there.
 extension SQLiteBulkLoad {
     package func relate(
-        _ owner: ManagedObjectID, through relationship: EntityLayout.Relationship,
+        _ owner: ManagedObjectID, through relationship: ResolvedEntity.Relationship,
         to members: [ManagedObjectID]
     ) throws {
         let entity = schema.layout.entity(number: owner.entityNumber)
@@ -281,7 +281,7 @@ extension SQLiteBulkLoad {
 
     /// Sets the column of a to-one relationship.
     private func refer(
-        _ owner: ManagedObjectID, _ relationship: EntityLayout.Relationship,
+        _ owner: ManagedObjectID, _ relationship: ResolvedEntity.Relationship,
         to member: ManagedObjectID?
     ) throws {
         let place = schema.entity(number: owner.entityNumber)
@@ -303,7 +303,7 @@ extension SQLiteBulkLoad {
 
     /// Fails if an object that one other may refer to is referred to already.
     private func requireFree(
-        _ member: ManagedObjectID, _ back: EntityLayout.Relationship, for owner: ManagedObjectID
+        _ member: ManagedObjectID, _ back: ResolvedEntity.Relationship, for owner: ManagedObjectID
     ) throws {
         let place = schema.entity(number: member.entityNumber)
         guard let column = back.slot.flatMap({ place.columns[$0] }) else { return }

@@ -37,13 +37,13 @@ package struct SQLColumnNaming {
             binaries
     }
 
-    let layout: ModelLayout
+    let layout: ResolvedModel
     /// Store numbers by model numbers less one, 0 for entities that the store does not keep; they are part of some columns' names.
     let storeNumbers: [Int]
     private var taken: Set<String> = [SQLName.primaryKey, SQLName.entity, SQLName.version]
     private(set) var columns: [Column] = []
 
-    init(root: EntityLayout, layout: ModelLayout, storeNumbers: [Int]) {
+    init(root: ResolvedEntity, layout: ResolvedModel, storeNumbers: [Int]) {
         self.layout = layout
         self.storeNumbers = storeNumbers
         for number in root.subtree { addColumns(of: layout.entity(number: number)) }
@@ -54,7 +54,7 @@ package struct SQLColumnNaming {
             .map(\.element)
     }
 
-    private mutating func addColumns(of entity: EntityLayout) {
+    private mutating func addColumns(of entity: ResolvedEntity) {
         let own = entity.slots.filter { $0.ownerNumber == entity.number && $0.isStored }
         // Elements of a composite come where the composite's own name puts them.
         let attributes = own.filter { $0.attribute != nil }.enumerated()
@@ -98,7 +98,7 @@ package struct SQLColumnNaming {
     }
 
     /// Columns for to-many relationships without inverse that lead to an entity.
-    private mutating func addLoneColumns(leadingTo entity: EntityLayout) {
+    private mutating func addLoneColumns(leadingTo entity: ResolvedEntity) {
         for source in layout.entities where storeNumbers[source.number - 1] > 0 {
             let lone = source.relationships.filter {
                 $0.ownerNumber == source.number && $0.isToMany && $0.inverseIndex == nil

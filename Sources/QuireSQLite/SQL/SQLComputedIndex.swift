@@ -37,12 +37,12 @@ struct SQLComputedIndex: Sendable, Hashable {
 
 extension SQLSchema {
     /// The R-trees that hold the objects of an entity, and are in the store.
-    func rtreeIndexes(of entity: EntityLayout) -> [SQLComputedIndex] {
+    func rtreeIndexes(of entity: ResolvedEntity) -> [SQLComputedIndex] {
         computedIndexes(.rtree, of: entity)
     }
 
     /// An R-tree that holds the objects of an entity with ranges of all of some slots, and is in the store.
-    func rtreeIndex(of entity: EntityLayout, covering slots: [Int]) -> SQLComputedIndex? {
+    func rtreeIndex(of entity: ResolvedEntity, covering slots: [Int]) -> SQLComputedIndex? {
         rtreeIndexes(of: entity).filter { Set(slots).isSubset(of: $0.slots) }
             .min { $0.slots.count < $1.slots.count }
     }
@@ -55,7 +55,7 @@ extension SQLSchema {
     ///
     /// with ``TextSearch/matchExpression(in:)`` bound, whose columns are those of the index that are meant.
     func fullTextIndex(
-        of entity: EntityLayout, covering slot: Int
+        of entity: ResolvedEntity, covering slot: Int
     ) -> (index: SQLComputedIndex, column: String)? {
         for index in computedIndexes(.fullText, of: entity) {
             if let position = index.slots.firstIndex(of: slot) {
@@ -66,7 +66,7 @@ extension SQLSchema {
     }
 
     private func computedIndexes(
-        _ kind: SQLComputedIndex.Kind, of entity: EntityLayout
+        _ kind: SQLComputedIndex.Kind, of entity: ResolvedEntity
     ) -> [SQLComputedIndex] {
         computedIndexes.filter {
             $0.kind == kind
@@ -218,7 +218,7 @@ struct SQLComputedIndexStatements {
 /// A comparison with NULL is not true in SQL, so `kind != 4` leaves out objects without a kind, as Core Data's index does:
 /// SQLite uses an index only where its condition follows from that of the query.
 struct SQLPartialIndex {
-    let entity: EntityLayout
+    let entity: ResolvedEntity
     let schema: SQLSchema
 
     /// The condition; `nil` if the predicate says something else. Then all objects are indexed, which finds the same.
@@ -274,7 +274,7 @@ struct SQLPartialIndex {
         }
     }
 
-    private func literal(_ value: AttributeValue, for slot: EntityLayout.Slot) -> String? {
+    private func literal(_ value: AttributeValue, for slot: ResolvedEntity.Slot) -> String? {
         switch (slot.storage, value) {
         case (.integer, .integer(let integer)), (.boolean, .integer(let integer)): String(integer)
         case (.boolean, .boolean(let boolean)): boolean ? "1" : "0"

@@ -36,7 +36,7 @@ package struct SQLDerivedTriggers {
     }
 
     private func parts(
-        of derivation: EntityLayout.Derivation, in entity: EntityLayout
+        of derivation: ResolvedEntity.Derivation, in entity: ResolvedEntity
     ) -> [SQLSchemaPart] {
         guard let writer = Writer(derivation, entity, schema) else { return [] }
         let destination = derivation.relationshipIndex.map {
@@ -86,7 +86,7 @@ private struct Writer {
     /// The store numbers of the rows that have the attribute, if others are in the table.
     private let rows: [Int]?
 
-    init?(_ derivation: EntityLayout.Derivation, _ entity: EntityLayout, _ schema: SQLSchema) {
+    init?(_ derivation: ResolvedEntity.Derivation, _ entity: ResolvedEntity, _ schema: SQLSchema) {
         let place = schema.entity(entity)
         guard let column = place.columns[derivation.slot]?.name else { return nil }
         tableName = place.tableName

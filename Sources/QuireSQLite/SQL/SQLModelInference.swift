@@ -358,7 +358,7 @@ private struct SQLEntityTree {
             catalog.entities.map { ($0.number, $0) }, uniquingKeysWith: { first, _ in first })
         func root(of entity: SQLCatalog.Entity) throws -> (root: SQLCatalog.Entity, depth: Int) {
             var entity = entity
-            for depth in 0...ModelValidation.greatestDepth {
+            for depth in 0...ModelValidation.maximumDepth {
                 guard entity.superentityNumber != 0 else { return (entity, depth) }
                 // One whose superentity is lost is taken for a root.
                 guard let parent = all[entity.superentityNumber] else { return (entity, depth) }

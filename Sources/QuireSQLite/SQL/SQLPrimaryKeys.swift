@@ -26,7 +26,7 @@ struct SQLPrimaryKeys {
     private var ranges: [Int: Range] = [:]
 
     /// The most keys that are recorded for later use without being asked for.
-    private static let greatestSurplus: Int64 = 1000
+    private static let maximumSurplus: Int64 = 1000
 
     /// Whether the greatest key of a hierarchy has been read from the store.
     func isKnown(root: Int) -> Bool { ranges[root] != nil }
@@ -61,16 +61,16 @@ struct SQLPrimaryKeys {
 
     /// What to record before keys are given out that no other process may give out: as many more as have been
     /// recorded so before, for the next time.
-    func greatestToRecord(root: Int, count: Int) throws -> Int64 {
+    func maximumToRecord(root: Int, count: Int) throws -> Int64 {
         guard let range = ranges[root] else { return Int64(count) }
         let needed = try Self.key(range.last, plus: Int64(count))
-        let surplus = min(range.ownCount, Self.greatestSurplus)
+        let surplus = min(range.ownCount, Self.maximumSurplus)
         return (try? Self.key(needed, plus: surplus)) ?? needed
     }
 
     private static func key(_ key: Int64, plus count: Int64) throws -> Int64 {
         let (sum, overflow) = key.addingReportingOverflow(count)
-        guard !overflow, sum <= ManagedObjectID.greatestPrimaryKey else {
+        guard !overflow, sum <= ManagedObjectID.maximumPrimaryKey else {
             throw QuireError(
                 .storeUnavailable,
                 "The store has used up its primary keys; no more objects can be added.")
@@ -131,7 +131,7 @@ struct SQLPrimaryKeys {
 
 /// The primary keys that a store gives out, shared with the store that takes its place when its file is moved or copied:
 /// what one has given out the other does not give out again.
-final class SQLiteKeyRegister: Sendable {
+final class SQLitePrimaryKeyAllocator: Sendable {
     private let keys = Lock(SQLPrimaryKeys())
 
     func withLock<Result>(

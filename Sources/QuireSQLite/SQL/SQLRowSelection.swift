@@ -25,17 +25,17 @@ package struct SQLRowSelection: Sendable {
 
     /// The cells of the rows of one entity.
     final class Plan: Sendable {
-        let entity: EntityLayout
+        let entity: ResolvedEntity
         let cells: ContiguousArray<Cell>
 
-        init(entity: EntityLayout, cells: ContiguousArray<Cell>) {
+        init(entity: ResolvedEntity, cells: ContiguousArray<Cell>) {
             self.entity = entity
             self.cells = cells
         }
     }
 
     /// The entity whose objects, and sub-entities' objects, are selected.
-    let entity: EntityLayout
+    let entity: ResolvedEntity
     /// What stands between `SELECT` and `FROM`: primary key, entity and version, then the columns. The table's alias
     /// is `t0`.
     package let list: String
@@ -46,7 +46,7 @@ package struct SQLRowSelection: Sendable {
     static let alias = "t0"
 
     /// Selects everything that the objects of an entity and its sub-entities store.
-    init(_ entity: EntityLayout, schema: SQLSchema) {
+    init(_ entity: ResolvedEntity, schema: SQLSchema) {
         self.entity = entity
         var columns = Columns()
         for name in [SQLName.primaryKey, SQLName.entity, SQLName.version] {
@@ -118,7 +118,7 @@ struct SQLRowStatement: Sendable {
         /// The slot's position in its entity.
         let slot: Int
         /// The form of its value.
-        let storage: EntityLayout.Slot.Storage
+        let storage: ResolvedEntity.Slot.Storage
         /// Whether the value may be kept in a file.
         let isExternalCapable: Bool
         /// The parameter of the value.
@@ -151,7 +151,7 @@ struct SQLRowStatement: Sendable {
 
     /// Inserts an object with its slots, as version 1.
     static func insert(
-        _ entity: EntityLayout, schema: SQLSchema
+        _ entity: ResolvedEntity, schema: SQLSchema
     ) -> SQLRowStatement {
         let place = schema.entity(entity)
         var columns = [SQLName.primaryKey, SQLName.entity, SQLName.version]
@@ -189,7 +189,7 @@ struct SQLRowStatement: Sendable {
 
     /// Changes some slots of an object that has the version expected.
     static func update(
-        _ entity: EntityLayout, schema: SQLSchema, slots: SlotMask
+        _ entity: ResolvedEntity, schema: SQLSchema, slots: SlotMask
     ) -> SQLRowStatement {
         let place = schema.entity(entity)
         var assignments = ["\(SQLName.version) = ?2"]
@@ -229,7 +229,7 @@ struct SQLRowStatement: Sendable {
 
     /// The derived texts that a row's own values give, with parameters numbered from 1.
     private static func derivedTexts(
-        of entity: EntityLayout, schema: SQLSchema
+        of entity: ResolvedEntity, schema: SQLSchema
     ) -> [(column: String, text: DerivedText)] {
         var result: [(column: String, text: DerivedText)] = []
         for derivation in schema.layout.derivations[entity] {
@@ -245,7 +245,7 @@ struct SQLRowStatement: Sendable {
 
     /// Deletes an object, if it has the version expected or, without one, whatever it is.
     static func delete(
-        _ entity: EntityLayout, schema: SQLSchema, checkingVersion: Bool
+        _ entity: ResolvedEntity, schema: SQLSchema, checkingVersion: Bool
     ) -> SQLRowStatement {
         let table = SQLName.quoted(schema.entity(entity).tableName)
         return SQLRowStatement(

@@ -14,7 +14,7 @@ extension SQLSchema {
     ///   - hasStrays: Whether tables may hold rows of entities that do not belong there.
     /// - Throws: ``QuireError`` with code `incompatibleModel`, naming everything else that the store lacks.
     package init(
-        _ layout: ModelLayout, catalog: SQLCatalog, entities: Set<Int>? = nil,
+        _ layout: ResolvedModel, catalog: SQLCatalog, entities: Set<Int>? = nil,
         hasStrays: Bool = false
     ) throws {
         var reader = SQLSchemaReader(layout: layout, catalog: catalog, entities: entities)
@@ -22,7 +22,7 @@ extension SQLSchema {
     }
 
     /// What a store lacks of a model's tables and columns; nothing if it is of other entities.
-    package static func gaps(_ layout: ModelLayout, in catalog: SQLCatalog) -> SQLSchemaGaps {
+    package static func gaps(_ layout: ResolvedModel, in catalog: SQLCatalog) -> SQLSchemaGaps {
         var reader = SQLSchemaReader(layout: layout, catalog: catalog, entities: nil)
         return (try? reader.findGaps()) ?? SQLSchemaGaps()
     }
@@ -65,7 +65,7 @@ package struct SQLSchemaGaps {
 
 /// Matches a model with a store's catalog.
 private struct SQLSchemaReader {
-    let layout: ModelLayout
+    let layout: ResolvedModel
     let catalog: SQLCatalog
     private var missing: [QuireError] = []
     /// To-many relationships without inverse whose column the store lacks.
@@ -75,9 +75,9 @@ private struct SQLSchemaReader {
     private var dispensable: [SQLMissingColumn] = []
 
     /// The entities that the store keeps.
-    private let kept: [EntityLayout]
+    private let kept: [ResolvedEntity]
 
-    init(layout: ModelLayout, catalog: SQLCatalog, entities: Set<Int>?) {
+    init(layout: ResolvedModel, catalog: SQLCatalog, entities: Set<Int>?) {
         self.layout = layout
         self.catalog = catalog
         kept = layout.entities.filter { entities?.contains($0.number) ?? true }
@@ -160,7 +160,7 @@ private struct SQLSchemaReader {
         throw QuireError.combining(failures)
     }
 
-    private func root(of entity: EntityLayout) -> EntityLayout {
+    private func root(of entity: ResolvedEntity) -> ResolvedEntity {
         layout.entity(number: entity.rootNumber)
     }
 
@@ -173,7 +173,7 @@ private struct SQLSchemaReader {
     // MARK: - Columns
 
     private func freshTable(
-        of root: EntityLayout, named name: String, storeNumbers: [Int]
+        of root: ResolvedEntity, named name: String, storeNumbers: [Int]
     ) -> SQLTable {
         let naming = SQLColumnNaming(root: root, layout: layout, storeNumbers: storeNumbers)
         return SQLTable(
@@ -183,7 +183,7 @@ private struct SQLSchemaReader {
     }
 
     private mutating func columnNames(
-        of root: EntityLayout, in table: SQLCatalog.Table, storeNumbers: [Int]
+        of root: ResolvedEntity, in table: SQLCatalog.Table, storeNumbers: [Int]
     ) -> [SQLColumnNaming.Purpose: String] {
         let naming = SQLColumnNaming(root: root, layout: layout, storeNumbers: storeNumbers)
         var names: [SQLColumnNaming.Purpose: String] = [:]
@@ -274,8 +274,8 @@ private struct SQLSchemaReader {
     }
 
     private func joinTable(
-        named relationship: EntityLayout.Relationship, side: SQLRelationshipKey,
-        inverse: EntityLayout.Relationship, other: SQLRelationshipKey, storeNumbers: [Int]
+        named relationship: ResolvedEntity.Relationship, side: SQLRelationshipKey,
+        inverse: ResolvedEntity.Relationship, other: SQLRelationshipKey, storeNumbers: [Int]
     ) -> SQLJoinTable? {
         let number = storeNumbers[side.entityNumber - 1]
         let otherNumber = storeNumbers[other.entityNumber - 1]

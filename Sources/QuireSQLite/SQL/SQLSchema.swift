@@ -7,7 +7,7 @@ package import QuireModel
 /// migrated for years as well as on new ones.
 package struct SQLSchema: Sendable {
     /// The model.
-    package let layout: ModelLayout
+    package let layout: ResolvedModel
     /// The entities by their model numbers less one.
     let entities: [SQLEntity]
     /// The tables that hold objects, one for each root entity, in the order of their numbers.
@@ -27,7 +27,8 @@ package struct SQLSchema: Sendable {
     private let modelNumbers: [Int]
 
     init(
-        layout: ModelLayout, entities: [SQLEntity], tables: [SQLTable], joinTables: [SQLJoinTable],
+        layout: ResolvedModel, entities: [SQLEntity], tables: [SQLTable],
+        joinTables: [SQLJoinTable],
         hasStrays: Bool, missing: [SQLRelationshipKey], missingColumns: [SQLMissingColumn]
     ) {
         self.missingColumns = missingColumns
@@ -43,7 +44,7 @@ package struct SQLSchema: Sendable {
     }
 
     /// The entities whose objects the store keeps.
-    package var keptEntities: [EntityLayout] {
+    package var keptEntities: [ResolvedEntity] {
         layout.entities.filter { entities[$0.number - 1].storeNumber > 0 }
     }
 
@@ -53,7 +54,7 @@ package struct SQLSchema: Sendable {
     package func entity(number: Int) -> SQLEntity { entities[number - 1] }
 
     /// Where the objects of an entity lie.
-    package func entity(_ entity: EntityLayout) -> SQLEntity { entities[entity.number - 1] }
+    package func entity(_ entity: ResolvedEntity) -> SQLEntity { entities[entity.number - 1] }
 
     /// The table of an entity's objects.
     func table(of entity: SQLEntity) -> SQLTable { tables[entity.tableIndex] }
@@ -69,7 +70,7 @@ package struct SQLSchema: Sendable {
     /// The table and columns that a to-many relationship of an entity lies in.
     ///
     /// - Precondition: The relationship is to-many and stored.
-    package func toMany(_ relationship: EntityLayout.Relationship, of entity: EntityLayout)
+    package func toMany(_ relationship: ResolvedEntity.Relationship, of entity: ResolvedEntity)
         -> SQLToMany
     {
         guard let place = self.entity(entity).toMany[relationship.index] else {
@@ -352,12 +353,12 @@ package struct SQLCatalog: Sendable {
     let views: Set<String>
 
     /// The greatest number that is not reserved for the persistent history.
-    package static let greatestEntityNumber = 15_999
+    package static let maximumEntityNumber = 15_999
 
     package init(entities: [Entity], tables: [Table], views: [String] = []) {
         self.views = Set(views.map { $0.uppercased() })
         self.entities = entities.filter {
-            $0.number > 0 && $0.number <= Self.greatestEntityNumber
+            $0.number > 0 && $0.number <= Self.maximumEntityNumber
         }.sorted { $0.number < $1.number }
         self.tables = Dictionary(
             tables.map { ($0.name.uppercased(), $0) }, uniquingKeysWith: { first, _ in first })

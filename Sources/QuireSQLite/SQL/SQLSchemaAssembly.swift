@@ -5,7 +5,7 @@ package import QuireModel
 /// Names are looked up by purpose, so that a fresh store and a real one differ in nothing but where the names
 /// come from.
 struct SQLSchemaAssembly {
-    let layout: ModelLayout
+    let layout: ResolvedModel
     /// Store numbers by model numbers less one; 0 for entities that the store does not keep.
     let storeNumbers: [Int]
     /// Tables by the model number of their root.
@@ -22,7 +22,7 @@ struct SQLSchemaAssembly {
     var missingColumns: [SQLMissingColumn] = []
 
     /// The root entities that the store keeps.
-    var roots: [EntityLayout] {
+    var roots: [ResolvedEntity] {
         layout.entities.filter { $0.number == $0.rootNumber && storeNumbers[$0.number - 1] > 0 }
     }
 
@@ -57,11 +57,11 @@ struct SQLSchemaAssembly {
             hasStrays: hasStrays, missing: missing, missingColumns: missingColumns)
     }
 
-    private func tableName(of entity: EntityLayout) -> String {
+    private func tableName(of entity: ResolvedEntity) -> String {
         tables[entity.rootNumber]?.name ?? ""
     }
 
-    private func column(of slot: EntityLayout.Slot, in entity: EntityLayout) -> SQLSlotColumn? {
+    private func column(of slot: ResolvedEntity.Slot, in entity: ResolvedEntity) -> SQLSlotColumn? {
         guard slot.isStored, let names = names[entity.rootNumber],
             let name = names[.slot(owner: slot.ownerNumber, slot: slot.index)]
         else { return nil }
@@ -72,7 +72,7 @@ struct SQLSchemaAssembly {
     }
 
     private func toMany(
-        _ relationship: EntityLayout.Relationship, joins: [SQLRelationshipKey: SQLJoin]
+        _ relationship: ResolvedEntity.Relationship, joins: [SQLRelationshipKey: SQLJoin]
     ) -> SQLToMany? {
         guard relationship.isToMany, !relationship.description.isTransient else { return nil }
         let key = SQLRelationshipKey(
@@ -108,12 +108,12 @@ struct SQLManyToMany {
     let namingSide: SQLRelationshipKey
     let otherSide: SQLRelationshipKey
     /// The relationship of the naming side's entity.
-    let relationship: EntityLayout.Relationship
+    let relationship: ResolvedEntity.Relationship
     /// The relationship of the other side's entity.
-    let inverse: EntityLayout.Relationship
+    let inverse: ResolvedEntity.Relationship
 
     /// All of a store. A table is named after the side whose entity has the lower number.
-    static func all(of layout: ModelLayout, storeNumbers: [Int]) -> [SQLManyToMany] {
+    static func all(of layout: ResolvedModel, storeNumbers: [Int]) -> [SQLManyToMany] {
         var result: [SQLManyToMany] = []
         var done: Set<SQLRelationshipKey> = []
         for entity in layout.entities where storeNumbers[entity.number - 1] > 0 {
@@ -142,7 +142,7 @@ struct SQLManyToMany {
 
 extension SQLSchema {
     /// The schema that Core Data gives to a new store of a model, or of some entities of it.
-    package init(fresh layout: ModelLayout, entities: Set<Int>? = nil) {
+    package init(fresh layout: ResolvedModel, entities: Set<Int>? = nil) {
         var count = 0
         let numbers = layout.entities.map { entity in
             guard entities?.contains(entity.number) ?? true else { return 0 }
@@ -173,7 +173,7 @@ extension SQLSchema {
     ]
 
     /// The name of the table that holds the objects of a root entity and its sub-entities.
-    package static func tableName(ofRoot root: EntityLayout) -> String {
+    package static func tableName(ofRoot root: ResolvedEntity) -> String {
         "Z" + root.name.uppercased()
     }
 

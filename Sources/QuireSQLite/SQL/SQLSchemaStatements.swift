@@ -108,7 +108,7 @@ package struct SQLSchemaStatements {
     }
 
     /// Fetch indexes, and what old models have in their place.
-    private func addIndexes(of entity: EntityLayout, to indexes: inout SQLIndexCollector) {
+    private func addIndexes(of entity: ResolvedEntity, to indexes: inout SQLIndexCollector) {
         let table = schema.entity(entity).tableName
         for slot in entity.slots where slot.ownerNumber == entity.number {
             guard let attribute = slot.attribute, attribute.isIndexed,
@@ -143,7 +143,7 @@ package struct SQLSchemaStatements {
     /// The columns of an index; `nil` if it is not to be made: because it holds a single relationship, which is
     /// indexed anyway, or an expression other than `entity` and the name of a property. What else an expression may
     /// say, SQLite's own functions do not say just so, and an index is there for speed only.
-    private func columns(of index: FetchIndexDescription, in entity: EntityLayout) -> [String]? {
+    private func columns(of index: FetchIndexDescription, in entity: ResolvedEntity) -> [String]? {
         if index.elements.count == 1, let name = index.elements[0].propertyName,
             entity.relationship(named: name) != nil
         {
@@ -167,7 +167,7 @@ package struct SQLSchemaStatements {
     }
 
     private func addUniquenessConstraints(
-        of entity: EntityLayout, to indexes: inout SQLIndexCollector
+        of entity: ResolvedEntity, to indexes: inout SQLIndexCollector
     ) {
         for properties in entity.description.uniquenessConstraints {
             let columns = properties.flatMap { names(of: $0, in: entity) }
@@ -181,7 +181,7 @@ package struct SQLSchemaStatements {
     }
 
     /// The columns of an attribute, a to-one relationship or a composite's elements, or of the object itself.
-    private func names(of property: String, in entity: EntityLayout) -> [String] {
+    private func names(of property: String, in entity: ResolvedEntity) -> [String] {
         if property == FetchIndexDescription.objectItself { return [SQLName.primaryKey] }
         let columns = schema.entity(entity).columns
         switch entity.properties[property] {

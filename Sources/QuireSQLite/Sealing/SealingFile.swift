@@ -22,7 +22,7 @@ final class SealingFile {
     private static let pageSize = PageCipher.pageSize
     private static let logHeaderSize = 32
     private static let frameHeaderSize = 24
-    private static let greatestClearWrite = 512
+    private static let maximumClearWrite = 512
 
     private let kind: Kind
     private let cipher: PageCipher
@@ -153,7 +153,7 @@ final class SealingFile {
             }
             if count == 4 { announce(buffer, contentAt: offset + 4) }
             // Its header fills a sector.
-            guard count <= Self.greatestClearWrite || offset % 512 == 0 else {
+            guard count <= Self.maximumClearWrite || offset % 512 == 0 else {
                 return SQLiteFile.writeFailed
             }
         case .log:

@@ -119,7 +119,7 @@ final class JSONFolderStore: IncrementalStore, @unchecked Sendable {
     }
 
     override func newValue(
-        forRelationship relationship: EntityLayout.Relationship, forObjectWith id: ManagedObjectID
+        forRelationship relationship: ResolvedEntity.Relationship, forObjectWith id: ManagedObjectID
     ) throws -> [ManagedObjectID] {
         let object = try read(Object.self, file(of: id))
         return try (object?.members[relationship.name] ?? []).map(reference)
@@ -136,7 +136,7 @@ final class JSONFolderStore: IncrementalStore, @unchecked Sendable {
 
     private func text(_ id: ManagedObjectID) -> String { "\(id.entityName)/\(primaryKey(of: id))" }
 
-    override func obtainPermanentIDs(for entity: EntityLayout, count: Int) throws -> [Int64] {
+    override func obtainPermanentIDs(for entity: ResolvedEntity, count: Int) throws -> [Int64] {
         lock.withLock {
             defer { lastKey += Int64(count) }
             return Array(lastKey + 1..<lastKey + 1 + Int64(count))

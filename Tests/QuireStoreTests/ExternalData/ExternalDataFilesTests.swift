@@ -44,7 +44,7 @@ import Testing
     }
 
     @Test func coreDatasThresholdIsTheUsualOne() {
-        #expect(SQLiteStoreOptions().externalDataThreshold == ExternalDataTag.greatestInlineSize)
+        #expect(SQLiteStoreOptions().externalDataThreshold == ExternalDataTag.maximumInlineSize)
     }
 
     @Test @MainActor func sameBytesShareAFile() throws {

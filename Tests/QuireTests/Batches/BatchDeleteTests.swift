@@ -233,7 +233,7 @@ import Testing
         #expect(try stack.context.execute(both).count == 2)
     }
 
-    @Test func leastCountsHold() throws {
+    @Test func minimumCountsHold() throws {
         let stack = try BatchStack(Self.families)
         let parent = try stack.insert("Parent", ["name": "p"])
         for name in ["a", "b", "c"] {

@@ -133,7 +133,7 @@ private final class ForwardingStore: PersistentStore {
     var type: StoreType { StoreType(rawValue: "Forwarding") }
     var path: String? { nil }
     var isReadOnly: Bool { false }
-    var layout: ModelLayout { store.layout }
+    var layout: ResolvedModel { store.layout }
 
     func rows(matching request: FetchRequest) throws -> RowSet { try store.rows(matching: request) }
     func count(matching request: FetchRequest) throws -> Int { try store.count(matching: request) }
@@ -142,10 +142,10 @@ private final class ForwardingStore: PersistentStore {
     }
     func rows(for objectIDs: [ManagedObjectID]) throws -> RowSet { try store.rows(for: objectIDs) }
     func relatedRows(
-        of objectID: ManagedObjectID, through relationship: EntityLayout.Relationship
+        of objectID: ManagedObjectID, through relationship: ResolvedEntity.Relationship
     ) throws -> RowSet { try store.relatedRows(of: objectID, through: relationship) }
     func reserveObjectIDs(
-        for entity: EntityLayout, count: Int, durably: Bool
+        for entity: ResolvedEntity, count: Int, durably: Bool
     ) throws -> [ManagedObjectID] {
         try store.reserveObjectIDs(for: entity, count: count, durably: durably)
     }

@@ -71,7 +71,7 @@ struct StoreInspection {
     }
 
     private func problems(
-        of relationship: EntityLayout.Relationship, in entity: EntityLayout
+        of relationship: ResolvedEntity.Relationship, in entity: ResolvedEntity
     ) throws -> [String] {
         let place = schema.entity(entity)
         guard let slot = relationship.slot, let column = place.columns[slot],

@@ -107,7 +107,7 @@ import Testing
         }
     }
 
-    private mutating func set(_ object: ManagedObject, _ slot: EntityLayout.Slot) throws {
+    private mutating func set(_ object: ManagedObject, _ slot: ResolvedEntity.Slot) throws {
         guard let attribute = slot.attribute, slot.isStored, attribute.type != .composite else {
             return
         }

@@ -66,7 +66,7 @@ import Testing
     }
 
     @Test func onlyTheLatestReplacedIdentifiersAreKept() {
-        let identifiers = ReplacedIdentifiers(greatestCount: 4)
+        let identifiers = ReplacedIdentifiers(maximumCount: 4)
         identifiers.add(pairs(1...3))
         identifiers.add(pairs(4...6))
         #expect((1...6).map { identifiers[$0] } == [nil, nil, 103, 104, 105, 106])

@@ -49,7 +49,7 @@ enum QueryFixture {
         return model
     }()
 
-    static let layout: ModelLayout = {
+    static let layout: ResolvedModel = {
         do { return try model.layout() } catch { preconditionFailure("\(error)") }
     }()
 
@@ -83,13 +83,13 @@ enum QueryFixture {
 /// An object that is in no context.
 final class TestSubject: QuerySubject {
     let objectID: ManagedObjectID
-    let entity: EntityLayout
-    var queryLayout: ModelLayout { QueryFixture.layout }
+    let entity: ResolvedEntity
+    var queryLayout: ResolvedModel { QueryFixture.layout }
     var values: [String: AttributeValue]
     var toOne: [String: TestSubject] = [:]
     var toMany: [String: [TestSubject]] = [:]
 
-    init(_ id: ManagedObjectID, _ entity: EntityLayout, _ values: [String: AttributeValue]) {
+    init(_ id: ManagedObjectID, _ entity: ResolvedEntity, _ values: [String: AttributeValue]) {
         objectID = id
         self.entity = entity
         self.values = values

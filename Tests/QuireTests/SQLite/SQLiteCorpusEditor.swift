@@ -13,12 +13,12 @@ struct SQLiteCorpusEditor {
     /// New objects by entity number: two of each that is not abstract.
     private var new: [Int: [ManagedObjectID]] = [:]
     /// The greatest keys that the books must show, by root entity's name.
-    private(set) var greatestKeys: [String: String] = [:]
+    private(set) var maximumKeys: [String: String] = [:]
     private var deleted: Set<ManagedObjectID> = []
 
     init(store: SQLiteStore) { self.store = store }
 
-    private var layout: ModelLayout { store.layout }
+    private var layout: ResolvedModel { store.layout }
 
     // MARK: - Inserting
 
@@ -26,7 +26,7 @@ struct SQLiteCorpusEditor {
         for entity in layout.entities where !entity.isAbstract {
             let ids = try store.reserveObjectIDs(for: entity, count: 2, durably: false)
             new[entity.number] = ids
-            greatestKeys[layout.entity(number: entity.rootNumber).name] = "\(ids[1].primaryKey)"
+            maximumKeys[layout.entity(number: entity.rootNumber).name] = "\(ids[1].primaryKey)"
         }
         var changes: [ManagedObjectID: ObjectChange] = [:]
         for (number, ids) in new {
@@ -54,7 +54,7 @@ struct SQLiteCorpusEditor {
 
     /// Whether the store keeps the relationship; the index names a slightly older model for one of the stores.
     private func hasPlace(
-        _ relationship: EntityLayout.Relationship, of entity: EntityLayout
+        _ relationship: ResolvedEntity.Relationship, of entity: ResolvedEntity
     ) -> Bool {
         guard relationship.isToMany, !relationship.description.isTransient else { return true }
         if case .nowhere = store.schema.toMany(relationship, of: entity) { return false }
@@ -63,7 +63,7 @@ struct SQLiteCorpusEditor {
 
     /// Leads the first new object of an entity to one of the destination and back, if both ends are free.
     private func connect(
-        _ entity: EntityLayout, _ relationship: EntityLayout.Relationship,
+        _ entity: ResolvedEntity, _ relationship: ResolvedEntity.Relationship,
         in changes: inout [ManagedObjectID: ObjectChange]
     ) throws {
         let destination = layout.destination(of: relationship)
@@ -82,7 +82,7 @@ struct SQLiteCorpusEditor {
     }
 
     private func isFree(
-        _ relationship: EntityLayout.Relationship, of id: ManagedObjectID,
+        _ relationship: ResolvedEntity.Relationship, of id: ManagedObjectID,
         for other: ManagedObjectID,
         _ changes: [ManagedObjectID: ObjectChange]
     ) throws -> Bool {
@@ -94,7 +94,7 @@ struct SQLiteCorpusEditor {
     }
 
     private func set(
-        _ relationship: EntityLayout.Relationship, of id: ManagedObjectID,
+        _ relationship: ResolvedEntity.Relationship, of id: ManagedObjectID,
         to other: ManagedObjectID,
         in changes: inout [ManagedObjectID: ObjectChange]
     ) {
@@ -110,7 +110,7 @@ struct SQLiteCorpusEditor {
         }
     }
 
-    private mutating func value(for slot: EntityLayout.Slot) -> AttributeValue {
+    private mutating func value(for slot: ResolvedEntity.Slot) -> AttributeValue {
         serial += 1
         switch slot.storage {
         case .integer: return .integer(serial + 1_000_000)

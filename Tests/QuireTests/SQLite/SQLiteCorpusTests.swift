@@ -52,7 +52,7 @@ import Testing
 
     /// The objects that a relationship leads to lead back.
     private func checkInverse(
-        of relationship: EntityLayout.Relationship, _ row: ObjectSnapshot, _ store: SQLiteStore
+        of relationship: ResolvedEntity.Relationship, _ row: ObjectSnapshot, _ store: SQLiteStore
     ) throws {
         let related = try store.relatedRows(of: row.objectID, through: relationship)
         guard let inverse = store.layout.inverse(of: relationship) else { return }
@@ -88,8 +88,8 @@ import Testing
         #expect(added.allSatisfy { $0[0] == "index" && wanted.contains($0[1]) })
         #expect(before.schema.allSatisfy(after.schema.contains))
         #expect(after.integrity == [["ok"]])
-        for (entity, greatest) in after.greatestKeys {
-            #expect(greatest == editor.greatestKeys[entity] ?? before.greatestKeys[entity])
+        for (entity, greatest) in after.maximumKeys {
+            #expect(greatest == editor.maximumKeys[entity] ?? before.maximumKeys[entity])
         }
         try editor.checkRows(path: path)
     }
@@ -100,7 +100,7 @@ import Testing
         let modelCache: [[String]]
         let schema: [[String]]
         let integrity: [[String]]
-        let greatestKeys: [String: String]
+        let maximumKeys: [String: String]
 
         init(path: String) throws {
             func query(_ sql: String) throws -> [[String]] {
@@ -112,7 +112,7 @@ import Testing
                 schema.contains { $0[1] == "Z_MODELCACHE" }
                 ? try query("SELECT hex(Z_CONTENT) FROM Z_MODELCACHE") : []
             integrity = try query("PRAGMA integrity_check")
-            greatestKeys = Dictionary(
+            maximumKeys = Dictionary(
                 uniqueKeysWithValues: try query("SELECT Z_NAME, Z_MAX FROM Z_PRIMARYKEY")
                     .map { ($0[0], $0[1]) })
         }

@@ -162,7 +162,7 @@ import Testing
 
     @Test func aStoreThatWasReadIsWrittenLikeItAndTheOtherWayRound() throws {
         let paths = try ["a", "b", "c"].map { try make($0) }
-        var layouts: [ModelLayout] = []
+        var layouts: [ResolvedModel] = []
         for (path, isReadOnly) in zip(paths, [true, false, true]) {
             var options = options
             options.isReadOnly = isReadOnly
@@ -175,13 +175,13 @@ import Testing
 
     /// However many models there are, few are remembered: those that were used last.
     @Test func fewAreRemembered() throws {
-        let paths = try (0...SQLiteSchemaCache.greatestCount).map { number in
+        let paths = try (0...SQLiteSchemaCache.maximumCount).map { number in
             var model = Self.model
             model.entities[0].properties.append(
                 .attribute(AttributeDescription(name: "extra\(number)", type: .string)))
             return try make("\(number)", model)
         }
-        func layout(_ path: String) throws -> ModelLayout {
+        func layout(_ path: String) throws -> ResolvedModel {
             let store = try SQLiteStore.open(at: path, options: options)
             try store.close()
             return store.layout

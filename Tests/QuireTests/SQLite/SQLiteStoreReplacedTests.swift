@@ -202,7 +202,7 @@ import Testing
     @Test(arguments: [Way.renameOver, .exchangeFolder])
     func whatReadsTheNewFileLeavesNothingBesideIt(_ way: Way) throws {
         try apply(way)
-        store.takeLogAway()
+        store.unlinkLog()
         var options = SQLiteStoreOptions()
         options.isReadOnly = true
         let reader = try SQLiteStore.open(at: path, options: options)
@@ -210,7 +210,7 @@ import Testing
         try reader.close()
         let names = try FileSystem.names(in: FileSystem.folder(of: path))
         #expect(names == ["test.sqlite"])
-        #expect(!SQLiteOpenFiles.contains(path))
+        #expect(!OpenDatabaseRegistry.contains(path))
     }
 
     /// Nor has a new file that has been given the number of one that was just removed.
@@ -221,8 +221,8 @@ import Testing
         try FileSystem.makeFolder(other)
         let link = other + "/link"
         try FileSystem.link(folder.path("open"), to: link)
-        #expect(SQLiteOpenFiles.contains(folder.path("open")))
-        #expect(!SQLiteOpenFiles.contains(link))
+        #expect(OpenDatabaseRegistry.contains(folder.path("open")))
+        #expect(!OpenDatabaseRegistry.contains(link))
         var options = SQLiteStoreOptions()
         options.isReadOnly = true
         let reader = try SQLiteStore.open(at: link, options: options)
@@ -235,13 +235,13 @@ import Testing
     @Test func whatWasMovedWithItsLogIsReadWithIt() throws {
         let moved = folder.path("there/test.sqlite")
         try FileSystem.rename(folder.path("place"), to: folder.path("there"))
-        #expect(SQLiteOpenFiles.contains(moved))
+        #expect(OpenDatabaseRegistry.contains(moved))
         var options = SQLiteStoreOptions()
         options.isReadOnly = true
         let reader = try SQLiteStore.open(at: moved, options: options)
         #expect(try count(reader) == 1)
         try reader.close()
         try store.close()
-        #expect(!SQLiteOpenFiles.contains(moved))
+        #expect(!OpenDatabaseRegistry.contains(moved))
     }
 }

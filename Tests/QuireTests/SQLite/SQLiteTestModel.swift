@@ -112,7 +112,7 @@ final class SQLiteTestStore {
     let folder: TemporaryFolder
     let path: String
     private(set) var store: SQLiteStore
-    var layout: ModelLayout { store.layout }
+    var layout: ResolvedModel { store.layout }
 
     init(
         _ model: ManagedObjectModel = SQLiteTestModel.model, name: String = "test.sqlite",
@@ -129,7 +129,7 @@ final class SQLiteTestStore {
         store = try SQLiteStore.open(at: path, model: model, options: options)
     }
 
-    func entity(_ name: String) throws -> EntityLayout { try layout.requireEntity(named: name) }
+    func entity(_ name: String) throws -> ResolvedEntity { try layout.requireEntity(named: name) }
 
     func reserve(_ name: String, _ count: Int = 1) throws -> [ManagedObjectID] {
         try store.reserveObjectIDs(for: entity(name), count: count, durably: false)
@@ -158,7 +158,7 @@ final class SQLiteTestStore {
         return change
     }
 
-    func slot(_ name: String, _ entity: EntityLayout) throws -> Int {
+    func slot(_ name: String, _ entity: ResolvedEntity) throws -> Int {
         switch entity.properties[name] {
         case .attribute(let slot): return slot
         case .relationship(let index):

@@ -29,7 +29,7 @@ import Testing
     private func othersAreRefused(
         _ path: String, _ journal: Journal, while body: (SQLiteConnection) throws -> Void
     ) throws -> Bool {
-        let source = try SQLiteStoreSource(path: path, isReadOnly: false)
+        let source = try SQLiteDatabaseFile(path: path, isReadOnly: false)
         let writer = try source.connect(.writing, options: journal.option)
         defer {
             writer.close()
@@ -74,7 +74,7 @@ import Testing
                 try FileSystem.copyFile(name, to: folder.path("copy"))
                 try FileSystem.removeFileIfPresent(folder.path("copy"))
             }
-            try SQLiteStoreSource.copy(path, to: folder.path("whole"))
+            try SQLiteDatabaseFile.copy(path, to: folder.path("whole"))
             #expect(try StoreFile(at: path).type == .sqlite)
         }
         #expect(areRefused)

@@ -7,8 +7,8 @@ import Testing
 
 /// Rows in memory have sizes and offsets of 32 bits; a larger one is an error, never cut off.
 @Suite struct RowSizeTests {
-    private let layout: ModelLayout
-    private let entity: EntityLayout
+    private let layout: ResolvedModel
+    private let entity: ResolvedEntity
 
     init() throws {
         layout = try ManagedObjectModel {
@@ -20,9 +20,9 @@ import Testing
         entity = try layout.requireEntity(named: "Blob")
     }
 
-    private func builder(greatestSize: Int = RowChunk.greatestSize) -> RowSetBuilder {
+    private func builder(maximumSize: Int = RowChunk.maximumSize) -> RowSetBuilder {
         let identity = StoreIdentity(uuid: "", entityNames: layout.entities.map(\.name))
-        return RowSetBuilder(layout: layout, store: identity, greatestSize: greatestSize)
+        return RowSetBuilder(layout: layout, store: identity, maximumSize: maximumSize)
     }
 
     @Test func aRowOfMoreThanFourGibibytesIsAnError() throws {
@@ -40,7 +40,7 @@ import Testing
         let greatest = 1 << 20
         let header = PackedRow.headerSize + PackedRow.presenceSize(slotCount: 2) + 2 * 8
         for excess in [0, 1] {
-            var builder = builder(greatestSize: greatest)
+            var builder = builder(maximumSize: greatest)
             for number in 0..<3 {
                 let bits = UInt64(entity.number) << 48 | UInt64(number + 1)
                 builder.beginRow(bits, entity: entity, version: 1)
@@ -71,8 +71,8 @@ import Testing
     }
 
     @Test func offsetsFitIntoTheirBits() {
-        #expect(UInt32(exactly: RowChunk.greatestSize) != nil)
-        #expect(RowChunk.greatestSize % 8 == 0)
+        #expect(UInt32(exactly: RowChunk.maximumSize) != nil)
+        #expect(RowChunk.maximumSize % 8 == 0)
     }
 
     private func failure(_ body: () throws -> Void) -> QuireError? {

@@ -76,7 +76,7 @@ extension PersistentStoreCoordinator {
                     subject: .init(file: store.path))
             }
             try store.identity.join(storeIdentity)
-            stores.add(StoreCombination.Member(store: store, entityNumbers: numbers))
+            stores.add(CompositeStore.Member(store: store, entityNumbers: numbers))
         }
         store.protectionDomain?.addResponder(self)
     }
@@ -164,7 +164,7 @@ extension PersistentStoreCoordinator {
     }
 
     /// The store that new objects of an entity go to unless they are assigned to one.
-    func storeForNewObjects(of entity: EntityLayout) -> StoreIdentity? {
+    func storeForNewObjects(of entity: ResolvedEntity) -> StoreIdentity? {
         stores.withLock { stores in
             stores.members.first {
                 $0.entityNumbers.contains(entity.number) && !$0.store.isReadOnly
@@ -173,7 +173,7 @@ extension PersistentStoreCoordinator {
     }
 
     /// Checks that new objects of an entity can go to a store.
-    func checkIsPlace(_ store: any PersistentStore, forNew entity: EntityLayout) throws {
+    func checkIsPlace(_ store: any PersistentStore, forNew entity: ResolvedEntity) throws {
         guard let member = stores.withLock({ $0.members.first { $0.store === store } }) else {
             throw QuireError(
                 .storeUnavailable, "The store does not belong to the coordinator.",
@@ -199,7 +199,7 @@ extension PersistentStoreCoordinator {
 /// The types of stores that coordinators can open.
 enum StoreTypes {
     typealias Opening =
-        @Sendable (PersistentStoreDescription, ModelLayout) throws -> any PersistentStore
+        @Sendable (PersistentStoreDescription, ResolvedModel) throws -> any PersistentStore
 
     private static let registered = Lock<[StoreType: Opening]>([:])
 
@@ -211,7 +211,7 @@ enum StoreTypes {
     ///
     /// - Throws: ``QuireError`` with code `unsupported` if nobody has registered the type, or what opening throws.
     static func open(
-        _ description: PersistentStoreDescription, layout: ModelLayout
+        _ description: PersistentStoreDescription, layout: ResolvedModel
     ) throws -> any PersistentStore {
         if let opening = registered.withLock({ $0[description.type] }) {
             return try opening(description, layout)
@@ -245,7 +245,7 @@ enum StoreTypes {
 
 extension StoreTypes {
     private static func open<Store: AtomicStore>(
-        _ type: Store.Type, _ description: PersistentStoreDescription, _ layout: ModelLayout
+        _ type: Store.Type, _ description: PersistentStoreDescription, _ layout: ResolvedModel
     ) throws -> Store {
         let path = try description.requirePath()
         let options = description.effectiveAtomicOptions
@@ -272,7 +272,7 @@ extension PersistentStoreCoordinator {
     public static func registerStoreType(
         _ type: StoreType,
         opening:
-            @escaping @Sendable (PersistentStoreDescription, ModelLayout) throws
+            @escaping @Sendable (PersistentStoreDescription, ResolvedModel) throws
             -> any PersistentStore
     ) {
         StoreTypes.register(type, opening: opening)
@@ -326,18 +326,18 @@ extension PersistentStoreCoordinator {
 extension PersistentStoreCoordinator {
     /// The stores of a coordinator, and what stands for all of them.
     struct Stores {
-        private(set) var members: [StoreCombination.Member]
+        private(set) var members: [CompositeStore.Member]
         /// What the coordinator asks: the only store itself, if it keeps objects of all entities.
         private(set) var combined: any PersistentStore
-        private let layout: ModelLayout
+        private let layout: ResolvedModel
         private let identity: StoreIdentity
 
         /// No stores.
-        init(layout: ModelLayout, identity: StoreIdentity) {
+        init(layout: ResolvedModel, identity: StoreIdentity) {
             self.layout = layout
             self.identity = identity
             members = []
-            combined = StoreCombination(members: [], layout: layout, identity: identity)
+            combined = CompositeStore(members: [], layout: layout, identity: identity)
         }
 
         /// One store, whose model is the coordinator's.
@@ -347,14 +347,14 @@ extension PersistentStoreCoordinator {
             // The store has been opened with this configuration.
             let numbers = try? layout.entityNumbers(ofConfiguration: store.configurationName)
             members = [
-                StoreCombination.Member(
+                CompositeStore.Member(
                     store: store, entityNumbers: numbers ?? Set(layout.entities.map(\.number)))
             ]
             combined = store
             if store.configurationName != nil { combine() }
         }
 
-        mutating func add(_ member: StoreCombination.Member) {
+        mutating func add(_ member: CompositeStore.Member) {
             members.append(member)
             combine()
         }
@@ -368,7 +368,7 @@ extension PersistentStoreCoordinator {
 
         mutating func replace(_ store: any PersistentStore, with other: any PersistentStore) {
             guard let index = members.firstIndex(where: { $0.store === store }) else { return }
-            members[index] = StoreCombination.Member(
+            members[index] = CompositeStore.Member(
                 store: other, entityNumbers: members[index].entityNumbers)
             if other.identity === identity, combined === store {
                 combined = other
@@ -378,7 +378,7 @@ extension PersistentStoreCoordinator {
         }
 
         private mutating func combine() {
-            combined = StoreCombination(members: members, layout: layout, identity: identity)
+            combined = CompositeStore(members: members, layout: layout, identity: identity)
         }
     }
 }

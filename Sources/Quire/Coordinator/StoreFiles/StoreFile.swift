@@ -39,7 +39,7 @@ public struct StoreFile: Sendable {
 
     private static func type(of path: String) throws -> StoreType {
         // One that is open and new may have nothing in it but its log yet.
-        if SQLiteOpenFiles.contains(path) { return .sqlite }
+        if OpenDatabaseRegistry.contains(path) { return .sqlite }
         let file = try OpenFile.open(path, for: .reading)
         defer { file.close() }
         var head = try file.read(Int(min(file.information().size, headSize)), at: 0)
@@ -261,7 +261,7 @@ struct NewStoreFile {
 
     /// The model of the new store: that of the source, with what a SQLite store needs to hold all references if it was
     /// made of the file.
-    private func layout(for source: any PersistentStore) throws -> ModelLayout {
+    private func layout(for source: any PersistentStore) throws -> ResolvedModel {
         guard type == .sqlite, (source as? AtomicStore)?.hasInferredModel == true else {
             return source.layout
         }
@@ -280,7 +280,7 @@ struct NewStoreFile {
     }
 
     private func create(
-        at path: String, _ layout: ModelLayout, _ configuration: String?
+        at path: String, _ layout: ResolvedModel, _ configuration: String?
     ) throws -> any PersistentStore {
         var options = AtomicStoreOptions()
         options.configuration = configuration
@@ -309,7 +309,7 @@ extension PersistentStore {
 
     /// Whether an object is a member of a relationship of several objects.
     fileprivate func hasSharedMembers(
-        in relationship: EntityLayout.Relationship, of owner: EntityLayout
+        in relationship: ResolvedEntity.Relationship, of owner: ResolvedEntity
     ) throws -> Bool {
         var members: Set<UInt64> = []
         var isShared = false

@@ -5,7 +5,7 @@ internal import OrderedCollections
 extension ManagedObjectContext {
     /// How often a save is tried. More is needed only while others save the same objects all the time, or where
     /// every resolution brings about a new conflict.
-    private static let greatestTryCount = 20
+    private static let maximumTryCount = 20
 
     /// Hands the changes to the source, as often as the merge policy resolves what stands against it. `inserted` are
     /// the new objects, afterwards those that are left of them. Gives the objects whose derived values that has changed.
@@ -21,10 +21,10 @@ extension ManagedObjectContext {
                 do {
                     let changes = collectChanges(insertedCount: inserted.count)
                     return changes.isEmpty && !evenIfUnchanged ? [] : try write(changes)
-                } catch let error as QuireError where tries < Self.greatestTryCount {
+                } catch let error as QuireError where tries < Self.maximumTryCount {
                     tries += 1
                     switch error.underlying {
-                    case is TakenIdentifiers:
+                    case is PrimaryKeyCollision:
                         takeBack(given)
                         given = GivenIDs(lastLog: undoIdentifiers.lastLog)
                     case let found as SaveConflicts:
@@ -66,7 +66,7 @@ extension ManagedObjectContext {
     private func resolve(_ found: SaveConflicts) throws {
         let merges = found.objects.map(conflict)
         let constraints = found.constraints.map(conflict)
-        var decisions: [ConflictDecision] = []
+        var decisions: [ResolvedConflict] = []
         var resolutions: [(ConstraintViolation, ConstraintResolution)] = []
         do {
             for merge in merges {
@@ -99,7 +99,7 @@ extension ManagedObjectContext {
     }
 
     /// Tells the objects in conflict that their values may be others.
-    func awakeObjects(_ decisions: [ConflictDecision]) {
+    func awakeObjects(_ decisions: [ResolvedConflict]) {
         guard layout.hasSubclasses else { return }
         for decision in decisions {
             guard let object = identityMap.find(decision.objectID.bits),
@@ -156,7 +156,7 @@ extension ManagedObjectContext {
     }
 
     /// The ordered relationships whose order was changed here.
-    private func reordered(_ object: ManagedObject) -> [EntityLayout.Relationship] {
+    private func reordered(_ object: ManagedObject) -> [ResolvedEntity.Relationship] {
         guard let edits = object.edits else { return [] }
         return edits.toMany.indices.filter { edits.toMany[$0].needsOrder }.map {
             object.entity.relationships[object.entity.toManyRelationships[$0]]
@@ -164,15 +164,15 @@ extension ManagedObjectContext {
     }
 
     private func presentSnapshot(
-        of object: ManagedObject, _ relationships: [EntityLayout.Relationship]
+        of object: ManagedObject, _ relationships: [ResolvedEntity.Relationship]
     ) -> ConflictSnapshot {
         ConflictSnapshot(
-            values: values(of: object.entity) { object.heldValue(at: $0) },
+            values: values(of: object.entity) { object.valueWithoutLoading(at: $0) },
             orderedObjectIDs: orders(relationships) { object.members(of: $0).elements })
     }
 
     private func cachedSnapshot(
-        of object: ManagedObject, _ relationships: [EntityLayout.Relationship]
+        of object: ManagedObject, _ relationships: [ResolvedEntity.Relationship]
     ) -> ConflictSnapshot {
         ConflictSnapshot(
             values: values(of: object.entity) { object.savedValue(at: $0) },
@@ -182,10 +182,10 @@ extension ManagedObjectContext {
     }
 
     private func snapshot(
-        of row: ObjectSnapshot, _ relationships: [EntityLayout.Relationship]
+        of row: ObjectSnapshot, _ relationships: [ResolvedEntity.Relationship]
     ) -> ConflictSnapshot {
         ConflictSnapshot(
-            values: values(of: row.entity) { (try? row.heldValue(at: $0)) ?? .null },
+            values: values(of: row.entity) { (try? row.valueWithoutLoading(at: $0)) ?? .null },
             orderedObjectIDs: orders(relationships) { relationship in
                 let rows = try? source.relatedRows(of: row.objectID, through: relationship)
                 return rows.map { rows in rows.indices.map { rows.objectID(at: $0) } } ?? []
@@ -193,7 +193,7 @@ extension ManagedObjectContext {
     }
 
     private func values(
-        of entity: EntityLayout, _ value: (Int) -> AttributeValue
+        of entity: ResolvedEntity, _ value: (Int) -> AttributeValue
     ) -> [String: AttributeValue] {
         var result: [String: AttributeValue] = [:]
         for slot in entity.slots where slot.isStored { result[slot.name] = value(slot.index) }
@@ -201,8 +201,8 @@ extension ManagedObjectContext {
     }
 
     private func orders(
-        _ relationships: [EntityLayout.Relationship],
-        _ members: (EntityLayout.Relationship) -> [ManagedObjectID]
+        _ relationships: [ResolvedEntity.Relationship],
+        _ members: (ResolvedEntity.Relationship) -> [ManagedObjectID]
     ) -> [String: [ManagedObjectID]] {
         Dictionary(uniqueKeysWithValues: relationships.map { ($0.name, members($0)) })
     }
@@ -243,7 +243,7 @@ extension ManagedObjectContext {
         }
         if temporary.isEmpty { return }
         hasTemporaryIDs = true
-        tellFollowers(ofReplacedIDs: temporary.map { ($0.key, $0.value.bits) })
+        notifyObservers(ofReplacedIDs: temporary.map { ($0.key, $0.value.bits) })
         for object in tracked {
             object.edits?.replaceEveryID(in: object.entity.identifierSlots) {
                 temporary[$0.bits] ?? $0
@@ -325,7 +325,7 @@ extension ManagedObjectContext {
     private func takeBack(_ slots: Set<Int>, of object: ManagedObject) {
         for slot in slots.sorted() {
             let value = object.savedValue(at: slot)
-            guard !value.isSame(as: object.heldValue(at: slot)) else { continue }
+            guard !value.isSame(as: object.valueWithoutLoading(at: slot)) else { continue }
             if let index = object.entity.slots[slot].relationshipIndex {
                 let target = value.objectID.map { self.object(with: $0) }
                 setToOne(of: object, object.entity.relationships[index], slot: slot, to: target)
@@ -345,8 +345,8 @@ extension ManagedObjectContext {
         willChange(winner)
         for slot in loser.entity.slots where slot.relationshipIndex == nil {
             guard let target = winner.entity.slot(named: slot.name) else { continue }
-            let value = loser.heldValue(at: slot.index)
-            let present = winner.heldValue(at: target)
+            let value = loser.valueWithoutLoading(at: slot.index)
+            let present = winner.valueWithoutLoading(at: target)
             let `default` = loser.entity.defaultValues[slot.index]
             if !value.isSame(as: present), !constraint.contains(slot.index),
                 transfer.includes(value, default: `default`, over: present)
@@ -369,8 +369,8 @@ extension ManagedObjectContext {
     }
 
     private func moveLink(
-        of loser: ManagedObject, _ relationship: EntityLayout.Relationship,
-        to winner: ManagedObject, _ target: EntityLayout.Relationship, _ transfer: Transfer
+        of loser: ManagedObject, _ relationship: ResolvedEntity.Relationship,
+        to winner: ManagedObject, _ target: ResolvedEntity.Relationship, _ transfer: Transfer
     ) {
         guard let from = relationship.slot, let to = target.slot else { return }
         let value = withoutNoting { loser.value(at: from) }
@@ -383,8 +383,8 @@ extension ManagedObjectContext {
     }
 
     private func moveMembers(
-        of loser: ManagedObject, _ relationship: EntityLayout.Relationship,
-        to winner: ManagedObject, _ target: EntityLayout.Relationship
+        of loser: ManagedObject, _ relationship: ResolvedEntity.Relationship,
+        to winner: ManagedObject, _ target: ResolvedEntity.Relationship
     ) {
         for id in loser.members(of: relationship) {
             let other = object(with: id)

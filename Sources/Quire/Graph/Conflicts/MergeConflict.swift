@@ -84,7 +84,7 @@ extension QuireError {
 // MARK: - Decisions
 
 /// What is to become of an object in conflict, in terms of its entity.
-struct ConflictDecision {
+struct ResolvedConflict {
     let objectID: ManagedObjectID
     let change: ObjectConflict.Change
     /// The row as the store had it at the last try; `nil` if it is gone.
@@ -101,7 +101,7 @@ struct ConflictDecision {
 extension ManagedObjectContext {
     func decision(
         about conflict: MergeConflict, _ resolution: MergeResolution
-    ) throws -> ConflictDecision {
+    ) throws -> ResolvedConflict {
         let entity = layout.entity(number: conflict.objectID.entityNumber)
         var slots = SlotMask()
         var orders: Set<Int> = []
@@ -123,13 +123,13 @@ extension ManagedObjectContext {
             }
             values[slot] = try entity.slots[slot].coerce(value, in: entity)
         }
-        return ConflictDecision(
+        return ResolvedConflict(
             objectID: conflict.objectID, change: conflict.found.change,
             current: conflict.found.current, fate: resolution.fate, slots: slots, orders: orders,
             values: values)
     }
 
-    private func unknown(_ name: String, _ entity: EntityLayout) -> QuireError {
+    private func unknown(_ name: String, _ entity: ResolvedEntity) -> QuireError {
         QuireError(
             .unknownKey,
             "The merge policy decides about “\(name)” of \(entity.name), which has no such property "
@@ -140,7 +140,7 @@ extension ManagedObjectContext {
     // MARK: - Attributes only
 
     /// Whether nothing is in conflict but values of attributes: then other objects have nothing to do with it.
-    func canMergeInPlace(_ decision: ConflictDecision) -> Bool {
+    func canMergeInPlace(_ decision: ResolvedConflict) -> Bool {
         let object = object(with: decision.objectID)
         guard decision.change == .update, decision.fate != .delete, let row = decision.current,
             row.entity === object.entity,
@@ -158,7 +158,7 @@ extension ManagedObjectContext {
     }
 
     /// Takes the store's row over and keeps changes as decided.
-    func mergeInPlace(_ decision: ConflictDecision) {
+    func mergeInPlace(_ decision: ResolvedConflict) {
         let object = object(with: decision.objectID)
         guard let row = decision.current, let edits = object.edits else { return }
         object.announceMerge(decision, onto: row)
@@ -166,7 +166,7 @@ extension ManagedObjectContext {
         let own = edits.own
         let changed = edits.changed
         let present = object.entity.slots.map { slot in
-            decision.slots.contains(slot.index) ? object.heldValue(at: slot.index) : .null
+            decision.slots.contains(slot.index) ? object.valueWithoutLoading(at: slot.index) : .null
         }
         for slot in object.entity.slots where slot.isStored {
             edits.own.remove(slot.index)
@@ -188,7 +188,7 @@ extension ManagedObjectContext {
             } else {
                 continue
             }
-            if !value.isSame(as: object.heldValue(at: slot.index)) {
+            if !value.isSame(as: object.valueWithoutLoading(at: slot.index)) {
                 edits.write(value, at: slot.index, remembersCommitted: true)
             }
         }

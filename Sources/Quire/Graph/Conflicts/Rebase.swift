@@ -10,7 +10,7 @@ internal import OrderedCollections
 /// What could be undone is forgotten, because it is about a graph that is no more.
 struct Rebase {
     let context: ManagedObjectContext
-    private let decisions: [ManagedObjectID: ConflictDecision]
+    private let decisions: [ManagedObjectID: ResolvedConflict]
     private var intents: [Intent] = []
     private var remembered: [ManagedObjectID: [AttributeValue]] = [:]
     /// Deleted objects that are to be there again.
@@ -30,20 +30,20 @@ struct Rebase {
     }
 
     private struct Link {
-        let relationship: EntityLayout.Relationship
+        let relationship: ResolvedEntity.Relationship
         let slot: Int
         let old: ManagedObjectID?
         let new: ManagedObjectID?
     }
 
     private struct ToManyIntent {
-        let relationship: EntityLayout.Relationship
+        let relationship: ResolvedEntity.Relationship
         let added: [ManagedObjectID]
         let removed: [ManagedObjectID]
         let order: [ManagedObjectID]?
     }
 
-    init(context: ManagedObjectContext, decisions: [ConflictDecision]) {
+    init(context: ManagedObjectContext, decisions: [ResolvedConflict]) {
         self.context = context
         self.decisions = Dictionary(
             decisions.map { ($0.objectID, $0) }, uniquingKeysWith: { first, _ in first })
@@ -59,7 +59,7 @@ struct Rebase {
         findRestored()
         let missing = decisions.values.filter { $0.current == nil }
             .sorted { $0.objectID.bits < $1.objectID.bits }
-        for decision in missing { settleMissing(decision) }
+        for decision in missing { resolveMissingDestinations(decision) }
         for decision in missing { linkAgain(decision) }
         for index in intents.indices where intents[index].kind == .insertion {
             context.track(intents[index].object, wasLive: true)
@@ -81,16 +81,18 @@ struct Rebase {
 
     // MARK: - Noting down
 
-    private func decision(_ id: ManagedObjectID) -> ConflictDecision? { decisions[id] }
+    private func decision(_ id: ManagedObjectID) -> ResolvedConflict? { decisions[id] }
 
     /// Keeps the values of an object that is to be inserted again.
-    private mutating func remember(_ decision: ConflictDecision) {
+    private mutating func remember(_ decision: ResolvedConflict) {
         guard decision.current == nil, decision.fate == .keep else { return }
         let object = context.object(bits: decision.objectID.bits)
         guard object.state.isSuperset(of: [.realized, .live]), !object.isInaccessible else {
             return
         }
-        remembered[decision.objectID] = object.entity.slots.map { object.heldValue(at: $0.index) }
+        remembered[decision.objectID] = object.entity.slots.map {
+            object.valueWithoutLoading(at: $0.index)
+        }
     }
 
     private func intent(of object: ManagedObject) -> Intent {
@@ -189,7 +191,7 @@ struct Rebase {
     }
 
     /// Lets an object whose row is gone go too, or makes it a new one with its old identifier.
-    private func settleMissing(_ decision: ConflictDecision) {
+    private func resolveMissingDestinations(_ decision: ResolvedConflict) {
         let object = context.object(bits: decision.objectID.bits)
         object.announceLifeChange()
         guard let values = remembered[decision.objectID] else { return context.discard(object) }
@@ -207,7 +209,7 @@ struct Rebase {
     }
 
     /// Gives an object that is inserted again the to-one relationships that it had.
-    private func linkAgain(_ decision: ConflictDecision) {
+    private func linkAgain(_ decision: ResolvedConflict) {
         guard let values = remembered[decision.objectID] else { return }
         let object = context.object(bits: decision.objectID.bits)
         for (slot, value) in values.enumerated() {
@@ -255,21 +257,23 @@ struct Rebase {
         let object = intent.object
         guard object.state.contains(.live), intent.kind == .update else { return }
         for (slot, value) in intent.values where keeps(slot, of: object.objectID) {
-            if !object.heldValue(at: slot).isSame(as: value) { object.write(value, at: slot) }
+            if !object.valueWithoutLoading(at: slot).isSame(as: value) {
+                object.write(value, at: slot)
+            }
         }
         guard let decision = decision(object.objectID), decision.fate == .keep else { return }
         if let cached = intent.saved, decision.current != nil {
             writeUnchanged(decision, object, intent, cached.chunk, cached.offset, cached.edits)
         }
         for (slot, value) in decision.values.sorted(by: { $0.key < $1.key })
-        where !object.heldValue(at: slot).isSame(as: value) {
+        where !object.valueWithoutLoading(at: slot).isSame(as: value) {
             object.write(value, at: slot)
         }
     }
 
     /// Writes what was not changed here but is to be saved all the same.
     private func writeUnchanged(
-        _ decision: ConflictDecision, _ object: ManagedObject, _ intent: Intent, _ chunk: RowChunk?,
+        _ decision: ResolvedConflict, _ object: ManagedObject, _ intent: Intent, _ chunk: RowChunk?,
         _ offset: UInt32, _ edits: ObjectEdits?
     ) {
         let changed = Set(intent.values.map(\.slot) + intent.links.map(\.slot))
@@ -282,9 +286,10 @@ struct Rebase {
             } else if let chunk {
                 value =
                     (try? PackedRow(chunk: chunk, offset: Int(offset))
-                        .heldValue(of: slot, in: object.entity, store: object.rowIdentity)) ?? .null
+                        .valueWithoutLoading(of: slot, in: object.entity, store: object.rowIdentity))
+                    ?? .null
             }
-            if value.isSame(as: object.heldValue(at: slot.index)) { continue }
+            if value.isSame(as: object.valueWithoutLoading(at: slot.index)) { continue }
             if let index = slot.relationshipIndex {
                 var target: ManagedObject?
                 if case .objectID(let id) = value, isThere(id) {
@@ -394,7 +399,7 @@ struct Rebase {
 
 extension ManagedObjectContext {
     /// Sets the context's changes upon what its source has now; see ``Rebase``.
-    func rebase(_ decisions: [ConflictDecision]) {
+    func rebase(_ decisions: [ResolvedConflict]) {
         undoManager?.disableUndoRegistration()
         var rebase = Rebase(context: self, decisions: decisions)
         let changes = rebase.run()

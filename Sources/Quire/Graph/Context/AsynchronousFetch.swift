@@ -215,7 +215,7 @@ final class BackgroundFetch: RowHolder {
     private let request: FetchRequest
     private let keyPaths: [QueryKeyPath]
     private let plan: ManagedObjectContext.ChangeOverlay.Plan?
-    /// When the reading began, as ``OutdatedRows`` counts.
+    /// When the reading began, as ``StaleRowTracker`` counts.
     private let serial: UInt64
     let monitor: FetchMonitor
 
@@ -242,15 +242,15 @@ final class BackgroundFetch: RowHolder {
         keyPaths = try context.prefetchPaths(of: request)
         plan = try Self.plan(for: request, in: context)
         self.request = request
-        serial = context.outdatedRows.serial
+        serial = context.staleRows.serial
         super.init()
-        context.outdatedRows.addHolder(self)
+        context.staleRows.addHolder(self)
     }
 
     deinit {
         context.queueMarker.checkRelease()
-        context.outdatedRows.removeHolder(self)
-        context.answerQuestions()
+        context.staleRows.removeHolder(self)
+        context.answerRetainedRowsQueries()
     }
 
     /// What is being read is with the thread that reads it.
@@ -296,7 +296,7 @@ final class BackgroundFetch: RowHolder {
         if case .dictionaries(let dictionaries) = payload { return .dictionaries(dictionaries) }
         let overlay = try context.overlay(for: request)
         let present = try Self.plan(for: request, in: context)
-        guard serial == context.outdatedRows.serial, present?.source == plan?.source,
+        guard serial == context.staleRows.serial, present?.source == plan?.source,
             !request.shouldRefreshRefetchedObjects
         else {
             var request = request

@@ -36,14 +36,14 @@ public class ConfinedContext: @unchecked Sendable {
 
     let marker: QueueMarker
     let coordinator: PersistentStoreCoordinator
-    let saveListeners: SaveListeners
+    let saveObservers: SaveObservers
     let children: ContextChildren
     let changeBroadcast: Broadcast<ObjectIDChanges>
     let saveBroadcast: Broadcast<ObjectIDChanges>
     /// What is unsaved in the context that others are derived from.
-    let unsavedSources: UnsavedSources?
+    let dirtyDerivationSources: DirtyDerivationSources?
     /// What the children of a document's context have saved to it.
-    let pendingChanges: PendingChanges
+    let writeBehindBuffer: WriteBehindBuffer
     fileprivate nonisolated(unsafe) let context: ManagedObjectContext
     private let confinement: Confinement
 
@@ -53,12 +53,12 @@ public class ConfinedContext: @unchecked Sendable {
         self.context = context
         self.coordinator = coordinator
         marker = context.queueMarker
-        saveListeners = context.saveListeners
+        saveObservers = context.saveObservers
         children = context.children
         changeBroadcast = context.changeBroadcast
-        pendingChanges = context.pendingChanges
+        writeBehindBuffer = context.writeBehindBuffer
         saveBroadcast = context.saveBroadcast
-        unsavedSources = context.derived?.unsaved
+        dirtyDerivationSources = context.derived?.unsaved
         confinement = Confinement(executor: QueueExecutor(marker: context.queueMarker))
     }
 
@@ -115,7 +115,7 @@ public class ConfinedContext: @unchecked Sendable {
                 box.value = .failure(error)
             }
             context.processPendingChanges()
-            context.endUseOfObjects()
+            context.resumeBufferingIfUnused()
         }
         return try box.take()
     }
@@ -160,7 +160,7 @@ public class ConfinedContext: @unchecked Sendable {
             if usesObjects { context.takePendingChanges() }
             defer {
                 context.processPendingChanges()
-                context.endUseOfObjects()
+                context.resumeBufferingIfUnused()
                 context.queueMarker.end(outer)
             }
             do throws(Failure) { return .success(try body(context)) } catch {
@@ -263,9 +263,9 @@ private final class QueueExecutor: SerialExecutor {
 /// What a context is to its children: where they read and save.
 ///
 /// A child asks the values that wait to be saved, on its own thread, or else the context's objects, on its queue; see
-/// ``PendingChanges``.
+/// ``WriteBehindBuffer``.
 extension ConfinedContext: ObjectSource {
-    var layout: ModelLayout { coordinator.layout }
+    var layout: ResolvedModel { coordinator.layout }
     var storeIdentity: StoreIdentity { coordinator.storeIdentity }
     var temporaryIdentity: StoreIdentity { coordinator.temporaryIdentity }
 
@@ -310,7 +310,7 @@ extension ConfinedContext: ObjectSource {
     }
 
     func relatedRows(
-        of objectID: ManagedObjectID, through relationship: EntityLayout.Relationship
+        of objectID: ManagedObjectID, through relationship: ResolvedEntity.Relationship
     ) throws -> RowSet {
         try read {
             try $0.relatedRows(of: objectID, through: relationship)
@@ -320,7 +320,7 @@ extension ConfinedContext: ObjectSource {
     }
 
     func relatedObjects(
-        of objectIDs: [ManagedObjectID], through relationship: EntityLayout.Relationship
+        of objectIDs: [ManagedObjectID], through relationship: ResolvedEntity.Relationship
     ) throws -> RelatedObjects {
         try read {
             try $0.relatedObjects(of: objectIDs, through: relationship)
@@ -331,13 +331,13 @@ extension ConfinedContext: ObjectSource {
 
     func forgetRows(of objectIDs: [ManagedObjectID]?) { coordinator.forgetRows(of: objectIDs) }
 
-    func outdated(_ rows: [SeenRow], by child: UInt32) -> Set<UInt64> {
-        if let outdated = pendingChanges.outdated(rows, by: child) { return outdated }
+    func outdated(_ rows: [KnownRowVersion], by child: UInt32) -> Set<UInt64> {
+        if let outdated = writeBehindBuffer.outdated(rows, by: child) { return outdated }
         return performAndWait { $0.outdated(rows, by: child) }
     }
 
     func reserveObjectIDs(
-        for entity: EntityLayout, count: Int, durably: Bool, in store: StoreIdentity?
+        for entity: ResolvedEntity, count: Int, durably: Bool, in store: StoreIdentity?
     ) throws -> [ManagedObjectID] {
         try coordinator.reserveObjectIDs(
             for: entity, count: count, durably: durably, in: store)
@@ -345,7 +345,7 @@ extension ConfinedContext: ObjectSource {
 
     func permanentID(for temporary: ManagedObjectID) -> ManagedObjectID? {
         // The context has no new objects of its own then.
-        if pendingChanges.areValues { return coordinator.permanentID(for: temporary) }
+        if writeBehindBuffer.isBuffering { return coordinator.permanentID(for: temporary) }
         return performAndWait { context in
             try? context.prepareForChild()
             return context.permanentID(for: temporary)
@@ -365,7 +365,7 @@ extension ConfinedContext: ObjectSource {
     package func save(
         _ changes: ChangeSet, isNoted: Bool, orElse apply: (ManagedObjectContext) throws -> Void
     ) throws {
-        if pendingChanges.take(changes, isNoted: isNoted) {
+        if writeBehindBuffer.take(changes, isNoted: isNoted) {
             changeBroadcast.send(changes.objectIDs)
             return
         }
@@ -377,32 +377,32 @@ extension ConfinedContext: ObjectSource {
 
     /// Merges what others have saved by now, if the context merges automatically.
     func mergePendingSaves() {
-        let isUpToDate = pendingChanges.withState { state in
-            state.areValues && state.automaticMerge?.isEmpty != false
+        let isUpToDate = writeBehindBuffer.withState { state in
+            state.isBuffering && state.parentSaveMerger?.isEmpty != false
         }
         if isUpToDate { return }
         performWithoutObjectsAndWait { $0.mergePendingSaves() }
     }
 
     /// How often a child reads again because there was a save meanwhile, before it waits for the next to end.
-    private static var greatestTryCount: Int { 4 }
+    private static var maximumTryCount: Int { 4 }
 
     private func read<Result>(
-        _ body: (PendingChangeView) throws -> sending Result,
+        _ body: (WriteBehindSnapshot) throws -> sending Result,
         orAsk ask: (ManagedObjectContext) throws -> sending Result
     ) throws -> sending Result {
-        for _ in 0..<Self.greatestTryCount {
-            guard let view = pendingChanges.view else { break }
+        for _ in 0..<Self.maximumTryCount {
+            guard let view = writeBehindBuffer.view else { break }
             do {
                 let result = try body(view)
-                if pendingChanges.isCurrent(view) { return result }
+                if writeBehindBuffer.isCurrent(view) { return result }
             } catch {
                 // Where the store was exchanged for another, what is read of the old one fails.
-                if pendingChanges.isCurrent(view) { throw error }
+                if writeBehindBuffer.isCurrent(view) { throw error }
             }
         }
         return try performWithoutObjectsAndWait { context in
-            if let view = pendingChanges.view { return try body(view) }
+            if let view = writeBehindBuffer.view { return try body(view) }
             try context.prepareForChild()
             return try ask(context)
         }

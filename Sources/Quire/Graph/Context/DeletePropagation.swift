@@ -43,7 +43,7 @@ extension ManagedObjectContext {
     }
 
     func relatedIDs(
-        of object: ManagedObject, _ relationship: EntityLayout.Relationship
+        of object: ManagedObject, _ relationship: ResolvedEntity.Relationship
     ) -> [ManagedObjectID] {
         if let slot = relationship.slot { return object.reference(at: slot).map { [$0] } ?? [] }
         return object.members(of: relationship).elements
@@ -67,7 +67,7 @@ extension ManagedObjectContext {
 
     /// As ``dropUnsavedReferences(to:)``, of those relationships that the closure is true for.
     func dropUnsavedReferences(
-        to ids: [ManagedObjectID], where isConcerned: (EntityLayout.Relationship) -> Bool
+        to ids: [ManagedObjectID], where isConcerned: (ResolvedEntity.Relationship) -> Bool
     ) {
         if ids.isEmpty { return }
         let gone = Set(ids)
@@ -105,7 +105,7 @@ extension ManagedObjectContext {
     /// Whether an object that a deleted one leads to is still there and leads back. A child pushes the changes
     /// of the former only.
     private func isHeld(
-        _ object: ManagedObject, by id: ManagedObjectID, _ inverse: EntityLayout.Relationship?
+        _ object: ManagedObject, by id: ManagedObjectID, _ inverse: ResolvedEntity.Relationship?
     ) -> Bool {
         guard let other = identityMap.find(id.bits) else { return true }
         guard other.state.contains(.live), let inverse else { return other.state.contains(.live) }

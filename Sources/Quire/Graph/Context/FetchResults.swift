@@ -1,6 +1,6 @@
 /// What stands behind ``FetchedObjects``: all rows, or identifiers and the rows of the last few batches.
 ///
-/// Rows go out of date when the context saves or refreshes their objects (``OutdatedRows``); then objects are
+/// Rows go out of date when the context saves or refreshes their objects (``StaleRowTracker``); then objects are
 /// faults that read their rows anew. Objects that were new at the time of the fetch are retained, because their
 /// identifiers change.
 final class FetchResults: RowHolder {
@@ -13,7 +13,7 @@ final class FetchResults: RowHolder {
     /// How many rows to read at once; 0 for none.
     private let batchSize: Int
     private let keyPaths: [QueryKeyPath]
-    /// When the rows were read, or the identifiers, as ``OutdatedRows`` counts.
+    /// When the rows were read, or the identifiers, as ``StaleRowTracker`` counts.
     let serial: UInt64
     private let newObjects: [UInt64: ManagedObject]
     /// What was read ahead for all rows.
@@ -22,7 +22,7 @@ final class FetchResults: RowHolder {
     private var batches: [Batch] = []
 
     /// How many batches are kept: enough for a few places of a list to be looked at by turns.
-    private static let greatestBatchCount = 4
+    private static let maximumBatchCount = 4
 
     private struct Batch {
         let number: Int
@@ -45,9 +45,9 @@ final class FetchResults: RowHolder {
         batchSize = 0
         self.keyPaths = keyPaths
         self.newObjects = newObjects
-        serial = context.outdatedRows.serial
+        serial = context.staleRows.serial
         super.init()
-        context.outdatedRows.addHolder(self)
+        context.staleRows.addHolder(self)
         if !keyPaths.isEmpty && !rows.isEmpty {
             prefetched = try PrefetchedObjects(keyPaths, of: rows, context: context)
         }
@@ -65,9 +65,9 @@ final class FetchResults: RowHolder {
         self.batchSize = batchSize
         self.keyPaths = keyPaths
         self.newObjects = newObjects
-        serial = context.outdatedRows.serial
+        serial = context.staleRows.serial
         super.init()
-        context.outdatedRows.addHolder(self)
+        context.staleRows.addHolder(self)
     }
 
     deinit {
@@ -75,7 +75,7 @@ final class FetchResults: RowHolder {
         // While the context is still there.
         prefetched = nil
         batches = []
-        context.outdatedRows.removeHolder(self)
+        context.staleRows.removeHolder(self)
     }
 
     override func forEachRow(_ body: (_ bits: UInt64, _ serial: UInt64) -> Void) {
@@ -110,7 +110,7 @@ final class FetchResults: RowHolder {
         if let object = newObjects[bits] { return object }
         if let object = context.identityMap.find(bits), !object.isFault { return object }
         if hasRows {
-            return context.outdatedRows.contains(bits, since: serial)
+            return context.staleRows.contains(bits, since: serial)
                 ? context.object(with: context.objectID(bits: bits))
                 : context.object(for: rows, at: position)
         }
@@ -118,7 +118,7 @@ final class FetchResults: RowHolder {
             do {
                 let batch = try batch(position / batchSize)
                 let place = Int(batch.positions[position % batchSize])
-                if place >= 0 && !context.outdatedRows.contains(bits, since: batch.serial) {
+                if place >= 0 && !context.staleRows.contains(bits, since: batch.serial) {
                     return context.object(for: batch.rows, at: place)
                 }
             } catch {
@@ -139,7 +139,7 @@ final class FetchResults: RowHolder {
             return batch
         }
         // Before the next is read, so that its rows can have the memory.
-        if batches.count == Self.greatestBatchCount { batches.removeFirst() }
+        if batches.count == Self.maximumBatchCount { batches.removeFirst() }
         let batch = try readBatch(number)
         batches.append(batch)
         return batch
@@ -148,7 +148,7 @@ final class FetchResults: RowHolder {
     private func readBatch(_ number: Int) throws -> Batch {
         let start = number * batchSize
         let wanted = identifiers[start..<min(start + batchSize, identifiers.count)]
-        let serial = context.outdatedRows.serial
+        let serial = context.staleRows.serial
         let rows = try context.readRows(of: wanted.filter { newObjects[$0] == nil })
         var places = IdentifierTable(minimumCapacity: rows.count)
         for position in rows.indices {
@@ -196,7 +196,7 @@ public struct FetchedObjects: RandomAccessCollection {
     /// - Complexity: O(1); no access to the store, unless the objects are read in batches and this one's has not
     ///   been read or was dropped again.
     public subscript(position: Int) -> ManagedObject {
-        if results.hasRows && context.outdatedRows.serial == results.serial {
+        if results.hasRows && context.staleRows.serial == results.serial {
             return context.object(for: rows, at: position)
         }
         return results.object(at: position)
@@ -212,12 +212,12 @@ extension FetchedObjects: Sendable {}
 // MARK: - Holders of rows
 
 /// Holds rows of objects that a context need not have in memory: results of a fetch, what was read ahead, or a fetch that is
-/// being read. It adds itself to the context's ``OutdatedRows`` when it is made, and removes itself when it is freed.
+/// being read. It adds itself to the context's ``StaleRowTracker`` when it is made, and removes itself when it is freed.
 class RowHolder {
     /// Whether it is known which rows it holds.
     var isComplete: Bool { true }
 
     /// Calls a closure with the identifier of each object of which it holds the row, or contents of a relationship, and
-    /// when they were read, as ``OutdatedRows`` counts.
+    /// when they were read, as ``StaleRowTracker`` counts.
     func forEachRow(_ body: (_ bits: UInt64, _ serial: UInt64) -> Void) {}
 }

@@ -13,11 +13,11 @@ struct IdentityMap: ~Copyable {
     private(set) var count = 0
 
     init() {
-        mask = Self.leastCapacity - 1
-        entries = Self.makeEntries(Self.leastCapacity)
+        mask = Self.minimumCapacity - 1
+        entries = Self.makeEntries(Self.minimumCapacity)
     }
 
-    private static let leastCapacity = 64
+    private static let minimumCapacity = 64
 
     /// How many objects there is room for, with some to spare.
     var capacity: Int { mask + 1 }
@@ -99,7 +99,7 @@ struct IdentityMap: ~Copyable {
             index = (index + 1) & mask
         }
         entries[gap].object = nil
-        if count * 8 < capacity && capacity > Self.leastCapacity { resize(to: capacity / 2) }
+        if count * 8 < capacity && capacity > Self.minimumCapacity { resize(to: capacity / 2) }
     }
 
     @inline(never)

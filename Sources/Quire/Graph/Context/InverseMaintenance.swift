@@ -1,7 +1,7 @@
 /// Keeps both sides of relationships in step. Arguments have been checked.
 extension ManagedObjectContext {
     func setToOne(
-        of object: ManagedObject, _ relationship: EntityLayout.Relationship, slot: Int,
+        of object: ManagedObject, _ relationship: ResolvedEntity.Relationship, slot: Int,
         to new: ManagedObject?
     ) {
         let oldID = object.reference(at: slot)
@@ -14,7 +14,8 @@ extension ManagedObjectContext {
     }
 
     func addToMany(
-        of object: ManagedObject, _ relationship: EntityLayout.Relationship, _ other: ManagedObject
+        of object: ManagedObject, _ relationship: ResolvedEntity.Relationship,
+        _ other: ManagedObject
     ) {
         let inverse = layout.inverse(of: relationship)
         if let slot = inverse?.slot {
@@ -31,7 +32,8 @@ extension ManagedObjectContext {
     }
 
     func removeFromMany(
-        of object: ManagedObject, _ relationship: EntityLayout.Relationship, _ other: ManagedObject
+        of object: ManagedObject, _ relationship: ResolvedEntity.Relationship,
+        _ other: ManagedObject
     ) {
         let inverse = layout.inverse(of: relationship)
         if let slot = inverse?.slot {
@@ -46,7 +48,7 @@ extension ManagedObjectContext {
     /// Takes `object` out of `other`'s relationship.
     func detach(
         _ object: ManagedObject, from other: ManagedObject,
-        _ relationship: EntityLayout.Relationship
+        _ relationship: ResolvedEntity.Relationship
     ) {
         if let slot = relationship.slot {
             willChange(other)
@@ -59,8 +61,9 @@ extension ManagedObjectContext {
     /// Puts `object` into `other`'s relationship. If that is to-one and leads elsewhere, it leaves there first.
     /// `leading` is the relationship of `object` that leads to `other`.
     func attach(
-        _ object: ManagedObject, to other: ManagedObject, _ relationship: EntityLayout.Relationship,
-        leading: EntityLayout.Relationship
+        _ object: ManagedObject, to other: ManagedObject,
+        _ relationship: ResolvedEntity.Relationship,
+        leading: ResolvedEntity.Relationship
     ) {
         guard let slot = relationship.slot else {
             insertMember(object.objectID, into: other, relationship)

@@ -71,7 +71,7 @@ extension ManagedObjectContext {
     ///
     /// - Complexity: O(*n*) in the objects of the relationship; rows are packed of those with changes only.
     func relatedRows(
-        of objectID: ManagedObjectID, through relationship: EntityLayout.Relationship
+        of objectID: ManagedObjectID, through relationship: ResolvedEntity.Relationship
     ) throws -> RowSet {
         let object = identityMap.find(objectID.bits)
         let state = object.map { $0.toManyState(relationship.toManyIndex ?? 0) } ?? ToManyState()
@@ -132,7 +132,7 @@ extension ManagedObjectContext {
     func rowSet(of objects: [ManagedObject]) throws -> RowSet {
         var builder = RowSetBuilder(
             layout: layout, store: storeIdentity,
-            externalData: HeldExternalData())
+            externalData: UnsavedExternalData())
         builder.reserveCapacity(objects.count)
         for object in objects {
             object.realize()
@@ -180,11 +180,11 @@ extension RowSet {
 
 // MARK: - Pending changes
 
-/// A document's parent context and the values that its children have saved to it; see ``PendingChanges``.
+/// A document's parent context and the values that its children have saved to it; see ``WriteBehindBuffer``.
 extension ManagedObjectContext {
     /// Makes the values changes of the context's objects, because these are to be used.
     func takePendingChanges() {
-        guard let values = pendingChanges.takeForObjects(), !values.isEmpty else { return }
+        guard let values = writeBehindBuffer.materialize(), !values.isEmpty else { return }
         isParent = true
         takeOver(values.changeSet(includesBases: true), outdated: [])
         for change in values.changes {
@@ -199,18 +199,18 @@ extension ManagedObjectContext {
     }
 
     /// Has children read and save values again, if there is nothing that they would miss.
-    func endUseOfObjects() {
-        guard isRelay, refusal == nil, identityMap.count == 0, tracked.isEmpty,
+    func resumeBufferingIfUnused() {
+        guard isWriteBehindParent, saveBlock == nil, identityMap.count == 0, tracked.isEmpty,
             undoManager == nil, pendingRecords.isEmpty, observation == nil,
-            followers.present().isEmpty, !outdatedRows.areHeld
+            followers.present().isEmpty, !staleRows.areHeld
         else { return }
-        pendingChanges.beginValues()
+        writeBehindBuffer.resumeBuffering()
     }
 
     /// Takes the values over before something is merged that concerns them.
     func takePendingChanges(concernedBy changes: ObjectIDChanges) {
-        let isConcerned = pendingChanges.withState { state in
-            if !state.areValues || state.current.isEmpty { return false }
+        let isConcerned = writeBehindBuffer.withState { state in
+            if !state.isBuffering || state.current.isEmpty { return false }
             let others =
                 changes.inserted + changes.updated + changes.refreshed + changes.invalidated
             return !changes.deleted.isEmpty || others.contains { state.current[$0.bits] != nil }
@@ -224,54 +224,56 @@ extension ManagedObjectContext {
     /// context's objects, and the merge policy decides.
     ///
     /// - Returns: Whether that was all there was to save.
-    func savePendingChanges(
+    func flushWriteBehindBuffer(
         evenIfUnchanged: Bool, by write: (ChangeSet) throws -> [ManagedObjectID]
     ) throws -> Bool {
-        guard let saving = pendingChanges.beginSave() else { return false }
+        guard let saving = writeBehindBuffer.beginSave() else { return false }
         var changes = saving.changeSet()
         changes.records.merge(pendingRecords) { _, new in new }
         var derivedFor: [ManagedObjectID] = []
         do {
             if !changes.isEmpty || evenIfUnchanged { derivedFor = try write(changes) }
         } catch {
-            pendingChanges.didFailToSave()
+            writeBehindBuffer.didFailToSave()
             let underlying = (error as? QuireError)?.underlying
-            guard underlying is SaveConflicts || underlying is TakenIdentifiers else { throw error }
+            guard underlying is SaveConflicts || underlying is PrimaryKeyCollision else {
+                throw error
+            }
             takePendingChanges()
             return false
         }
-        pendingChanges.didSave(notesVersions: !children.isEmpty)
+        writeBehindBuffer.didSave(notesVersions: !children.isEmpty)
         removeUnneededSavedVersions()
         pendingRecords = [:]
         var saved = changes.objectIDs
         if !saved.isEmpty {
             saveBroadcast.send(saved)
             saved.refreshed = derivedFor
-            tellSaveListeners(saved)
+            notifySaveObservers(saved)
         }
-        pendingChanges.clearUnsavedSources()
+        writeBehindBuffer.clearDirtyDerivationSources()
         return true
     }
 
     /// What has been saved of an object since the context has children.
     func savedVersion(of bits: UInt64) -> SavedVersions.Entry? {
-        pendingChanges.withState { $0.savedVersions[bits] }
+        writeBehindBuffer.withState { $0.savedVersions[bits] }
     }
 
     /// Has a closure called whenever a child has saved values, on the child's thread.
     package func followTakenChanges(_ didTake: @escaping @Sendable () -> Void) {
-        pendingChanges.withState { $0.didTakeChanges = didTake }
+        writeBehindBuffer.withState { $0.didTakeChanges = didTake }
     }
 
     /// Forgets that the source has an object as it was saved.
     func forgetSavedVersion(of bits: UInt64) {
-        pendingChanges.withState { $0.savedVersions.forget(bits) }
+        writeBehindBuffer.withState { $0.savedVersions.forget(bits) }
     }
 
     /// Has the store that the coordinator reads from exchanged for another. What is being read meanwhile is read again.
     package func replaceStore(_ store: any PersistentStore, with other: any PersistentStore) {
         persistentStoreCoordinator.replace(store, with: other)
-        pendingChanges.invalidateViews()
+        writeBehindBuffer.invalidateViews()
     }
 }
 

@@ -162,7 +162,7 @@ extension ManagedObjectContext {
     /// Makes the instance for an object, of the class its entity has.
     @inline(__always)
     func instance(
-        _ id: ManagedObjectID, _ entity: EntityLayout, state: ManagedObject.State
+        _ id: ManagedObjectID, _ entity: ResolvedEntity, state: ManagedObject.State
     ) -> ManagedObject {
         guard let objectClass = entity.objectClass else {
             return ManagedObject(
@@ -174,7 +174,7 @@ extension ManagedObjectContext {
 
     @inline(never)
     private func subclassInstance(
-        _ objectClass: any EntityClass.Type, _ id: ManagedObjectID, _ entity: EntityLayout,
+        _ objectClass: any EntityClass.Type, _ id: ManagedObjectID, _ entity: ResolvedEntity,
         state: ManagedObject.State
     ) -> ManagedObject {
         guard let objectClass = objectClass as? ManagedObject.Type else {
@@ -187,7 +187,7 @@ extension ManagedObjectContext {
                 state: state.union(.hasHooks)))
     }
 
-    private func makeObject(_ id: ManagedObjectID, _ entity: EntityLayout) -> ManagedObject {
+    private func makeObject(_ id: ManagedObjectID, _ entity: ResolvedEntity) -> ManagedObject {
         let object = instance(id, entity, state: [.live, .persisted])
         register(object, for: id.bits)
         return object
@@ -247,13 +247,13 @@ extension ManagedObjectContext {
     /// The row for a fault: one that was read ahead, one read with its neighbours, or its own.
     func rowForFault(of object: ManagedObject) throws -> ObjectSnapshot? {
         if !prefetches.isEmpty, let row = prefetchedRow(object.objectID.bits) { return row }
-        if try !neighbours.isEmpty && realizeWithNeighbours(object) { return object.snapshot }
+        if try !prefetchWindow.isEmpty && realizeWithNeighbours(object) { return object.snapshot }
         return try source.row(for: object.objectID, maximumAge: stalenessInterval)
     }
 
     /// The rows of the objects in an object's to-many relationship, read from the source.
     func relatedRows(
-        of object: ManagedObject, through relationship: EntityLayout.Relationship
+        of object: ManagedObject, through relationship: ResolvedEntity.Relationship
     ) throws -> RowSet {
         let rows = try source.relatedRows(of: object.objectID, through: relationship)
         // Objects that are faults here need not be read again one by one.

@@ -16,9 +16,9 @@ internal import OrderedCollections
 extension ManagedObjectContext {
     package func apply(_ changes: ChangeSet) throws {
         checkQueue()
-        if let refusal { throw refusal }
+        if let saveBlock { throw saveBlock }
         isParent = true
-        guard isRelay else { return takeOver(changes) }
+        guard isWriteBehindParent else { return takeOver(changes) }
         processPendingChanges()
         takeOver(changes)
         savedByChild = objects(asSavedIn: changes)
@@ -43,7 +43,7 @@ extension ManagedObjectContext {
 
     /// Makes changes that were made to other objects of the same identifiers, in another context or at another time.
     func takeOver(_ changes: ChangeSet) {
-        takeOver(changes, outdated: outdatedRows(of: changes))
+        takeOver(changes, outdated: staleRows(of: changes))
     }
 
     /// `outdated` are those of the objects that others have saved or changed since they were read.
@@ -126,11 +126,11 @@ extension ManagedObjectContext {
     }
 
     /// Which objects, faults here, the child shows older than what was saved or changed since, here or above.
-    private func outdatedRows(of changes: ChangeSet) -> Set<UInt64> {
-        var rows: [SeenRow] = []
+    private func staleRows(of changes: ChangeSet) -> Set<UInt64> {
+        var rows: [KnownRowVersion] = []
         func add(_ id: ManagedObjectID, _ version: UInt32) {
             if identityMap.find(id.bits)?.state.contains(.realized) == true { return }
-            rows.append(SeenRow(bits: id.bits, version: version))
+            rows.append(KnownRowVersion(bits: id.bits, version: version))
         }
         for change in changes.updated {
             if let version = change.baseVersion { add(change.objectID, version) }
@@ -143,9 +143,9 @@ extension ManagedObjectContext {
 
     /// Those of the rows that a child shows which are older than what this context, or one above it, has saved or
     /// changed since. What others save to the store is found out by the save.
-    func outdated(_ rows: [SeenRow], by child: UInt32) -> Set<UInt64> {
+    func outdated(_ rows: [KnownRowVersion], by child: UInt32) -> Set<UInt64> {
         var outdated: Set<UInt64> = []
-        var others: [SeenRow] = []
+        var others: [KnownRowVersion] = []
         for row in rows {
             let isOutdated: Bool
             if let object = identityMap.find(row.bits), object.state.contains(.tracked),
@@ -225,7 +225,7 @@ extension ManagedObjectContext {
     private func noteSeen(_ change: ObjectChange, _ object: ManagedObject, by child: UInt32) {
         guard let edits = object.edits, child != 0 else { return }
         for slot in object.entity.identifierSlots where change.changedSlots.contains(slot) {
-            if !object.heldValue(at: slot).isSame(as: change.values[slot]) { return }
+            if !object.valueWithoutLoading(at: slot).isSame(as: change.values[slot]) { return }
         }
         edits.child = child
     }
@@ -266,7 +266,7 @@ extension ManagedObjectContext {
     /// Takes an object out of the relationship of one that it led to, if it is still in there. `wasSaved` tells
     /// whether the parent has it that way.
     func leave(
-        _ object: ManagedObject, _ old: ManagedObjectID, _ inverse: EntityLayout.Relationship,
+        _ object: ManagedObject, _ old: ManagedObjectID, _ inverse: ResolvedEntity.Relationship,
         wasSaved: Bool
     ) {
         guard let other = identityMap.find(old.bits), other.state.contains(.live) else { return }
@@ -361,9 +361,9 @@ extension ManagedObjectContext {
     /// to them and the one that leads back.
     func unsavedReferences(
         to object: ManagedObject
-    ) -> [(EntityLayout.Relationship, EntityLayout.Relationship, ManagedObject)] {
+    ) -> [(ResolvedEntity.Relationship, ResolvedEntity.Relationship, ManagedObject)] {
         guard let edits = object.edits else { return [] }
-        var found: [(EntityLayout.Relationship, EntityLayout.Relationship, ManagedObject)] = []
+        var found: [(ResolvedEntity.Relationship, ResolvedEntity.Relationship, ManagedObject)] = []
         for relationship in object.entity.relationships {
             guard let inverse = layout.inverse(of: relationship) else { continue }
             var ids: [ManagedObjectID] = []

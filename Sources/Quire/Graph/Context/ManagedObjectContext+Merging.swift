@@ -27,7 +27,7 @@ extension ManagedObjectContext {
         takePendingChanges(concernedBy: changes)
         processPendingChanges()
         forgetRows(concernedBy: changes)
-        undoNeedsRepair = undoManager != nil
+        undoRequiresInverseRepair = undoManager != nil
         undoManager?.disableUndoRegistration()
         var event = EventChanges()
         for id in changes.deleted {
@@ -58,10 +58,10 @@ extension ManagedObjectContext {
         processPendingChanges()
         undoManager?.enableUndoRegistration()
         if isByRows { forgetContents(concernedBy: changes) }
-        tellFollowers(FollowedChanges(event: event, merged: changes, isByRows: isByRows))
+        notifyObservers(ContextChange(event: event, merged: changes, isByRows: isByRows))
         if !event.isEmpty { announce(event) }
         didMerge(changes)
-        saveListeners.tell(changes, isByRows: isByRows, except: nil)
+        saveObservers.tell(changes, isByRows: isByRows, except: nil)
     }
 
     /// Brings contexts up to date with what was changed elsewhere: by another process, or as kept in writing.
@@ -84,7 +84,7 @@ extension ManagedObjectContext {
     private func forgetRows(concernedBy changes: ObjectIDChanges) {
         let ids = changes.updated + changes.deleted + changes.refreshed + changes.invalidated
         for id in ids {
-            outdatedRows.note(id.bits)
+            staleRows.note(id.bits)
             forgetSavedVersion(of: id.bits)
         }
         source.forgetRows(of: ids)
@@ -122,7 +122,7 @@ extension ManagedObjectContext {
             for (toMany, index) in object.entity.toManyRelationships.enumerated() {
                 let relationship = object.entity.relationships[index]
                 let destination = layout.destination(of: relationship)
-                outdatedRows.note(object.objectID.bits)
+                staleRows.note(object.objectID.bits)
                 if numbers.contains(where: destination.subtree.contains) {
                     object.rebaseContents(of: relationship, toMany)
                 }
@@ -174,7 +174,7 @@ extension ManagedObjectContext {
     @discardableResult
     public func execute(_ request: BatchInsertRequest) throws -> BatchResult {
         checkQueue()
-        let rule: UpsertRule =
+        let rule: UpsertPolicy =
             switch mergePolicy.mergeType {
             case .errorMergePolicyType: .refuse
             case .mergeByPropertyStoreTrumpMergePolicyType: .fill
@@ -307,12 +307,12 @@ extension ManagedObjectContext {
     }
 
     /// Whether anybody wants to know what the context saves.
-    var hasSaveListeners: Bool { !source.saveListeners.isEmpty || !saveListeners.isEmpty }
+    var hasSaveObservers: Bool { !source.saveObservers.isEmpty || !saveObservers.isEmpty }
 
     /// Tells those who share the source, and the children, what was saved.
-    func tellSaveListeners(_ changes: ObjectIDChanges) {
-        source.saveListeners.tell(changes, except: automaticMerge)
-        saveListeners.tell(changes, areKnown: isRelay, except: nil)
+    func notifySaveObservers(_ changes: ObjectIDChanges) {
+        source.saveObservers.tell(changes, except: parentSaveMerger)
+        saveObservers.tell(changes, areKnown: isWriteBehindParent, except: nil)
     }
 }
 

@@ -21,7 +21,7 @@ extension ManagedObjectContext {
             "\(object) belongs to another context and cannot be refreshed here.")
         processPendingChanges()
         guard object.state.contains(.persisted) || object.isInaccessible else { return }
-        undoNeedsRepair = undoManager != nil
+        undoRequiresInverseRepair = undoManager != nil
         var event = EventChanges()
         if mergeChanges {
             if !refresh([object], readsObserved: true).isEmpty { event.refreshed = [object] }
@@ -32,7 +32,7 @@ extension ManagedObjectContext {
             if !refresh([object]).isEmpty { event.invalidated = [object] }
         }
         let merged = ObjectIDChanges(refreshed: [object.objectID])
-        tellFollowers(FollowedChanges(event: event, merged: merged))
+        notifyObservers(ContextChange(event: event, merged: merged))
         if !event.isEmpty { announce(event) }
     }
 
@@ -42,13 +42,13 @@ extension ManagedObjectContext {
     /// - Complexity: O(*n*) in the objects that the context has; one query for those with changes.
     public func refreshAllObjects() {
         processPendingChanges()
-        outdatedRows.noteAll()
-        pendingChanges.withState { $0.savedVersions.forgetAll() }
+        staleRows.noteAll()
+        writeBehindBuffer.withState { $0.savedVersions.forgetAll() }
         source.forgetRows(of: nil)
-        undoNeedsRepair = undoManager != nil
+        undoRequiresInverseRepair = undoManager != nil
         var event = EventChanges()
         event.refreshed = refresh(Array(registeredObjects))
-        tellFollowers(FollowedChanges(event: event, concernsAll: true))
+        notifyObservers(ContextChange(event: event, concernsAll: true))
         if !event.isEmpty { announce(event) }
     }
 
@@ -103,7 +103,7 @@ extension ManagedObjectContext {
     private func refreshRefetched(_ objects: [ManagedObject]) {
         if objects.isEmpty { return }
         processPendingChanges()
-        undoNeedsRepair = undoManager != nil
+        undoRequiresInverseRepair = undoManager != nil
         var event = EventChanges()
         event.refreshed = refresh(objects, readsObserved: true)
         if !event.isEmpty { didEndEvent(event) }
@@ -230,7 +230,7 @@ extension ManagedObjectContext {
 
 extension ManagedObjectContext {
     private func discardReference(
-        of object: ManagedObject, _ relationship: EntityLayout.Relationship, _ slot: Int,
+        of object: ManagedObject, _ relationship: ResolvedEntity.Relationship, _ slot: Int,
         wasDeleted: Bool
     ) {
         guard wasDeleted || object.edits?.changed.contains(slot) == true else { return }
@@ -250,7 +250,7 @@ extension ManagedObjectContext {
     }
 
     private func discardMembers(
-        of object: ManagedObject, _ relationship: EntityLayout.Relationship, _ toMany: Int,
+        of object: ManagedObject, _ relationship: ResolvedEntity.Relationship, _ toMany: Int,
         wasDeleted: Bool
     ) {
         if object.edits?.toMany.isEmpty == false { object.edits?.toMany[toMany].dropShared() }
@@ -287,7 +287,7 @@ extension ManagedObjectContext {
 
     /// Takes an object out of another's relationship, if it is in there.
     private func unlink(
-        _ object: ManagedObject, from other: ManagedObject, _ inverse: EntityLayout.Relationship
+        _ object: ManagedObject, from other: ManagedObject, _ inverse: ResolvedEntity.Relationship
     ) {
         guard other.state.contains(.live), leads(other, to: object, inverse, wasSaved: false) else {
             return
@@ -299,8 +299,8 @@ extension ManagedObjectContext {
     /// Puts an object back into another's relationship where it is saved, if it is not in there. `leading` is the
     /// relationship of the object that leads there.
     private func relink(
-        _ object: ManagedObject, to other: ManagedObject, _ inverse: EntityLayout.Relationship,
-        _ leading: EntityLayout.Relationship
+        _ object: ManagedObject, to other: ManagedObject, _ inverse: ResolvedEntity.Relationship,
+        _ leading: ResolvedEntity.Relationship
     ) {
         if !leads(other, to: object, inverse, wasSaved: true) {
             attach(object, to: other, inverse, leading: leading)
@@ -312,7 +312,8 @@ extension ManagedObjectContext {
     /// Whether an object leads to another one. Contents that are a fault are not read: `wasSaved` says what they are
     /// without the changes here.
     private func leads(
-        _ object: ManagedObject, to other: ManagedObject, _ relationship: EntityLayout.Relationship,
+        _ object: ManagedObject, to other: ManagedObject,
+        _ relationship: ResolvedEntity.Relationship,
         wasSaved: Bool
     ) -> Bool {
         guard let toMany = relationship.toManyIndex else {
@@ -327,7 +328,7 @@ extension ManagedObjectContext {
     /// Puts an object of an ordered relationship behind the one that it follows as saved.
     private func restorePlace(
         of object: ManagedObject, in other: ManagedObject,
-        _ relationship: EntityLayout.Relationship
+        _ relationship: ResolvedEntity.Relationship
     ) {
         guard relationship.isOrdered, let toMany = relationship.toManyIndex,
             let saved = other.toManyState(toMany).committedOrder,
@@ -357,7 +358,7 @@ extension ManagedObject {
     /// Puts a newer row under the object's unsaved changes; ``rebaseContents()`` does so for to-many relationships.
     final func rebase(onto row: ObjectSnapshot) {
         guard row.entity === entity else { return }
-        context?.outdatedRows.note(objectID.bits)
+        context?.staleRows.note(objectID.bits)
         announceRefresh(to: row)
         chunk = row.chunk
         rowOffset = UInt32(truncatingIfNeeded: row.offset)
@@ -383,13 +384,13 @@ extension ManagedObject {
     }
 
     /// Makes the contents of a to-many relationship a fault; an order of its own is put over what is saved now.
-    final func rebaseContents(of relationship: EntityLayout.Relationship, _ toMany: Int) {
+    final func rebaseContents(of relationship: ResolvedEntity.Relationship, _ toMany: Int) {
         guard let edits, edits.toMany[toMany].members != nil else { return }
         announceRefresh(toMany: toMany) { rereadContents(of: relationship, toMany, edits) }
     }
 
     private final func rereadContents(
-        of relationship: EntityLayout.Relationship, _ toMany: Int, _ edits: ObjectEdits
+        of relationship: ResolvedEntity.Relationship, _ toMany: Int, _ edits: ObjectEdits
     ) {
         // What a deleted object had is what undo brings back, also when its row has gone.
         guard edits.toMany[toMany].isArranged || !state.contains(.live) else {

@@ -30,15 +30,15 @@ extension ManagedObjectContext {
         evenIfUnchanged: Bool, by write: (ChangeSet) throws -> [ManagedObjectID]
     ) throws {
         mergePendingSaves()
-        answerQuestions()
+        answerRetainedRowsQueries()
         processPendingChanges()
-        if try savePendingChanges(evenIfUnchanged: evenIfUnchanged, by: write) { return }
+        if try flushWriteBehindBuffer(evenIfUnchanged: evenIfUnchanged, by: write) { return }
         guard isUnsaved else {
             if evenIfUnchanged { _ = try write(ChangeSet()) }
             didSave()
             return
         }
-        if let refusal { throw refusal }
+        if let saveBlock { throw saveBlock }
         announceSave()
         try callWillSave()
         try validatePendingChanges()
@@ -49,17 +49,17 @@ extension ManagedObjectContext {
                 &inserted, evenIfUnchanged: evenIfUnchanged, by: write)
         } catch {
             // New objects may have their identifiers all the same.
-            tellFollowers(FollowedChanges(isSave: true))
+            notifyObservers(ContextChange(isSave: true))
             throw error
         }
         var changes = changesToSave(inserted: inserted)
-        var saved = hasSaveListeners || derived != nil ? pendingObjectIDChanges : nil
+        var saved = hasSaveObservers || derived != nil ? pendingObjectIDChanges : nil
         saved?.refreshed = derivedFor
         let told = objectsToTellOfSave()
         didSave()
         if let saved {
             changes.refreshed = noteDerivedValues(writtenFor: saved)
-            tellSaveListeners(saved)
+            notifySaveObservers(saved)
         }
         for object in told { object.didSave() }
         didSave(changes)
@@ -75,11 +75,11 @@ extension ManagedObjectContext {
     public func obtainPermanentIDs(for objects: [ManagedObject]) throws {
         checkQueue()
         try assignPermanentIDs(to: objects, durably: true)
-        tellFollowers(FollowedChanges(isSave: true))
+        notifyObservers(ContextChange(isSave: true))
     }
 
     func assignPermanentIDs(to objects: [ManagedObject], durably: Bool) throws {
-        var groups: [(entity: EntityLayout, store: StoreIdentity?, objects: [ManagedObject])] = []
+        var groups: [(entity: ResolvedEntity, store: StoreIdentity?, objects: [ManagedObject])] = []
         for object in objects where object.objectID.isTemporary && object.context === self {
             // Most often the last group's entity again: programs insert objects kind by kind, or a few kinds.
             let store = assignedStores.isEmpty ? nil : assignedStores[object.objectID.bits]
@@ -116,12 +116,12 @@ extension ManagedObjectContext {
         if !fetchedPropertyValues.isEmpty { replaceIDsInFetchedProperties() }
         for pair in replaced {
             identityMap.remove(pair.temporary)
-            outdatedRows.note(pair.temporary)
+            staleRows.note(pair.temporary)
         }
         undoIdentifiers.add(replaced, hasUnfinishedLog: hasUnfinishedLog)
         persistentStoreCoordinator.replacedIdentifiers.add(
             replaced.lazy.map { ($0.temporary, $0.permanent.bits) })
-        tellFollowers(ofReplacedIDs: replaced.map { ($0.temporary, $0.permanent.bits) })
+        notifyObservers(ofReplacedIDs: replaced.map { ($0.temporary, $0.permanent.bits) })
     }
 
     // MARK: Collecting
@@ -157,7 +157,7 @@ extension ManagedObjectContext {
         if object.chunk != nil {
             // Deleted, saved, and brought back by undo: what the row held is written again.
             for slot in values.indices where !edits.own.contains(slot) {
-                values[slot] = object.heldValue(at: slot)
+                values[slot] = object.valueWithoutLoading(at: slot)
             }
         }
         return ObjectChange(
@@ -219,7 +219,7 @@ extension ManagedObjectContext {
     private func didSave() {
         let hasChildren = !children.isEmpty
         for object in tracked {
-            outdatedRows.note(object.objectID.bits)
+            staleRows.note(object.objectID.bits)
             object.announceStateChange()
             object.state.remove(.tracked)
             if object.state.contains(.live) {
@@ -234,7 +234,7 @@ extension ManagedObjectContext {
             } else {
                 if hasChildren {
                     let bits = object.objectID.bits
-                    pendingChanges.withState { $0.savedVersions.setDeleted(bits) }
+                    writeBehindBuffer.withState { $0.savedVersions.setDeleted(bits) }
                 }
                 discard(object)
             }
@@ -260,7 +260,7 @@ extension ManagedObjectContext {
                 ? object.version : savedVersion(of: object.objectID.bits)?.version ?? 0
         }
         let (bits, child) = (object.objectID.bits, object.edits?.child ?? 0)
-        pendingChanges.withState { [version] in
+        writeBehindBuffer.withState { [version] in
             $0.savedVersions.set(version, seenBy: child, for: bits)
         }
     }
@@ -357,7 +357,7 @@ extension ManagedObjectContext {
     ) throws -> Result {
         processPendingChanges()
         guard isUnsaved else { return try body(ChangeSet()) }
-        if let pending = pendingChanges.unsaved {
+        if let pending = writeBehindBuffer.unsaved {
             var changes = pending.changeSet()
             changes.records.merge(pendingRecords) { _, new in new }
             return try body(changes)

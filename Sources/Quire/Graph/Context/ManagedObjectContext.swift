@@ -34,13 +34,13 @@ public final class ManagedObjectContext {
     ///
     /// It posts no notifications: an edit, and its save, are announced where the edit was made. Its children learn what it
     /// changes itself when the event ends, not when it saves, so that a save has nothing new for them.
-    package var isRelay = false
+    package var isWriteBehindParent = false
     /// What the children of a relay have saved to it, and what is known of what was saved here.
-    let pendingChanges: PendingChanges
+    let writeBehindBuffer: WriteBehindBuffer
     /// What a relay's child has saved by the present event, which that announces to its siblings itself.
     var savedByChild: Set<UInt64> = []
     /// Why the context takes no new objects, and no changes from its children, any more; `nil` while it does.
-    package var refusal: QuireError?
+    package var saveBlock: QuireError?
     /// The queue the context is used on.
     public let concurrencyType: ConcurrencyType
     /// The context that this one reads from and saves to; `nil` if it does so with the store.
@@ -50,7 +50,7 @@ public final class ManagedObjectContext {
     /// A name, to tell contexts apart when debugging.
     public var name: String?
     /// The model.
-    public let layout: ModelLayout
+    public let layout: ResolvedModel
     /// Registers what takes changes back, if there is one. A new context has none. Setting one, or `nil`,
     /// leaves what the old one has registered.
     public var undoManager: UndoManager? {
@@ -99,7 +99,7 @@ public final class ManagedObjectContext {
     package private(set) var lastEventIsUndoable = false
 
     /// What is known about derived attributes, if the model has any.
-    let derived: DerivedValues?
+    let derived: DerivedValueTracker?
     let source: any ObjectSource
     /// What the identifiers of stored objects share; as ``source`` has it, which is slower to ask.
     let storeIdentity: StoreIdentity
@@ -109,15 +109,15 @@ public final class ManagedObjectContext {
     /// The contexts that read from this one and save to it.
     let children = ContextChildren()
     /// Those who want to know what is saved to this context: its children.
-    let saveListeners = SaveListeners()
+    let saveObservers = SaveObservers()
     /// Set while the context merges what others save by itself.
-    var automaticMerge: AutomaticMerge?
+    var parentSaveMerger: ParentSaveMerger?
     /// Whether children may know identifiers of objects that are new here.
     var isParent = false
     /// Whether there may be new objects with temporary identifiers.
     @exclusivity(unchecked) var hasTemporaryIDs = false
     /// Whether undo must reckon with changes that came from elsewhere since.
-    var undoNeedsRepair = false
+    var undoRequiresInverseRepair = false
     /// The objects that ``retainsRegisteredObjects`` keeps.
     @exclusivity(unchecked) var retainedObjects: Set<ManagedObject>?
     /// Whether an object whose row turns out to be gone counts as deleted. True for a new context.
@@ -130,20 +130,20 @@ public final class ManagedObjectContext {
     var hasInaccessibleFaults = false
     @exclusivity(unchecked) var identityMap = IdentityMap()
     /// Which rows in fetch results must not make objects any more.
-    @exclusivity(unchecked) var outdatedRows = OutdatedRows()
+    @exclusivity(unchecked) var staleRows = StaleRowTracker()
     /// What fetches whose results are held have read ahead; each takes itself out.
     @exclusivity(unchecked) var prefetches: ContiguousArray<Unmanaged<PrefetchedObjects>> = []
     /// The members of the to-many relationship whose objects were asked for last, which are read together.
-    @exclusivity(unchecked) var neighbours: OrderedSet<ManagedObjectID> = []
+    @exclusivity(unchecked) var prefetchWindow: OrderedSet<ManagedObjectID> = []
     /// What fetched properties have found, by the identifiers of their objects.
     @exclusivity(unchecked) var fetchedPropertyValues: [UInt64: [String: [ManagedObjectID]]] = [:]
     /// Changed objects, in the order they were first changed. Retains them.
     @exclusivity(unchecked) var tracked: ContiguousArray<ManagedObject> = []
     /// What takes back the changes of the present user event.
-    @exclusivity(unchecked) private(set) var eventLog: [ChangeOperation] = []
+    @exclusivity(unchecked) private(set) var eventLog: [UndoOperation] = []
     /// How long ``eventLog`` may grow before it is looked through for steps that others make void.
-    @exclusivity(unchecked) private var logLimit = ManagedObjectContext.leastLogLimit
-    private static let leastLogLimit = 1024
+    @exclusivity(unchecked) private var logLimit = ManagedObjectContext.minimumLogLimit
+    private static let minimumLogLimit = 1024
     /// The objects that the present user event has changed, in the order of their first change.
     @exclusivity(unchecked) private var eventObjects: ContiguousArray<ManagedObject> = []
     private var isEndingEvent = false
@@ -152,7 +152,7 @@ public final class ManagedObjectContext {
     /// Whether observers are being told that a save begins.
     var isAnnouncingSave = false
     /// Those who keep in step with the objects.
-    var followers = ContextFollowers()
+    var followers = ContextObservers()
     /// What becomes of the sequences of changes.
     let changeBroadcast = Broadcast<ObjectIDChanges>()
     /// What becomes of the sequences of saves.
@@ -198,9 +198,9 @@ public final class ManagedObjectContext {
         temporaryIdentity = source.temporaryIdentity
         self.parent = parent
         self.queueMarker = queueMarker
-        derived = DerivedValues(layout: source.layout, parent: parent)
-        pendingChanges = PendingChanges(
-            coordinator: coordinator, unsavedSources: derived?.unsaved)
+        derived = DerivedValueTracker(layout: source.layout, parent: parent)
+        writeBehindBuffer = WriteBehindBuffer(
+            coordinator: coordinator, dirtyDerivationSources: derived?.unsaved)
         parent?.children.add(self)
     }
 
@@ -253,7 +253,7 @@ public final class ManagedObjectContext {
     @inline(__always)
     var logsChanges: Bool { changeLogger?.isUndoRegistrationEnabled == true }
 
-    func log(_ operation: ChangeOperation) {
+    func log(_ operation: UndoOperation) {
         eventLog.append(operation)
         if eventLog.count >= logLimit { compactLog() }
     }
@@ -262,7 +262,7 @@ public final class ManagedObjectContext {
     @inline(never)
     private func compactLog() {
         if eventLog.count > 8 * eventObjects.count { eventLog.dropOverwritten() }
-        logLimit = max(Self.leastLogLimit, 2 * eventLog.count)
+        logLimit = max(Self.minimumLogLimit, 2 * eventLog.count)
     }
 
     /// Counts an object among the changed ones, and among those that the user event has changed. `wasLive`
@@ -402,9 +402,9 @@ public final class ManagedObjectContext {
     private func registerPendingChanges() {
         dropReferencesToDeletedUnsaved()
         guard !eventLog.isEmpty else { return }
-        let log = ChangeLog(eventLog, number: undoIdentifiers.addLog(), context: self)
+        let log = UndoLog(eventLog, number: undoIdentifiers.addLog(), context: self)
         eventLog = []
-        logLimit = Self.leastLogLimit
+        logLimit = Self.minimumLogLimit
         undoManager?.registerUndo(withTarget: self) { $0.restore(log.operations) }
     }
 
@@ -452,7 +452,8 @@ public final class ManagedObjectContext {
     }
     /// As ``hasChanges``, without being noted for Observation; for what the context does itself.
     var isUnsaved: Bool {
-        !pendingRecords.isEmpty || tracked.contains(where: \.isUnsaved) || !pendingChanges.isEmpty
+        !pendingRecords.isEmpty || tracked.contains(where: \.isUnsaved)
+            || !writeBehindBuffer.isEmpty
     }
 
     /// Makes a new object.
@@ -467,8 +468,8 @@ public final class ManagedObjectContext {
     ///
     /// - Throws: ``QuireError`` with code `invalidValue` if the entity is abstract, or `invalidState` if the context is that
     ///   of a document which is closed.
-    public func insertObject(_ entity: EntityLayout) throws -> ManagedObject {
-        if let refusal { throw refusal }
+    public func insertObject(_ entity: ResolvedEntity) throws -> ManagedObject {
+        if let saveBlock { throw saveBlock }
         let place = try placeForNewObject(of: entity)
         let object = instance(place.objectID, entity, state: place.state)
         didInsert(object)
@@ -476,7 +477,7 @@ public final class ManagedObjectContext {
     }
 
     /// A place for a new object, with a temporary identifier.
-    func placeForNewObject(of entity: EntityLayout) throws -> ObjectPlace {
+    func placeForNewObject(of entity: ResolvedEntity) throws -> ObjectPlace {
         checkQueue()
         checkMayChangeGraph()
         guard !entity.isAbstract else {
@@ -490,7 +491,7 @@ public final class ManagedObjectContext {
             state: entity.objectClass == nil ? [.live, .realized] : [.live, .realized, .hasHooks])
     }
 
-    func newTemporaryID(of entity: EntityLayout) -> ManagedObjectID {
+    func newTemporaryID(of entity: ResolvedEntity) -> ManagedObjectID {
         let serial = Self.temporarySerial.wrappingAdd(1, ordering: .relaxed).newValue
         return ManagedObjectID(
             temporaryOf: entity.number, serial: serial, model: temporaryIdentity)
@@ -530,10 +531,10 @@ public final class ManagedObjectContext {
     public func rollback() {
         processPendingChanges()
         var changes = EventChanges()
-        let lost = saveListeners.isEmpty || isRelay ? nil : pendingObjectIDChanges
+        let lost = saveObservers.isEmpty || isWriteBehindParent ? nil : pendingObjectIDChanges
         let objects = tracked
         for object in objects {
-            outdatedRows.note(object.objectID.bits)
+            staleRows.note(object.objectID.bits)
             forgetSavedVersion(of: object.objectID.bits)
             object.announceRollback()
             switch (object.state.contains(.live), object.state.contains(.persisted)) {
@@ -563,7 +564,7 @@ public final class ManagedObjectContext {
         didEndEvent(changes)
         changeHandler?()
         if let lost {
-            saveListeners.tell(
+            saveObservers.tell(
                 ObjectIDChanges(
                     inserted: lost.deleted, updated: lost.updated, deleted: lost.inserted),
                 except: nil)
@@ -576,19 +577,19 @@ public final class ManagedObjectContext {
         var objects: [ManagedObject] = []
         identityMap.forEach { objects.append($0) }
         for object in objects { detach(object) }
-        outdatedRows.noteAll()
+        staleRows.noteAll()
         source.forgetRows(of: nil)
-        neighbours = []
+        prefetchWindow = []
         fetchedPropertyValues = [:]
         tracked.removeAll()
         derived?.unsaved.clear()
         undoIdentifiers.removeAll()
-        pendingChanges.withState { $0.savedVersions.forgetAll() }
+        writeBehindBuffer.withState { $0.savedVersions.forgetAll() }
         hasTemporaryIDs = false
         pendingRecords = [:]
         undoManager?.removeAllActions()
         if objects.isEmpty {
-            tellFollowers(FollowedChanges(concernsAll: true))
+            notifyObservers(ContextChange(concernsAll: true))
         } else {
             didEndEvent(EventChanges(invalidated: objects, isReset: true))
         }

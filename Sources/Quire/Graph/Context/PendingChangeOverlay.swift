@@ -5,7 +5,7 @@ protocol PendingChangeLayer {
     /// A changed object, or one that a condition looks at.
     associatedtype Object: QuerySubject
 
-    var layout: ModelLayout { get }
+    var layout: ResolvedModel { get }
     var storeIdentity: StoreIdentity { get }
     /// What the changes are laid over.
     var source: any ObjectSource { get }
@@ -70,7 +70,7 @@ struct PendingChangeOverlay<Layer: PendingChangeLayer> {
 
     let layer: Layer
     let request: FetchRequest
-    let entity: EntityLayout
+    let entity: ResolvedEntity
     let changed: [Object]
 
     init(of changed: [Object], in layer: Layer, request: FetchRequest) throws {
@@ -157,7 +157,7 @@ struct PendingChangeOverlay<Layer: PendingChangeLayer> {
     /// How many of some objects are among those that the source has found.
     private func storedCount(of objects: [Object], _ plan: Plan) throws -> Int {
         if objects.isEmpty { return 0 }
-        if objects.count <= Self.greatestNamedCount {
+        if objects.count <= Self.maximumNamedCount {
             let isOneOfThese = QueryPredicate.comparison(
                 QueryComparison(
                     .evaluatedObject, .in,
@@ -171,7 +171,7 @@ struct PendingChangeOverlay<Layer: PendingChangeLayer> {
     }
 
     /// How many objects a condition names; stores without a language of their own compare each with every object.
-    private static var greatestNamedCount: Int { 64 }
+    private static var maximumNamedCount: Int { 64 }
 
     // MARK: Rows
 

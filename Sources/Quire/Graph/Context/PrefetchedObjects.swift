@@ -4,7 +4,7 @@
 /// Objects that to-one relationships lead to, of which there are usually few, are made and retained. Others take
 /// over their row when they come to be, and relationships their contents when they are asked for, so that what is
 /// never touched costs next to nothing. The context finds what is here through ``ManagedObjectContext/prefetches``.
-/// What has been saved or refreshed since is passed over (``OutdatedRows``).
+/// What has been saved or refreshed since is passed over (``StaleRowTracker``).
 final class PrefetchedObjects: RowHolder {
     private final class Contents {
         /// The relationship's position; the owner's identifier says in which entity.
@@ -50,9 +50,9 @@ final class PrefetchedObjects: RowHolder {
     /// - Throws: What reading throws.
     init(_ keyPaths: [QueryKeyPath], of rows: RowSet, context: ManagedObjectContext) throws {
         self.context = context
-        serial = context.outdatedRows.serial
+        serial = context.staleRows.serial
         super.init()
-        context.outdatedRows.addHolder(self)
+        context.staleRows.addHolder(self)
         context.prefetches.append(Unmanaged.passUnretained(self))
         let paths = keyPaths.map { $0.steps[...] }
         try follow(paths, from: Owners(rows: [rows]))
@@ -60,7 +60,7 @@ final class PrefetchedObjects: RowHolder {
 
     deinit {
         context.queueMarker.checkRelease()
-        context.outdatedRows.removeHolder(self)
+        context.staleRows.removeHolder(self)
         let reference = Unmanaged.passUnretained(self).toOpaque()
         context.prefetches.removeAll { $0.toOpaque() == reference }
     }
@@ -74,7 +74,7 @@ final class PrefetchedObjects: RowHolder {
 
     /// The row of an object, if it was read ahead and is good.
     func row(_ bits: UInt64) -> ObjectSnapshot? {
-        guard let place = places[bits], !context.outdatedRows.contains(bits, since: serial) else {
+        guard let place = places[bits], !context.staleRows.contains(bits, since: serial) else {
             return nil
         }
         return rowSets[Int(place >> 32)][Int(place & 0xFFFF_FFFF)]
@@ -82,11 +82,11 @@ final class PrefetchedObjects: RowHolder {
 
     /// The saved contents of a to-many relationship of an object, if they were read ahead and are good.
     func members(
-        of bits: UInt64, _ relationship: EntityLayout.Relationship
+        of bits: UInt64, _ relationship: ResolvedEntity.Relationship
     ) -> Slice<ContiguousArray<UInt64>>? {
         for contents in contents where contents.relationshipIndex == relationship.index {
             if let members = contents.members(of: bits) {
-                return context.outdatedRows.contains(bits, since: serial) ? nil : members
+                return context.staleRows.contains(bits, since: serial) ? nil : members
             }
         }
         return nil
@@ -142,7 +142,7 @@ final class PrefetchedObjects: RowHolder {
     }
 
     private func readMembers(
-        _ relationship: EntityLayout.Relationship, of owners: Owners
+        _ relationship: ResolvedEntity.Relationship, of owners: Owners
     ) throws -> (RelatedObjects, inMemory: [ManagedObject]) {
         guard let toMany = relationship.toManyIndex else { return (RelatedObjects(), []) }
         var targets = Targets(context: context)
@@ -240,7 +240,7 @@ extension ManagedObjectContext {
 
     /// The saved contents of a to-many relationship, if a fetch whose results are held has read them ahead.
     func prefetchedMembers(
-        of object: ManagedObject, _ relationship: EntityLayout.Relationship
+        of object: ManagedObject, _ relationship: ResolvedEntity.Relationship
     ) -> Slice<ContiguousArray<UInt64>>? {
         for reference in prefetches.reversed() {
             if let members = reference.takeUnretainedValue()
@@ -309,7 +309,7 @@ extension ManagedObjectContext {
     /// Has an object that becomes a fault read anew when it fires: not from what fetch results hold, what was kept of
     /// it, or what its fetched properties have found.
     func forgetRows(of object: ManagedObject) {
-        outdatedRows.note(object.objectID.bits)
+        staleRows.note(object.objectID.bits)
         forgetSavedVersion(of: object.objectID.bits)
         fetchedPropertyValues[object.objectID.bits] = nil
         source.forgetRows(of: [object.objectID])
@@ -318,15 +318,15 @@ extension ManagedObjectContext {
     // MARK: Neighbours
 
     /// How many faults are read together.
-    private static let greatestNeighbourCount = 128
+    private static let maximumNeighbourCount = 128
 
     /// Reads a fault together with those that come after it in the relationship whose objects were asked for last.
     ///
     /// - Returns: Whether it was read.
     func realizeWithNeighbours(_ object: ManagedObject) throws -> Bool {
-        guard let start = neighbours.firstIndex(of: object.objectID) else { return false }
+        guard let start = prefetchWindow.firstIndex(of: object.objectID) else { return false }
         var wanted = [object.objectID]
-        for id in neighbours[(start + 1)...].prefix(Self.greatestNeighbourCount - 1) {
+        for id in prefetchWindow[(start + 1)...].prefix(Self.maximumNeighbourCount - 1) {
             if let found = identityMap.find(id.bits), found.isFault,
                 found.state.isSuperset(of: [.live, .persisted])
             {
@@ -352,7 +352,7 @@ extension ManagedObjectContext {
 
     /// What a relationship of several objects leads to, as this context sees it.
     func relatedObjects(
-        of objectIDs: [ManagedObjectID], through relationship: EntityLayout.Relationship
+        of objectIDs: [ManagedObjectID], through relationship: ResolvedEntity.Relationship
     ) throws -> RelatedObjects {
         guard let toMany = relationship.toManyIndex, !tracked.isEmpty else {
             return try source.relatedObjects(of: objectIDs, through: relationship)

@@ -2,7 +2,7 @@
 /// and the objects themselves are not kept.
 ///
 /// An object is known for as long as a child, or one of its own, may hold a row that is older: from time to time the children
-/// are asked which rows they hold (``HeldRows``). What can be forgotten before is that the source has an object as it was
+/// are asked which rows they hold (``RetainedRowsQuery``). What can be forgotten before is that the source has an object as it was
 /// saved from here.
 struct SavedVersions: ~Copyable {
     /// What is known of one object.
@@ -41,10 +41,10 @@ struct SavedVersions: ~Copyable {
 
     private var table = IdentifierTable()
     /// How many objects may be known until the children are asked.
-    private var limit = SavedVersions.leastLimit
-    private static let leastLimit = 256
+    private var limit = SavedVersions.minimumLimit
+    private static let minimumLimit = 256
     /// What the children have been asked, if they have not all answered.
-    private var question: HeldRows?
+    private var question: RetainedRowsQuery?
     /// The objects that were saved since.
     private var savedSince = IdentifierTable()
 
@@ -88,19 +88,19 @@ struct SavedVersions: ~Copyable {
         table.removeAll()
         savedSince.removeAll()
         question = nil
-        limit = Self.leastLimit
+        limit = Self.minimumLimit
     }
 
     /// Removes the objects of which no child holds a row, if all children have answered. Gives what they are to be asked,
     /// if there is enough to make it worth while.
-    mutating func ask() -> HeldRows? {
+    mutating func ask() -> RetainedRowsQuery? {
         if let question {
             guard question.isComplete else { return nil }
             removeUnneeded(question.take())
             self.question = nil
         }
         guard table.count > limit else { return nil }
-        question = HeldRows()
+        question = RetainedRowsQuery()
         return question
     }
 
@@ -118,12 +118,12 @@ struct SavedVersions: ~Copyable {
         }
         savedSince.removeAll()
         // Each object has cost its part of the answers by the next time.
-        limit = needed.count + max(Self.leastLimit, heldCount / 4)
+        limit = needed.count + max(Self.minimumLimit, heldCount / 4)
         table = needed
     }
 }
 
-extension SeenRow {
+extension KnownRowVersion {
     /// Whether the row is older than what was saved of its object, or not known to be as new.
     func isOutdated(_ saved: SavedVersions.Entry?, for child: UInt32) -> Bool {
         guard let saved else { return version == 0 }

@@ -8,7 +8,7 @@ struct DraftApplication {
     private var newIDs: [ManagedObjectID?] = []
     /// The saved objects that there are.
     private var present: Set<ManagedObjectID> = []
-    private var layout: ModelLayout { context.layout }
+    private var layout: ResolvedModel { context.layout }
 
     init(_ context: ManagedObjectContext) { self.context = context }
 
@@ -133,8 +133,9 @@ struct DraftApplication {
 
     /// The value for a slot; `nil` if it cannot have it.
     private mutating func value(
-        _ property: ObjectDraft.Property, of change: ObjectDraft.Change, _ slot: EntityLayout.Slot,
-        _ entity: EntityLayout
+        _ property: ObjectDraft.Property, of change: ObjectDraft.Change,
+        _ slot: ResolvedEntity.Slot,
+        _ entity: ResolvedEntity
     ) -> AttributeValue? {
         switch (property.value, slot.relationshipIndex) {
         case (.attribute(.null), _): return .null
@@ -161,7 +162,7 @@ struct DraftApplication {
     }
 
     private mutating func members(
-        _ members: ObjectDraft.Members, of change: ObjectDraft.Change, _ entity: EntityLayout
+        _ members: ObjectDraft.Members, of change: ObjectDraft.Change, _ entity: ResolvedEntity
     ) -> ToManyChange? {
         guard let relationship = entity.relationship(named: members.name), relationship.isToMany
         else {
@@ -181,8 +182,8 @@ struct DraftApplication {
 
     /// The identifier of an object that a relationship is to lead to.
     private mutating func target(
-        _ reference: ObjectDraft.Reference, _ relationship: EntityLayout.Relationship,
-        _ entity: EntityLayout
+        _ reference: ObjectDraft.Reference, _ relationship: ResolvedEntity.Relationship,
+        _ entity: ResolvedEntity
     ) -> ManagedObjectID? {
         guard let id = id(of: reference) else {
             omitObject(reference, entity.name, "references to it were")

@@ -309,7 +309,7 @@ private struct DraftReader {
         case 1, 2:
             let entity = try name()
             let key = try integer()
-            guard key > 0, key <= UInt64(ManagedObjectID.greatestPrimaryKey) else {
+            guard key > 0, key <= UInt64(ManagedObjectID.maximumPrimaryKey) else {
                 throw damaged("an object has no identifier")
             }
             return .saved(

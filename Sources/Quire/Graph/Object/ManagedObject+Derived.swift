@@ -1,7 +1,7 @@
 public import Foundation
 internal import OrderedCollections
 
-/// Derived attributes in memory; see ``DerivedValues``.
+/// Derived attributes in memory; see ``DerivedValueTracker``.
 extension ManagedObject {
     /// Brings the value of a derived slot in line with what is unsaved, before it is read.
     final func updateDerivedValue(at slot: Int) {
@@ -30,7 +30,7 @@ extension ManagedObject {
 
     /// Whether unsaved changes can make a value another than the one that was read.
     private final func mayDiffer(
-        _ derivation: EntityLayout.Derivation, _ unsaved: UnsavedSources,
+        _ derivation: ResolvedEntity.Derivation, _ unsaved: DirtyDerivationSources,
         in context: ManagedObjectContext
     ) -> Bool {
         if case .now = derivation.form { return false }
@@ -55,7 +55,7 @@ extension ManagedObject {
 
     /// What the store will derive; `nil` if that cannot be read.
     private final func derivedValue(
-        _ derivation: EntityLayout.Derivation, in context: ManagedObjectContext
+        _ derivation: ResolvedEntity.Derivation, in context: ManagedObjectContext
     ) -> AttributeValue? {
         derivation.value(
             as: entity.storages[derivation.slot],
@@ -70,7 +70,7 @@ extension ManagedObject {
 
     /// The objects that a relationship leads to, without those that are deleted.
     private final func liveMembers(
-        of relationship: EntityLayout.Relationship, in context: ManagedObjectContext
+        of relationship: ResolvedEntity.Relationship, in context: ManagedObjectContext
     ) -> [ManagedObject] {
         notedMembers(of: relationship).map { context.object(with: $0) }
             .filter { $0.state.contains(.live) }
@@ -149,7 +149,7 @@ extension ManagedObject {
         guard let context = contextUnlessDiscarded else { return [] }
         context.willChange(self)
         if let found = context.fetchedPropertyValues[objectID.bits]?[key] {
-            context.neighbours = OrderedSet(found)
+            context.prefetchWindow = OrderedSet(found)
             return found.map { context.object(with: $0) }
         }
         let objects = Array(try context.fetch(try request(of: property)))

@@ -167,7 +167,7 @@ extension ManagedObject {
                 if asksClass {
                     try validateByClass(slot)
                 } else {
-                    try validate(heldValue(at: slot.index), in: slot)
+                    try validate(valueWithoutLoading(at: slot.index), in: slot)
                 }
             } catch {
                 failures += self.failures(from: error, property: slot.name)
@@ -182,8 +182,8 @@ extension ManagedObject {
     }
 
     /// Has the class check a value, and takes over what it makes of it.
-    private final func validateByClass(_ slot: EntityLayout.Slot) throws {
-        let present = heldValue(at: slot.index)
+    private final func validateByClass(_ slot: ResolvedEntity.Slot) throws {
+        let present = valueWithoutLoading(at: slot.index)
         var value = present
         try validateValue(&value, forKey: slot.name)
         if value != present { try setPrimitiveValue(value, forKey: slot.name) }
@@ -191,7 +191,7 @@ extension ManagedObject {
 
     /// Checks a value for a key against the model, and brings it into the form the attribute keeps.
     final func validateByModel(_ value: inout AttributeValue, forKey key: String) throws {
-        let slot: EntityLayout.Slot
+        let slot: ResolvedEntity.Slot
         switch try property(key) {
         case .attribute(let index):
             slot = entity.slots[index]
@@ -211,7 +211,7 @@ extension ManagedObject {
         }
     }
 
-    private final func validate(_ value: AttributeValue, in slot: EntityLayout.Slot) throws {
+    private final func validate(_ value: AttributeValue, in slot: ResolvedEntity.Slot) throws {
         if let attribute = slot.attribute {
             try attribute.validate(value, entity: entity.name)
             if !attribute.validationPredicates.isEmpty && !value.isNull {
@@ -225,7 +225,7 @@ extension ManagedObject {
         }
     }
 
-    private final func countFailures(of relationship: EntityLayout.Relationship) -> [QuireError] {
+    private final func countFailures(of relationship: ResolvedEntity.Relationship) -> [QuireError] {
         let description = relationship.description
         let count = members(of: relationship).count
         if count == 0 {
@@ -302,12 +302,12 @@ extension ManagedObject {
 /// value under the attribute's key.
 struct ValidationPredicateTest: QuerySubject {
     let object: ManagedObject
-    let slot: EntityLayout.Slot
+    let slot: ResolvedEntity.Slot
     let value: AttributeValue
 
     var objectID: ManagedObjectID { object.objectID }
-    var entity: EntityLayout { object.entity }
-    var queryLayout: ModelLayout { object.queryLayout }
+    var entity: ResolvedEntity { object.entity }
+    var queryLayout: ResolvedModel { object.queryLayout }
 
     func queryValue(forKey key: String) throws -> QueryValue {
         key == slot.name ? .value(value) : try object.queryValue(forKey: key)

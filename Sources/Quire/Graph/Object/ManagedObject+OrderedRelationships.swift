@@ -46,7 +46,7 @@ extension ManagedObject {
 
     /// Takes the object at a position out of an ordered relationship.
     public final func removeObject(
-        through relationship: EntityLayout.Relationship, at index: Int
+        through relationship: ResolvedEntity.Relationship, at index: Int
     ) throws {
         let order = try orderForChange(of: relationship, at: [index])
         let context = requireContext()
@@ -56,7 +56,7 @@ extension ManagedObject {
     /// Puts an object into an ordered relationship in place of the one at a position, which goes out. If the object is
     /// there already, it moves.
     public final func replaceObject(
-        through relationship: EntityLayout.Relationship, at index: Int, with object: ManagedObject
+        through relationship: ResolvedEntity.Relationship, at index: Int, with object: ManagedObject
     ) throws {
         var order = try orderForChange(of: relationship, at: [index])
         try check(object, for: relationship)
@@ -75,7 +75,7 @@ extension ManagedObject {
     /// Moves the objects at positions of an ordered relationship together, in the order given; `target` is the position
     /// of the first of them afterwards.
     public final func moveObjects(
-        through relationship: EntityLayout.Relationship, at indices: [Int], to target: Int
+        through relationship: ResolvedEntity.Relationship, at indices: [Int], to target: Int
     ) throws {
         var order = try orderForChange(of: relationship, at: indices)
         let moved = OrderedSet(indices.map { order[$0] })
@@ -89,7 +89,7 @@ extension ManagedObject {
 
     /// The contents of an ordered relationship that is about to be changed at positions.
     private final func orderForChange(
-        of relationship: EntityLayout.Relationship, at indices: [Int]
+        of relationship: ResolvedEntity.Relationship, at indices: [Int]
     ) throws -> OrderedSet<ManagedObjectID> {
         guard relationship.isOrdered else {
             throw QuireError(
@@ -106,7 +106,7 @@ extension ManagedObject {
     }
 
     final func outOfBounds(
-        _ index: Int, _ relationship: EntityLayout.Relationship, count: Int
+        _ index: Int, _ relationship: ResolvedEntity.Relationship, count: Int
     ) -> QuireError {
         QuireError(
             .invalidValue,
@@ -121,7 +121,7 @@ extension ManagedObject {
 // MARK: - Steps
 
 /// A change of a to-many relationship within a user event.
-enum MemberStep {
+enum RelationshipEdit {
     case inserted(toMany: Int, ManagedObjectID)
     case removed(toMany: Int, ManagedObjectID, index: Int?)
     case reordered(toMany: Int, from: OrderedSet<ManagedObjectID>)
@@ -134,7 +134,7 @@ enum MemberStep {
     }
 }
 
-extension BidirectionalCollection<MemberStep> {
+extension BidirectionalCollection<RelationshipEdit> {
     /// Whether the last step has changed the order of a relationship already: then what it was before that counts.
     func endsWithReordering(of toMany: Int) -> Bool {
         if case .reordered(toMany, _)? = last { return true }

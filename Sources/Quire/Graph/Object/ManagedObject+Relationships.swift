@@ -27,7 +27,7 @@ extension ManagedObject {
     /// - Throws: ``QuireError`` with code `invalidValue` if the object is of another entity or context, or `notFound` if
     ///   it, or this one, is gone.
     public final func setObject(
-        _ object: ManagedObject?, through relationship: EntityLayout.Relationship
+        _ object: ManagedObject?, through relationship: ResolvedEntity.Relationship
     ) throws {
         guard let slot = relationship.slot else { throw wrongKind(relationship) }
         try checkMayChange(relationship)
@@ -55,7 +55,7 @@ extension ManagedObject {
         objects(through: relationship(key, toMany: true))
     }
 
-    final func objects(through relationship: EntityLayout.Relationship) -> [ManagedObject] {
+    final func objects(through relationship: ResolvedEntity.Relationship) -> [ManagedObject] {
         guard let index = relationship.toManyIndex, let context = contextUnlessDiscarded else {
             return []
         }
@@ -73,7 +73,7 @@ extension ManagedObject {
         let made = rows.map { rows in rows.indices.map { context.object(for: rows, at: $0) } }
         return withExtendedLifetime(made) {
             let members = members(of: relationship)
-            if made == nil && members.count > 1 { context.neighbours = members }
+            if made == nil && members.count > 1 { context.prefetchWindow = members }
             return members.map { context.object(with: $0) }
         }
     }
@@ -105,7 +105,7 @@ extension ManagedObject {
     /// - Throws: ``QuireError`` with code `invalidValue` if the object is of another entity or context, or the
     ///   position is out of bounds; `notFound` if it, or this one, is gone.
     public final func add(
-        _ object: ManagedObject, through relationship: EntityLayout.Relationship,
+        _ object: ManagedObject, through relationship: ResolvedEntity.Relationship,
         at index: Int? = nil
     ) throws {
         guard relationship.isToMany else { throw wrongKind(relationship) }
@@ -132,7 +132,7 @@ extension ManagedObject {
     /// - Throws: ``QuireError`` with code `invalidValue` if the object is of another entity or context, or `notFound` if
     ///   it, or this one, is gone.
     public final func remove(
-        _ object: ManagedObject, through relationship: EntityLayout.Relationship
+        _ object: ManagedObject, through relationship: ResolvedEntity.Relationship
     ) throws {
         guard relationship.isToMany else { throw wrongKind(relationship) }
         try checkMayChange(relationship)
@@ -147,7 +147,7 @@ extension ManagedObject {
     /// - Throws: ``QuireError`` with code `invalidValue` if an object is of another entity or context, or `notFound` if
     ///   one is gone; nothing is changed then.
     public final func setObjects(
-        _ objects: [ManagedObject], through relationship: EntityLayout.Relationship
+        _ objects: [ManagedObject], through relationship: ResolvedEntity.Relationship
     ) throws {
         guard relationship.isToMany else { throw wrongKind(relationship) }
         try checkMayChange(relationship)
@@ -166,14 +166,15 @@ extension ManagedObject {
 
     /// The contents of a to-many relationship, read if they are a fault.
     final func notedMembers(
-        of relationship: EntityLayout.Relationship
+        of relationship: ResolvedEntity.Relationship
     ) -> OrderedSet<ManagedObjectID> {
         if let index = relationship.toManyIndex { noteAccess(.toMany(index)) }
         return members(of: relationship)
     }
 
     /// As ``notedMembers(of:)``, for what the graph reads for itself: it is not noted for Observation.
-    final func members(of relationship: EntityLayout.Relationship) -> OrderedSet<ManagedObjectID> {
+    final func members(of relationship: ResolvedEntity.Relationship) -> OrderedSet<ManagedObjectID>
+    {
         guard let index = relationship.toManyIndex else { return [] }
         if let members = toManyState(index).members { return members }
         _ = loadMembers(of: relationship, at: index)
@@ -183,7 +184,7 @@ extension ManagedObject {
 
     /// Reads the contents of a to-many relationship, if they are a fault. Gives the rows that were read on the way.
     private final func loadMembers(
-        of relationship: EntityLayout.Relationship, at index: Int
+        of relationship: ResolvedEntity.Relationship, at index: Int
     ) -> RowSet? {
         if toManyState(index).members != nil { return nil }
         guard let context = contextUnlessDiscarded else { return nil }
@@ -213,7 +214,7 @@ extension ManagedObject {
 
     /// Fills in the saved contents of a to-many relationship.
     final func load(
-        _ saved: some Sequence<ManagedObjectID>, as relationship: EntityLayout.Relationship,
+        _ saved: some Sequence<ManagedObjectID>, as relationship: ResolvedEntity.Relationship,
         _ index: Int
     ) {
         let saved = OrderedSet(saved)
@@ -225,14 +226,14 @@ extension ManagedObject {
 
     /// Reads the object's row before the order of a relationship may differ from what is saved: the order is part of the
     /// row's version, which a save must know.
-    final func realizeForOrder(of relationship: EntityLayout.Relationship) {
+    final func realizeForOrder(of relationship: ResolvedEntity.Relationship) {
         if relationship.isOrdered && state.contains(.persisted) { realize() }
     }
 
     /// Which differences in a to-many relationship others have saved too, while they are unsaved here: on the other side
     /// as well.
     final func sharedDifferences(
-        with saved: OrderedSet<ManagedObjectID>, _ relationship: EntityLayout.Relationship,
+        with saved: OrderedSet<ManagedObjectID>, _ relationship: ResolvedEntity.Relationship,
         _ state: ToManyState
     ) -> OrderedSet<ManagedObjectID> {
         if state.added.isEmpty && state.removed.isEmpty { return [] }
@@ -272,7 +273,7 @@ extension ManagedObject {
 
     // MARK: Checks
 
-    final func relationship(_ key: String, toMany: Bool) -> EntityLayout.Relationship {
+    final func relationship(_ key: String, toMany: Bool) -> ResolvedEntity.Relationship {
         guard let relationship = entity.relationship(named: key), relationship.isToMany == toMany
         else {
             preconditionFailure(
@@ -282,7 +283,7 @@ extension ManagedObject {
     }
 
     /// Checks that the object's relationships may be changed now.
-    final func checkMayChange(_ relationship: EntityLayout.Relationship) throws {
+    final func checkMayChange(_ relationship: ResolvedEntity.Relationship) throws {
         if state.contains(.discarded) { throw goneError(relationship.name) }
         requireContext().checkMayChangeGraph()
         guard entity.relationships.indices.contains(relationship.index),
@@ -296,7 +297,7 @@ extension ManagedObject {
     }
 
     final func check(
-        _ object: ManagedObject, for relationship: EntityLayout.Relationship
+        _ object: ManagedObject, for relationship: ResolvedEntity.Relationship
     ) throws {
         let context = requireContext()
         if object.context == nil { throw gone(object, relationship) }
@@ -326,7 +327,7 @@ extension ManagedObject {
     }
 
     private final func gone(
-        _ object: ManagedObject, _ relationship: EntityLayout.Relationship
+        _ object: ManagedObject, _ relationship: ResolvedEntity.Relationship
     ) -> QuireError {
         QuireError(
             .notFound,
@@ -338,7 +339,7 @@ extension ManagedObject {
     }
 
     private final func unknownObject(
-        _ object: ManagedObject, _ relationship: EntityLayout.Relationship
+        _ object: ManagedObject, _ relationship: ResolvedEntity.Relationship
     ) -> QuireError {
         QuireError(
             .invalidValue,
@@ -347,7 +348,7 @@ extension ManagedObject {
             subject: .init(entity: entity.name, property: relationship.name))
     }
 
-    private final func wrongKind(_ relationship: EntityLayout.Relationship) -> QuireError {
+    private final func wrongKind(_ relationship: ResolvedEntity.Relationship) -> QuireError {
         QuireError(
             .invalidValue,
             "“\(relationship.name)” of \(entity.name) is a \(relationship.isToMany ? "to-many" : "to-one") "

@@ -1,6 +1,6 @@
 public import Foundation
 
-/// Access by slot: the position that ``EntityLayout/slot(named:)`` gives for a key. For code that reads many
+/// Access by slot: the position that ``ResolvedEntity/slot(named:)`` gives for a key. For code that reads many
 /// objects: no lookup by name, no allocation but the text or data asked for.
 extension ManagedObject {
     /// The value of a slot.
@@ -34,12 +34,12 @@ extension ManagedObject {
         realize()
         guard let chunk else { return .null }
         return try PackedRow(chunk: chunk, offset: Int(rowOffset))
-            .heldValue(of: entity.slots[slot], in: entity, store: rowIdentity)
+            .valueWithoutLoading(of: entity.slots[slot], in: entity, store: rowIdentity)
     }
 
     /// The value of a slot, without reading the file that it may be in, nor being noted for Observation; missing if it cannot
     /// be read, as in ``value(at:)``.
-    final func heldValue(at slot: Int) -> AttributeValue {
+    final func valueWithoutLoading(at slot: Int) -> AttributeValue {
         do {
             return try readHeldValue(at: slot)
         } catch {
@@ -63,7 +63,7 @@ extension ManagedObject {
     /// has another storage form, because decoding it would read bytes that mean something else. A transient
     /// attribute has no value in any row.
     @inline(__always)
-    private final func row(for slot: Int, _ storage: EntityLayout.Slot.Storage) -> PackedRow? {
+    private final func row(for slot: Int, _ storage: ResolvedEntity.Slot.Storage) -> PackedRow? {
         guard entity.storages[slot] == storage else {
             precondition(
                 entity.storages[slot] == .transient,
@@ -188,7 +188,7 @@ extension ManagedObject {
     ) {
         announceChange(at: slot, to: value)
         if context.logsChanges {
-            context.log(.value(self, slot: slot, value: heldValue(at: slot)))
+            context.log(.value(self, slot: slot, value: valueWithoutLoading(at: slot)))
         }
         let edits = editsForWriting()
         if !state.contains(.inEvent) { edits.beginEvent() }

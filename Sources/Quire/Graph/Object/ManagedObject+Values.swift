@@ -85,7 +85,7 @@ extension ManagedObject {
     }
 
     /// The property of a key.
-    final func property(_ key: String) throws -> EntityLayout.Property {
+    final func property(_ key: String) throws -> ResolvedEntity.Property {
         if let property = entity.properties[key] { return property }
         throw QuireError(
             .unknownKey,
@@ -254,10 +254,10 @@ extension ManagedObject {
         realize()
         var values: [String: PropertyValue] = [:]
         let isNew = !state.contains(.persisted)
-        func add(_ slot: EntityLayout.Slot) {
+        func add(_ slot: ResolvedEntity.Slot) {
             values[slot.name] = .value(isNew ? .null : savedValue(at: slot.index))
         }
-        func add(_ relationship: EntityLayout.Relationship) {
+        func add(_ relationship: ResolvedEntity.Relationship) {
             values[relationship.name] = .objectIDs(isNew ? [] : savedMembers(of: relationship))
         }
         guard let keys else {
@@ -290,7 +290,7 @@ extension ManagedObject {
 
     // MARK: Comparing
 
-    private final func isChanged(_ slot: EntityLayout.Slot, _ edits: ObjectEdits) -> Bool {
+    private final func isChanged(_ slot: ResolvedEntity.Slot, _ edits: ObjectEdits) -> Bool {
         slot.isStored && edits.changed.contains(slot.index)
             && !edits.values[slot.index].isSame(as: savedValue(at: slot.index))
     }
@@ -320,7 +320,7 @@ extension ManagedObject {
         guard let chunk, entity.slots[slot].isStored else { return .null }
         do {
             return try PackedRow(chunk: chunk, offset: Int(rowOffset))
-                .heldValue(of: entity.slots[slot], in: entity, store: rowIdentity)
+                .valueWithoutLoading(of: entity.slots[slot], in: entity, store: rowIdentity)
         } catch {
             context?.reportFault(error)
             return .null
@@ -328,7 +328,7 @@ extension ManagedObject {
     }
 
     private final func savedMembers(
-        of relationship: EntityLayout.Relationship
+        of relationship: ResolvedEntity.Relationship
     ) -> [ManagedObjectID] {
         guard let index = relationship.toManyIndex else { return [] }
         let members = members(of: relationship)
@@ -337,7 +337,7 @@ extension ManagedObject {
         return (members.elements + state.removed.elements).filter { state.isSaved($0) == true }
     }
 
-    final func toManyRelationship(_ index: Int) -> EntityLayout.Relationship {
+    final func toManyRelationship(_ index: Int) -> ResolvedEntity.Relationship {
         entity.relationships[entity.toManyRelationships[index]]
     }
 }
@@ -393,7 +393,7 @@ extension ManagedObject {
         if state.contains(.discarded) { return }
         let context = requireContext()
         context.willChange(self)
-        let property: EntityLayout.Property
+        let property: ResolvedEntity.Property
         do { property = try self.property(key) } catch { preconditionFailure("\(error)") }
         switch property {
         case .attribute(let slot): willChange(slot, in: context)
@@ -407,7 +407,7 @@ extension ManagedObject {
 
     private final func willChange(_ slot: Int, in context: ManagedObjectContext) {
         if context.logsChanges {
-            context.log(.value(self, slot: slot, value: heldValue(at: slot)))
+            context.log(.value(self, slot: slot, value: valueWithoutLoading(at: slot)))
         }
         announceChange(at: slot, to: nil)
         let edits = editsForWriting()
@@ -444,7 +444,7 @@ extension ManagedObject {
         return objectID(at: slot).map { [$0] } ?? []
     }
 
-    private final func anyRelationship(_ key: String) -> EntityLayout.Relationship {
+    private final func anyRelationship(_ key: String) -> ResolvedEntity.Relationship {
         guard let relationship = entity.relationship(named: key) else {
             preconditionFailure("\(entity.name) has no relationship “\(key)”.")
         }

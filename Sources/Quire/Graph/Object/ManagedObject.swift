@@ -59,7 +59,7 @@ open class ManagedObject: EntityClass {
     /// The object's identifier: temporary until it is saved.
     @exclusivity(unchecked) public final internal(set) var objectID: ManagedObjectID
     /// The object's entity.
-    public final let entity: EntityLayout
+    public final let entity: ResolvedEntity
     /// Not retained: the context clears it when it goes, and outlives every use of the object otherwise.
     @exclusivity(unchecked) unowned(unsafe) final var context: ManagedObjectContext?
     /// The row that holds the values which `edits` does not.
@@ -97,7 +97,7 @@ open class ManagedObject: EntityClass {
             preconditionFailure("\(error)")
         }
         // Others may close a document at any time.
-        if let refusal = context.refusal { context.reportFault(refusal) }
+        if let saveBlock = context.saveBlock { context.reportFault(saveBlock) }
         context.didInsert(self)
     }
 
@@ -360,7 +360,7 @@ extension ManagedObject {
 
 extension ManagedObject: QuerySubject {
     /// The model of the object's context.
-    public final var queryLayout: ModelLayout { requireContext().layout }
+    public final var queryLayout: ResolvedModel { requireContext().layout }
 
     /// The value of a property, for predicates tested in memory.
     ///
@@ -402,7 +402,7 @@ extension ManagedObject: ContextBoundSubject {
 /// ``ManagedObject/init(_:)`` takes one.
 public struct ObjectPlace {
     let objectID: ManagedObjectID
-    let entity: EntityLayout
+    let entity: ResolvedEntity
     /// `nil` only for the object that finds out what a key path names; see ``PropertyProbe``.
     let context: ManagedObjectContext?
     let state: ManagedObject.State

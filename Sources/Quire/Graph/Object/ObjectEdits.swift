@@ -13,7 +13,7 @@ final class ObjectEdits {
     /// `eventSteps` of the last event in which the object changed.
     @exclusivity(unchecked) var eventBase: (values: ContiguousArray<AttributeValue>, own: SlotMask)?
     /// What the user event did to to-many relationships of an object that it has not made.
-    @exclusivity(unchecked) var eventSteps: [MemberStep] = []
+    @exclusivity(unchecked) var eventSteps: [RelationshipEdit] = []
     /// The saved values of derived slots, while computed ones go before them; `nil` for what the row has.
     @exclusivity(unchecked) var savedDerived: [(slot: Int, value: AttributeValue?)] = []
     /// The number of the child that has seen all values as they are here, because it has saved them; 0 for none.
@@ -28,7 +28,7 @@ final class ObjectEdits {
     }
 
     /// The edits of a new object.
-    init(defaultValuesOf entity: EntityLayout) {
+    init(defaultValuesOf entity: ResolvedEntity) {
         // Sharing the defaults would only have the first change copy them.
         values = ContiguousArray(repeating: .null, count: entity.storages.count)
         for slot in entity.defaultSlots { values[slot] = entity.defaultValues[slot] }

@@ -150,7 +150,7 @@ extension ManagedObject: Observable {
     private final func announceObservedChange(at slot: Int, to value: AttributeValue?) {
         guard let observation = context?.observation else { return }
         if !isUnsaved { observation.announce(self, .state) }
-        if observation.isObserved(self, .slot(slot)), heldValue(at: slot) != value {
+        if observation.isObserved(self, .slot(slot)), valueWithoutLoading(at: slot) != value {
             observation.announce(self, .slot(slot))
         }
     }
@@ -205,21 +205,22 @@ extension ManagedObject: Observable {
         for slot in entity.slots where slot.isStored && edits?.changed.contains(slot.index) != true
         {
             guard observation.isObserved(self, .slot(slot.index)) else { continue }
-            if (try? row.heldValue(at: slot.index)) != heldValue(at: slot.index) {
+            if (try? row.valueWithoutLoading(at: slot.index)) != valueWithoutLoading(at: slot.index)
+            {
                 observation.announce(self, .slot(slot.index))
             }
         }
     }
 
     /// Tells those who follow attributes what changes when a decision about a conflict is carried out.
-    final func announceMerge(_ decision: ConflictDecision, onto row: ObjectSnapshot) {
+    final func announceMerge(_ decision: ResolvedConflict, onto row: ObjectSnapshot) {
         guard state.contains(.observed) else { return }
         announceStateChange()
         for slot in entity.slots where slot.isStored {
             if let value = decision.values[slot.index] {
                 announceChange(at: slot.index, to: value)
             } else if decision.fate != .keep || !decision.slots.contains(slot.index) {
-                announceChange(at: slot.index, to: try? row.heldValue(at: slot.index))
+                announceChange(at: slot.index, to: try? row.valueWithoutLoading(at: slot.index))
             }
         }
     }
@@ -260,7 +261,7 @@ struct ObservedProperty: Hashable {
     /// The slot, if it is one.
     var slot: Int? { number & 1 == 1 ? number / 2 : nil }
 
-    init(_ relationship: EntityLayout.Relationship) {
+    init(_ relationship: ResolvedEntity.Relationship) {
         if let slot = relationship.slot {
             self = .slot(slot)
         } else {

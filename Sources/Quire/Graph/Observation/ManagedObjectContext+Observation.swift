@@ -131,18 +131,18 @@ extension ManagedObjectContext {
 
     /// Tells those who observe the context what a user event, a merge or a refresh did.
     func didEndEvent(_ changes: EventChanges) {
-        tellFollowers(FollowedChanges(event: changes, concernsAll: changes.isReset))
+        notifyObservers(ContextChange(event: changes, concernsAll: changes.isReset))
         announce(changes)
-        if isRelay && !changes.isReset { announceToChildren(changes) }
+        if isWriteBehindParent && !changes.isReset { announceToChildren(changes) }
     }
 
     /// Has a relay's children merge an event, except what one of them has saved.
     private func announceToChildren(_ changes: EventChanges) {
-        if saveListeners.isEmpty { return }
+        if saveObservers.isEmpty { return }
         // What is new has the identifiers then by which children will know it.
         if changes.inserted.contains(where: \.objectID.isTemporary) { try? prepareForChild() }
         let changes = changes.objectIDs.filter { !savedByChild.contains($0.bits) }
-        if !changes.isEmpty { saveListeners.tell(changes, except: nil) }
+        if !changes.isEmpty { saveObservers.tell(changes, except: nil) }
     }
 
     /// Tells observers what a user event, a merge or a refresh did; those who follow the context know it.
@@ -188,7 +188,7 @@ extension ManagedObjectContext {
 
     /// Tells those who observe the context what was saved.
     func didSave(_ changes: EventChanges) {
-        tellFollowers(FollowedChanges(event: changes, isSave: true))
+        notifyObservers(ContextChange(event: changes, isSave: true))
         observation?.contextDidChange(self)
         let objectIDs = changes.objectIDs
         saveBroadcast.send(objectIDs)
@@ -199,12 +199,12 @@ extension ManagedObjectContext {
     private func post(
         _ name: Notification.Name, _ key: NotificationKey, _ value: @autoclosure () -> Any
     ) {
-        if !isRelay { post(name, [AnyHashable(key.rawValue): value()]) }
+        if !isWriteBehindParent { post(name, [AnyHashable(key.rawValue): value()]) }
     }
 
     private func post(_ name: Notification.Name, _ information: [AnyHashable: Any]? = nil) {
         // What a relay passes on is announced where it was changed.
-        if isRelay { return }
+        if isWriteBehindParent { return }
         NotificationCenter.default.post(name: name, object: self, userInfo: information)
     }
 }

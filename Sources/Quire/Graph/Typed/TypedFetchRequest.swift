@@ -32,7 +32,7 @@ public struct TypedFetchRequest<Object: ManagedObject>: Sendable, Hashable {
     /// The request for a model, with the name of the entity to which the class is bound.
     ///
     /// - Throws: ``QuireError`` with code `unknownEntity` if there is none, or more than one.
-    public func request(in layout: ModelLayout) throws -> FetchRequest {
+    public func request(in layout: ResolvedModel) throws -> FetchRequest {
         guard let entity = layout.entity(of: Object.self) else {
             throw QuireError(
                 .unknownEntity,

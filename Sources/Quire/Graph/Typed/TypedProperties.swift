@@ -63,7 +63,7 @@ final class PropertyProbe: @unchecked Sendable {
 
     // MARK: Objects
 
-    private static let entity = EntityLayout(
+    private static let entity = ResolvedEntity(
         number: 0, description: EntityDescription(name: "Probe"), superentity: nil, subtreeEnd: 0,
         slots: [], relationships: [], properties: [:], propertyNames: [])
     private static let identity = StoreIdentity(uuid: "", entityNames: [])

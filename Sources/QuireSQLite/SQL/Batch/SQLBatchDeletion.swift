@@ -7,7 +7,7 @@ internal import QuireModel
 /// grow larger than memory.
 struct SQLBatchDeletion {
     let schema: SQLSchema
-    private var layout: ModelLayout { schema.layout }
+    private var layout: ResolvedModel { schema.layout }
 
     /// The objects to delete: the number of the root entity in the model, primary key, `Z_ENT`, round.
     static let deleted: SQLFragment = "temp.QUIRE_DELETED"
@@ -36,7 +36,7 @@ struct SQLBatchDeletion {
     }
 
     /// Collects the object that has a primary key, if there is one of the entity.
-    func collectOne(_ entity: EntityLayout) -> SQLFragment {
+    func collectOne(_ entity: ResolvedEntity) -> SQLFragment {
         let place = schema.entity(entity)
         let numbers = place.subtreeStoreNumbers.map { SQLFragment(sql: String($0)) }
         return
@@ -45,7 +45,8 @@ struct SQLBatchDeletion {
 
     /// Collects, as the next round, what a relationship of the objects of an entity leads to that are of the round given
     /// as the only parameter.
-    func cascade(_ relationship: EntityLayout.Relationship, of entity: EntityLayout) -> SQLFragment?
+    func cascade(_ relationship: ResolvedEntity.Relationship, of entity: ResolvedEntity)
+        -> SQLFragment?
     {
         related(relationship, of: entity, round: "AND x.Z_ROUND = ?1").map {
             "INSERT OR IGNORE INTO \(Self.deleted) SELECT \(root(relationship)), d.Z_PK, d.Z_ENT, ?1 + 1 \($0)"
@@ -61,7 +62,7 @@ struct SQLBatchDeletion {
     /// Selects pairs of a deleted object and one that stays, to which a relationship leads: both primary keys, and the
     /// number of the second one's entity.
     func remaining(
-        _ relationship: EntityLayout.Relationship, of entity: EntityLayout
+        _ relationship: ResolvedEntity.Relationship, of entity: ResolvedEntity
     ) -> SQLFragment? {
         related(relationship, of: entity).map {
             "SELECT x.Z_PK, d.Z_PK, d.Z_ENT \($0) AND \(isKept(relationship))"
@@ -70,7 +71,8 @@ struct SQLBatchDeletion {
 
     /// Selects objects that stay and whose to-one relationship, the inverse of one of deleted objects, leads to these.
     private func referring(
-        _ relationship: EntityLayout.Relationship, of entity: EntityLayout, _ column: SQLSlotColumn
+        _ relationship: ResolvedEntity.Relationship, of entity: ResolvedEntity,
+        _ column: SQLSlotColumn
     ) -> SQLFragment {
         let table = schema.entity(number: relationship.destinationNumber).tableName
         return
@@ -88,7 +90,9 @@ struct SQLBatchDeletion {
     }
 
     /// Has objects that stay lose their reference to deleted ones, if the relationship's inverse keeps one.
-    func clearing(_ relationship: EntityLayout.Relationship, of entity: EntityLayout) -> Clearing? {
+    func clearing(_ relationship: ResolvedEntity.Relationship, of entity: ResolvedEntity)
+        -> Clearing?
+    {
         guard let inverse = layout.inverse(of: relationship), let slot = inverse.slot,
             !relationship.description.isTransient
         else { return nil }
@@ -108,7 +112,8 @@ struct SQLBatchDeletion {
     /// Collects for ``SQLiteCountCheck`` the objects that stay and whose to-many relationship, the inverse of one of deleted
     /// objects, has rules about how many it leads to.
     func owners(
-        _ relationship: EntityLayout.Relationship, of entity: EntityLayout, into table: SQLFragment
+        _ relationship: ResolvedEntity.Relationship, of entity: ResolvedEntity,
+        into table: SQLFragment
     ) -> SQLFragment? {
         guard let inverse = layout.inverse(of: relationship), inverse.hasCountRules else {
             return nil
@@ -120,7 +125,7 @@ struct SQLBatchDeletion {
 
     /// Removes what the to-many relationships of deleted objects of an entity keep elsewhere: pairs, and columns of
     /// relationships without an inverse.
-    func forget(_ entity: EntityLayout) -> [SQLFragment] {
+    func forget(_ entity: ResolvedEntity) -> [SQLFragment] {
         let keys: SQLFragment =
             "SELECT Z_PK FROM \(Self.deleted) WHERE Z_ENT = \(number(entity))"
         var statements: [SQLFragment] = []
@@ -168,13 +173,13 @@ struct SQLBatchDeletion {
 
     // MARK: - Parts
 
-    private func number(_ entity: EntityLayout) -> Int { schema.entity(entity).storeNumber }
+    private func number(_ entity: ResolvedEntity) -> Int { schema.entity(entity).storeNumber }
 
-    private func root(_ relationship: EntityLayout.Relationship) -> Int {
+    private func root(_ relationship: ResolvedEntity.Relationship) -> Int {
         layout.destination(of: relationship).rootNumber
     }
 
-    private func isKept(_ relationship: EntityLayout.Relationship) -> SQLFragment {
+    private func isKept(_ relationship: ResolvedEntity.Relationship) -> SQLFragment {
         "NOT EXISTS (SELECT 1 FROM \(Self.deleted) y WHERE y.Z_ROOT = \(root(relationship)) AND y.Z_PK = d.Z_PK)"
     }
 
@@ -191,7 +196,7 @@ struct SQLBatchDeletion {
     /// What follows the columns of a query of deleted objects `x` and objects `d` to which a relationship of them leads;
     /// `nil` if the store keeps nothing of it. The deleted objects come first, whatever SQLite thinks.
     private func related(
-        _ relationship: EntityLayout.Relationship, of entity: EntityLayout,
+        _ relationship: ResolvedEntity.Relationship, of entity: ResolvedEntity,
         round: SQLFragment = ""
     ) -> SQLFragment? {
         if relationship.description.isTransient { return nil }

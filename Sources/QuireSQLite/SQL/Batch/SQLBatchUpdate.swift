@@ -9,13 +9,13 @@ internal import QuireSystem
 /// All values are computed before any row changes, so a value may come from a row that is updated too.
 struct SQLBatchUpdate {
     /// The entity whose objects are updated.
-    let entity: EntityLayout
+    let entity: ResolvedEntity
     /// The slots that are set.
-    private(set) var slots: [EntityLayout.Slot] = []
+    private(set) var slots: [ResolvedEntity.Slot] = []
     /// Those among them that are set to constants, with these.
-    private(set) var constants: [(slot: EntityLayout.Slot, value: AttributeValue)] = []
+    private(set) var constants: [(slot: ResolvedEntity.Slot, value: AttributeValue)] = []
     /// Those among them whose values are computed, which have to be checked.
-    private(set) var computed: [EntityLayout.Slot] = []
+    private(set) var computed: [ResolvedEntity.Slot] = []
     /// Selects the primary key, the entity's number and the computed values of each object found; `nil` if none is
     /// computed.
     private(set) var check: SQLFragment?
@@ -39,8 +39,8 @@ struct SQLBatchUpdate {
         let query = try ResolvedQuery(request.objects, in: schema.layout, store: store)
         var resolver = PredicateResolver(
             entity: entity, layout: schema.layout, store: store, allowsTransient: false)
-        let scope = FetchScope(
-            entity: entity, in: FetchContext(query: query, schema: schema, store: store))
+        let scope = SelectBuilder(
+            entity: entity, in: CompilationContext(query: query, schema: schema, store: store))
         let condition = try scope.entityTest.and(scope.condition(query.predicate))
 
         let place = schema.entity(entity)
@@ -81,23 +81,23 @@ struct SQLBatchUpdate {
         check = computed.isEmpty ? nil : found
         update =
             "UPDATE \(table) SET \(assignments.joined(by: ", ")) FROM (\(found)) AS v WHERE \(table).Z_PK = v.k"
-        guard update.bindings.count <= FetchStatement.greatestBindingCount else {
+        guard update.bindings.count <= FetchStatement.maximumBindingCount else {
             throw QuireError(
                 .unsupported,
                 "The request has \(update.bindings.count) values, more than the "
-                    + "\(FetchStatement.greatestBindingCount) that SQLite takes; split it.",
+                    + "\(FetchStatement.maximumBindingCount) that SQLite takes; split it.",
                 subject: .init(entity: entity.name))
         }
     }
 
     /// A constant as the store keeps it.
     private static func constant(
-        _ value: AttributeValue, for slot: EntityLayout.Slot, of entity: EntityLayout
+        _ value: AttributeValue, for slot: ResolvedEntity.Slot, of entity: ResolvedEntity
     ) throws -> AttributeValue {
         let value = try slot.coerce(value, in: entity)
         try slot.attribute?.validate(value, entity: entity.name)
         guard slot.isExternalCapable, let size = value.binarySize else { return value }
-        guard size <= ExternalDataTag.greatestInlineSize else {
+        guard size <= ExternalDataTag.maximumInlineSize else {
             throw entity.unsettable(
                 slot.name, "keeps \(size) bytes in a file, which objects cannot share")
         }

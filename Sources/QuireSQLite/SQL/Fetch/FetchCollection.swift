@@ -4,7 +4,7 @@ internal import QuireSystem
 /// What an expression that gives any number of values leads to, as a subquery.
 struct FetchCollection {
     /// The tables of the subquery.
-    let scope: FetchScope
+    let scope: SelectBuilder
     /// One of the values.
     var element: FetchComparison.Operand
     /// What the values must satisfy.
@@ -55,7 +55,7 @@ struct FetchCollection {
     }
 }
 
-extension FetchScope {
+extension SelectBuilder {
     /// The values of an expression that gives any number of them.
     func collection(_ expression: QueryExpression) throws -> FetchCollection {
         switch expression {
@@ -107,7 +107,7 @@ extension FetchScope {
         guard let first = steps.first else {
             throw QuireError(.invalidQuery, "“\(path.text)” leads to one value at most.")
         }
-        let inner = FetchScope(toMany: first, of: owner, in: self)
+        let inner = SelectBuilder(toMany: first, of: owner, in: self)
         return FetchCollection(
             scope: inner,
             element: try inner.operand(path, behind: steps.dropFirst(), from: inner.start))

@@ -12,7 +12,7 @@ struct FetchComparison {
         /// The value of an attribute.
         case value(SQLFragment, ValueKind)
         /// The object tested, or one that a relationship leads to.
-        case object(FetchScope.ObjectPlace)
+        case object(SelectBuilder.ObjectPlace)
         /// A collection that is written out.
         case list([Operand])
     }
@@ -22,9 +22,9 @@ struct FetchComparison {
     let options: QueryComparison.Options
     let right: Operand
     /// The scope of the left side.
-    let scope: FetchScope
+    let scope: SelectBuilder
 
-    init(left: Operand, _ comparison: QueryComparison, right: Operand, scope: FetchScope) {
+    init(left: Operand, _ comparison: QueryComparison, right: Operand, scope: SelectBuilder) {
         self.left = left
         self.right = right
         self.scope = scope
@@ -34,7 +34,7 @@ struct FetchComparison {
 
     init(
         _ left: Operand, _ comparisonOperator: QueryComparison.Operator, _ right: Operand,
-        options: QueryComparison.Options, scope: FetchScope
+        options: QueryComparison.Options, scope: SelectBuilder
     ) {
         self.left = left
         self.comparisonOperator = comparisonOperator
@@ -259,7 +259,7 @@ extension FetchComparison {
 
 extension FetchComparison {
     /// Whether an object is another, or a constant one, or both are missing.
-    func objectEquality(_ place: FetchScope.ObjectPlace) throws -> FetchCondition {
+    func objectEquality(_ place: SelectBuilder.ObjectPlace) throws -> FetchCondition {
         switch (left, right) {
         case (_, .constant(let value)), (.constant(let value), _):
             guard case .objectID(let id) = value else {
@@ -280,7 +280,7 @@ extension FetchComparison {
     }
 
     private func isObject(
-        _ place: FetchScope.ObjectPlace, _ id: ManagedObjectID
+        _ place: SelectBuilder.ObjectPlace, _ id: ManagedObjectID
     ) -> FetchCondition {
         guard isPossible(id, at: place) else { return .never }
         let key = FetchCondition(
@@ -293,13 +293,13 @@ extension FetchComparison {
     }
 
     /// Whether an object of this store and of a fitting entity is identified.
-    private func isPossible(_ id: ManagedObjectID, at place: FetchScope.ObjectPlace) -> Bool {
+    private func isPossible(_ id: ManagedObjectID, at place: SelectBuilder.ObjectPlace) -> Bool {
         scope.context.store.owns(id) && place.entity.subtree.contains(id.entityNumber)
     }
 
     /// Whether an object is among constant ones.
     func objectMembership(
-        _ place: FetchScope.ObjectPlace, _ elements: [AttributeValue]
+        _ place: SelectBuilder.ObjectPlace, _ elements: [AttributeValue]
     ) -> FetchCondition {
         var keysByEntity: [Int: [AttributeValue]] = [:]
         var includesMissing = false
@@ -361,14 +361,14 @@ extension FetchComparison {
 
     /// A list longer than this is bound as one JSON text if its values have an exact form in JSON, so that the
     /// statement stays short and the same for every list.
-    private static let greatestList = 128
+    private static let maximumList = 128
 
     /// Whether a value is among constant ones.
     static func isAmong(
         _ value: SQLFragment, _ elements: [AttributeValue], canBeNull: Bool
     ) -> FetchCondition {
         if elements.isEmpty { return .never }
-        if elements.count <= greatestList {
+        if elements.count <= maximumList {
             return listed(value, elements, canBeNull: canBeNull)
         }
         let json = elements.filter(\.isExactInJSON)
@@ -394,7 +394,7 @@ extension FetchComparison {
         var marks: [SQLFragment] = elements.map { "\(bind: $0)" }
         var length = 2
         while length < marks.count { length *= 2 }
-        if length <= greatestList, let last = marks.last {
+        if length <= maximumList, let last = marks.last {
             marks += Array(repeating: last, count: length - marks.count)
         }
         return FetchCondition("\(value) IN (\(marks.joined(by: ", ")))", canBeNull: canBeNull)

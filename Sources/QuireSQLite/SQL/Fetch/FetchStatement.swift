@@ -26,7 +26,7 @@ struct FetchStatement: Sendable, Hashable {
     var isComplete: Bool { remainder == nil && !sortsInMemory }
 
     /// SQLite's own bound on question marks in a statement.
-    static let greatestBindingCount = 32_766
+    static let maximumBindingCount = 32_766
 }
 
 extension FetchStatement {
@@ -38,9 +38,9 @@ extension FetchStatement {
         _ query: ResolvedQuery, selecting selection: Selection, schema: SQLSchema,
         store: StoreIdentity
     ) throws {
-        let context = FetchContext(query: query, schema: schema, store: store)
-        let split = try SplitPredicate(query.predicate) { try context.canSay($0) }
-        let scope = FetchScope(entity: query.entity, in: context)
+        let context = CompilationContext(query: query, schema: schema, store: store)
+        let split = try PredicateSplit(query.predicate) { try context.isTranslatable($0) }
+        let scope = SelectBuilder(entity: query.entity, in: context)
         let condition = try scope.entityTest.and(scope.boxCondition(split.translatable))
             .and(scope.condition(split.translatable))
         sortsInMemory = try !selection.isCount && !context.canSort()
@@ -49,7 +49,7 @@ extension FetchStatement {
             ? nil : try scope.order(sortsInMemory ? [] : query.request.sortOrderings)
         remainder = split.remainder
         let isComplete = remainder == nil && !sortsInMemory
-        let limit = isComplete ? FetchContext.limit(of: query.request) : nil
+        let limit = isComplete ? CompilationContext.limit(of: query.request) : nil
 
         var text: SQLFragment = "SELECT "
         text.sql.reserveCapacity(256)
@@ -93,12 +93,12 @@ extension FetchStatement.Selection {
 
 extension SQLFragment {
     /// Throws if SQLite would not take so many values.
-    func checkBindingCount(of entity: EntityLayout) throws {
-        guard bindings.count > FetchStatement.greatestBindingCount else { return }
+    func checkBindingCount(of entity: ResolvedEntity) throws {
+        guard bindings.count > FetchStatement.maximumBindingCount else { return }
         throw QuireError(
             .unsupported,
             "The request has \(bindings.count) values, more than the "
-                + "\(FetchStatement.greatestBindingCount) that SQLite takes; split it.",
+                + "\(FetchStatement.maximumBindingCount) that SQLite takes; split it.",
             subject: .init(entity: entity.name))
     }
 }
@@ -172,14 +172,14 @@ struct FetchCondition {
 
     /// A bound on how many conditions stand side by side: SQLite builds a tree as deep as they are many, and refuses
     /// one of more than 1,000 levels.
-    private static let greatestWidth = 100
+    private static let maximumWidth = 100
 
     private static func joined(
         _ parts: [FetchCondition], by word: SQLFragment, as form: Form
     ) -> FetchCondition? {
         if parts.count <= 1 { return parts.first }
-        if parts.count > greatestWidth {
-            let size = (parts.count + greatestWidth - 1) / greatestWidth
+        if parts.count > maximumWidth {
+            let size = (parts.count + maximumWidth - 1) / maximumWidth
             let groups = stride(from: 0, to: parts.count, by: size).compactMap { start in
                 joined(Array(parts[start..<min(start + size, parts.count)]), by: word, as: form)
             }
@@ -199,14 +199,14 @@ struct FetchCondition {
 
 /// A condition in two parts, both of which must hold: what SQL can say, and what is left to be tested in memory on the
 /// objects that satisfy the first.
-struct SplitPredicate {
+struct PredicateSplit {
     /// What SQL can say.
     let translatable: QueryPredicate
     /// What it cannot; `nil` if it can say all.
     let remainder: QueryPredicate?
 
-    init(_ predicate: QueryPredicate, canSay: (QueryPredicate) throws -> Bool) throws {
-        guard predicate.mayBeUntranslatable, try !canSay(predicate) else {
+    init(_ predicate: QueryPredicate, isTranslatable: (QueryPredicate) throws -> Bool) throws {
+        guard predicate.mayBeUntranslatable, try !isTranslatable(predicate) else {
             (translatable, remainder) = (predicate, nil)
             return
         }
@@ -214,7 +214,7 @@ struct SplitPredicate {
             (translatable, remainder) = (.constant(true), predicate)
             return
         }
-        let split = try parts.map { try SplitPredicate($0, canSay: canSay) }
+        let split = try parts.map { try PredicateSplit($0, isTranslatable: isTranslatable) }
         translatable = .and(split.map(\.translatable).filter { $0 != .constant(true) })
         let remainders = split.compactMap(\.remainder)
         remainder = remainders.count == 1 ? remainders[0] : .and(remainders)
@@ -266,8 +266,8 @@ extension DictionaryStatement {
     ///   ``QuireError``.
     init(_ query: ResolvedDictionaryQuery, schema: SQLSchema, store: StoreIdentity) throws {
         let entity = query.query.entity
-        let context = FetchContext(query: query.query, schema: schema, store: store)
-        let scope = FetchScope(entity: entity, in: context)
+        let context = CompilationContext(query: query.query, schema: schema, store: store)
+        let scope = SelectBuilder(entity: entity, in: context)
         let predicate = query.query.predicate
         let condition = try scope.entityTest.and(scope.boxCondition(predicate))
             .and(scope.condition(predicate))
@@ -297,7 +297,7 @@ extension DictionaryStatement {
             text.append(" ORDER BY ")
             text.append(order)
         }
-        if let limit = FetchContext.limit(of: query.query.request) {
+        if let limit = CompilationContext.limit(of: query.query.request) {
             text.append(" LIMIT ")
             text.append(limit)
         }

@@ -106,7 +106,7 @@ enum RivalKind: CaseIterable, Sendable {
     }
 
     private func expectSymmetric(
-        _ object: ManagedObject, _ relationship: EntityLayout.Relationship,
+        _ object: ManagedObject, _ relationship: ResolvedEntity.Relationship,
         _ context: ManagedObjectContext, _ comment: Comment?
     ) throws {
         let ids: [ManagedObjectID]

@@ -3,7 +3,7 @@ package import QuireQuery
 package import QuireSystem
 
 /// What batch requests may set.
-extension EntityLayout {
+extension ResolvedEntity {
     /// The property of a key.
     ///
     /// - Throws: ``QuireError`` with code `unknownKey`.
@@ -57,7 +57,7 @@ extension EntityLayout {
     }
 }
 
-extension EntityLayout.Relationship {
+extension ResolvedEntity.Relationship {
     /// Whether an object may lead to so many objects.
     package func allows(count: Int) -> Bool {
         count == 0
@@ -103,7 +103,7 @@ extension BatchResult {
 
 // MARK: - Constraints
 
-extension EntityLayout {
+extension ResolvedEntity {
     /// The slots of a uniqueness constraint, in its order.
     package func slots(ofConstraint properties: [String]) -> [Int] {
         properties.flatMap { name -> [Int] in

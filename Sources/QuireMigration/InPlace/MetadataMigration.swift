@@ -6,7 +6,7 @@ internal import QuireStore
 internal import QuireSystem
 
 /// What a store says of itself, before a migration and after it.
-struct SQLiteMigrationBooks {
+struct MetadataMigration {
     let path: String
     let metadata: StoreMetadata
     let schema: SQLSchema
@@ -20,7 +20,7 @@ struct SQLiteMigrationBooks {
     ///   tables do not fit.
     static func read(
         _ connection: SQLiteConnection, path: String, model given: ManagedObjectModel?
-    ) throws -> SQLiteMigrationBooks {
+    ) throws -> MetadataMigration {
         let reader = SQLiteCatalogReader(connection: connection)
         let tables = Set(try reader.tableNames())
         for table in ["Z_METADATA", "Z_PRIMARYKEY"] where !tables.contains(table) {
@@ -40,7 +40,7 @@ struct SQLiteMigrationBooks {
         do {
             let schema = try SQLSchema(
                 model.layout(), catalog: reader.catalog(), hasStrays: !carriesModel)
-            return SQLiteMigrationBooks(
+            return MetadataMigration(
                 path: path, metadata: metadata, schema: schema, tables: tables,
                 carriesModel: carriesModel)
         } catch let error as QuireError where error.code == .incompatibleModel {
@@ -54,9 +54,9 @@ struct SQLiteMigrationBooks {
     }
 
     /// The greatest key that an object of a hierarchy has had.
-    func greatestKey(of root: EntityLayout, _ connection: SQLiteConnection) throws -> Int64 {
+    func maximumKey(of root: ResolvedEntity, _ connection: SQLiteConnection) throws -> Int64 {
         let place = schema.entity(root)
-        let recorded = try connection.greatestPrimaryKey(of: place.storeNumber)
+        let recorded = try connection.maximumPrimaryKey(of: place.storeNumber)
         let used = try connection.integer(
             "SELECT max(Z_PK) FROM \(SQLName.quoted(place.tableName))")
         return max(recorded, used ?? 0)
@@ -92,7 +92,7 @@ struct SQLiteMigrationBooks {
         loading: SQLiteBulkLoad, filesBefore: Set<String>, _ connection: SQLiteConnection
     ) throws -> [String] {
         try writeEntities(schema.layout, connection)
-        for (root, key) in plan.greatestKeys {
+        for (root, key) in plan.maximumKeys {
             loading.reservePrimaryKeys(
                 through: key, root: plan.destination.entity(number: root))
         }
@@ -114,9 +114,9 @@ struct SQLiteMigrationBooks {
         return unused.map(loading.externalData.path(ofFileNamed:))
     }
 
-    private func writeEntities(_ layout: ModelLayout, _ connection: SQLiteConnection) throws {
+    private func writeEntities(_ layout: ResolvedModel, _ connection: SQLiteConnection) throws {
         try connection.execute(
-            "DELETE FROM Z_PRIMARYKEY WHERE Z_ENT <= \(SQLCatalog.greatestEntityNumber)")
+            "DELETE FROM Z_PRIMARYKEY WHERE Z_ENT <= \(SQLCatalog.maximumEntityNumber)")
         for entity in layout.entities {
             try connection.withStatement("INSERT INTO Z_PRIMARYKEY VALUES (?, ?, ?, 0)") {
                 try $0.bind(Int64(entity.number), at: 1)

@@ -9,11 +9,11 @@ internal import QuireSystem
 ///
 /// ``run()`` reads as a list of steps. Nothing is written; the store takes ``written``, ``lists`` and ``deleted`` over,
 /// all at once.
-struct RowSave<Rows: SavedRows> {
+struct InMemorySavePlan<Rows: RowStorage> {
     /// A row that is to be written.
     struct Row {
         let bits: UInt64
-        let entity: EntityLayout
+        let entity: ResolvedEntity
         var version: UInt32
         var values: ContiguousArray<AttributeValue>
         let isNew: Bool
@@ -21,9 +21,9 @@ struct RowSave<Rows: SavedRows> {
 
     /// A to-many relationship of an object.
     struct List: Hashable {
-        /// The object; see ``ModelLayout/rowKey(_:)``.
+        /// The object; see ``ResolvedModel/rowKey(_:)``.
         let owner: UInt64
-        /// The position in ``EntityLayout/relationships``.
+        /// The position in ``ResolvedEntity/relationships``.
         let relationship: Int
     }
 
@@ -40,7 +40,7 @@ struct RowSave<Rows: SavedRows> {
     let path: String?
     let capabilities: StoreCapabilities
 
-    /// The rows to write, by ``ModelLayout/rowKey(_:)``.
+    /// The rows to write, by ``ResolvedModel/rowKey(_:)``.
     private(set) var written: [UInt64: Row] = [:]
     /// Their keys, updated ones first.
     private(set) var order: [UInt64] = []
@@ -55,7 +55,7 @@ struct RowSave<Rows: SavedRows> {
     /// The rows of objects that are not written, read so far.
     private(set) var known: [UInt64: ObjectSnapshot?] = [:]
 
-    var layout: ModelLayout { rows.layout }
+    var layout: ResolvedModel { rows.layout }
 
     init(
         _ changes: ChangeSet, of rows: Rows, path: String?,
@@ -77,7 +77,7 @@ struct RowSave<Rows: SavedRows> {
         let violations = capabilities.contains(.constraints) ? try violations() : []
         try refuse(violations)
         if capabilities.contains(.derivedAttributes), !layout.derivations.isEmpty {
-            var derivation = RowDerivation(self)
+            var derivation = DerivationEvaluator(self)
             try derivation.run()
             self = derivation.save
         }
@@ -128,7 +128,7 @@ struct RowSave<Rows: SavedRows> {
                 .mergeConflict,
                 "There is a “\(id.shortDescription)” already\(path.map { " in “\($0)”" } ?? ""); save again.",
                 subject: .init(entity: id.entityName, object: id.uriRepresentation, file: path),
-                underlying: TakenIdentifiers())
+                underlying: PrimaryKeyCollision())
         }
         let row = Row(
             bits: rows.identity.bits(of: id), entity: change.entity, version: 1,
@@ -151,7 +151,7 @@ struct RowSave<Rows: SavedRows> {
 
     /// A value in the form that a row holds.
     private func kept(
-        _ value: AttributeValue, _ slot: EntityLayout.Slot, _ row: Row
+        _ value: AttributeValue, _ slot: ResolvedEntity.Slot, _ row: Row
     ) throws -> AttributeValue {
         switch (slot.storage, value) {
         case (_, .null), (.integer, .integer), (.boolean, .boolean), (.string, .string),
@@ -216,7 +216,7 @@ struct RowSave<Rows: SavedRows> {
     }
 
     /// The entity of an object that is there before or afterwards.
-    mutating func entity(of bits: UInt64) throws -> EntityLayout? {
+    mutating func entity(of bits: UInt64) throws -> ResolvedEntity? {
         guard layout.isStored(bits) else { return nil }
         if let row = written[layout.rowKey(bits)] { return row.entity }
         return try saved(bits)?.entity
@@ -224,7 +224,7 @@ struct RowSave<Rows: SavedRows> {
 
     /// What a to-many relationship of an object leads to afterwards. Objects that are not there may be among it.
     func members(
-        of bits: UInt64, _ relationship: EntityLayout.Relationship
+        of bits: UInt64, _ relationship: ResolvedEntity.Relationship
     ) throws -> ContiguousArray<UInt64> {
         let list = List(owner: layout.rowKey(bits), relationship: relationship.index)
         if let members = lists[list] { return members }
@@ -247,7 +247,8 @@ struct RowSave<Rows: SavedRows> {
     }
 
     private mutating func edit(
-        _ owner: UInt64, _ relationship: EntityLayout.Relationship, _ body: (inout ListEdit) -> Void
+        _ owner: UInt64, _ relationship: ResolvedEntity.Relationship,
+        _ body: (inout ListEdit) -> Void
     ) {
         guard layout.isStored(owner) else { return }
         body(
@@ -493,7 +494,7 @@ struct RowSave<Rows: SavedRows> {
     }
 }
 
-extension SavedRows {
+extension RowStorage {
     /// The row of an object, if it is of the identifier's entity.
     fileprivate func current(_ id: ManagedObjectID) throws -> ObjectSnapshot? {
         guard let row = try savedRow(id.bits),

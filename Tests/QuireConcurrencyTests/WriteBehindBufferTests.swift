@@ -81,14 +81,14 @@ import Testing
         #expect(error == nil)
         #expect(try storedTitles() == ["Emma", "Persuasion"])
         #expect(try titles(sibling) != [])
-        #expect(parent.pendingChanges.areValues)
+        #expect(parent.writeBehindBuffer.isBuffering)
         try parent.performWithoutObjectsAndWait { try $0.save() }
         #expect(try storedTitles() == ["Emma, changed", "Sanditon"])
         // The versions are known without reading anything: another change is no conflict.
         emma["title"] = "Emma again"
         try stack.save(child)
         #expect(try storedTitles() == ["Emma again", "Sanditon"])
-        #expect(parent.pendingChanges.areValues)
+        #expect(parent.writeBehindBuffer.isBuffering)
     }
 
     @Test(arguments: [false, true])
@@ -128,7 +128,7 @@ import Testing
         }
         try check()
         #expect(save.end() == nil)
-        #expect(parent.pendingChanges.areValues)
+        #expect(parent.writeBehindBuffer.isBuffering)
         try check()
         // Derived values are read from the store again, not computed.
         #expect(!child.derived!.unsaved.containsAbove(author.entity))
@@ -202,7 +202,7 @@ import Testing
     @Test func whoeverUsesTheParentsObjectsFindsTheChanges() throws {
         let emma = try insert("Emma")
         try child.save()
-        #expect(parent.pendingChanges.areValues)
+        #expect(parent.writeBehindBuffer.isBuffering)
         parent.performAndWait { context in
             #expect(context.insertedObjects.map(\.objectID) == [emma.objectID])
             context.object(with: emma.objectID)["title"] = "Emma, edited in the parent"
@@ -210,7 +210,7 @@ import Testing
         #expect(try titles(.mainQueue(parent: parent)) == ["Emma, edited in the parent"])
         try parent.performAndWait { try $0.save() }
         #expect(try storedTitles() == ["Emma, edited in the parent"])
-        #expect(parent.pendingChanges.areValues)
+        #expect(parent.writeBehindBuffer.isBuffering)
     }
 
     @Test func conflictsWithTheStoreAreThoseOfObjects() throws {
@@ -248,9 +248,9 @@ import Testing
         let seen = third.object(with: emma.objectID)
         #expect(seen.string("title") == "Ours")
         #expect(seen.integer("year") == 1815)
-        #expect(!parent.pendingChanges.areValues)
+        #expect(!parent.writeBehindBuffer.isBuffering)
         try parent.performWithoutObjectsAndWait { try $0.save() }
         #expect(try storedTitles() == ["Ours"])
-        #expect(parent.pendingChanges.areValues)
+        #expect(parent.writeBehindBuffer.isBuffering)
     }
 }

@@ -1,14 +1,14 @@
 /// Something that keeps in step with what a context's objects are. Told on the context's queue, before notifications
 /// are posted.
-protocol ContextFollower: AnyObject {
+protocol ContextObserver: AnyObject {
     /// Objects have changed, or may be others than they were.
-    func contextDidChange(_ changes: FollowedChanges)
+    func contextDidChange(_ changes: ContextChange)
     /// Objects have other identifiers: they were saved, or that has failed.
     func contextDidReplaceIDs(_ replaced: [(old: UInt64, new: UInt64)])
 }
 
 /// What a follower of a context is told.
-struct FollowedChanges {
+struct ContextChange {
     /// What was done to objects that the context has.
     var event = EventChanges()
     /// What was merged, also of objects that the context has not got.
@@ -22,9 +22,9 @@ struct FollowedChanges {
 }
 
 /// Those who follow a context, which does not keep them.
-struct ContextFollowers {
+struct ContextObservers {
     private struct Reference {
-        weak var follower: (any ContextFollower)?
+        weak var follower: (any ContextObserver)?
     }
 
     private var references: [Reference] = []
@@ -32,26 +32,26 @@ struct ContextFollowers {
     var isEmpty: Bool { references.isEmpty }
 
     /// Those who are there, after the others are dropped.
-    mutating func present() -> [any ContextFollower] {
+    mutating func present() -> [any ContextObserver] {
         references.removeAll { $0.follower == nil }
         return references.compactMap(\.follower)
     }
 
-    mutating func add(_ follower: any ContextFollower) {
+    mutating func add(_ follower: any ContextObserver) {
         references.append(Reference(follower: follower))
     }
 }
 
 extension ManagedObjectContext {
     /// Tells those who follow the context.
-    func tellFollowers(_ changes: @autoclosure () -> FollowedChanges) {
+    func notifyObservers(_ changes: @autoclosure () -> ContextChange) {
         if followers.isEmpty { return }
         let changes = changes()
         for follower in followers.present() { follower.contextDidChange(changes) }
     }
 
     /// Tells those who follow the context that objects have other identifiers.
-    func tellFollowers(ofReplacedIDs replaced: @autoclosure () -> [(old: UInt64, new: UInt64)]) {
+    func notifyObservers(ofReplacedIDs replaced: @autoclosure () -> [(old: UInt64, new: UInt64)]) {
         if followers.isEmpty { return }
         let replaced = replaced()
         for follower in followers.present() { follower.contextDidReplaceIDs(replaced) }

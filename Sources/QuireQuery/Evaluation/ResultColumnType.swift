@@ -2,7 +2,7 @@ import Foundation
 package import QuireModel
 
 /// What the values of a column are, so that they come out of a store as what they are of.
-package enum ColumnForm: Sendable, Hashable {
+package enum ResultColumnType: Sendable, Hashable {
     case number, integer, double, boolean, decimal, string, uri, date, binary, uuid
     /// Binary values that may be kept in files.
     case externalCapable
@@ -10,7 +10,7 @@ package enum ColumnForm: Sendable, Hashable {
     case object(Int)
 
     /// The form of a slot's values; `nil` of those that stores do not keep.
-    init?(_ slot: EntityLayout.Slot) {
+    init?(_ slot: ResolvedEntity.Slot) {
         switch slot.storage {
         case .integer: self = .integer
         case .double: self = .double
@@ -108,15 +108,15 @@ extension Decimal {
 
 extension PredicateResolver {
     /// The form of what a checked expression gives.
-    mutating func form(of expression: QueryExpression) throws -> ColumnForm {
+    mutating func form(of expression: QueryExpression) throws -> ResultColumnType {
         switch expression {
-        case .constant(let value): return ColumnForm(of: value)
+        case .constant(let value): return ResultColumnType(of: value)
         case .cast(_, let type):
             switch type {
             case .decimal: return .decimal
             case .uri: return .uri
             case .objectID: break
-            default: return ColumnForm(type.kind)
+            default: return ResultColumnType(type.kind)
             }
         case .conditional(_, let first, let second):
             let (first, second) = (try form(of: first), try form(of: second))
@@ -141,17 +141,17 @@ extension PredicateResolver {
         default: break
         }
         guard let type = try side(expression).type else { return .number }
-        if let slot = type.origin?.slot, let form = ColumnForm(slot), type.kind != nil {
-            return expression.isPath ? form : ColumnForm(type.kind)
+        if let slot = type.origin?.slot, let form = ResultColumnType(slot), type.kind != nil {
+            return expression.isPath ? form : ResultColumnType(type.kind)
         }
         if type.kind == .object, let entity = type.origin?.destination {
             return .object(entity.number)
         }
-        return ColumnForm(type.kind)
+        return ResultColumnType(type.kind)
     }
 }
 
-extension ColumnForm {
+extension ResultColumnType {
     fileprivate var isNumeric: Bool {
         switch self {
         case .number, .integer, .double, .boolean, .decimal: true

@@ -5,13 +5,13 @@ internal import QuireStore
 
 /// Computes the derived values that a save changes: of the objects it writes, and of those that are related to objects
 /// which it writes, deletes or brings into relationships.
-struct RowDerivation<Rows: SavedRows> {
-    private(set) var save: RowSave<Rows>
+struct DerivationEvaluator<Rows: RowStorage> {
+    private(set) var save: InMemorySavePlan<Rows>
     private let time = Date()
 
-    init(_ save: RowSave<Rows>) { self.save = save }
+    init(_ save: InMemorySavePlan<Rows>) { self.save = save }
 
-    private var layout: ModelLayout { save.layout }
+    private var layout: ResolvedModel { save.layout }
 
     mutating func run() throws {
         for bits in try concerned() {
@@ -50,7 +50,7 @@ struct RowDerivation<Rows: SavedRows> {
 
     /// The objects that lead to one by a relationship.
     private mutating func owners(
-        of bits: UInt64, _ relationship: EntityLayout.Relationship
+        of bits: UInt64, _ relationship: ResolvedEntity.Relationship
     ) throws -> [UInt64] {
         guard let inverse = layout.inverse(of: relationship) else {
             return try save.rows.savedReferrers(to: bits, relationship)
@@ -65,7 +65,7 @@ struct RowDerivation<Rows: SavedRows> {
 
     // MARK: - Values
 
-    private mutating func derive(_ derivation: EntityLayout.Derivation, _ bits: UInt64) throws {
+    private mutating func derive(_ derivation: ResolvedEntity.Derivation, _ bits: UInt64) throws {
         let row = save.written[layout.rowKey(bits)]
         guard let entity = try save.entity(of: bits) else { return }
         let derived = try derivation.value(
@@ -98,7 +98,7 @@ struct RowDerivation<Rows: SavedRows> {
     }
 
     private mutating func source(
-        _ slot: Int, _ index: Int?, _ bits: UInt64, _ entity: EntityLayout
+        _ slot: Int, _ index: Int?, _ bits: UInt64, _ entity: ResolvedEntity
     ) throws -> AttributeValue {
         guard let index else { return try save.value(at: slot, of: bits) ?? .null }
         guard let reference = entity.relationships[index].slot,
@@ -111,19 +111,19 @@ struct RowDerivation<Rows: SavedRows> {
 // MARK: - Rows that a save reads and writes
 
 /// What a save is worked out against: the rows as they are.
-protocol SavedRows {
-    var layout: ModelLayout { get }
+protocol RowStorage {
+    var layout: ResolvedModel { get }
     var identity: StoreIdentity { get }
 
     /// The row with the primary key of an identifier in its hierarchy.
     func savedRow(_ bits: UInt64) throws -> ObjectSnapshot?
     /// What a to-many relationship of an object leads to, in its order or by primary key.
     func savedMembers(
-        of bits: UInt64, _ relationship: EntityLayout.Relationship
+        of bits: UInt64, _ relationship: ResolvedEntity.Relationship
     ) throws -> ContiguousArray<UInt64>
     /// The objects that lead to one by a relationship that has no inverse.
     func savedReferrers(
-        to bits: UInt64, _ relationship: EntityLayout.Relationship
+        to bits: UInt64, _ relationship: ResolvedEntity.Relationship
     ) throws -> [UInt64]
     /// The objects that have values which must be unique.
     func savedHolders(of key: UniqueKey) throws -> [UInt64]
@@ -150,7 +150,7 @@ struct UniqueKey: Hashable, Sendable {
     }
 }
 
-extension ModelLayout {
+extension ResolvedModel {
     /// What identifies an object in maps: a relationship may know it as one of a superentity.
     @inline(__always)
     func rowKey(_ bits: UInt64) -> UInt64 {

@@ -6,7 +6,7 @@ internal import QuireSystem
 import Synchronization
 
 /// The file behind an open store, and how connections to it are made.
-package final class SQLiteStoreSource: Sendable {
+package final class SQLiteDatabaseFile: Sendable {
     /// How the file is used.
     enum Access: Sendable {
         /// Reading and writing.
@@ -34,9 +34,9 @@ package final class SQLiteStoreSource: Sendable {
     let databasePath: String
     let access: Access
     /// Which files the connections have open; `nil` in memory.
-    let files: SQLiteFileGuard?
+    let files: OpenFileIdentity?
     /// That the process has the file open for writing, or as others have; `nil` if not.
-    private let use: SQLiteOpenFiles.Use?
+    private let use: OpenDatabaseRegistry.Use?
     let isOnNetwork: Bool
     /// The keys that seal the store's files; `nil` if the store is not protected.
     package let protection: StoreProtection?
@@ -56,10 +56,10 @@ package final class SQLiteStoreSource: Sendable {
             files = nil
             databasePath = "/quire/\(name)"
             access = .memory
-            use = SQLiteOpenFiles.add(storePath)
+            use = OpenDatabaseRegistry.add(storePath)
             return
         }
-        files = SQLiteFileGuard(path: storePath)
+        files = OpenFileIdentity(path: storePath)
         try SQLiteFiles.check(storePath)
         try SQLiteFiles.checkJournal(of: storePath)
         isOnNetwork = (try? FileSystem.isOnNetwork(storePath)) ?? false
@@ -71,17 +71,17 @@ package final class SQLiteStoreSource: Sendable {
                     "“\(storePath)” is on a network file system, or one that cannot share memory: only one process can have it open, and saving takes longer."
                 )
             }
-            use = SQLiteOpenFiles.add(storePath)
+            use = OpenDatabaseRegistry.add(storePath)
             return
         }
-        if SQLiteOpenFiles.contains(storePath) {
+        if OpenDatabaseRegistry.contains(storePath) {
             databasePath = storePath
             access = .besideWriter
             use = nil
         } else if Self.isInUse(storePath, self.protection?.cipher) {
             databasePath = storePath
             access = .besideOthers
-            use = SQLiteOpenFiles.add(storePath)
+            use = OpenDatabaseRegistry.add(storePath)
         } else if Self.hasUnmergedLog(storePath) {
             files?.noteDatabase()
             let folder = try Self.copy(storePath)
@@ -100,7 +100,7 @@ package final class SQLiteStoreSource: Sendable {
     /// Removes what was made for reading. Called when all connections are closed.
     package func release() {
         guard !isReleased.exchange(true, ordering: .acquiringAndReleasing) else { return }
-        if let use { SQLiteOpenFiles.remove(use) }
+        if let use { OpenDatabaseRegistry.remove(use) }
         if case .copy(let folder) = access { folder.remove() }
     }
 
@@ -220,7 +220,7 @@ package final class SQLiteStoreSource: Sendable {
             if databasePath == storePath {
                 try files?.didOpen(connection)
                 connection.files = files
-                if let use, files != nil { SQLiteOpenFiles.didOpen(storePath, use) }
+                if let use, files != nil { OpenDatabaseRegistry.didOpen(storePath, use) }
             }
             if let wait = options.lockWait {
                 connection.setBusyWait(SQLiteBusyWait(path: storePath, wait: wait))
@@ -318,7 +318,7 @@ package final class SQLiteStoreSource: Sendable {
 
 // MARK: - Databases in memory
 
-extension SQLiteStoreSource.Access {
+extension SQLiteDatabaseFile.Access {
     /// Whether there is no file.
     var isMemory: Bool { if case .memory = self { true } else { false } }
 }
@@ -334,6 +334,6 @@ enum SQLiteMemoryPath {
 
     /// Whether the database of a path is open somewhere in the process.
     static func exists(_ storePath: String) -> Bool {
-        StorePath.sharedMemoryName(of: storePath) != nil && SQLiteOpenFiles.contains(storePath)
+        StorePath.sharedMemoryName(of: storePath) != nil && OpenDatabaseRegistry.contains(storePath)
     }
 }

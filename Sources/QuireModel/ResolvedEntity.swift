@@ -6,7 +6,7 @@ internal import QuireSystem
 ///
 /// An entity's properties begin with its superentity's, at the same positions. So a slot or relationship
 /// number found in an entity holds in all its sub-entities.
-public final class EntityLayout: Sendable {
+public final class ResolvedEntity: Sendable {
     /// Where a name leads.
     public enum Property: Sendable {
         /// An attribute, or an element of a composite.
@@ -76,7 +76,7 @@ public final class EntityLayout: Sendable {
     package let classTable: ContiguousArray<Int>
 
     package init(
-        number: Int, description: EntityDescription, superentity: EntityLayout?, subtreeEnd: Int,
+        number: Int, description: EntityDescription, superentity: ResolvedEntity?, subtreeEnd: Int,
         slots: [Slot], relationships: [Relationship], properties: [String: Property],
         propertyNames: [String]
     ) {
@@ -127,7 +127,7 @@ public final class EntityLayout: Sendable {
 
 // MARK: - Slots
 
-extension EntityLayout {
+extension ResolvedEntity {
     /// A place for one value: an attribute, an element of a composite attribute, or a to-one relationship.
     ///
     /// A class, because a description has many parts that a copy of a structure would count references to.
@@ -139,7 +139,7 @@ extension EntityLayout {
             case transient
         }
 
-        /// The slot's position in ``EntityLayout/slots``.
+        /// The slot's position in ``ResolvedEntity/slots``.
         public let index: Int
         /// The property's name; for an element of a composite, the names joined with dots.
         public let name: String
@@ -147,7 +147,7 @@ extension EntityLayout {
         public let storage: Storage
         /// The attribute, or the composite's element; `nil` for a to-one relationship.
         public let attribute: AttributeDescription?
-        /// The position in ``EntityLayout/relationships`` of a to-one relationship.
+        /// The position in ``ResolvedEntity/relationships`` of a to-one relationship.
         public let relationshipIndex: Int?
         /// The number of the entity that declares the property.
         public let ownerNumber: Int
@@ -189,7 +189,7 @@ extension EntityLayout {
         /// - Throws: ``QuireError`` with code `invalidValue` if the value does not fit the type, or the slot is
         ///   derived or a relationship's.
         @inline(__always)
-        package func coerce(_ value: AttributeValue, in entity: EntityLayout) throws
+        package func coerce(_ value: AttributeValue, in entity: ResolvedEntity) throws
             -> AttributeValue
         {
             switch (type, value) {
@@ -197,7 +197,7 @@ extension EntityLayout {
                 return value
             case (.double, .double(let number)) where !number.isNaN: return value
             case (.date, .date(let date))
-            where abs(date.timeIntervalSinceReferenceDate) < DateText.greatestInterval:
+            where abs(date.timeIntervalSinceReferenceDate) < DateText.maximumInterval:
                 return value
             default: return try coerceOther(value, in: entity)
             }
@@ -205,7 +205,7 @@ extension EntityLayout {
 
         @inline(never)
         private func coerceOther(
-            _ value: AttributeValue, in entity: EntityLayout
+            _ value: AttributeValue, in entity: ResolvedEntity
         ) throws -> AttributeValue {
             if let expression = attribute?.derivationExpression {
                 throw QuireError(
@@ -222,7 +222,7 @@ extension EntityLayout {
     }
 }
 
-extension EntityLayout {
+extension ResolvedEntity {
     /// The slot of an attribute, of a composite's element (`location.latitude`), or of a to-one relationship.
     public func slot(named name: String) -> Int? {
         switch properties[name] {
@@ -233,7 +233,7 @@ extension EntityLayout {
     }
 }
 
-extension EntityLayout.Slot {
+extension ResolvedEntity.Slot {
     /// Whether the value is the time of the last save.
     package var isDerivedFromTime: Bool {
         guard let expression = attribute?.derivationExpression else { return false }
@@ -243,10 +243,10 @@ extension EntityLayout.Slot {
 
 // MARK: - Relationships
 
-extension EntityLayout {
+extension ResolvedEntity {
     /// A relationship with its other end resolved.
     public final class Relationship: Sendable {
-        /// The position in ``EntityLayout/relationships``.
+        /// The position in ``ResolvedEntity/relationships``.
         public let index: Int
         /// The relationship's name.
         public var name: String { description.name }
@@ -292,7 +292,7 @@ extension EntityLayout {
 
 // MARK: - Derived attributes
 
-extension EntityLayout {
+extension ResolvedEntity {
     /// A derived attribute, with what it is derived from looked up.
     package struct Derivation: Sendable {
         /// Where the values come from.
@@ -325,7 +325,7 @@ extension EntityLayout {
         /// Whether changes of the objects that a relationship leads to matter, and not only which objects these are.
         /// Deleting an object does not always take it out of the relationship.
         package func looksAtMembers(
-            in layout: ModelLayout, _ relationship: EntityLayout.Relationship
+            in layout: ResolvedModel, _ relationship: ResolvedEntity.Relationship
         ) -> Bool {
             guard case .count = form else { return true }
             guard let inverse = layout.inverse(of: relationship) else { return true }
@@ -333,7 +333,8 @@ extension EntityLayout {
         }
 
         /// Looks up what an expression names. Validation has found it all.
-        init?(_ slot: EntityLayout.Slot, of entity: EntityLayout, in entities: [EntityLayout]) {
+        init?(_ slot: ResolvedEntity.Slot, of entity: ResolvedEntity, in entities: [ResolvedEntity])
+        {
             guard let expression = slot.attribute?.derivationExpression,
                 let derivation = try? AttributeDerivation(expression),
                 let form = Self.form(derivation.form, of: entity, in: entities)
@@ -343,7 +344,8 @@ extension EntityLayout {
         }
 
         private static func form(
-            _ form: AttributeDerivation.Form, of entity: EntityLayout, in entities: [EntityLayout]
+            _ form: AttributeDerivation.Form, of entity: ResolvedEntity,
+            in entities: [ResolvedEntity]
         ) -> Form? {
             switch form {
             case .now: return .now
@@ -364,7 +366,7 @@ extension EntityLayout {
         }
 
         private static func source(
-            _ keys: [String], of entity: EntityLayout, in entities: [EntityLayout]
+            _ keys: [String], of entity: ResolvedEntity, in entities: [ResolvedEntity]
         ) -> (through: Int?, slot: Int)? {
             guard let relationship = entity.relationship(named: keys[0]) else {
                 return entity.slot(named: keys.joined(separator: ".")).map { (nil, $0) }
@@ -379,21 +381,21 @@ extension EntityLayout {
 /// What of a model is derived, by the numbers of entities.
 package struct ModelDerivations: Sendable {
     /// The derivations of each entity, inherited ones included, by the entity's number less one.
-    private let byEntity: [[EntityLayout.Derivation]]
+    private let byEntity: [[ResolvedEntity.Derivation]]
     /// The numbers of the entities whose objects others are derived from.
     package let sources: Set<Int>
 
     /// Whether nothing is derived.
     package var isEmpty: Bool { byEntity.isEmpty }
 
-    init(_ entities: [EntityLayout]) {
+    init(_ entities: [ResolvedEntity]) {
         guard entities.contains(where: { !$0.derivedSlots.isEmpty }) else {
             byEntity = []
             sources = []
             return
         }
         byEntity = entities.map { entity in
-            entity.slots.compactMap { EntityLayout.Derivation($0, of: entity, in: entities) }
+            entity.slots.compactMap { ResolvedEntity.Derivation($0, of: entity, in: entities) }
         }
         var sources: Set<Int> = []
         for (entity, derivations) in zip(entities, byEntity) {
@@ -409,12 +411,12 @@ package struct ModelDerivations: Sendable {
     }
 
     /// The derivations of an entity.
-    package subscript(_ entity: EntityLayout) -> [EntityLayout.Derivation] {
+    package subscript(_ entity: ResolvedEntity) -> [ResolvedEntity.Derivation] {
         byEntity.isEmpty ? [] : byEntity[entity.number - 1]
     }
 
     /// The derivation of an entity's slot.
-    package func derivation(of slot: Int, in entity: EntityLayout) -> EntityLayout.Derivation? {
+    package func derivation(of slot: Int, in entity: ResolvedEntity) -> ResolvedEntity.Derivation? {
         self[entity].first { $0.slot == slot }
     }
 }

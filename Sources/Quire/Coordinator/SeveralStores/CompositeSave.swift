@@ -4,11 +4,11 @@
 /// second has committed, and so on: whatever can go wrong before a commit goes wrong before the first one, and then
 /// nothing is saved anywhere. What is left is the commit itself, which can fail or be cut short after another store's
 /// was done: no file system makes two files change at once.
-struct CombinedSave {
+struct CompositeSave {
     private let changes: ChangeSet
-    private let combination: StoreCombination
+    private let combination: CompositeStore
 
-    init(_ changes: ChangeSet, in combination: StoreCombination) {
+    init(_ changes: ChangeSet, in combination: CompositeStore) {
         self.changes = changes
         self.combination = combination
     }
@@ -33,7 +33,7 @@ struct CombinedSave {
         return derived
     }
 
-    private typealias Part = (member: StoreCombination.Member, changes: ChangeSet)
+    private typealias Part = (member: CompositeStore.Member, changes: ChangeSet)
 
     private func save(_ parts: ArraySlice<Part>, _ derived: inout [ManagedObjectID]) throws {
         guard let part = parts.first else { return }
@@ -76,7 +76,7 @@ struct CombinedSave {
         var failures: [QuireError] = []
         for change in changes.inserted + changes.updated {
             let number = ManagedObjectID.storeNumber(of: change.objectID.bits)
-            func check(_ target: ManagedObjectID, _ relationship: EntityLayout.Relationship) {
+            func check(_ target: ManagedObjectID, _ relationship: ResolvedEntity.Relationship) {
                 if ManagedObjectID.storeNumber(of: target.bits) == number { return }
                 failures.append(failure(change, relationship, target))
             }
@@ -96,7 +96,8 @@ struct CombinedSave {
     }
 
     private func failure(
-        _ change: ObjectChange, _ relationship: EntityLayout.Relationship, _ target: ManagedObjectID
+        _ change: ObjectChange, _ relationship: ResolvedEntity.Relationship,
+        _ target: ManagedObjectID
     ) -> QuireError {
         QuireError(
             .validation,

@@ -2,8 +2,7 @@
 /// relationship; but what was merged since may have led an object elsewhere, or deleted what it leads to.
 extension ManagedObjectContext {
     /// Where the to-one relationships lead which a log is about to set.
-    func references(setBy operations: [ChangeOperation]) -> [(ManagedObject, Int, ManagedObjectID)]
-    {
+    func references(setBy operations: [UndoOperation]) -> [(ManagedObject, Int, ManagedObjectID)] {
         operations.compactMap { operation in
             guard case .value(let object, let slot, _) = operation,
                 object.entity.storages[slot] == .reference, let id = object.reference(at: slot)
@@ -14,7 +13,7 @@ extension ManagedObjectContext {
 
     /// Brings both sides of the relationships in step that a log has set.
     func repair(
-        _ operations: [ChangeOperation], previous: [(ManagedObject, Int, ManagedObjectID)]
+        _ operations: [UndoOperation], previous: [(ManagedObject, Int, ManagedObjectID)]
     ) {
         for (object, slot, old) in previous where object.reference(at: slot) != old {
             guard let inverse = inverse(of: object, slot) else { continue }
@@ -133,7 +132,7 @@ extension ManagedObjectContext {
         }
     }
 
-    private func inverse(of object: ManagedObject, _ slot: Int) -> EntityLayout.Relationship? {
+    private func inverse(of object: ManagedObject, _ slot: Int) -> ResolvedEntity.Relationship? {
         object.entity.slots[slot].relationshipIndex.flatMap {
             layout.inverse(of: object.entity.relationships[$0])
         }

@@ -6,7 +6,7 @@ internal import Dispatch
 /// automatically is never in conflict with a save that had ended before its own began.
 ///
 /// It is `@unchecked Sendable` because its context is only asked for on that queue.
-final class AutomaticMerge: SaveListener, @unchecked Sendable {
+final class ParentSaveMerger: SaveObserver, @unchecked Sendable {
     private let queue: DispatchQueue
     private weak var context: ManagedObjectContext?
     private let pending = Lock(Pending())
@@ -33,7 +33,7 @@ final class AutomaticMerge: SaveListener, @unchecked Sendable {
         pending.withLock { $0.saves.append((changes, isByRows)) }
         queue.async { [weak self] in
             self?.mergePending()
-            self?.context?.endUseOfObjects()
+            self?.context?.resumeBufferingIfUnused()
         }
     }
 
@@ -57,19 +57,19 @@ extension ManagedObjectContext {
     /// context over the store follows the other contexts over the same coordinator, and a child follows its siblings
     /// and its parent; and what they saved before this context saves is in no conflict with that.
     public var automaticallyMergesChangesFromParent: Bool {
-        get { automaticMerge != nil }
+        get { parentSaveMerger != nil }
         set {
             checkQueue()
-            if newValue == (automaticMerge != nil) { return }
-            if let automaticMerge {
-                source.saveListeners.remove(automaticMerge)
-                self.automaticMerge = nil
-                pendingChanges.withState { $0.automaticMerge = nil }
+            if newValue == (parentSaveMerger != nil) { return }
+            if let parentSaveMerger {
+                source.saveObservers.remove(parentSaveMerger)
+                self.parentSaveMerger = nil
+                writeBehindBuffer.withState { $0.parentSaveMerger = nil }
             } else {
-                let merge = AutomaticMerge(self)
-                automaticMerge = merge
-                pendingChanges.withState { $0.automaticMerge = merge }
-                source.saveListeners.add(merge)
+                let merge = ParentSaveMerger(self)
+                parentSaveMerger = merge
+                writeBehindBuffer.withState { $0.parentSaveMerger = merge }
+                source.saveObservers.add(merge)
             }
         }
     }
@@ -78,8 +78,8 @@ extension ManagedObjectContext {
     /// topmost down.
     package func mergePendingSaves() {
         checkQueue()
-        guard let automaticMerge else { return }
+        guard let parentSaveMerger else { return }
         parent?.mergePendingSaves()
-        automaticMerge.mergePending()
+        parentSaveMerger.mergePending()
     }
 }

@@ -2,7 +2,7 @@ internal import QuireModel
 internal import QuireQuery
 internal import QuireSystem
 
-extension FetchScope {
+extension SelectBuilder {
     /// The expression stage: what an expression is in SQL.
     ///
     /// - Throws: ``UntranslatableExpression`` if SQL cannot say it.
@@ -232,7 +232,7 @@ extension QueryCast {
 // MARK: - Indexes
 
 /// What the indexes that are tables of their own can say.
-extension FetchScope {
+extension SelectBuilder {
     // MARK: - Full text
 
     /// `MATCHES TEXT` of an attribute that a full-text index has; `nil` if none has it.
@@ -340,7 +340,7 @@ extension FetchScope {
 // MARK: - Values of batch updates
 
 /// The values that a batch update computes.
-extension FetchScope {
+extension SelectBuilder {
     /// The value of a checked expression for the object that the scope begins at.
     ///
     /// - Throws: ``QuireError`` with code `unsupported` if SQL cannot say it.

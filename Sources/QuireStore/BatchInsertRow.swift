@@ -2,10 +2,10 @@ package import QuireModel
 package import QuireSystem
 
 /// A row of a batch insertion, checked and in the form that a store writes. One serves for all rows of a request.
-package struct BatchRow {
+package struct BatchInsertRow {
     /// The entity of the new objects.
-    package let entity: EntityLayout
-    private let layout: ModelLayout
+    package let entity: ResolvedEntity
+    private let layout: ResolvedModel
     private let store: StoreIdentity
     /// The values by slot: those that the row names, and the defaults of the others.
     package private(set) var values: ContiguousArray<AttributeValue>
@@ -13,13 +13,13 @@ package struct BatchRow {
     package private(set) var given = SlotMask()
     /// The relationships that the row names, with what they lead to.
     package private(set) var references:
-        [(relationship: EntityLayout.Relationship, target: ManagedObjectID)] =
+        [(relationship: ResolvedEntity.Relationship, target: ManagedObjectID)] =
             []
 
     /// Gets ready for rows of an entity.
     ///
     /// - Throws: ``QuireError`` with code `unsupported` if it is abstract.
-    package init(_ entity: EntityLayout, in layout: ModelLayout, store: StoreIdentity) throws {
+    package init(_ entity: ResolvedEntity, in layout: ResolvedModel, store: StoreIdentity) throws {
         if entity.isAbstract {
             throw QuireError(
                 .unsupported,
@@ -63,7 +63,7 @@ package struct BatchRow {
     }
 
     private mutating func set(
-        _ value: AttributeValue, through relationship: EntityLayout.Relationship
+        _ value: AttributeValue, through relationship: ResolvedEntity.Relationship
     ) throws {
         let name = relationship.name
         guard let slot = relationship.slot else {

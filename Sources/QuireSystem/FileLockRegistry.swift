@@ -8,7 +8,7 @@ import CLinux
 ///
 /// Files are told apart by device and inode, whatever path they were opened by. A database's shared memory, `-shm`, is
 /// locked as long as the database beside it is.
-package enum LockedFiles {
+package enum FileLockRegistry {
     package struct Identity: Hashable, Sendable {
         var device: UInt64
         var inode: UInt64

@@ -4,15 +4,15 @@ internal import Synchronization
 /// their own queues.
 ///
 /// It may name too many: what takes changes back one by one does not take entities out.
-final class UnsavedSources: Sendable {
+final class DirtyDerivationSources: Sendable {
     private let numbers = Lock<Set<Int>>([])
     private let isEmptyFlag = Atomic(true)
     /// What the context's parent has, if there is one.
-    private let parent: UnsavedSources?
+    private let parent: DirtyDerivationSources?
     /// The entities that anything is derived from.
     private let sources: Set<Int>
 
-    init(of sources: Set<Int>, parent: UnsavedSources?) {
+    init(of sources: Set<Int>, parent: DirtyDerivationSources?) {
         self.sources = sources
         self.parent = parent
     }
@@ -31,13 +31,13 @@ final class UnsavedSources: Sendable {
     }
 
     /// Whether an object of an entity, or of a sub-entity, may be unsaved here.
-    func containsOwn(_ entity: EntityLayout) -> Bool {
+    func containsOwn(_ entity: ResolvedEntity) -> Bool {
         if isEmptyFlag.load(ordering: .acquiring) { return false }
         return numbers.withLock { $0.contains(where: entity.subtree.contains) }
     }
 
     /// Whether one may be unsaved in a parent.
-    func containsAbove(_ entity: EntityLayout) -> Bool {
+    func containsAbove(_ entity: ResolvedEntity) -> Bool {
         guard let parent else { return false }
         return parent.containsOwn(entity) || parent.containsAbove(entity)
     }
@@ -45,7 +45,7 @@ final class UnsavedSources: Sendable {
 
 /// Collects which objects' derived values a context must read again: a save of its own or of its parent has
 /// written them, or what they are derived from.
-final class StaleDerivedValues: SaveListener {
+final class StaleDerivedValues: SaveObserver {
     private let identifiers = Lock(Identifiers.only([]))
     private let isEmptyFlag = Atomic(true)
     /// The numbers of the entities with derived attributes.
@@ -63,7 +63,7 @@ final class StaleDerivedValues: SaveListener {
     }
 
     /// How many objects are told apart.
-    static let greatestCount = 1 << 14
+    static let maximumCount = 1 << 14
 
     init(entities: Set<Int>) { self.entities = entities }
 
@@ -75,7 +75,7 @@ final class StaleDerivedValues: SaveListener {
             // So that the set is not copied.
             identifiers = .all
             for id in objectIDs where entities.contains(id.entityNumber) { some.insert(id.bits) }
-            if some.count <= Self.greatestCount { identifiers = .only(some) }
+            if some.count <= Self.maximumCount { identifiers = .only(some) }
             return some.isEmpty
         }
         if !isEmpty { isEmptyFlag.store(false, ordering: .releasing) }
@@ -111,21 +111,22 @@ final class StaleDerivedValues: SaveListener {
 /// context's unsaved changes in mind: if these can matter, the value is computed anew, each time, from the
 /// objects as the context sees them; else it is the one that was read. It is no change of the object. After
 /// a save, the values of all objects concerned are read again when one of them is asked for.
-struct DerivedValues {
+struct DerivedValueTracker {
     let derivations: ModelDerivations
     /// What is unsaved here and above.
-    let unsaved: UnsavedSources
+    let unsaved: DirtyDerivationSources
     /// What must be read again.
     let stale: StaleDerivedValues
 
     /// - Returns: `nil` if nothing in the model is derived.
-    init?(layout: ModelLayout, parent: ConfinedContext?) {
+    init?(layout: ResolvedModel, parent: ConfinedContext?) {
         if layout.derivations.isEmpty { return nil }
         derivations = layout.derivations
         stale = StaleDerivedValues(
             entities: Set(layout.entities.filter(\.hasDerivedSlots).map(\.number)))
-        unsaved = UnsavedSources(of: derivations.sources, parent: parent?.unsavedSources)
-        parent?.saveListeners.add(stale)
+        unsaved = DirtyDerivationSources(
+            of: derivations.sources, parent: parent?.dirtyDerivationSources)
+        parent?.saveObservers.add(stale)
     }
 }
 
@@ -137,7 +138,7 @@ extension ManagedObjectContext {
         derived.stale.sourceDidSave(saved)
         var objects: [ManagedObject] = []
         for id in saved.refreshed {
-            outdatedRows.note(id.bits)
+            staleRows.note(id.bits)
             if let object = identityMap.find(id.bits), !object.isFault { objects.append(object) }
         }
         if observation != nil { readStaleDerivedValues() }
@@ -177,11 +178,11 @@ extension ManagedObjectContext {
         switch stale.take() {
         case .only(let some):
             for bits in some {
-                outdatedRows.note(bits)
+                staleRows.note(bits)
                 if let object = identityMap.find(bits) { objects.append(object) }
             }
         case .all:
-            outdatedRows.noteAll()
+            staleRows.noteAll()
             identityMap.forEach { objects.append($0) }
         }
         objects = objects.filter { object in

@@ -7,7 +7,7 @@ import Synchronization
 ///
 /// Files are compared by device and inode, which cannot be used for other files as long as these are open. They are only
 /// examined, never opened: closing them would drop SQLite's locks.
-final class SQLiteFileGuard: Sendable {
+final class OpenFileIdentity: Sendable {
     private struct Files {
         var database: FileInformation?
         /// The write-ahead log, which stays the same as long as a connection that writes is open.
@@ -59,7 +59,7 @@ final class SQLiteFileGuard: Sendable {
     /// Takes notice of other connections to what may be the same file, which are open still.
     ///
     /// - Returns: Whether it is the same.
-    func noteConnections(of other: SQLiteFileGuard) -> Bool {
+    func noteConnections(of other: OpenFileIdentity) -> Bool {
         guard let database = files.withLock({ $0.database }),
             let shared = other.files.withLock({ $0.database }), database.isSameFile(as: shared)
         else { return false }
@@ -74,7 +74,7 @@ final class SQLiteFileGuard: Sendable {
     // MARK: Comparing
 
     /// What has become of the files; `nil` if they are those that are open.
-    func change() throws -> SQLiteStore.FileChange? {
+    func change() throws -> SQLiteStore.FileReplacement? {
         if let change = try changeOfContent() { return change }
         guard let index = files.withLock({ $0.index }) else { return nil }
         let found = try FileSystem.information(at: indexPath)
@@ -82,7 +82,7 @@ final class SQLiteFileGuard: Sendable {
     }
 
     /// What has become of the files that hold what is committed.
-    private func changeOfContent() throws -> SQLiteStore.FileChange? {
+    private func changeOfContent() throws -> SQLiteStore.FileReplacement? {
         let known = files.withLock { $0 }
         guard let database = known.database else { return nil }
         guard let found = try FileSystem.information(at: path) else { return .removed }
@@ -95,7 +95,7 @@ final class SQLiteFileGuard: Sendable {
     /// - Throws: ``QuireError`` with code `storeReplaced` if the path leads to other files than those that are open.
     func check() throws {
         guard let change = try change() else { return }
-        if change == .replaced { takeLogAway() }
+        if change == .replaced { unlinkLog() }
         throw replacedError
     }
 
@@ -107,7 +107,7 @@ final class SQLiteFileGuard: Sendable {
             // It has been moved, along with what was committed.
             return
         }
-        if change == .replaced { takeLogAway() }
+        if change == .replaced { unlinkLog() }
         throw replacedError
     }
 
@@ -122,7 +122,7 @@ final class SQLiteFileGuard: Sendable {
 
     /// Removes the name of the store's log from the path of another file, which it would be taken for a part of, by
     /// whoever opens that next. Our connections go on using it.
-    func takeLogAway() {
+    func unlinkLog() {
         guard let log = files.withLock({ $0.log }),
             let found = (try? FileSystem.information(at: logPath)) ?? nil,
             found.isSameFile(as: log)
@@ -145,7 +145,7 @@ final class SQLiteFileGuard: Sendable {
 
 extension SQLiteStore {
     /// What another program has done to the files of a store that is open.
-    package enum FileChange: Sendable {
+    package enum FileReplacement: Sendable {
         /// Nothing is at its path.
         case removed
         /// Another file is at its path.

@@ -7,7 +7,7 @@ internal import Foundation
 /// what they find is put in one order; where only one can, it answers alone.
 ///
 /// Immutable: a coordinator makes another one when it gets or loses a store.
-final class StoreCombination: PersistentStore, DictionarySource {
+final class CompositeStore: PersistentStore, DictionarySource {
     /// One of the stores.
     struct Member: Sendable {
         let store: any PersistentStore
@@ -19,11 +19,11 @@ final class StoreCombination: PersistentStore, DictionarySource {
     }
 
     let members: [Member]
-    let layout: ModelLayout
+    let layout: ResolvedModel
     /// What identifiers of all members have in common: the identity of any store of the coordinator.
     let identity: StoreIdentity
 
-    init(members: [Member], layout: ModelLayout, identity: StoreIdentity) {
+    init(members: [Member], layout: ResolvedModel, identity: StoreIdentity) {
         self.members = members
         self.layout = layout
         self.identity = identity
@@ -38,7 +38,7 @@ final class StoreCombination: PersistentStore, DictionarySource {
             $0.intersection($1.store.capabilities)
         }
     }
-    var foreignSaveCount: Int { members.reduce(0) { $0 &+ $1.store.foreignSaveCount } }
+    var externalCommitCount: Int { members.reduce(0) { $0 &+ $1.store.externalCommitCount } }
     var isDataAvailable: Bool { members.allSatisfy(\.store.isDataAvailable) }
     var contentVersion: ContentVersion? {
         members.count == 1 ? members[0].store.contentVersion : nil
@@ -68,7 +68,7 @@ final class StoreCombination: PersistentStore, DictionarySource {
     }
 
     /// The store that new objects of an entity go to unless they are assigned to another one.
-    func memberForNewObjects(of entity: EntityLayout) -> Member? {
+    func memberForNewObjects(of entity: ResolvedEntity) -> Member? {
         members.first { $0.entityNumbers.contains(entity.number) && !$0.store.isReadOnly }
     }
 
@@ -93,7 +93,7 @@ final class StoreCombination: PersistentStore, DictionarySource {
             try check(request)
             return empty
         case 1: return adopting(try members[0].store.rows(matching: request))
-        default: return try MergedFetch(request, of: members, in: self).rows()
+        default: return try CompositeFetch(request, of: members, in: self).rows()
         }
     }
 
@@ -169,13 +169,13 @@ final class StoreCombination: PersistentStore, DictionarySource {
     }
 
     func relatedRows(
-        of objectID: ManagedObjectID, through relationship: EntityLayout.Relationship
+        of objectID: ManagedObjectID, through relationship: ResolvedEntity.Relationship
     ) throws -> RowSet {
         adopting(try member(of: objectID).store.relatedRows(of: objectID, through: relationship))
     }
 
     func relatedObjects(
-        of objectIDs: [ManagedObjectID], through relationship: EntityLayout.Relationship
+        of objectIDs: [ManagedObjectID], through relationship: ResolvedEntity.Relationship
     ) throws -> RelatedObjects {
         var result = RelatedObjects()
         for group in try groups(of: objectIDs) {
@@ -204,13 +204,13 @@ final class StoreCombination: PersistentStore, DictionarySource {
     // MARK: - Changing
 
     func reserveObjectIDs(
-        for entity: EntityLayout, count: Int, durably: Bool
+        for entity: ResolvedEntity, count: Int, durably: Bool
     ) throws -> [ManagedObjectID] {
         guard let member = memberForNewObjects(of: entity) else { throw noStore(for: entity) }
         return try member.store.reserveObjectIDs(for: entity, count: count, durably: durably)
     }
 
-    private func noStore(for entity: EntityLayout) -> QuireError {
+    private func noStore(for entity: ResolvedEntity) -> QuireError {
         let keeping = members.filter { $0.entityNumbers.contains(entity.number) }
         let reason =
             members.isEmpty
@@ -224,11 +224,11 @@ final class StoreCombination: PersistentStore, DictionarySource {
     }
 
     func save(_ changes: ChangeSet) throws -> [ManagedObjectID] {
-        try CombinedSave(changes, in: self).run()
+        try CompositeSave(changes, in: self).run()
     }
 
     func insert(
-        _ request: BatchInsertRequest, onConflict rule: UpsertRule
+        _ request: BatchInsertRequest, onConflict rule: UpsertPolicy
     ) throws -> BatchResult {
         let entity = try layout.requireEntity(named: request.entityName)
         guard let member = memberForNewObjects(of: entity) else { throw noStore(for: entity) }
@@ -295,14 +295,14 @@ extension StoreType {
 ///
 /// Every store gives its first rows up to the end of what is asked for. Rows that are equal in the order, and all if
 /// there is none, come store by store, within a store as the store has them.
-struct MergedFetch {
+struct CompositeFetch {
     private let request: FetchRequest
-    private let members: [StoreCombination.Member]
-    private let combination: StoreCombination
+    private let members: [CompositeStore.Member]
+    private let combination: CompositeStore
 
     init(
-        _ request: FetchRequest, of members: [StoreCombination.Member],
-        in combination: StoreCombination
+        _ request: FetchRequest, of members: [CompositeStore.Member],
+        in combination: CompositeStore
     ) {
         self.request = request
         self.members = members

@@ -14,7 +14,7 @@ struct PendingChange: Sendable {
     var author: UInt32
 
     var bits: UInt64 { change.objectID.bits }
-    var entity: EntityLayout { change.entity }
+    var entity: ResolvedEntity { change.entity }
 
     /// Whether there are values that are not saved. Then all values of the object are known.
     var hasValues: Bool {
@@ -119,7 +119,7 @@ struct PendingChangeSet: Sendable {
         if changes[position].change.changedSlots.contains(slot) {
             return changes[position].change.values[slot]
         }
-        return try changes[position].change.base?.heldValue(at: slot)
+        return try changes[position].change.base?.valueWithoutLoading(at: slot)
             ?? changes[position].change.savedValues?.value(at: slot) ?? .null
     }
 

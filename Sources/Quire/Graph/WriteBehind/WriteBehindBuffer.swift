@@ -5,10 +5,10 @@
 /// its objects have the changes, ``ManagedObjectContext/takeOver(_:)`` has made them, and children ask them on its queue. It
 /// goes from the first to the second when a block begins to use the context, when a child saves what contradicts what another
 /// one has saved, and when the store finds a conflict; and back when the context has neither changes nor objects.
-final class PendingChanges: Sendable {
+final class WriteBehindBuffer: Sendable {
     struct State: ~Copyable {
         /// Whether the values are here.
-        var areValues = false
+        var isBuffering = false
         /// What no save has begun to write.
         var current = PendingChangeSet()
         /// What is being saved, while a save runs.
@@ -16,14 +16,14 @@ final class PendingChanges: Sendable {
         /// Both, while a save runs, for those who read.
         var both = PendingChangeSet()
         /// What readers have found out about the visible changes.
-        var matches = PendingMatches()
+        var matches = PredicateMatchCache()
         var savedVersions = SavedVersions()
         /// Rises whenever rows of the store may be newer than a view which was made before.
         var generation = 0
         /// What children read, if any has since the last change.
-        var view: PendingChangeView?
+        var view: WriteBehindSnapshot?
         /// What waits to be merged into the context, if it merges automatically.
-        var automaticMerge: AutomaticMerge?
+        var parentSaveMerger: ParentSaveMerger?
         /// Told on the thread of a child that has saved.
         var didTakeChanges: (@Sendable () -> Void)?
 
@@ -34,11 +34,11 @@ final class PendingChanges: Sendable {
     private let state = Lock(State())
     private let coordinator: PersistentStoreCoordinator
     /// The entities with pending changes that derived values depend on; `nil` if the model derives nothing.
-    private let unsavedSources: UnsavedSources?
+    private let dirtyDerivationSources: DirtyDerivationSources?
 
-    init(coordinator: PersistentStoreCoordinator, unsavedSources: UnsavedSources?) {
+    init(coordinator: PersistentStoreCoordinator, dirtyDerivationSources: DirtyDerivationSources?) {
         self.coordinator = coordinator
-        self.unsavedSources = unsavedSources
+        self.dirtyDerivationSources = dirtyDerivationSources
     }
 
     func withState<Result>(_ body: (inout sending State) throws -> sending Result) rethrows
@@ -47,24 +47,24 @@ final class PendingChanges: Sendable {
         try state.withLock(body)
     }
 
-    var areValues: Bool { state.withLock { $0.areValues } }
+    var isBuffering: Bool { state.withLock { $0.isBuffering } }
 
     /// Whether there are values that the store does not have.
     var isEmpty: Bool { state.withLock { $0.visible.isEmpty } }
 
     /// The values that the store does not have; `nil` if the context's objects have the changes.
     var unsaved: PendingChangeSet? {
-        state.withLock { $0.areValues && !$0.visible.isEmpty ? $0.visible : nil }
+        state.withLock { $0.isBuffering && !$0.visible.isEmpty ? $0.visible : nil }
     }
 
     // MARK: Reading
 
     /// What a child reads; `nil` if it is to ask the context's objects.
-    var view: PendingChangeView? {
+    var view: WriteBehindSnapshot? {
         state.withLock { state in
-            guard state.areValues else { return nil }
+            guard state.isBuffering else { return nil }
             if let view = state.view { return view }
-            let view = PendingChangeView(
+            let view = WriteBehindSnapshot(
                 changes: state.visible, matches: state.matches, generation: state.generation,
                 isBeingSaved: state.saving != nil, coordinator: coordinator)
             state.view = view
@@ -73,8 +73,8 @@ final class PendingChanges: Sendable {
     }
 
     /// Whether the store can have nothing newer than what a view has.
-    func isCurrent(_ view: PendingChangeView) -> Bool {
-        state.withLock { $0.areValues && $0.generation == view.generation }
+    func isCurrent(_ view: WriteBehindSnapshot) -> Bool {
+        state.withLock { $0.isBuffering && $0.generation == view.generation }
     }
 
     /// Has those read again who are reading: the store was exchanged for another.
@@ -86,9 +86,9 @@ final class PendingChanges: Sendable {
     }
 
     /// As ``ObjectSource/outdated(_:by:)``; `nil` if the context's objects know.
-    func outdated(_ rows: [SeenRow], by child: UInt32) -> Set<UInt64>? {
+    func outdated(_ rows: [KnownRowVersion], by child: UInt32) -> Set<UInt64>? {
         state.withLock { state in
-            guard state.areValues else { return nil }
+            guard state.isBuffering else { return nil }
             var outdated: Set<UInt64> = []
             for row in rows {
                 let isOutdated: Bool
@@ -113,16 +113,19 @@ final class PendingChanges: Sendable {
     /// - Complexity: O(*n*) in the changes.
     func take(_ changes: ChangeSet, isNoted: Bool) -> Bool {
         let taken = state.withLock { state -> (Bool, (@Sendable () -> Void)?) in
-            guard state.areValues, let added = state.accept(changes, in: coordinator.layout) else {
+            guard state.isBuffering, let added = state.accept(changes, in: coordinator.layout)
+            else {
                 return (false, nil)
             }
-            if let unsavedSources {
-                for number in Set(added.map(\.entity.number)) { unsavedSources.note(number) }
+            if let dirtyDerivationSources {
+                for number in Set(added.map(\.entity.number)) {
+                    dirtyDerivationSources.note(number)
+                }
             }
             state.current.add(added, records: changes.records)
             if state.saving != nil { state.both.add(added, records: changes.records) }
             state.view = nil
-            state.matches = PendingMatches()
+            state.matches = PredicateMatchCache()
             return (true, state.didTakeChanges)
         }
         guard taken.0 else { return false }
@@ -135,7 +138,7 @@ final class PendingChanges: Sendable {
     /// Begins a save, of all that is here. Gives `nil` if the context's objects have the changes.
     func beginSave() -> PendingChangeSet? {
         state.withLock { state in
-            guard state.areValues, state.saving == nil else { return nil }
+            guard state.isBuffering, state.saving == nil else { return nil }
             let saving = state.current
             state.both = saving
             state.both.isMaybeStored = true
@@ -157,7 +160,7 @@ final class PendingChanges: Sendable {
             state.saving = nil
             state.both = PendingChangeSet()
             state.view = nil
-            state.matches = PendingMatches()
+            state.matches = PredicateMatchCache()
         }
     }
 
@@ -170,26 +173,26 @@ final class PendingChanges: Sendable {
             state.saving = nil
             state.both = PendingChangeSet()
             state.view = nil
-            state.matches = PendingMatches()
+            state.matches = PredicateMatchCache()
         }
     }
 
     /// Ends the computing of derived values by children, if no changes are pending. Children must have been notified of the save
     /// before, so that they read the values again.
-    func clearUnsavedSources() {
-        guard let unsavedSources else { return }
+    func clearDirtyDerivationSources() {
+        guard let dirtyDerivationSources else { return }
         state.withLock { state in
-            if state.areValues, state.visible.isEmpty { unsavedSources.clear() }
+            if state.isBuffering, state.visible.isEmpty { dirtyDerivationSources.clear() }
         }
     }
 
     // MARK: Objects
 
     /// Gives what the context's objects are to take over, if it is here; children ask for those from then on.
-    func takeForObjects() -> PendingChangeSet? {
+    func materialize() -> PendingChangeSet? {
         state.withLock { state in
-            guard state.areValues else { return nil }
-            state.areValues = false
+            guard state.isBuffering else { return nil }
+            state.isBuffering = false
             state.generation += 1
             state.view = nil
             defer { state.current = PendingChangeSet() }
@@ -198,16 +201,16 @@ final class PendingChanges: Sendable {
     }
 
     /// The context has neither changes nor objects.
-    func beginValues() { state.withLock { $0.areValues = true } }
+    func resumeBuffering() { state.withLock { $0.isBuffering = true } }
 }
 
-extension PendingChanges.State {
+extension WriteBehindBuffer.State {
     /// The changes as they are kept, with the versions that the store has; `nil` if they do not go with what is here.
     ///
     /// Changes of several children go together if they are about different objects and delete none: both sides of a relationship
     /// are among the changes, so that what contradicts is about the same object.
     fileprivate borrowing func accept(
-        _ changes: ChangeSet, in layout: ModelLayout
+        _ changes: ChangeSet, in layout: ResolvedModel
     ) -> ContiguousArray<PendingChange>? {
         let author = changes.child
         let visible = visible

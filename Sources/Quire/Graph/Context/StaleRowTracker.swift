@@ -6,7 +6,7 @@ internal import Dispatch
 /// An object that is alive is the truth; its row in a list of results matters only once the object has been
 /// released. What is noted here is asked for anew then. Nothing is noted while no results are held, and from time to time
 /// notes are removed of objects of which no row is held.
-struct OutdatedRows: ~Copyable {
+struct StaleRowTracker: ~Copyable {
     /// Rises with every note.
     private(set) var serial: UInt64 = 0
     private var serials = IdentifierTable()
@@ -15,8 +15,8 @@ struct OutdatedRows: ~Copyable {
     /// The addresses of the holders, which are not retained.
     private var holders = IdentifierTable()
     /// How many notes there may be until those are removed that concern no row.
-    private var limit = OutdatedRows.leastLimit
-    private static let leastLimit = 256
+    private var limit = StaleRowTracker.minimumLimit
+    private static let minimumLimit = 256
 
     /// The number of objects noted, for tests.
     var count: Int { serials.count }
@@ -56,7 +56,7 @@ struct OutdatedRows: ~Copyable {
         holders.remove(Self.address(of: holder))
         if holders.isEmpty {
             serials.removeAll()
-            limit = Self.leastLimit
+            limit = Self.minimumLimit
         }
     }
 
@@ -94,7 +94,7 @@ struct OutdatedRows: ~Copyable {
                 if let noted = serials[bits], noted > read { needed.set(noted, for: bits) }
             }
         }
-        limit = needed.count + max(Self.leastLimit, heldCount / 4)
+        limit = needed.count + max(Self.minimumLimit, heldCount / 4)
         serials = needed
     }
 }
@@ -113,7 +113,7 @@ final class ContextChildren: Sendable {
     private struct State {
         var children: [UInt32: Child] = [:]
         /// What they have been asked, by this context or one above it, and have not all answered.
-        var questions: [HeldRows] = []
+        var questions: [RetainedRowsQuery] = []
     }
 
     private let state = Lock(State())
@@ -121,7 +121,7 @@ final class ContextChildren: Sendable {
     var isEmpty: Bool { state.withLock { $0.children.isEmpty } }
 
     /// What the children have been asked and may not have answered.
-    var questions: [HeldRows] { state.withLock { $0.questions } }
+    var questions: [RetainedRowsQuery] { state.withLock { $0.questions } }
 
     func add(_ context: ManagedObjectContext) {
         let child = Child(context: context, marker: context.queueMarker)
@@ -138,7 +138,7 @@ final class ContextChildren: Sendable {
     }
 
     /// Asks all children, who answer when their queues come to it, or when they save.
-    func ask(_ question: HeldRows) {
+    func ask(_ question: RetainedRowsQuery) {
         let children = state.withLock { state -> [Child] in
             if state.children.isEmpty { return [] }
             state.questions.removeAll(where: \.isComplete)
@@ -157,7 +157,7 @@ final class ContextChildren: Sendable {
 ///
 /// What a child reads after its answer was saved before the question, or after it and is known to whoever asked. A child is
 /// asked by its parent when that has answered, because it may read rows that its parent holds.
-final class HeldRows: Sendable {
+final class RetainedRowsQuery: Sendable {
     private struct State {
         /// The contexts that have not answered.
         var missing: Set<UInt32> = []
@@ -193,18 +193,18 @@ final class HeldRows: Sendable {
 
 extension ManagedObjectContext {
     /// Answers what the parent has asked, if anything.
-    func answerQuestions() {
+    func answerRetainedRowsQueries() {
         guard let parent else { return }
         for question in parent.children.questions { answer(question) }
     }
 
     /// Answers which rows the context holds, in its objects and in results of fetches, unless it has. While it is reading
     /// rows on another thread it does not know, and answers when they are read.
-    func answer(_ question: HeldRows) {
+    func answer(_ question: RetainedRowsQuery) {
         guard question.isMissing(number) else { return }
         var identifiers: ContiguousArray<UInt64> = []
         identityMap.forEach { identifiers.append($0.objectID.bits) }
-        guard outdatedRows.forEachHeldRow({ identifiers.append($0) }) else { return }
+        guard staleRows.forEachHeldRow({ identifiers.append($0) }) else { return }
         // Before this context has answered, so that the question is not complete in between.
         children.ask(question)
         question.add(identifiers, of: number)
@@ -213,7 +213,7 @@ extension ManagedObjectContext {
     /// Removes what is known of objects that were saved, if no child holds their rows as they were before.
     func removeUnneededSavedVersions() {
         let hasChildren = !children.isEmpty
-        let question = pendingChanges.withState { state -> HeldRows? in
+        let question = writeBehindBuffer.withState { state -> RetainedRowsQuery? in
             if hasChildren { return state.savedVersions.ask() }
             state.savedVersions.removeAll()
             return nil

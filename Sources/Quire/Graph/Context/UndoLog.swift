@@ -1,12 +1,12 @@
 /// What takes back one user event, and the proof that somebody still may want to: the context keeps what
 /// temporary identifiers have become as long as there is a log that may know an object by one.
-final class ChangeLog {
-    let operations: [ChangeOperation]
+final class UndoLog {
+    let operations: [UndoOperation]
     /// Logs are numbered in the order they were made.
     let number: UInt64
     private weak var context: ManagedObjectContext?
 
-    init(_ operations: [ChangeOperation], number: UInt64, context: ManagedObjectContext) {
+    init(_ operations: [UndoOperation], number: UInt64, context: ManagedObjectContext) {
         self.operations = operations
         self.number = number
         self.context = context
@@ -19,20 +19,20 @@ final class ChangeLog {
     }
 }
 
-extension [ChangeOperation] {
+extension [UndoOperation] {
     /// Drops steps that earlier ones make void: taking a log back ends with the value, or the order, that was
     /// there first.
     mutating func dropOverwritten() {
-        var seen: Set<LogPlace> = []
-        var lastOrder: LogPlace?
+        var seen: Set<UndoLogPosition> = []
+        var lastOrder: UndoLogPosition?
         removeAll { operation in
             let object = ObjectIdentifier(operation.object)
             switch operation {
             case .value(_, let slot, _):
-                return !seen.insert(LogPlace(object: object, slot: slot)).inserted
+                return !seen.insert(UndoLogPosition(object: object, slot: slot)).inserted
             case .order(_, let toMany, _):
                 // Positions mean something only next to the contents of their time.
-                let place = LogPlace(object: object, slot: toMany)
+                let place = UndoLogPosition(object: object, slot: toMany)
                 defer { lastOrder = place }
                 return place == lastOrder
             case .insertMember, .removeMember:
@@ -45,7 +45,7 @@ extension [ChangeOperation] {
 }
 
 /// A slot of an object, or one of its to-many relationships.
-private struct LogPlace: Hashable {
+private struct UndoLogPosition: Hashable {
     let object: ObjectIdentifier
     let slot: Int
 }

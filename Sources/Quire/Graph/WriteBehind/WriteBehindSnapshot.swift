@@ -5,16 +5,17 @@ internal import OrderedCollections
 /// may use it, and none waits for another.
 ///
 /// The changes were taken first, and rows are read then. Changes that are saved in between are seen in both, and are equal.
-final class PendingChangeView: Sendable {
+final class WriteBehindSnapshot: Sendable {
     let changes: PendingChangeSet
     let generation: Int
     /// Whether a save of some of the changes runs, so that the store may have them at any moment.
     let isBeingSaved: Bool
     let coordinator: PersistentStoreCoordinator
-    let matches: PendingMatches
+    let matches: PredicateMatchCache
 
     init(
-        changes: PendingChangeSet, matches: PendingMatches, generation: Int, isBeingSaved: Bool,
+        changes: PendingChangeSet, matches: PredicateMatchCache, generation: Int,
+        isBeingSaved: Bool,
         coordinator: PersistentStoreCoordinator
     ) {
         self.changes = changes
@@ -58,8 +59,9 @@ final class PendingChangeView: Sendable {
         return ObjectIDList(bits: found.bits.filter { !isDeleted($0) }, store: found.store)
     }
 
-    private func overlay(for request: FetchRequest) throws -> PendingChangeOverlay<PendingObjects> {
-        let layer = PendingObjects(view: self)
+    private func overlay(for request: FetchRequest) throws -> PendingChangeOverlay<SnapshotObjects>
+    {
+        let layer = SnapshotObjects(view: self)
         return try PendingChangeOverlay(of: layer.changedObjects(), in: layer, request: request)
     }
 
@@ -102,7 +104,7 @@ final class PendingChangeView: Sendable {
     func rowSet(ofChangesAt positions: some Collection<Int>) throws -> RowSet {
         var builder = RowSetBuilder(
             layout: coordinator.layout, store: coordinator.storeIdentity,
-            externalData: HeldExternalData(), expectedRows: positions.count)
+            externalData: UnsavedExternalData(), expectedRows: positions.count)
         builder.reserveCapacity(positions.count)
         for position in positions {
             let entity = changes.changes[position].change.entity
@@ -111,7 +113,7 @@ final class PendingChangeView: Sendable {
                 changes.changes[position].change.objectID.bits, entity: entity, version: 0)
             for slot in entity.slots where slot.isStored {
                 let value = try changes.value(ofChangeAt: position, slot: slot.index)
-                try builder.setHeld(value, at: slot)
+                try builder.setWithoutLoading(value, at: slot)
             }
             builder.endRow()
         }
@@ -146,7 +148,7 @@ final class PendingChangeView: Sendable {
 
     /// The rows of the objects in a relationship, in its order.
     func relatedRows(
-        of objectID: ManagedObjectID, through relationship: EntityLayout.Relationship
+        of objectID: ManagedObjectID, through relationship: ResolvedEntity.Relationship
     ) throws -> RowSet {
         let change = changes[objectID.bits]
         if changes.changes.isEmpty {
@@ -166,7 +168,7 @@ final class PendingChangeView: Sendable {
     /// What a relationship leads to.
     private func members(
         _ saved: [ManagedObjectID], _ change: PendingChange?,
-        _ relationship: EntityLayout.Relationship
+        _ relationship: ResolvedEntity.Relationship
     ) -> [ManagedObjectID] {
         var members = saved
         let toMany = change?.change.toManyChanges.first { toMany in
@@ -203,7 +205,7 @@ final class PendingChangeView: Sendable {
     }
 
     func relatedObjects(
-        of objectIDs: [ManagedObjectID], through relationship: EntityLayout.Relationship
+        of objectIDs: [ManagedObjectID], through relationship: ResolvedEntity.Relationship
     ) throws -> RelatedObjects {
         if changes.changes.isEmpty || relationship.toManyIndex == nil {
             return try coordinator.relatedObjects(of: objectIDs, through: relationship)
@@ -243,10 +245,10 @@ final class PendingChangeView: Sendable {
 // MARK: - Objects
 
 /// The objects of a view, for what is tested in memory.
-final class PendingObjects: PendingChangeLayer {
+final class SnapshotObjects: PendingChangeLayer {
     /// An object, with what has changed or the row that was found. It is small enough for an existential to hold it.
     struct Object: QuerySubject {
-        let layer: PendingObjects
+        let layer: SnapshotObjects
         /// The position of its change; -1 if it has not changed.
         let position: Int
         /// What was found, if it has not changed.
@@ -264,10 +266,10 @@ final class PendingObjects: PendingChangeLayer {
         }
     }
 
-    let view: PendingChangeView
+    let view: WriteBehindSnapshot
     private let objects: StoredObjects
 
-    init(view: PendingChangeView) {
+    init(view: WriteBehindSnapshot) {
         self.view = view
         objects = StoredObjects(
             layout: view.coordinator.layout,
@@ -276,7 +278,7 @@ final class PendingObjects: PendingChangeLayer {
             related: { Array(try view.relatedRows(of: $0, through: $1)) })
     }
 
-    var layout: ModelLayout { view.coordinator.layout }
+    var layout: ResolvedModel { view.coordinator.layout }
     var storeIdentity: StoreIdentity { view.coordinator.storeIdentity }
     var source: any ObjectSource { view.coordinator }
 
@@ -318,7 +320,7 @@ final class PendingObjects: PendingChangeLayer {
 
     /// Which objects satisfy a condition about nothing but their own values is found out once for each state of the changes.
     func candidates(
-        in overlay: PendingChangeOverlay<PendingObjects>, matching query: ResolvedQuery
+        in overlay: PendingChangeOverlay<SnapshotObjects>, matching query: ResolvedQuery
     ) throws -> [Object] {
         let positions: [Int]
         if let known = view.matches[query] {
@@ -339,7 +341,7 @@ final class PendingObjects: PendingChangeLayer {
 
     /// The positions of the changed objects, with values or deleted, that a request is to find.
     private func positions(
-        in overlay: PendingChangeOverlay<PendingObjects>, matching query: ResolvedQuery
+        in overlay: PendingChangeOverlay<SnapshotObjects>, matching query: ResolvedQuery
     ) throws -> [Int] {
         guard query.request.affectedStores == nil, !query.asksForDerivedValues,
             let condition = SlotCondition(query.predicate, of: query.entity)
@@ -378,12 +380,12 @@ final class PendingObjects: PendingChangeLayer {
     }
 }
 
-extension PendingObjects.Object {
+extension SnapshotObjects.Object {
     var objectID: ManagedObjectID {
         found?.objectID ?? layer.view.changes.changes[position].change.objectID
     }
-    var entity: EntityLayout { layer.layout.entity(number: objectID.entityNumber) }
-    var queryLayout: ModelLayout { layer.layout }
+    var entity: ResolvedEntity { layer.layout.entity(number: objectID.entityNumber) }
+    var queryLayout: ResolvedModel { layer.layout }
 
     func queryValue(forKey key: String) throws -> QueryValue {
         // Most conditions are about values.
@@ -402,7 +404,7 @@ extension PendingObjects.Object {
 // MARK: - Matches
 
 /// Which of the changes of one state satisfy conditions, as far as that was asked for.
-final class PendingMatches: Sendable {
+final class PredicateMatchCache: Sendable {
     fileprivate struct Question: Hashable {
         let entity: Int
         let includesSubentities: Bool
@@ -414,7 +416,7 @@ final class PendingMatches: Sendable {
 
     private let answers = Lock<[Question: [Int]]>([:])
     /// How many questions are remembered.
-    private static var greatestCount: Int { 64 }
+    private static var maximumCount: Int { 64 }
 
     /// The positions of the changes that a request is to find, if that was asked before.
     subscript(query: ResolvedQuery) -> [Int]? {
@@ -425,14 +427,14 @@ final class PendingMatches: Sendable {
         set {
             let question = Question(query)
             answers.withLock { answers in
-                if answers.count >= Self.greatestCount { answers = [:] }
+                if answers.count >= Self.maximumCount { answers = [:] }
                 answers[question] = newValue
             }
         }
     }
 }
 
-extension PendingMatches.Question {
+extension PredicateMatchCache.Question {
     init(_ query: ResolvedQuery) {
         entity = query.entity.number
         includesSubentities = query.request.includesSubentities

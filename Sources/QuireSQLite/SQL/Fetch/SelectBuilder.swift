@@ -4,8 +4,8 @@ internal import QuireSystem
 
 /// The tables of one SELECT: that of the request, or of a subquery about the objects of a to-many relationship.
 /// Tables come in as key paths need them, each only once.
-final class FetchScope {
-    let context: FetchContext
+final class SelectBuilder {
+    let context: CompilationContext
     /// The object that key paths begin at.
     let start: ObjectPlace
     /// What follows `FROM`.
@@ -14,7 +14,7 @@ final class FetchScope {
     /// primary key.
     let link: (column: SQLFragment, owner: ObjectPlace)?
     /// The scope of the request, if this is that of a subquery: key paths begin there.
-    private let outermost: FetchScope?
+    private let outermost: SelectBuilder?
     /// The objects that the variables of subqueries stand for.
     private(set) var variables: [String: ObjectPlace] = [:]
     /// The aliases of joined rows by their primary key's SQL.
@@ -29,12 +29,12 @@ final class FetchScope {
         /// The alias of its row, where that is at hand.
         var row: SQLFragment?
         /// What it is of: this entity or a sub-entity.
-        let entity: EntityLayout
+        let entity: ResolvedEntity
         /// Whether there may be none.
         let isOptional: Bool
 
         /// The place of an object whose row is at hand.
-        init(row: SQLFragment, of entity: EntityLayout) {
+        init(row: SQLFragment, of entity: ResolvedEntity) {
             key = "\(row).Z_PK"
             entityNumber = "\(row).Z_ENT"
             self.row = row
@@ -44,7 +44,7 @@ final class FetchScope {
 
         /// The place of an object that a column refers to.
         init(
-            key: SQLFragment, entityNumber: SQLFragment?, entity: EntityLayout, isOptional: Bool
+            key: SQLFragment, entityNumber: SQLFragment?, entity: ResolvedEntity, isOptional: Bool
         ) {
             self.key = key
             self.entityNumber = entityNumber
@@ -54,7 +54,7 @@ final class FetchScope {
     }
 
     /// The scope of the request itself.
-    init(entity: EntityLayout, in context: FetchContext) {
+    init(entity: ResolvedEntity, in context: CompilationContext) {
         self.context = context
         let alias = context.newAlias()
         start = ObjectPlace(row: alias, of: entity)
@@ -65,18 +65,18 @@ final class FetchScope {
 
     /// The scope of a subquery about the objects that a to-many relationship of an object leads to, which an outer
     /// scope has.
-    init(toMany step: QueryKeyPath.Step, of owner: ObjectPlace, in outer: FetchScope) {
+    init(toMany step: QueryKeyPath.Step, of owner: ObjectPlace, in outer: SelectBuilder) {
         context = outer.context
         outermost = outer.root
         variables = outer.variables
-        let place = ToManyPlace(step, of: owner, in: context)
+        let place = ToManyMapping(step, of: owner, in: context)
         start = place.element
         tables = place.table
         link = (place.ownerColumn, owner)
     }
 
     /// The scope of the request itself.
-    var root: FetchScope { outermost ?? self }
+    var root: SelectBuilder { outermost ?? self }
 
     /// Does something with a variable standing for an object.
     func withVariable<Result>(
@@ -116,7 +116,7 @@ final class FetchScope {
     /// The object that a relationship of an object leads to; one of a to-many relationship is joined.
     func follow(_ step: QueryKeyPath.Step, from place: ObjectPlace) throws -> ObjectPlace {
         if step.isToMany {
-            let toMany = ToManyPlace(step, of: place, in: context)
+            let toMany = ToManyMapping(step, of: place, in: context)
             tables = "\(tables) JOIN \(toMany.table) ON \(toMany.ownerColumn) = \(place.key)"
             return toMany.element
         }
@@ -164,29 +164,32 @@ final class FetchScope {
 }
 
 /// The table in which a to-many relationship of an object finds its objects.
-private struct ToManyPlace {
+private struct ToManyMapping {
     /// The table and its alias.
     let table: SQLFragment
     /// The column with the owner's primary key.
     let ownerColumn: SQLFragment
     /// One of the objects.
-    let element: FetchScope.ObjectPlace
+    let element: SelectBuilder.ObjectPlace
 
-    init(_ step: QueryKeyPath.Step, of owner: FetchScope.ObjectPlace, in context: FetchContext) {
+    init(
+        _ step: QueryKeyPath.Step, of owner: SelectBuilder.ObjectPlace,
+        in context: CompilationContext
+    ) {
         let alias = context.newAlias()
         switch context.schema.toMany(step.relationship, of: owner.entity) {
         case .foreignKey(let place):
             table = "\(name: place.tableName) \(alias)"
             ownerColumn = "\(alias).\(name: place.column)"
-            element = FetchScope.ObjectPlace(row: alias, of: step.destination)
+            element = SelectBuilder.ObjectPlace(row: alias, of: step.destination)
         case .nowhere(let tableName):
             table = "\(name: tableName) \(alias)"
             ownerColumn = "0"  // No object has this key.
-            element = FetchScope.ObjectPlace(row: alias, of: step.destination)
+            element = SelectBuilder.ObjectPlace(row: alias, of: step.destination)
         case .join(let join):
             table = "\(name: join.tableName) \(alias)"
             ownerColumn = "\(alias).\(name: join.sourceColumn)"
-            element = FetchScope.ObjectPlace(
+            element = SelectBuilder.ObjectPlace(
                 key: "\(alias).\(name: join.targetColumn)", entityNumber: nil,
                 entity: step.destination, isOptional: false)
         }
@@ -197,13 +200,13 @@ private struct ToManyPlace {
 
 /// Where a column of a request for dictionaries is among those of a statement.
 struct SQLDictionaryColumn: Sendable {
-    let form: ColumnForm
+    let form: ResultColumnType
     let index: Int32
     /// The column with the number of the object's entity, if it may be of several.
     let entityIndex: Int32?
 }
 
-extension FetchScope {
+extension SelectBuilder {
     /// The column stage: what stands between `SELECT` and `FROM` of a request for dictionaries.
     ///
     /// - Throws: ``UntranslatableExpression`` if SQL cannot say a column.
@@ -257,7 +260,7 @@ extension FetchScope {
 
 // MARK: - Predicates
 
-extension FetchScope {
+extension SelectBuilder {
     /// The condition stage: one function per kind of predicate.
     func condition(_ predicate: QueryPredicate) throws -> FetchCondition {
         switch predicate {
@@ -325,7 +328,7 @@ extension QueryComparison {
 // MARK: - The context
 
 /// What the stages of compiling one request share.
-final class FetchContext {
+final class CompilationContext {
     let query: ResolvedQuery
     let schema: SQLSchema
     let store: StoreIdentity
@@ -344,10 +347,10 @@ final class FetchContext {
     }
 
     /// Whether SQL can say a condition.
-    func canSay(_ predicate: QueryPredicate) throws -> Bool {
+    func isTranslatable(_ predicate: QueryPredicate) throws -> Bool {
         do {
-            let trial = FetchContext(query: query, schema: schema, store: store)
-            _ = try FetchScope(entity: query.entity, in: trial).condition(predicate)
+            let trial = CompilationContext(query: query, schema: schema, store: store)
+            _ = try SelectBuilder(entity: query.entity, in: trial).condition(predicate)
             return true
         } catch is UntranslatableExpression {
             return false
@@ -359,8 +362,9 @@ final class FetchContext {
         let isPlain = try query.request.sortOrderings.allSatisfy { try $0.expression.isPlain }
         if isPlain { return true }
         do {
-            let trial = FetchContext(query: query, schema: schema, store: store)
-            _ = try FetchScope(entity: query.entity, in: trial).order(query.request.sortOrderings)
+            let trial = CompilationContext(query: query, schema: schema, store: store)
+            _ = try SelectBuilder(entity: query.entity, in: trial).order(
+                query.request.sortOrderings)
             return true
         } catch is UntranslatableExpression {
             return false

@@ -5,7 +5,7 @@ internal import QuireSQLite
 /// Mends what can be mended in the tables of a store, within a transaction of the caller's, on a copy that nobody uses.
 ///
 /// Nothing is guessed: what is taken away leads nowhere, and what is added follows from what is there.
-struct StoreMending {
+struct RepairStatements {
     let schema: SQLSchema
     let connection: SQLiteConnection
     /// Whether the rows were just recovered. Then values that cannot be read go even where one is required, and the
@@ -14,7 +14,7 @@ struct StoreMending {
     let externalData: SQLiteExternalData
     /// What was done, a sentence each.
     private(set) var actions: [String] = []
-    private var places: RelationshipPlaces { RelationshipPlaces(schema: schema) }
+    private var places: RelationshipColumns { RelationshipColumns(schema: schema) }
 
     init(
         schema: SQLSchema, connection: SQLiteConnection, externalData: SQLiteExternalData,
@@ -86,7 +86,7 @@ struct StoreMending {
         for (entity, slot, column) in places.attributes {
             let place = schema.entity(entity)
             let table = SQLName.quoted(place.tableName)
-            let isOfEntity = "Z_ENT IN \(StoredForm.list(place.subtreeStoreNumbers))"
+            let isOfEntity = "Z_ENT IN \(StorageClassCheck.list(place.subtreeStoreNumbers))"
             let title = "“\(entity.name).\(slot.name)”"
             if slot.isExternalCapable {
                 // What begins with neither tag is a value that somebody wrote without one.
@@ -99,7 +99,7 @@ struct StoreMending {
             guard slot.attribute?.isOptional == true || isRecovery else { continue }
             try change(
                 "UPDATE \(table) SET \(column) = NULL WHERE \(isOfEntity) AND \(column) IS NOT NULL "
-                    + "AND NOT \(StoredForm.isReadable(slot, column))", "value"
+                    + "AND NOT \(StorageClassCheck.isReadable(slot, column))", "value"
             ) { "Removed \($0) of \(title) that cannot be read." }
         }
     }
@@ -114,7 +114,7 @@ struct StoreMending {
             let externalData = externalData
             try connection.withStatement(
                 "SELECT Z_PK, \(column) FROM \(table) WHERE substr(\(column), 1, 1) = x'02' "
-                    + "AND Z_ENT IN \(StoredForm.list(place.subtreeStoreNumbers))"
+                    + "AND Z_ENT IN \(StorageClassCheck.list(place.subtreeStoreNumbers))"
             ) { statement in
                 while try statement.step() {
                     let name = statement.data(1).withUnsafeBytes(SQLiteExternalData.fileName)
@@ -269,7 +269,7 @@ struct StoreMending {
     }
 
     /// Selects the owners whose objects are not all in an order.
-    static func disorderedOwners(_ order: RelationshipPlaces.Order) -> String {
+    static func disorderedOwners(_ order: RelationshipColumns.Order) -> String {
         """
         SELECT \(order.ownerColumn) FROM \(order.table) WHERE \(order.ownerColumn) IS NOT NULL AND \(order.condition) \
         GROUP BY \(order.ownerColumn) HAVING count(\(order.orderColumn)) < count(*) \
@@ -283,7 +283,7 @@ struct StoreMending {
         for table in schema.tables {
             let root = schema.entity(number: table.rootNumber)
             let greatest =
-                "(SELECT coalesce(max(Z_PK), 0) FROM \(SQLName.quoted(table.name)) WHERE \(StoredForm.isKey("Z_PK")))"
+                "(SELECT coalesce(max(Z_PK), 0) FROM \(SQLName.quoted(table.name)) WHERE \(StorageClassCheck.isKey("Z_PK")))"
             try change(
                 "UPDATE Z_PRIMARYKEY SET Z_MAX = \(greatest) WHERE Z_ENT = \(root.storeNumber) "
                     + "AND (typeof(Z_MAX) <> 'integer' OR Z_MAX < \(greatest))", "row"

@@ -2,9 +2,9 @@ internal import QuireModel
 internal import QuireSQLite
 
 /// The forms in which a store keeps values, as conditions of SQL.
-enum StoredForm {
+enum StorageClassCheck {
     /// Whether a column holds a value that can be read as that of a slot.
-    static func isReadable(_ slot: EntityLayout.Slot, _ column: String) -> String {
+    static func isReadable(_ slot: ResolvedEntity.Slot, _ column: String) -> String {
         switch slot.storage {
         case .integer, .boolean: "typeof(\(column)) = 'integer'"
         case .double, .date: "typeof(\(column)) IN ('integer', 'real')"
@@ -22,7 +22,7 @@ enum StoredForm {
 
     /// Whether a column holds a key that an object can have.
     static func isKey(_ column: String) -> String {
-        "(typeof(\(column)) = 'integer' AND \(column) BETWEEN 1 AND \(ManagedObjectID.greatestPrimaryKey))"
+        "(typeof(\(column)) = 'integer' AND \(column) BETWEEN 1 AND \(ManagedObjectID.maximumPrimaryKey))"
     }
 
     /// Numbers as a list in parentheses.
@@ -32,20 +32,20 @@ enum StoredForm {
 }
 
 /// A place of a relationship in a store's tables, for those who look after both ends.
-struct RelationshipPlaces {
+struct RelationshipColumns {
     let schema: SQLSchema
 
     /// A to-one relationship that its entity itself declares.
     struct Reference {
-        let entity: EntityLayout
-        let relationship: EntityLayout.Relationship
+        let entity: ResolvedEntity
+        let relationship: ResolvedEntity.Relationship
         let table: String
         let column: String
         let entityColumn: String?
         let orderColumn: String?
         /// The store numbers of the objects that have it.
         let owners: String
-        let destination: EntityLayout
+        let destination: ResolvedEntity
         let target: String
         let targets: String
 
@@ -55,8 +55,8 @@ struct RelationshipPlaces {
 
     /// The column of a to-many relationship without inverse.
     struct Lone {
-        let entity: EntityLayout
-        let relationship: EntityLayout.Relationship
+        let entity: ResolvedEntity
+        let relationship: ResolvedEntity.Relationship
         let key: SQLForeignKey
         let owner: String
         let owners: String
@@ -64,8 +64,8 @@ struct RelationshipPlaces {
 
     /// The keys of objects in an order that belongs to their owner.
     struct Order {
-        let entity: EntityLayout
-        let relationship: EntityLayout.Relationship
+        let entity: ResolvedEntity
+        let relationship: ResolvedEntity.Relationship
         let table: String
         let ownerColumn: String
         let orderColumn: String
@@ -73,17 +73,17 @@ struct RelationshipPlaces {
         let condition: String
     }
 
-    private func name(of entity: EntityLayout) -> String {
+    private func name(of entity: ResolvedEntity) -> String {
         SQLName.quoted(schema.entity(entity).tableName)
     }
 
     /// Whether the store keeps objects of an entity: its configuration may leave it out.
-    private func isKept(_ entity: EntityLayout) -> Bool {
+    private func isKept(_ entity: ResolvedEntity) -> Bool {
         schema.entity(entity).storeNumber > 0
     }
 
-    private func numbers(of entity: EntityLayout) -> String {
-        StoredForm.list(schema.entity(entity).subtreeStoreNumbers)
+    private func numbers(of entity: ResolvedEntity) -> String {
+        StorageClassCheck.list(schema.entity(entity).subtreeStoreNumbers)
     }
 
     /// All to-one relationships that are stored, each once.
@@ -157,7 +157,7 @@ struct RelationshipPlaces {
     }
 
     /// The to-many relationships that entities themselves declare, with their places.
-    var ownToMany: [(EntityLayout, EntityLayout.Relationship, SQLToMany)] {
+    var ownToMany: [(ResolvedEntity, ResolvedEntity.Relationship, SQLToMany)] {
         schema.keptEntities.flatMap { entity in
             entity.relationships.compactMap { relationship in
                 guard relationship.ownerNumber == entity.number,
@@ -172,7 +172,7 @@ struct RelationshipPlaces {
     /// The tables of the two sides of a join table, with the numbers of what may be in them.
     func ends(
         of join: SQLJoinTable
-    ) -> [(column: String, entity: EntityLayout, table: String, numbers: String)] {
+    ) -> [(column: String, entity: ResolvedEntity, table: String, numbers: String)] {
         [(join.firstColumn, join.namingSide), (join.secondColumn, join.otherSide)].map {
             let entity = schema.layout.entity(number: $0.1.entityNumber)
             return (SQLName.quoted($0.0), entity, name(of: entity), numbers(of: entity))
@@ -180,7 +180,7 @@ struct RelationshipPlaces {
     }
 
     /// The stored attributes that entities themselves declare, with their columns.
-    var attributes: [(entity: EntityLayout, slot: EntityLayout.Slot, column: String)] {
+    var attributes: [(entity: ResolvedEntity, slot: ResolvedEntity.Slot, column: String)] {
         schema.keptEntities.flatMap { entity in
             entity.slots.compactMap { slot in
                 guard slot.ownerNumber == entity.number, slot.isStored, slot.attribute != nil,

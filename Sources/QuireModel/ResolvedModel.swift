@@ -1,11 +1,11 @@
 internal import QuireSystem
 
-/// A model with inheritance and inverses resolved; see ``EntityLayout``.
-public final class ModelLayout: Sendable {
+/// A model with inheritance and inverses resolved; see ``ResolvedEntity``.
+public final class ResolvedModel: Sendable {
     /// The model.
     public let model: ManagedObjectModel
     /// The entities by their numbers less one.
-    public let entities: [EntityLayout]
+    public let entities: [ResolvedEntity]
     /// Whether any entity's objects are of a class of its own.
     package let hasSubclasses: Bool
     /// What is derived from what.
@@ -17,12 +17,12 @@ public final class ModelLayout: Sendable {
     private let classNumbers: [ObjectIdentifier: Int]
 
     /// The entity of a name.
-    public func entity(named name: String) -> EntityLayout? {
+    public func entity(named name: String) -> ResolvedEntity? {
         numbers[name].map { entities[$0 - 1] }
     }
 
     /// The entity whose objects are of a class; `nil` if none is, or more than one.
-    public func entity(of objectClass: any EntityClass.Type) -> EntityLayout? {
+    public func entity(of objectClass: any EntityClass.Type) -> ResolvedEntity? {
         guard let number = classNumbers[ObjectIdentifier(objectClass)], number > 0 else {
             return nil
         }
@@ -32,22 +32,24 @@ public final class ModelLayout: Sendable {
     /// The entity of a number.
     ///
     /// - Precondition: There is one.
-    public func entity(number: Int) -> EntityLayout { entities[number - 1] }
+    public func entity(number: Int) -> ResolvedEntity { entities[number - 1] }
 
     /// The entity that a relationship leads to.
-    public func destination(of relationship: EntityLayout.Relationship) -> EntityLayout {
+    public func destination(of relationship: ResolvedEntity.Relationship) -> ResolvedEntity {
         entities[relationship.destinationNumber - 1]
     }
 
     /// The relationship that leads back.
-    public func inverse(of relationship: EntityLayout.Relationship) -> EntityLayout.Relationship? {
+    public func inverse(of relationship: ResolvedEntity.Relationship) -> ResolvedEntity
+        .Relationship?
+    {
         relationship.inverseIndex.map { destination(of: relationship).relationships[$0] }
     }
 
     /// The entity of a name.
     ///
     /// - Throws: ``QuireError`` with code `unknownEntity`, naming the entities there are.
-    public func requireEntity(named name: String) throws -> EntityLayout {
+    public func requireEntity(named name: String) throws -> ResolvedEntity {
         if let entity = entity(named: name) { return entity }
         let names = entities.map(\.name).sorted().joined(separator: ", ")
         throw QuireError(
@@ -83,7 +85,7 @@ public final class ModelLayout: Sendable {
 
         let composites = Dictionary(
             model.composites.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
-        var entities: [EntityLayout] = []
+        var entities: [ResolvedEntity] = []
         for (offset, node) in order.enumerated() {
             let parent = node.parent.map { entities[$0] }
             var builder = Builder(
@@ -91,7 +93,7 @@ public final class ModelLayout: Sendable {
                 relationshipEnds: relationshipEnds)
             for property in node.description.properties { builder.add(property) }
             entities.append(
-                EntityLayout(
+                ResolvedEntity(
                     number: offset + 1, description: node.description, superentity: parent,
                     subtreeEnd: node.subtreeEnd, slots: builder.slots,
                     relationships: builder.relationships, properties: builder.properties,
@@ -152,14 +154,14 @@ public final class ModelLayout: Sendable {
         let number: Int
         let composites: [String: CompositeDescription]
         let relationshipEnds: [[String: RelationshipEnd]]
-        var slots: [EntityLayout.Slot]
-        var relationships: [EntityLayout.Relationship]
-        var properties: [String: EntityLayout.Property]
+        var slots: [ResolvedEntity.Slot]
+        var relationships: [ResolvedEntity.Relationship]
+        var properties: [String: ResolvedEntity.Property]
         var names: [String]
         var toManyCount: Int
 
         init(
-            number: Int, parent: EntityLayout?, composites: [String: CompositeDescription],
+            number: Int, parent: ResolvedEntity?, composites: [String: CompositeDescription],
             relationshipEnds: [[String: RelationshipEnd]]
         ) {
             self.number = number
@@ -193,7 +195,7 @@ public final class ModelLayout: Sendable {
             }
             properties[name] = .attribute(slot: slots.count)
             slots.append(
-                EntityLayout.Slot(
+                ResolvedEntity.Slot(
                     index: slots.count, name: name,
                     storage: transient ? .transient : Self.storage(of: attribute.type),
                     attribute: attribute, relationshipIndex: nil, ownerNumber: number,
@@ -208,7 +210,7 @@ public final class ModelLayout: Sendable {
             let index = relationships.count
             properties[description.name] = .relationship(index: index)
             relationships.append(
-                EntityLayout.Relationship(
+                ResolvedEntity.Relationship(
                     index: index, description: description, ownerNumber: number,
                     destinationNumber: destination,
                     inverseIndex: inverseIndex(of: description, destination: destination),
@@ -218,7 +220,7 @@ public final class ModelLayout: Sendable {
                 toManyCount += 1
             } else {
                 slots.append(
-                    EntityLayout.Slot(
+                    ResolvedEntity.Slot(
                         index: slots.count, name: description.name, storage: .reference,
                         attribute: nil, relationshipIndex: index, ownerNumber: number,
                         isStored: !description.isTransient, isExternalCapable: false))
@@ -237,7 +239,7 @@ public final class ModelLayout: Sendable {
             return inverse.index
         }
 
-        static func storage(of type: AttributeType) -> EntityLayout.Slot.Storage {
+        static func storage(of type: AttributeType) -> ResolvedEntity.Slot.Storage {
             switch type {
             case .integer16, .integer32, .integer64: .integer
             case .double, .float: .double
@@ -259,12 +261,12 @@ extension ManagedObjectModel {
     ///
     /// - Throws: ``QuireError`` with code `invalidModel` if ``validate()`` finds anything, or a class does not fit the
     ///   entity it is bound to.
-    public func layout() throws -> ModelLayout { try ModelLayout(self) }
+    public func layout() throws -> ResolvedModel { try ResolvedModel(self) }
 }
 
 // MARK: - Configurations
 
-extension ModelLayout {
+extension ResolvedModel {
     /// The numbers of the entities whose objects a store of a configuration keeps: those that the configuration names,
     /// and the hierarchies they belong to, which share a table. All for `nil`.
     ///

@@ -2,7 +2,7 @@ internal import OrderedCollections
 
 /// A step that takes back one primitive change of one object. Every primitive change logs its contrary, so
 /// taking back a log, last step first, writes the log that does it again.
-enum ChangeOperation {
+enum UndoOperation {
     /// Set a slot to what it was.
     case value(ManagedObject, slot: Int, value: AttributeValue)
     /// Put an object back into a to-many relationship, at its position if that is known.
@@ -24,7 +24,7 @@ enum ChangeOperation {
     }
 
     /// The same step of another object.
-    func of(_ object: ManagedObject) -> ChangeOperation {
+    func of(_ object: ManagedObject) -> UndoOperation {
         switch self {
         case .value(_, let slot, let value): .value(object, slot: slot, value: value)
         case .insertMember(_, let toMany, let id, let index):
@@ -50,7 +50,7 @@ enum ChangeOperation {
 extension ManagedObjectContext {
     func insertMember(
         _ id: ManagedObjectID, into object: ManagedObject,
-        _ relationship: EntityLayout.Relationship,
+        _ relationship: ResolvedEntity.Relationship,
         at index: Int? = nil
     ) {
         guard let toMany = relationship.toManyIndex else { return }
@@ -76,7 +76,7 @@ extension ManagedObjectContext {
 
     /// Has an object that is in a to-many relationship count as put in here, because others have taken it out.
     func keepMember(
-        _ id: ManagedObjectID, in object: ManagedObject, _ relationship: EntityLayout.Relationship
+        _ id: ManagedObjectID, in object: ManagedObject, _ relationship: ResolvedEntity.Relationship
     ) {
         guard let toMany = relationship.toManyIndex else { return }
         let edits = object.editsForRelationships()
@@ -89,7 +89,8 @@ extension ManagedObjectContext {
     }
 
     func removeMember(
-        _ id: ManagedObjectID, from object: ManagedObject, _ relationship: EntityLayout.Relationship
+        _ id: ManagedObjectID, from object: ManagedObject,
+        _ relationship: ResolvedEntity.Relationship
     ) {
         guard let toMany = relationship.toManyIndex else { return }
         let edits = object.editsForRelationships()
@@ -116,7 +117,7 @@ extension ManagedObjectContext {
     /// the contrary: for the place in an order, or because others may have saved the same, so that it is no mere taking
     /// back.
     private func mustRead(
-        _ object: ManagedObject, _ relationship: EntityLayout.Relationship,
+        _ object: ManagedObject, _ relationship: ResolvedEntity.Relationship,
         takingBack id: ManagedObjectID, byInsertion isInsertion: Bool
     ) -> Bool {
         guard let toMany = relationship.toManyIndex, let edits = object.edits,
@@ -140,7 +141,7 @@ extension ManagedObjectContext {
     }
 
     func reorder(
-        _ object: ManagedObject, _ relationship: EntityLayout.Relationship,
+        _ object: ManagedObject, _ relationship: ResolvedEntity.Relationship,
         _ order: OrderedSet<ManagedObjectID>
     ) {
         guard let toMany = relationship.toManyIndex else { return }
@@ -187,11 +188,11 @@ extension ManagedObjectContext {
     }
 
     /// Takes back a log.
-    func restore(_ operations: [ChangeOperation]) {
+    func restore(_ operations: [UndoOperation]) {
         let operations = operations.map(registered)
-        let previous = undoNeedsRepair ? references(setBy: operations) : []
+        let previous = undoRequiresInverseRepair ? references(setBy: operations) : []
         for operation in operations.reversed() where isRestorable(operation) { restore(operation) }
-        if undoNeedsRepair { repair(operations, previous: previous) }
+        if undoRequiresInverseRepair { repair(operations, previous: previous) }
         for operation in operations { dropGoneObject(of: operation) }
         if layout.hasSubclasses { awakeObjects(restoredBy: operations) }
         processPendingChanges()
@@ -199,7 +200,7 @@ extension ManagedObjectContext {
 
     /// A step with the object that has taken the place of its own, if there is one; see ``replaceDiscarded(_:)``. It gets
     /// what the deleted one had if it is to take its life over, too.
-    private func registered(_ operation: ChangeOperation) -> ChangeOperation {
+    private func registered(_ operation: UndoOperation) -> UndoOperation {
         let object = operation.object
         guard object.context == nil, object.state.contains(.discarded) else { return operation }
         guard let present = identityMap.find(object.objectID.bits) else {
@@ -217,7 +218,7 @@ extension ManagedObjectContext {
         return operation.of(present)
     }
 
-    private func awakeObjects(restoredBy operations: [ChangeOperation]) {
+    private func awakeObjects(restoredBy operations: [UndoOperation]) {
         var events: OrderedDictionary<ManagedObjectID, SnapshotEvents> = [:]
         for operation in operations.reversed() where operation.object.context === self {
             events[operation.object.objectID, default: []].formUnion(operation.snapshotEvent)
@@ -227,7 +228,7 @@ extension ManagedObjectContext {
 
     /// Whether a step can be taken back: not if the object has left the context by a reset or rollback, nor if its
     /// row has gone since it was refreshed.
-    private func isRestorable(_ operation: ChangeOperation) -> Bool {
+    private func isRestorable(_ operation: UndoOperation) -> Bool {
         let object = operation.object
         guard object.context === self else { return false }
         if case .life = operation { return true }
@@ -237,7 +238,7 @@ extension ManagedObjectContext {
 
     /// Takes an object out again that a step has put into a relationship, if it has gone for good: deleted in the
     /// store, or by another context.
-    private func dropGoneObject(of operation: ChangeOperation) {
+    private func dropGoneObject(of operation: UndoOperation) {
         guard isRestorable(operation) else { return }
         switch operation {
         case .value(let object, let slot, _):
@@ -282,7 +283,7 @@ extension ManagedObjectContext {
         return object.isInaccessible || object.state.isDisjoint(with: [.live, .persisted])
     }
 
-    private func restore(_ operation: ChangeOperation) {
+    private func restore(_ operation: UndoOperation) {
         switch operation {
         case .value(let object, let slot, let value):
             if case .objectID(let id) = value {
@@ -309,7 +310,7 @@ extension ManagedObjectContext {
 
     private func relationship(
         _ object: ManagedObject, _ toMany: Int
-    ) -> EntityLayout.Relationship {
+    ) -> ResolvedEntity.Relationship {
         object.entity.relationships[object.entity.toManyRelationships[toMany]]
     }
 
