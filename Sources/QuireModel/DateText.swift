@@ -4,9 +4,10 @@ package import Foundation
 ///
 /// Years are those of the proleptic Gregorian calendar; the year before 0001 is 0000. A year outside
 /// 0000–9999 has a sign and at least six digits. Leap seconds are not known, as Core Data does not know them.
+@usableFromInline
 package enum DateText {
     /// Dates further from 2001 than this many seconds (some 285 million years) are not whole to the second.
-    static let maximumInterval = 9_007_199_254_740_992.0
+    @inlinable static var maximumInterval: Double { 9_007_199_254_740_992.0 }
 
     /// Days from 0000-03-01 to 2001-01-01.
     private static let daysToReference: Int64 = 730_791

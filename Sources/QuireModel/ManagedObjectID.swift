@@ -20,13 +20,13 @@ public struct ManagedObjectID: Sendable {
     }
 
     /// The largest primary key an identifier holds.
-    package static let maximumPrimaryKey: Int64 = (1 << 40) - 1
+    @inlinable package static var maximumPrimaryKey: Int64 { (1 << 40) - 1 }
     /// The largest number of a store.
     static let maximumStoreNumber = (1 << 8) - 1
-    package static let storeNumberShift: UInt64 = 40
-    package static let storeNumberMask: UInt64 = 0xFF << storeNumberShift
+    @inlinable package static var storeNumberShift: UInt64 { 40 }
+    @inlinable package static var storeNumberMask: UInt64 { 0xFF << storeNumberShift }
     /// The largest entity number an identifier holds.
-    package static let maximumEntityNumber = (1 << 15) - 1
+    @inlinable package static var maximumEntityNumber: Int { (1 << 15) - 1 }
 
     /// Makes the identifier of a stored object.
     ///
@@ -58,7 +58,7 @@ public struct ManagedObjectID: Sendable {
     @inlinable package var primaryKey: Int64 { Int64(bits & 0xFF_FFFF_FFFF) }
 
     /// The number of the store that bits say they are of.
-    @inline(__always)
+    @inlinable @inline(__always)
     package static func storeNumber(of bits: UInt64) -> Int {
         Int((bits & storeNumberMask) >> storeNumberShift)
     }

@@ -1,4 +1,4 @@
-import Foundation
+public import Foundation
 internal import QuireSystem
 
 /// An entity with all it inherits resolved, and a number for everything: what the graph and the stores work
@@ -39,7 +39,7 @@ public final class ResolvedEntity: Sendable {
     /// The places for single values, inherited ones first.
     public let slots: [Slot]
     /// The storage forms of ``slots``, close together for speed.
-    package let storages: ContiguousArray<Slot.Storage>
+    @usableFromInline package let storages: ContiguousArray<Slot.Storage>
     /// The slots that can hold identifiers of objects.
     package let identifierSlots: [Int]
     /// The slots that stores do not keep.
@@ -158,7 +158,7 @@ extension ResolvedEntity {
         /// Whether the value is derived from others, so that it cannot be set.
         public let isDerived: Bool
         /// The attribute's type; `nil` if it cannot be set.
-        private let type: AttributeType?
+        @usableFromInline let type: AttributeType?
         /// Whether a value of the attribute's type, or none, can break a rule of the attribute.
         package let hasRules: Bool
 
@@ -188,7 +188,7 @@ extension ResolvedEntity {
         ///
         /// - Throws: ``QuireError`` with code `invalidValue` if the value does not fit the type, or the slot is
         ///   derived or a relationship's.
-        @inline(__always)
+        @inlinable @inline(__always)
         package func coerce(_ value: AttributeValue, in entity: ResolvedEntity) throws
             -> AttributeValue
         {
@@ -203,8 +203,8 @@ extension ResolvedEntity {
             }
         }
 
-        @inline(never)
-        private func coerceOther(
+        @usableFromInline @inline(never)
+        func coerceOther(
             _ value: AttributeValue, in entity: ResolvedEntity
         ) throws -> AttributeValue {
             if let expression = attribute?.derivationExpression {

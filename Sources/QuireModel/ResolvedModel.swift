@@ -32,7 +32,7 @@ public final class ResolvedModel: Sendable {
     /// The entity of a number.
     ///
     /// - Precondition: There is one.
-    public func entity(number: Int) -> ResolvedEntity { entities[number - 1] }
+    @inlinable public func entity(number: Int) -> ResolvedEntity { entities[number - 1] }
 
     /// The entity that a relationship leads to.
     public func destination(of relationship: ResolvedEntity.Relationship) -> ResolvedEntity {

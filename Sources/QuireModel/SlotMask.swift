@@ -1,13 +1,17 @@
 /// A set of slot numbers. Up to 64 slots need no allocation.
 public struct SlotMask: Sendable, Hashable {
-    @usableFromInline var low: UInt64 = 0
-    @usableFromInline var high: [UInt64] = []
+    @usableFromInline var low: UInt64
+    @usableFromInline var high: [UInt64]
 
     /// The empty set.
-    @inlinable public init() {}
+    @inlinable public init() {
+        low = 0
+        high = []
+    }
 
     /// The set of the first `count` slots.
-    public init(first count: Int) {
+    @inlinable public init(first count: Int) {
+        high = []
         low = count >= 64 ? .max : (1 << UInt64(count)) - 1
         var rest = count - 64
         while rest > 0 {

@@ -48,6 +48,7 @@ public struct ObjectChange: Sendable {
     package var savedValues: SavedValues?
 
     /// Describes a change.
+    @inlinable
     public init(
         objectID: ManagedObjectID, entity: ResolvedEntity, version: UInt32,
         values: ContiguousArray<AttributeValue>, changedSlots: SlotMask,

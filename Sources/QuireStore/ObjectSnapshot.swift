@@ -51,42 +51,42 @@ package struct PackedRow {
     @usableFromInline let chunk: RowChunk
     @usableFromInline let start: UnsafeRawPointer
 
-    static let headerSize = 16
+    @inlinable static var headerSize: Int { 16 }
 
     @inlinable package init(chunk: RowChunk, offset: Int) {
         self.chunk = chunk
         self.start = UnsafeRawPointer(chunk.bytes + offset)
     }
 
-    package var identifierBits: UInt64 { start.load(as: UInt64.self) }
-    package var version: UInt32 { start.load(fromByteOffset: 8, as: UInt32.self) }
-    package var size: Int { Int(start.load(fromByteOffset: 12, as: UInt32.self)) }
+    @inlinable package var identifierBits: UInt64 { start.load(as: UInt64.self) }
+    @inlinable package var version: UInt32 { start.load(fromByteOffset: 8, as: UInt32.self) }
+    @inlinable package var size: Int { Int(start.load(fromByteOffset: 12, as: UInt32.self)) }
 
-    @inline(__always)
+    @inlinable @inline(__always)
     static func presenceSize(slotCount: Int) -> Int { ((slotCount &+ 63) &>> 6) &* 8 }
 
-    @inline(__always)
+    @inlinable @inline(__always)
     package func hasValue(_ slot: Int) -> Bool {
         start.load(fromByteOffset: Self.headerSize &+ (slot &>> 6) &* 8, as: UInt64.self)
             &>> UInt64(truncatingIfNeeded: slot) & 1 == 1
     }
 
-    @inline(__always)
-    private func cellOffset(_ slot: Int, slotCount: Int) -> Int {
+    @inlinable @inline(__always)
+    func cellOffset(_ slot: Int, slotCount: Int) -> Int {
         Self.headerSize &+ Self.presenceSize(slotCount: slotCount) &+ slot &* 8
     }
 
-    @inline(__always)
+    @inlinable @inline(__always)
     package func integer(_ slot: Int, slotCount: Int) -> Int64 {
         start.load(fromByteOffset: cellOffset(slot, slotCount: slotCount), as: Int64.self)
     }
 
-    @inline(__always)
+    @inlinable @inline(__always)
     package func double(_ slot: Int, slotCount: Int) -> Double {
         start.load(fromByteOffset: cellOffset(slot, slotCount: slotCount), as: Double.self)
     }
 
-    @inline(__always)
+    @inlinable @inline(__always)
     package func bytes(_ slot: Int, slotCount: Int) -> UnsafeRawBufferPointer {
         let cell = cellOffset(slot, slotCount: slotCount)
         let offset = Int(start.load(fromByteOffset: cell, as: UInt32.self))
@@ -94,7 +94,7 @@ package struct PackedRow {
         return UnsafeRawBufferPointer(start: start + offset, count: count)
     }
 
-    @inline(__always)
+    @inlinable @inline(__always)
     package func string(_ slot: Int, slotCount: Int) -> String {
         String(decoding: bytes(slot, slotCount: slotCount), as: UTF8.self)
     }

@@ -1,16 +1,22 @@
 public import Foundation
 public import QuireModel
-internal import QuireSystem
+public import QuireSystem
 
 /// Rows that a store has found, packed, in the order asked for. Immutable and cheap to pass on.
 public final class RowSet: RandomAccessCollection, Sendable {
+    @usableFromInline
     package struct Location: Sendable {
-        package var chunk: UInt32
-        package var offset: UInt32
+        @usableFromInline package var chunk: UInt32
+        @usableFromInline package var offset: UInt32
+
+        @inlinable package init(chunk: UInt32, offset: UInt32) {
+            self.chunk = chunk
+            self.offset = offset
+        }
     }
 
-    package let chunks: [RowChunk]
-    package let locations: ContiguousArray<Location>
+    @usableFromInline package let chunks: [RowChunk]
+    @usableFromInline package let locations: ContiguousArray<Location>
     /// The model that the rows belong to.
     public let layout: ResolvedModel
     /// The store that the rows belong to.
@@ -27,9 +33,9 @@ public final class RowSet: RandomAccessCollection, Sendable {
     }
 
     /// The first position: 0.
-    public var startIndex: Int { 0 }
+    @inlinable public var startIndex: Int { 0 }
     /// The number of rows.
-    public var endIndex: Int { locations.count }
+    @inlinable public var endIndex: Int { locations.count }
 
     /// The row at a position.
     public subscript(position: Int) -> ObjectSnapshot {
@@ -43,25 +49,25 @@ public final class RowSet: RandomAccessCollection, Sendable {
     }
 
     /// The identifier bits of the row at a position.
-    package func identifierBits(at position: Int) -> UInt64 {
+    @inlinable package func identifierBits(at position: Int) -> UInt64 {
         let location = locations[position]
         return PackedRow(chunk: chunks[Int(location.chunk)], offset: Int(location.offset))
             .identifierBits
     }
 
     /// The identifier of the object at a position.
-    package func objectID(at position: Int) -> ManagedObjectID {
+    @inlinable package func objectID(at position: Int) -> ManagedObjectID {
         ManagedObjectID(bits: identifierBits(at: position), store: store)
     }
 
     /// The version of the row at a position.
-    package func version(at position: Int) -> UInt32 {
+    @inlinable package func version(at position: Int) -> UInt32 {
         let location = locations[position]
         return PackedRow(chunk: chunks[Int(location.chunk)], offset: Int(location.offset)).version
     }
 
     /// The identifier bits in the slot of a to-one relationship of the row at a position.
-    package func reference(_ slot: Int, at position: Int) -> UInt64? {
+    @inlinable package func reference(_ slot: Int, at position: Int) -> UInt64? {
         let location = locations[position]
         let row = PackedRow(chunk: chunks[Int(location.chunk)], offset: Int(location.offset))
         guard row.hasValue(slot) else { return nil }
@@ -115,7 +121,7 @@ public final class RowSet: RandomAccessCollection, Sendable {
     }
 
     /// Has a row that will be read soon brought nearer; nothing if there is none.
-    @inline(__always)
+    @inlinable @inline(__always)
     package func prefetch(_ position: Int) {
         guard position < locations.count else { return }
         let location = locations[position]
@@ -208,7 +214,7 @@ extension ExternalDataReading {
 /// Identifiers of objects of one store, in an order: eight bytes each.
 public struct ObjectIDList: RandomAccessCollection, Sendable {
     /// The identifiers' bits.
-    package let bits: ContiguousArray<UInt64>
+    @usableFromInline package let bits: ContiguousArray<UInt64>
     /// The store that the objects belong to.
     public let store: StoreIdentity
 
@@ -224,9 +230,9 @@ public struct ObjectIDList: RandomAccessCollection, Sendable {
     }
 
     /// The first position: 0.
-    public var startIndex: Int { 0 }
+    @inlinable public var startIndex: Int { 0 }
     /// The number of identifiers.
-    public var endIndex: Int { bits.count }
+    @inlinable public var endIndex: Int { bits.count }
 
     /// The identifier at a position.
     public subscript(position: Int) -> ManagedObjectID {

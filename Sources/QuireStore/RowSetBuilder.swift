@@ -1,22 +1,23 @@
 import Foundation
-package import QuireModel
+public import QuireModel
 internal import QuireSystem
 
 /// Packs rows; see ``RowChunk`` for the format.
 ///
 /// For each row call ``beginRow(_:entity:version:)``, set the slots that have values, and call
 /// ``endRow()``. A slot is set at most once; slots that are not set have no value, nor has one that could not be set.
+@usableFromInline
 package struct RowSetBuilder: ~Copyable {
     let layout: ResolvedModel
     let store: StoreIdentity
     let externalData: (any ExternalDataReading)?
-    private var chunks: [RowChunk] = []
-    private var locations: ContiguousArray<RowSet.Location> = []
+    @usableFromInline var chunks: [RowChunk] = []
+    @usableFromInline var locations: ContiguousArray<RowSet.Location> = []
     /// The chunk being filled and how far it is.
     private var chunk: RowChunk?
-    private var base: UnsafeMutableRawPointer
-    private var capacity = 0
-    private var end = 0
+    @usableFromInline var base: UnsafeMutableRawPointer
+    @usableFromInline var capacity = 0
+    @usableFromInline var end = 0
     /// The size of the next chunk, unless the row needs more.
     private var nextCapacity: Int
     /// Room for a row of an entity with a few texts.
@@ -24,9 +25,9 @@ package struct RowSetBuilder: ~Copyable {
     /// The greatest size of a row.
     private let maximumSize: Int
     /// The current row: its start in the chunk and in memory, and how far behind that its cells begin.
-    private var rowStart = 0
-    private var row: UnsafeMutableRawPointer
-    private var cells = 0
+    @usableFromInline var rowStart = 0
+    @usableFromInline var row: UnsafeMutableRawPointer
+    @usableFromInline var cells = 0
 
     /// Begins a set. If few rows are expected, the memory for them is cut to fit, so that keeping a row does not
     /// keep a standard block.
@@ -51,6 +52,7 @@ package struct RowSetBuilder: ~Copyable {
 
     package mutating func reserveCapacity(_ rows: Int) { locations.reserveCapacity(rows) }
 
+    @inlinable
     package mutating func beginRow(_ bits: UInt64, entity: ResolvedEntity, version: UInt32) {
         let slotCount = entity.storages.count
         let presence = PackedRow.presenceSize(slotCount: slotCount)
@@ -65,32 +67,32 @@ package struct RowSetBuilder: ~Copyable {
         end = rowStart + fixed
     }
 
-    @inline(__always)
-    private func markPresent(_ slot: Int) {
+    @inlinable @inline(__always)
+    func markPresent(_ slot: Int) {
         let word = row + (PackedRow.headerSize &+ (slot &>> 6) &* 8)
         let bit: UInt64 = 1 &<< UInt64(truncatingIfNeeded: slot)
         word.storeBytes(of: word.load(as: UInt64.self) | bit, as: UInt64.self)
     }
 
-    @inline(__always)
+    @inlinable @inline(__always)
     package mutating func setInteger(_ value: Int64, at slot: Int) {
         markPresent(slot)
         (row + (cells &+ slot &* 8)).storeBytes(of: value, as: Int64.self)
     }
 
-    @inline(__always)
+    @inlinable @inline(__always)
     package mutating func setDouble(_ value: Double, at slot: Int) {
         markPresent(slot)
         (row + (cells &+ slot &* 8)).storeBytes(of: value, as: Double.self)
     }
 
     /// Sets a reference by its identifier bits.
-    @inline(__always)
+    @inlinable @inline(__always)
     package mutating func setReference(_ bits: UInt64, at slot: Int) {
         setInteger(Int64(bitPattern: bits), at: slot)
     }
 
-    @inline(__always)
+    @inlinable @inline(__always)
     package mutating func setBytes(_ value: UnsafeRawBufferPointer, at slot: Int) throws {
         try setBytes(count: value.count, at: slot) { destination in
             if let source = value.baseAddress {
@@ -102,7 +104,7 @@ package struct RowSetBuilder: ~Copyable {
     /// Sets bytes that `fill` writes to the place it is given.
     ///
     /// - Throws: ``QuireError`` with code `unsupported` if the row would be larger than rows can be.
-    @inline(__always)
+    @inlinable @inline(__always)
     mutating func setBytes(
         count: Int, at slot: Int, fill: (UnsafeMutableRawPointer) -> Void
     ) throws {
@@ -116,6 +118,7 @@ package struct RowSetBuilder: ~Copyable {
         end += count
     }
 
+    @inlinable
     package mutating func endRow() {
         end = (end + 7) & ~7
         row.storeBytes(
@@ -203,8 +206,8 @@ package struct RowSetBuilder: ~Copyable {
     }
 
     /// Moves the unfinished row to a chunk with room for more bytes.
-    @inline(never)
-    private mutating func makeRoom(for count: Int) throws {
+    @usableFromInline @inline(never)
+    mutating func makeRoom(for count: Int) throws {
         let size = end - rowStart
         guard count <= maximumSize - size else {
             throw QuireError(
@@ -217,7 +220,8 @@ package struct RowSetBuilder: ~Copyable {
     }
 
     /// Moves the unfinished row to a new chunk with room for `needed` bytes from its start.
-    private mutating func grow(toHold needed: Int, rowSize: Int) {
+    @usableFromInline
+    mutating func grow(toHold needed: Int, rowSize: Int) {
         // A row that outgrows a standard chunk doubles, so that many blobs in one row stay linear.
         let wanted =
             needed + 8 > nextCapacity
