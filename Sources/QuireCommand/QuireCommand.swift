@@ -1,5 +1,8 @@
 import ArgumentParser
+import Dispatch
 import Foundation
+import Glibc
+import Logging
 import Quire
 
 /// The command: parses its arguments, runs a verb and exits with a code of ``ExitStatus``.
@@ -93,5 +96,46 @@ struct QuireCommand: AsyncParsableCommand {
             if !failure.sentence.isEmpty { Output.report(failure.sentence) }
             return failure.status
         }
+    }
+}
+
+// MARK: - Interruption
+
+/// What Ctrl-C, SIGTERM and SIGHUP do: files that are being built are removed, and the command ends by the signal.
+enum Interruption {
+    /// Begins to handle the signals. To be called once, before anything is done.
+    static func begin() {
+        // Not the main queue, which waits while a command works.
+        let queue = DispatchQueue(label: "quire.interruption")
+        for number in [SIGINT, SIGTERM, SIGHUP] {
+            TerminationCleanup.handle(number, on: queue) { TerminationCleanup.end(by: number) }
+        }
+    }
+}
+
+// MARK: - Log messages
+
+/// Where the library's log goes: nowhere, because what matters is told in the command's own sentence, unless
+/// `QUIRE_LOG` names a level (`debug`, `info`, …); then to standard error.
+enum LogOutput {
+    /// Sets the log up. To be called once.
+    static func begin() {
+        let name = ProcessInfo.processInfo.environment["QUIRE_LOG"] ?? ""
+        guard let level = Logger.Level(rawValue: name) else {
+            LoggingSystem.bootstrap { _ in SwiftLogNoOpLogHandler() }
+            return
+        }
+        LoggingSystem.bootstrap { label in
+            var handler = StreamLogHandler(label: label, stream: EscapedStandardError())
+            handler.logLevel = level
+            return handler
+        }
+    }
+}
+
+/// Standard error, for texts with names in them that a terminal must not obey; see ``Output/escaped(_:)``.
+private struct EscapedStandardError: TextOutputStream, Sendable {
+    mutating func write(_ text: String) {
+        try? FileHandle.standardError.write(contentsOf: Data(Output.escaped(text).utf8))
     }
 }

@@ -1,7 +1,7 @@
 internal import SwiftDiagnostics
-internal import SwiftSyntax
+public import SwiftSyntax
 internal import SwiftSyntaxBuilder
-internal import SwiftSyntaxMacros
+public import SwiftSyntaxMacros
 
 /// A class marked `@Entity`, taken apart.
 struct EntitySyntax {
@@ -152,5 +152,87 @@ extension PropertySyntax {
         add("renamingIdentifier")
         if !options.isEmpty { parts.append("options: [\(options.joined(separator: ", "))]") }
         return ".\(function)(\(parts.joined(separator: ", ")))"
+    }
+}
+
+// MARK: - Checks
+
+extension EntitySyntax {
+    /// Complains about stored properties that would keep the class from having objects, and about names that are no
+    /// properties.
+    func checkMembers(in context: some MacroExpansionContext) {
+        for member in members { check(member.decl, in: context) }
+        // Those of superclasses are not known here.
+        guard superclass.split(separator: ".").last == "ManagedObject" else { return }
+        let known = Set(properties.map(\.plainName))
+        for label in ["unique", "indexes"] {
+            for literal in argument(label).map(texts(in:)) ?? [] {
+                guard case .stringSegment(let segment)? = literal.segments.first,
+                    !known.contains(segment.content.text)
+                else { continue }
+                let name = segment.content.text
+                context.complain(
+                    literal,
+                    Complaint(
+                        label, "\(self.name) has no attribute or relationship “\(name)”"))
+            }
+        }
+    }
+
+    private func texts(in expression: ExprSyntax) -> [StringLiteralExprSyntax] {
+        if let text = expression.as(StringLiteralExprSyntax.self) { return [text] }
+        return expression.as(ArrayExprSyntax.self)?.elements.flatMap { texts(in: $0.expression) }
+            ?? []
+    }
+
+    private func check(_ member: DeclSyntax, in context: some MacroExpansionContext) {
+        guard let variable = member.as(VariableDeclSyntax.self), variable.attributes.isEmpty,
+            !variable.modifiers.contains(where: {
+                ["static", "class", "lazy"].contains($0.name.text)
+            }),
+            let binding = variable.bindings.first, variable.bindings.count == 1,
+            binding.initializer == nil, binding.accessorBlock == nil,
+            let name = binding.pattern.as(IdentifierPatternSyntax.self)?.identifier.text,
+            let type = binding.typeAnnotation?.type, !type.is(OptionalTypeSyntax.self),
+            !type.is(ImplicitlyUnwrappedOptionalTypeSyntax.self)
+        else { return }
+        let mark: String
+        switch PropertySyntax.shape(of: type) {
+        case .many: mark = "@Relationship"
+        case .one: mark = "@Attribute"
+        }
+        var marked = variable
+        marked.leadingTrivia = []
+        context.complain(
+            variable,
+            Complaint(
+                "unmarked",
+                "“\(name)” has no value when an object is made: mark it \(mark), or give it an initial value to keep it "
+                    + "in memory only"),
+            remedy: "Mark it \(mark)",
+            [.replace(variable, by: DeclSyntax("\(raw: mark) \(marked)"))])
+    }
+}
+
+// MARK: - Expansion
+
+/// `@Entity`: declares the entity of a class and numbers its properties.
+open class EntityExpansion: MemberMacro {
+    /// The declaration of the entity and the ordinals of the properties.
+    public static func expansion(
+        of node: AttributeSyntax, providingMembersOf declaration: some DeclGroupSyntax,
+        conformingTo protocols: [TypeSyntax], in context: some MacroExpansionContext
+    ) throws -> [DeclSyntax] {
+        guard let entity = EntitySyntax(node, declaration, in: context) else { return [] }
+        entity.checkMembers(in: context)
+        return [entity.declaration, entity.ordinals]
+    }
+
+    /// Whether a class is marked `@Entity`.
+    static func isMarked(_ declaration: ClassDeclSyntax) -> Bool {
+        declaration.attributes.contains {
+            $0.as(AttributeSyntax.self)?.attributeName.trimmedDescription
+                .split(separator: ".").last == "Entity"
+        }
     }
 }

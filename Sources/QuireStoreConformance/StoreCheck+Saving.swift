@@ -131,3 +131,299 @@ extension EntityLayout {
         if case .attribute(let slot)? = properties[name] { slot } else { nil }
     }
 }
+
+// MARK: - Conflicts
+
+extension StoreCheck {
+    /// What stands against a save.
+    static let conflicts: [StoreCheck] = [
+        StoreCheck("versions count saves", needs: [.saving, .versions]) { scene in
+            let id = try scene.insert("Tag", [["name": "a"]])[0]
+            scene.expect(
+                try scene.store.row(for: id)?.version, is: 1, "The version of a new object")
+            var changes = ChangeSet()
+            changes.updated = [try scene.change(id, ["name": "b"])]
+            try scene.store.save(changes)
+            scene.expect(try scene.store.row(for: id)?.version, is: 2, "The version once changed")
+        },
+        StoreCheck(
+            "versions last", needs: [.saving, .versions, .reopening, .lastingVersions]
+        ) { scene in
+            let id = try scene.insert("Tag", [["name": "a"]])[0]
+            var changes = ChangeSet()
+            changes.updated = [try scene.change(id, ["name": "b"])]
+            try scene.store.save(changes)
+            try scene.reopen()
+            let row = try scene.store.rows(matching: FetchRequest("Tag")).first
+            scene.expect(row?.version, is: 2, "The version when opened again")
+        },
+        StoreCheck(
+            "an object that others have saved is not saved over", needs: [.saving, .versions]
+        ) { scene in
+            let ids = try scene.insert("Tag", [["name": "a"], ["name": "b"]])
+            var changes = ChangeSet()
+            changes.updated = [
+                try scene.change(ids[1], ["name": "B"]),
+                try scene.change(ids[0], version: 7, ["name": "A"]),
+            ]
+            if scene.store.capabilities.contains(.records) { changes.records = ["r": "x"] }
+            scene.expectError(.mergeConflict, when: "an object has another version") {
+                try scene.store.save(changes)
+            }
+            scene.expect(try scene.value("name", of: ids[0]), is: "a", "The object in conflict")
+            scene.expect(try scene.value("name", of: ids[1]), is: "b", "The object beside it")
+            if scene.store.capabilities.contains(.records) {
+                scene.expect(try scene.store.records(), is: [:], "The records")
+            }
+        },
+        StoreCheck(
+            "deletions of objects that others have saved are refused", needs: [.saving, .versions]
+        ) { scene in
+            let id = try scene.insert("Tag", [["name": "a"]])[0]
+            var changes = ChangeSet()
+            changes.deleted = [ObjectDeletion(objectID: id, version: 5)]
+            scene.expectError(.mergeConflict, when: "a deleted object has another version") {
+                try scene.store.save(changes)
+            }
+            scene.expect(try scene.store.row(for: id) != nil, "The object is gone.")
+            changes.deleted = [ObjectDeletion(objectID: id, version: nil)]
+            try scene.store.save(changes)
+            scene.expect(try scene.store.row(for: id) == nil, "The object is there.")
+        },
+        StoreCheck(
+            "changes of objects that are gone, and references to them, are refused",
+            needs: [.saving, .versions]
+        ) { scene in
+            try fill(scene)
+            let book = try scene.store.rows(matching: FetchRequest("Book"))[0].objectID
+            let gone = try scene.insert("Author", [["name": "x"]])[0]
+            var change = try scene.change(gone, ["name": "y"])
+            var changes = ChangeSet()
+            changes.deleted = [ObjectDeletion(objectID: gone, version: 1)]
+            try scene.store.save(changes)
+            try scene.store.save(changes)  // What is gone need not be deleted again.
+            changes = ChangeSet()
+            changes.updated = [change]
+            scene.expectError(.mergeConflict, when: "a changed object is gone") {
+                try scene.store.save(changes)
+            }
+            change = try scene.change(book, [:])
+            if let relationship = change.entity.relationship(named: "author"),
+                let slot = relationship.slot
+            {
+                change.values[slot] = .objectID(gone)
+                change.changedSlots.insert(slot)
+            }
+            changes.updated = [change]
+            scene.expectError(.mergeConflict, when: "an object that is gone is referred to") {
+                try scene.store.save(changes)
+            }
+        },
+        StoreCheck(
+            "deletions of objects that others refer to by now are refused",
+            needs: [.saving, .versions]
+        ) { scene in
+            let tag = try scene.insert("Tag", [["name": "a"]])[0]
+            try scene.perform { context in
+                let mark = try context.insertObject(entityName: "Mark")
+                mark.setObject(try context.existingObject(with: tag), forKey: "tag")
+                try context.save()
+            }
+            var changes = ChangeSet()
+            changes.deleted = [ObjectDeletion(objectID: tag, version: nil)]
+            scene.expectError(.mergeConflict, when: "a deleted object is referred to") {
+                try scene.store.save(changes)
+            }
+            scene.expect(try scene.store.row(for: tag) != nil, "The object is gone.")
+        },
+        StoreCheck(
+            "values that must be unique are", needs: [.saving, .constraints],
+            model: ConformanceModel.unique
+        ) { scene in
+            let ids = try scene.insert(
+                "Account",
+                [
+                    ["name": "a", "region": "x", "number": 1],
+                    ["name": "b", "region": "x", "number": 2],
+                    ["name": .null, "region": "x"], ["name": .null, "region": "x"],
+                ])
+            for values: [String: AttributeValue] in [
+                ["name": "a", "note": "n"], ["name": "c", "region": "x", "number": 2],
+            ] {
+                scene.expectError(.constraintConflict, when: "a value is there already") {
+                    try scene.insertAfresh("Account", values)
+                }
+            }
+            var changes = ChangeSet()
+            changes.updated = [try scene.change(ids[1], ["name": "a"])]
+            scene.expectError(.constraintConflict, when: "a value is changed to another's") {
+                try scene.store.save(changes)
+            }
+            scene.expect(try scene.count("Account"), is: 4, "The number of objects")
+            scene.expect(try scene.value("name", of: ids[1]), is: "b", "The value")
+            changes.updated = [
+                try scene.change(ids[0], ["name": "b"]), try scene.change(ids[1], ["name": "a"]),
+            ]
+            try scene.store.save(changes)
+            scene.expect(try scene.value("name", of: ids[0]), is: "b", "An exchanged value")
+            changes = ChangeSet()
+            changes.deleted = [ObjectDeletion(objectID: ids[0], version: nil)]
+            try scene.store.save(changes)
+            try scene.insertAfresh("Account", ["name": "b"])
+        },
+    ]
+}
+
+extension StoreScene {
+    /// Saves an object in a context of its own, which is lost if that fails.
+    func insertAfresh(_ entity: String, _ values: [String: AttributeValue]) throws {
+        try afresh { context in
+            let object = try context.insertObject(entityName: entity)
+            for (key, value) in values { object[key] = value }
+            try context.save()
+        }
+    }
+}
+
+// MARK: - Batch requests
+
+extension StoreCheck {
+    /// Derived attributes.
+    static let derived: [StoreCheck] = [
+        StoreCheck(
+            "derived attributes follow what they are derived from",
+            needs: [.saving, .derivedAttributes], model: ConformanceModel.derived
+        ) { scene in
+            let order = try scene.insert("Order", [["customer": "Zoë"]])[0]
+            let ids = try scene.perform { context in
+                let order = try context.existingObject(with: order)
+                let items = try ([3, 4] as [Int64]).map { amount in
+                    let item = try context.insertObject(entityName: "Item")
+                    item["amount"] = .integer(amount)
+                    item.setObject(order, forKey: "order")
+                    return item
+                }
+                try context.save()
+                return items.map(\.objectID)
+            }
+            func check(_ count: Int64, _ total: Int64, _ customer: AttributeValue) throws {
+                scene.expect(
+                    try scene.value("itemCount", of: order), is: .integer(count), "A count")
+                scene.expect(try scene.value("total", of: order), is: .integer(total), "A sum")
+                scene.expect(try scene.value("customer", of: ids[0]), is: customer, "A copy")
+            }
+            try check(2, 7, "Zoë")
+            scene.expect(
+                try scene.value("customerKey", of: order), is: "zoe", "A text in canonical form")
+            var changes = ChangeSet()
+            changes.updated = [try scene.change(ids[0], ["amount": 10])]
+            let told = try scene.store.save(changes)
+            scene.expect(told, is: [order], "The objects whose derived values have changed")
+            try check(2, 14, "Zoë")
+            changes.updated = [try scene.change(order, ["customer": "Ann"])]
+            try scene.store.save(changes)
+            try check(2, 14, "Ann")
+            try scene.perform { context in
+                context.delete(try context.existingObject(with: ids[1]))
+                try context.save()
+            }
+            try check(1, 10, "Ann")
+            if scene.reopens {
+                try scene.reopen()
+                try check(1, 10, "Ann")
+            }
+        }
+    ]
+
+    /// Batch requests.
+    static let batches: [StoreCheck] = [
+        StoreCheck("batches insert", needs: [.saving, .batchRequests]) { scene in
+            var request = BatchInsertRequest(
+                entityName: "Book",
+                objects: (0..<10).map { ["title": .string("b\($0)"), "year": .integer(Int64($0))] })
+            request.resultType = .objectIDs
+            let result = try scene.store.insert(request, onConflict: .refuse)
+            scene.expect(result.count, is: 10, "The count")
+            scene.expect(result.changes.inserted.count, is: 10, "The number of identifiers")
+            scene.expect(try scene.count("Book"), is: 10, "The number of objects")
+            scene.expectError(.invalidValue, .unknownKey, when: "a row is wrong") {
+                _ = try scene.store.insert(
+                    BatchInsertRequest(
+                        entityName: "Book", objects: [["title": "x"], ["nothing": 1]]),
+                    onConflict: .refuse)
+            }
+            scene.expect(try scene.count("Book"), is: 10, "The number of objects after a failure")
+            if scene.reopens { try scene.reopen() }
+            scene.expect(try scene.count("Book"), is: 10, "The number of objects when reopened")
+        },
+        StoreCheck(
+            "batches take over stored objects", needs: [.saving, .batchRequests, .constraints],
+            model: ConformanceModel.unique
+        ) { scene in
+            let id = try scene.insert("Account", [["name": "a", "number": 1]])[0]
+            scene.expectError(.constraintConflict, when: "a value is there already") {
+                _ = try upsert(scene, .refuse, ["name": "a"])
+            }
+            scene.expect(
+                try upsert(scene, .skip, ["name": "a", "note": "s"]), is: 0, "The count, skipping")
+            _ = try upsert(scene, .fill, ["name": "a", "number": 2, "note": "f"])
+            scene.expect(try scene.value("number", of: id), is: 1, "A value that was there")
+            scene.expect(try scene.value("note", of: id), is: "f", "A value that was missing")
+            _ = try upsert(scene, .update, ["name": "a", "number": 3])
+            scene.expect(try scene.value("number", of: id), is: 3, "A named value")
+            scene.expect(try scene.value("note", of: id), is: "f", "A value that is not named")
+            _ = try upsert(scene, .replace, ["name": "a"])
+            scene.expect(try scene.value("number", of: id), is: .null, "A replaced value")
+            scene.expect(try scene.count("Account"), is: 1, "The number of objects")
+        },
+        StoreCheck("batches update", needs: [.saving, .batchRequests, .versions]) { scene in
+            try fill(scene)
+            var request = BatchUpdateRequest(
+                entityName: "Book",
+                predicate: try QueryPredicate(format: "author.name == 'Austen'"),
+                propertiesToUpdate: [
+                    "isOut": .constant(.boolean(false)),
+                    "year": try QueryExpression(format: "year + 1"),
+                ])
+            request.resultType = .objectIDs
+            let result = try scene.store.update(request)
+            scene.expect(result.count, is: 2, "The count")
+            for id in result.changes.updated {
+                scene.expect(try scene.value("isOut", of: id), is: false, "A constant")
+                scene.expect(try scene.store.row(for: id)?.version, is: 2, "The version")
+            }
+            scene.expect(
+                try scene.read(FetchRequest("Book", sortOrderings: [SortOrdering("year")]), "year"),
+                is: [1816, 1818, 1871], "The years")
+        },
+        StoreCheck("batches delete as the rules say", needs: [.saving, .batchRequests]) { scene in
+            try fill(scene)
+            let result = try scene.store.delete(
+                BatchDeleteRequest(
+                    fetchRequest: FetchRequest(
+                        "Author", predicate: try QueryPredicate(format: "name == 'Austen'"))))
+            scene.expect(result.count, is: 4, "The count, of author, books and cover")
+            scene.expect(try scene.count("Cover"), is: 0, "The number of covers")
+            scene.expect(
+                try related(scene, "Tag", "novel", "books", "title"), is: ["Middlemarch"],
+                "The books tagged “novel”")
+            try scene.perform { context in
+                let mark = try context.insertObject(entityName: "Mark")
+                mark.setObject(try one(context, "Tag", "name", "novel"), forKey: "tag")
+                try context.save()
+            }
+            scene.expectError(.deleteDenied, when: "a relationship denies it") {
+                _ = try scene.store.delete(BatchDeleteRequest(fetchRequest: FetchRequest("Tag")))
+            }
+            scene.expect(try scene.count("Tag"), is: 2, "The number of tags")
+        },
+    ]
+
+    /// How many accounts a row changes.
+    private static func upsert(
+        _ scene: StoreScene, _ rule: UpsertRule, _ row: [String: AttributeValue]
+    ) throws -> Int {
+        let request = BatchInsertRequest(entityName: "Account", objects: [row])
+        return try scene.store.insert(request, onConflict: rule).count
+    }
+}

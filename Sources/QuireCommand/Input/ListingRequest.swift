@@ -1,3 +1,4 @@
+import ArgumentParser
 import Quire
 
 /// What is to be listed: objects with properties of theirs, or rows of values that the store computes.
@@ -121,5 +122,148 @@ struct ListingRequest {
                 try output.print("\(count)")
             }
         }
+    }
+}
+
+// MARK: - Options
+
+/// The options that say what is shown of objects, and in what order.
+struct ListingOptions: ParsableArguments {
+    @Option(
+        parsing: .unconditional,
+        help: ArgumentHelp(
+            "Keys, expressions or names of columns to sort by; one with - before it sorts downwards.",
+            valueName: "k,-k"))
+    var sort: String?
+
+    @Option(help: ArgumentHelp("The greatest number of objects.", valueName: "N"))
+    var limit: Int?
+
+    @Option(help: ArgumentHelp("The number of objects to skip.", valueName: "N"))
+    var offset: Int?
+
+    @Option(
+        parsing: .unconditional,
+        help: ArgumentHelp(
+            "The keys, paths or expressions to show: 'title,count(notes) AS n'.", valueName: "a,b.c"
+        ))
+    var columns: String?
+
+    @Flag(help: "Print only how many there are.")
+    var count = false
+
+    func validate() throws {
+        if let limit, limit < 1 { throw ValidationError("--limit must be at least 1.") }
+        if let offset, offset < 0 { throw ValidationError("--offset must not be negative.") }
+    }
+
+    /// Whether any is given.
+    var isGiven: Bool {
+        sort != nil || limit != nil || offset != nil || columns != nil || count
+    }
+}
+
+/// The options that put objects into groups.
+struct GroupingOptions: ParsableArguments {
+    @Option(
+        parsing: .unconditional,
+        help: ArgumentHelp(
+            "Make one row of all objects that have these keys or expressions in common.",
+            valueName: "a,b.c"))
+    var groupBy: String?
+
+    @Option(
+        parsing: .unconditional,
+        help: ArgumentHelp("The condition that a group satisfies, such as 'n > 3'.", valueName: "F")
+    )
+    var having: String?
+
+    @Flag(help: "Show equal rows once.")
+    var distinct = false
+
+    func validate() throws {
+        if having != nil && groupBy == nil {
+            throw ValidationError("--having needs --group-by; the condition of objects is --where.")
+        }
+    }
+
+    /// Whether any is given.
+    var isGiven: Bool { groupBy != nil || distinct }
+}
+
+/// What is asked of a document: an entity, which of its objects, and what of them.
+struct QueryArguments: ParsableArguments {
+    @Argument(help: ArgumentHelp("The entity.", valueName: "ENTITY"))
+    var entity: String
+
+    @OptionGroup var filter: FilterOption
+    @OptionGroup var listing: ListingOptions
+    @OptionGroup var grouping: GroupingOptions
+
+    /// Makes a request of it.
+    ///
+    /// - Throws: `QuireError` with code `unknownEntity`, `unknownKey` or `invalidQuery`.
+    @MainActor
+    func listingRequest(in layout: ModelLayout) throws -> ListingRequest {
+        let entity = try layout.requireEntity(named: entity)
+        let request = FetchRequest(entity.name, predicate: try filter.predicate)
+        return try ListingRequest(request, listing, grouping, in: layout)
+    }
+}
+
+// MARK: - Expressions
+
+/// The parts of a list on the command line, such as `author.name, count(title) AS n`: separated by commas, of which
+/// those within brackets or quotation marks do not count.
+struct ExpressionList {
+    /// The parts, without spaces around them.
+    let parts: [String]
+
+    /// Splits a list.
+    init(_ text: String) {
+        var parts: [String] = []
+        var part = ""
+        var depth = 0
+        var quote: Character?
+        var isEscaped = false
+        for character in text {
+            if let open = quote {
+                if !isEscaped, character == open { quote = nil }
+                isEscaped = !isEscaped && character == "\\"
+            } else {
+                switch character {
+                case "\"", "'": quote = character
+                case "(", "{", "[": depth += 1
+                case ")", "}", "]": depth -= 1
+                case "," where depth <= 0:
+                    parts.append(part)
+                    part = ""
+                    continue
+                default: break
+                }
+            }
+            part.append(character)
+        }
+        parts.append(part)
+        self.parts = parts.map(Self.trimmed).filter { !$0.isEmpty }
+    }
+
+    static func trimmed(_ text: String) -> String {
+        let start = text.drop { $0.isWhitespace }
+        return String(start.reversed().drop { $0.isWhitespace }.reversed())
+    }
+
+    /// A part without `AS name` at its end, and that name.
+    static func named(_ part: String) -> (expression: String, name: String?) {
+        let pattern = /(?i)^(?<expression>.*\S)\s+AS\s+(?<name>[\p{L}_][\p{L}\p{N}_.]*)$/
+        guard let match = part.wholeMatch(of: pattern.dotMatchesNewlines()) else {
+            return (part, nil)
+        }
+        return (String(match.expression), String(match.name))
+    }
+
+    /// Whether a part is no more than a key path.
+    static func isKeyPath(_ part: String) -> Bool {
+        part.allSatisfy { $0.isLetter || $0.isNumber || $0 == "_" || $0 == "." }
     }
 }

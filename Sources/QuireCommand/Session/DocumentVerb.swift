@@ -1,5 +1,7 @@
 import ArgumentParser
+import Foundation
 import Quire
+import QuireDocuments
 
 /// Something to do with an open document: on the command line, where the document is opened, saved and closed
 /// around it, or as one line of a session.
@@ -98,5 +100,90 @@ struct InSession<Verb: DocumentVerb>: ParsableCommand, SessionLine {
             try reply.print($0)
         }
         try session.document.unreadable.check()
+    }
+}
+
+// MARK: - Waiting
+
+/// The option that says how long to wait for others who have the document open for writing.
+struct WaitOption: ParsableArguments {
+    @Option(
+        name: .customLong("wait"),
+        help: ArgumentHelp(
+            "How long to wait for others who have it open for writing; 0 fails at once.",
+            valueName: "SECONDS"))
+    var seconds = 5.0
+
+    func validate() throws {
+        guard seconds >= 0, seconds <= 1e6 else {
+            throw ValidationError("--wait takes a number of seconds, from 0 on.")
+        }
+    }
+
+    var timeout: Duration { .milliseconds(Int64(seconds * 1000)) }
+
+    /// How to wait for a package, saying so on standard error.
+    func lockWait(for path: String) -> LockWait {
+        LockWait(timeout: timeout) { owner in
+            report("“\(path)” is open for writing\(owner.phrase)")
+        }
+    }
+
+    /// How to wait for a bare store, saying so on standard error.
+    func fileLockWait(for path: String) -> FileLockWait {
+        FileLockWait(timeout: timeout) { holder in
+            report("“\(path)” is locked\(holder?.phrase ?? " by another process")")
+        }
+    }
+
+    private func report(_ sentence: String) {
+        Output.report("\(sentence); waiting up to \(String(format: "%g", seconds)) s.")
+    }
+}
+
+// MARK: - Paths
+
+/// Looks at what is at a path, without opening it.
+enum DocumentPath {
+    /// What there is at a path.
+    ///
+    /// A file that begins like an archive is one; every other file is taken for a store, and opening it will
+    /// tell.
+    ///
+    /// - Throws: `QuireError` with code `notFound`.
+    static func kind(of path: String) throws -> DocumentSession.Kind {
+        var isFolder: ObjCBool = false
+        guard FileManager.default.fileExists(atPath: path, isDirectory: &isFolder) else {
+            throw QuireError(
+                .notFound, "There is no document “\(path)”.", subject: .init(file: path))
+        }
+        if isFolder.boolValue { return .package }
+        return isArchive(path) ? .archive : .store
+    }
+
+    /// Whether a file begins like a zip archive or Zstandard data.
+    private static func isArchive(_ path: String) -> Bool {
+        // Not by FileHandle, which would drop SQLite's locks if this process has the file open.
+        let start = (try? OpenFile.open(path, for: .reading).read(4, at: 0)) ?? []
+        return start == [0x50, 0x4B, 0x03, 0x04] || start == [0x28, 0xB5, 0x2F, 0xFD]
+    }
+
+    /// The number and size of the files of external data that lie beside a store.
+    static func externalData(ofStoreAt path: String) throws -> (files: Int, bytes: Int64) {
+        let store = URL(fileURLWithPath: path)
+        let name = store.deletingPathExtension().lastPathComponent
+        let folder = store.deletingLastPathComponent()
+            .appendingPathComponent(".\(name)_SUPPORT/_EXTERNAL_DATA").path
+        guard let names = try? FileManager.default.contentsOfDirectory(atPath: folder) else {
+            return (0, 0)
+        }
+        var result = (files: 0, bytes: Int64(0))
+        for name in names {
+            let attributes = try FileManager.default.attributesOfItem(atPath: folder + "/" + name)
+            guard attributes[.type] as? FileAttributeType == .typeRegular else { continue }
+            result.files += 1
+            result.bytes += (attributes[.size] as? NSNumber)?.int64Value ?? 0
+        }
+        return result
     }
 }

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Quire
-internal import QuireRescue
+import QuireDocuments
+import QuireRescue
 
 /// `quire check PATH`
 struct CheckVerb: DocumentVerb {
@@ -79,5 +80,22 @@ extension StoreCheckReport {
                 + "\(Count.of(references, "reference"))\(files): "
                 + (isWhole ? "all is well." : "\(Count.of(problemCount, "problem")).")
         )
+    }
+}
+
+// MARK: - The check
+
+/// Checks a document: its store, and for a package what is around it.
+@MainActor
+struct DocumentCheck {
+    let document: DocumentSession
+
+    /// Checks everything.
+    ///
+    /// - Throws: What reading the store throws where it makes going on pointless.
+    func run() throws -> StoreCheckReport {
+        var report = try StoreCheck.run(on: document.store)
+        report.add(try document.packageProblems())
+        return report
     }
 }

@@ -115,3 +115,130 @@ final class ArchiveWriter {
             subject: .init(file: file.path))
     }
 }
+
+// MARK: - Dates
+
+/// Makes the times in a zip file's headers independent of the time zone.
+///
+/// A zip header holds a local time, which libarchive takes from the process's time zone, beside the extra field with
+/// the time in UTC. Two exports in different time zones would differ in those four bytes of each header.
+struct ZipDates {
+    /// Where the local headers begin.
+    var entries: [Int64] = []
+    /// Where the entries end and the central directory begins.
+    var endOfEntries: Int64 = 0
+
+    /// 1980-01-01 00:00:00 in DOS form: time, then date, little-endian.
+    private static let earliest: [UInt8] = [0, 0, 0x21, 0]
+
+    /// Sets all times to the earliest one.
+    ///
+    /// - Parameter file: The finished file.
+    func makeEqual(in file: OpenFile) throws {
+        for entry in entries {
+            try expect([0x50, 0x4B, 3, 4], at: entry, in: file)
+            try file.write(Self.earliest, at: entry + 10)
+        }
+        var header = endOfEntries
+        for _ in entries {
+            try expect([0x50, 0x4B, 1, 2], at: header, in: file)
+            try file.write(Self.earliest, at: header + 12)
+            let lengths = try file.read(6, at: header + 28)
+            header += 46
+            for index in stride(from: 0, to: 6, by: 2) {
+                header += Int64(lengths[index]) | Int64(lengths[index + 1]) << 8
+            }
+        }
+    }
+
+    private func expect(_ signature: [UInt8], at offset: Int64, in file: OpenFile) throws {
+        guard try file.read(4, at: offset) == signature else {
+            throw QuireError(
+                .inputOutput, "“\(file.path)” has no zip header where one was written.",
+                subject: .init(file: file.path))
+        }
+    }
+}
+
+// MARK: - Names
+
+/// Decides which paths may be in a package, and thereby in an archive: those that mean the same on every system and
+/// cannot lead anywhere else.
+///
+/// A path is relative, its components are neither empty nor `.` nor `..`, UTF-8 without control characters, of at most
+/// 255 bytes each, 1,024 in all, 32 deep. No two differ only in case or in how accents are composed, and none is
+/// below a file.
+struct PortableNames {
+    private var kinds: [String: (path: String, isFolder: Bool)] = [:]
+
+    /// Adds a path.
+    ///
+    /// - Returns: What is wrong with it, to continue “… cannot be used: it …”, or `nil`.
+    mutating func add(_ path: String, isFolder: Bool) -> String? {
+        if let problem = Self.problem(with: path) { return problem }
+        let components = path.split(separator: "/")
+        for count in 1...components.count {
+            let isLast = count == components.count
+            let prefix = components.prefix(count).joined(separator: "/")
+            let existing = kinds.updateValue(
+                (prefix, isLast ? isFolder : true), forKey: Self.folded(prefix))
+            guard let existing else { continue }
+            // Strings compare equal if only the form of accents differs; their bytes do not.
+            if !existing.path.utf8.elementsEqual(prefix.utf8) {
+                return "differs from “\(existing.path)” only in case or in the form of accents"
+            }
+            if isLast && !(isFolder && existing.isFolder) { return "is there twice" }
+            if !isLast && !existing.isFolder { return "is below the file “\(prefix)”" }
+        }
+        return nil
+    }
+
+    /// What is wrong with a path by itself.
+    static func problem(with path: String) -> String? {
+        if path.utf8.count > 1024 { return "is longer than 1,024 bytes" }
+        if path.hasPrefix("/") { return "is absolute" }
+        let components = path.split(separator: "/", omittingEmptySubsequences: false)
+        if components.count > 32 { return "is more than 32 folders deep" }
+        for component in components {
+            if component.isEmpty { return "has an empty component" }
+            if component == "." || component == ".." { return "has the component “\(component)”" }
+            if component.utf8.count > 255 { return "has a component longer than 255 bytes" }
+            if component.contains("\\") { return "has a backslash" }
+            let isControl = component.unicodeScalars.contains {
+                $0.properties.generalCategory == .control
+            }
+            if isControl { return "has a control character" }
+        }
+        return nil
+    }
+
+    /// A path that is equal to those that mean the same on systems that ignore case or the form of accents.
+    static func folded(_ path: String) -> String {
+        // Upper-casing first unites what lower-casing alone does not: ß and ss, ſ and s.
+        path.uppercased().lowercased().precomposedStringWithCanonicalMapping
+    }
+}
+
+// MARK: - Locale
+
+/// Runs a body with UTF-8 as the thread's character encoding.
+///
+/// A Swift program runs in the C locale, in which libarchive crashes on writing names that are not ASCII, and loses
+/// them on reading. This changes the calling thread only, and only until the body returns.
+func withUTF8Locale<Result>(_ body: () throws -> Result) throws -> Result {
+    let characterTypes: Int32 = 1 << LC_CTYPE
+    guard
+        let locale = newlocale(characterTypes, "C.UTF-8", nil)
+            ?? newlocale(characterTypes, "en_US.UTF-8", nil)
+    else {
+        throw QuireError(
+            .unsupported,
+            "This system has no UTF-8 locale, which archives need; install the locale C.UTF-8.")
+    }
+    let previous = uselocale(locale)
+    defer {
+        uselocale(previous)
+        freelocale(locale)
+    }
+    return try body()
+}

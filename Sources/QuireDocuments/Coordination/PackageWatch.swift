@@ -320,3 +320,110 @@ extension PackageParts {
         }
     }
 }
+
+// MARK: - Events
+
+/// What happened to a document package that is watched; see ``PackageWatch``.
+public enum PackageEvent: Sendable, Hashable {
+    /// The package is at another path now, because it or a folder above it was renamed, and nothing is at the old one.
+    case moved(to: String)
+    /// The package is nowhere any more. It is the last event.
+    case deleted
+    /// Another file or folder is at the package's path now. The package itself is at the other path, or, if that is `nil`,
+    /// nowhere any more; then it is the last event.
+    case replaced(movedTo: String?)
+    /// Something was written in the package, by whomever: this process's own saves are told as well.
+    case changed(PackageParts)
+}
+
+/// Parts of a package that may be written to.
+public struct PackageParts: OptionSet, Sendable, Hashable {
+    /// The bits.
+    public let rawValue: Int
+
+    /// Makes parts of bits.
+    public init(rawValue: Int) { self.rawValue = rawValue }
+
+    /// The store: its file, its write-ahead log or its journal.
+    public static let store = PackageParts(rawValue: 1 << 0)
+    /// The generations of additional content. One that appears is of a save that has begun; the store says which is live.
+    public static let additionalContent = PackageParts(rawValue: 1 << 1)
+    /// The metadata file.
+    public static let metadata = PackageParts(rawValue: 1 << 2)
+    /// The lock file: somebody has opened the package for writing, or closed it.
+    public static let lock = PackageParts(rawValue: 1 << 3)
+    /// Anything else.
+    public static let other = PackageParts(rawValue: 1 << 4)
+    /// All parts.
+    public static let all: PackageParts = [.store, .additionalContent, .metadata, .lock, .other]
+}
+
+// MARK: - Fingerprints
+
+/// What the files of a package look like from outside, to see by comparing whether they were written to.
+struct PackageFingerprint: Sendable {
+    private struct Mark: Sendable, Equatable {
+        var inode: UInt64
+        var size: Int64
+        var modified: Int64
+    }
+
+    private var marks: [String: Mark] = [:]
+
+    private static let parts: [(String, PackageParts)] = [
+        ("StoreContent/persistentStore", .store),
+        ("StoreContent/persistentStore-wal", .store),
+        ("StoreContent/persistentStore-journal", .store),
+        ("AdditionalContent", .additionalContent),
+        ("DocumentMetadata.plist", .metadata),
+        (".lock", .lock),
+    ]
+
+    /// Looks at the files of a package, by its open folder. Symbolic links are not followed.
+    init(of folder: OpenFile) {
+        for (path, _) in Self.parts {
+            guard let information = try? FileSystem.information(at: path, in: folder) else {
+                continue
+            }
+            // What a folder's size is means nothing.
+            marks[path] = Mark(
+                inode: information.inode, size: information.kind == .folder ? 0 : information.size,
+                modified: information.modificationNanoseconds)
+        }
+    }
+
+    /// The parts whose files look different.
+    func differences(from earlier: PackageFingerprint) -> PackageParts {
+        Self.parts.reduce(into: []) { parts, part in
+            if marks[part.0] != earlier.marks[part.0] { parts.formUnion(part.1) }
+        }
+    }
+}
+
+// MARK: - Delivery
+
+/// Hands a watch's events to its handler, and never after the watch was cancelled.
+///
+/// `@unchecked`: `isCancelled` is only touched with `lock` held. The lock is recursive, because a handler may cancel its
+/// own watch, and is held while the handler runs, because cancelling waits for it.
+final class WatchDelivery<Event: Sendable>: @unchecked Sendable {
+    private let lock = NSRecursiveLock()
+    private var isCancelled = false
+    private let queue: DispatchQueue
+    private let handler: @Sendable (Event) -> Void
+
+    init(queue: DispatchQueue, handler: @escaping @Sendable (Event) -> Void) {
+        self.queue = queue
+        self.handler = handler
+    }
+
+    /// Hands an event over, on the queue.
+    func send(_ event: Event) {
+        queue.async { [self] in
+            lock.withLock { if !isCancelled { handler(event) } }
+        }
+    }
+
+    /// Waits for a handler that runs on another thread, and lets none run again.
+    func cancel() { lock.withLock { isCancelled = true } }
+}

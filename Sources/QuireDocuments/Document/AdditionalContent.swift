@@ -64,3 +64,151 @@ public struct AdditionalContent {
         }
     }
 }
+
+// MARK: - Files of any size
+
+// Files of any size: nothing here holds more of one in memory than a piece.
+
+extension AdditionalContent {
+    // MARK: Looking
+
+    /// Whether there is a file, unsaved changes included.
+    public func contains(_ path: String) -> Bool {
+        document.openDocument?.contentNames
+            .contains(path.precomposedStringWithCanonicalMapping) ?? false
+    }
+
+    /// The paths of the files in a folder and the folders in it, sorted by their bytes, unsaved changes included.
+    public func paths(inFolder folder: String) -> [String] {
+        let prefix = folder.precomposedStringWithCanonicalMapping + "/"
+        return paths.filter { $0.hasPrefix(prefix) }
+    }
+
+    /// A file to read from, at its start, unsaved changes included; `nil` if there is no such file.
+    ///
+    /// What it reads does not change, whatever is saved or removed meanwhile.
+    ///
+    /// - Throws: ``QuireError`` with code `notFound` if the saved files are missing, or what opening throws.
+    public func fileHandle(forReading path: String) throws -> FileHandle? {
+        let path = path.precomposedStringWithCanonicalMapping
+        return try document.opened().contentFile(at: path)
+    }
+
+    /// Where the bytes of a file are, unsaved changes included; `nil` if there is no such file, or its bytes are not on disk
+    /// because they were given as data and have not been saved, or because the document is protected and they are sealed.
+    ///
+    /// For programs that want a path. It is to be read only, and only until the next save that changes additional content;
+    /// who reads longer uses ``fileHandle(forReading:)``.
+    public func url(for path: String) throws -> URL? {
+        let path = path.precomposedStringWithCanonicalMapping
+        return try document.opened().contentPath(at: path)
+            .map { URL(fileURLWithPath: $0, isDirectory: false) }
+    }
+
+    // MARK: Changing
+
+    /// Adds or replaces a file by a copy of one that is on disk. Whether it may be executed is kept; dates are not.
+    ///
+    /// The bytes are copied, and on disk, when this returns; they become part of the document with the next save.
+    ///
+    /// - Throws: ``QuireError`` with code `notFound`, `unsupported` if it is no file, `invalidValue` if the path cannot be used,
+    ///   `readOnly`, `outOfSpace`, or what reading and writing throw. Then nothing has changed.
+    public func write(contentsOf file: String, at path: String) async throws {
+        let path = path.precomposedStringWithCanonicalMapping
+        try checkMayWrite(at: path)
+        let package = try document.opened().package
+        let source = FileSystem.absolute(file)
+        let spooled = try await FileQueue.shared.run {
+            try SpooledFile(copying: source, to: package)
+        }
+        try put([path: spooled])
+    }
+
+    /// Adds or replaces a file by what a sequence gives, piece by piece.
+    ///
+    /// The bytes are on disk when this returns; they become part of the document with the next save.
+    ///
+    /// - Throws: What the sequence throws, or as ``write(contentsOf:at:)``. Then nothing has changed.
+    public func write<Pieces: AsyncSequence>(_ pieces: Pieces, at path: String) async throws
+    where Pieces.Element == Data {
+        let path = path.precomposedStringWithCanonicalMapping
+        try checkMayWrite(at: path)
+        let package = try document.opened().package
+        let writer = try await FileQueue.shared.run { try SpoolWriter(in: package) }
+        for try await piece in pieces {
+            try await FileQueue.shared.run { try writer.write(piece) }
+        }
+        try put([path: try await FileQueue.shared.run { try writer.finish() }])
+    }
+
+    /// Adds copies of all files in a folder, and in the folders in it, or replaces those of the same names. Others stay.
+    ///
+    /// - Parameters:
+    ///   - folder: The folder on disk.
+    ///   - path: The folder they get into; empty for none.
+    /// - Returns: The paths of the files.
+    /// - Throws: As ``write(contentsOf:at:)``; with code `unsupported` if there is anything but files and folders. Then nothing
+    ///   has changed.
+    @discardableResult
+    public func write(contentsOfFolder folder: String, at path: String) async throws -> [String] {
+        let path = path.precomposedStringWithCanonicalMapping
+        try checkWritable()
+        let package = try document.opened().package
+        let source = FileSystem.absolute(folder)
+        let files = try await FileQueue.shared.run {
+            try AdditionalContentFiles.files(inFolder: source, at: path)
+        }
+        var names = try document.opened().contentNames
+        for file in files {
+            try Self.check(file.path, names)
+            names.insert(file.path)
+        }
+        let spooled = try await FileQueue.shared.run {
+            var spooled: [String: SpooledFile] = [:]
+            for file in files {
+                spooled[file.path] = try SpooledFile(copying: file.source, to: package)
+            }
+            return spooled
+        }
+        try put(spooled)
+        return files.map(\.path)
+    }
+
+    /// Removes all files in a folder, and in the folders in it.
+    ///
+    /// - Throws: ``QuireError`` with code `notFound` if there are none, or `readOnly`.
+    public func remove(folder: String) throws {
+        let paths = paths(inFolder: folder)
+        if paths.isEmpty {
+            try checkWritable()
+            throw QuireError(
+                .notFound, "“\(document.path)” has no additional content in “\(folder)”.",
+                subject: .init(file: folder))
+        }
+        for path in paths { try remove(path) }
+    }
+
+    // MARK: Parts
+
+    private func checkMayWrite(at path: String) throws {
+        try checkWritable()
+        try Self.check(path, document.opened().contentNames)
+    }
+
+    /// Makes files part of what the next save writes. Names are checked again: others may have been taken meanwhile.
+    private func put(_ files: [String: SpooledFile]) throws {
+        guard let open = document.openDocument else {
+            throw QuireError(
+                .invalidState,
+                "“\(document.path)” was closed while additional content was written.",
+                subject: .init(file: document.path))
+        }
+        var names = open.contentNames
+        for path in files.keys.sorted() {
+            try Self.check(path, names)
+            names.insert(path)
+        }
+        for (path, file) in files { open.changeContent(.file(file), at: path) }
+        document.scheduleAutosave()
+    }
+}

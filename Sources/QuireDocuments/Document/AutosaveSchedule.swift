@@ -1,3 +1,5 @@
+import Dispatch
+
 /// Knows when a document is to save itself, as its policy says. A value: it knows the time only from its owner.
 struct AutosaveSchedule: Sendable, Equatable {
     /// A moment.
@@ -35,5 +37,86 @@ struct AutosaveSchedule: Sendable, Equatable {
         if let lastFailure { return lastFailure + policy.delay(afterFailures: failures) }
         let quiet = max(firstChange + policy.delay, lastChange + policy.quietTime)
         return min(quiet, firstChange + max(policy.delay, policy.longestDelay))
+    }
+}
+
+/// When a document saves itself.
+public struct AutosavePolicy: Sendable, Hashable {
+    /// Whether it does.
+    public var isEnabled = true
+    /// How long after the first unsaved change.
+    public var delay = Duration.seconds(15)
+    /// How long nothing must have been changed then: nobody is interrupted.
+    public var quietTime = Duration.seconds(2)
+    /// How long after the first unsaved change at the latest, however much is being changed.
+    public var longestDelay = Duration.seconds(60)
+    /// The longest time to wait before trying again after failures. The time doubles from ``delay`` with each.
+    public var longestRetryDelay = Duration.seconds(300)
+
+    /// The usual policy: 15 seconds after the first unsaved change, as soon as nothing has been changed for 2 seconds, but
+    /// after 60 seconds at the latest; after failures 15, 30, 60 … 300 seconds.
+    public init() {}
+
+    /// A policy of one's own.
+    ///
+    /// - Parameter longestDelay: `nil` for four times `delay`.
+    public init(
+        isEnabled: Bool = true, delay: Duration, quietTime: Duration = .zero,
+        longestDelay: Duration? = nil, longestRetryDelay: Duration = .seconds(300)
+    ) {
+        self.isEnabled = isEnabled
+        self.delay = delay
+        self.quietTime = quietTime
+        self.longestDelay = longestDelay ?? delay * 4
+        self.longestRetryDelay = longestRetryDelay
+    }
+
+    /// No autosaving.
+    public static let never = AutosavePolicy(isEnabled: false, delay: .zero)
+
+    /// How long to wait after as many failures in a row.
+    func delay(afterFailures failures: Int) -> Duration {
+        let doubled = delay * (1 << min(max(failures - 1, 0), 20))
+        return failures < 2 ? delay : max(delay, min(doubled, longestRetryDelay))
+    }
+}
+
+/// A timer on the main queue that fires once. Not a run loop's, which need not run on Linux.
+@MainActor
+final class AutosaveTimer {
+    private var source: (any DispatchSourceTimer)?
+    private let action: @MainActor @Sendable () -> Void
+
+    init(action: @escaping @MainActor @Sendable () -> Void) { self.action = action }
+
+    isolated deinit { source?.cancel() }
+
+    /// Whether it has been scheduled and has not fired.
+    var isScheduled: Bool { source != nil }
+
+    /// Schedules it, unless it is.
+    func schedule(at instant: ContinuousClock.Instant) {
+        guard source == nil else { return }
+        let delay = max(ContinuousClock.now.duration(to: instant), .zero)
+        let (seconds, attoseconds) = delay.components
+        let timer = DispatchSource.makeTimerSource(queue: .main)
+        timer.schedule(
+            deadline: .now() + .seconds(Int(seconds))
+                + .nanoseconds(Int(attoseconds / 1_000_000_000)),
+            leeway: .milliseconds(10))
+        timer.setEventHandler { [weak self] in
+            MainActor.assumeIsolated {
+                self?.cancel()
+                self?.action()
+            }
+        }
+        source = timer
+        timer.resume()
+    }
+
+    /// Takes the schedule back.
+    func cancel() {
+        source?.cancel()
+        source = nil
     }
 }

@@ -1,3 +1,6 @@
+public import Foundation
+public import Quire
+
 /// What state a document is in: any of these, or none when it is open and well.
 public struct DocumentState: OptionSet, Sendable, Hashable {
     /// The bits.
@@ -19,4 +22,63 @@ public struct DocumentState: OptionSet, Sendable, Hashable {
     public static let editingDisabled = DocumentState(rawValue: 1 << 3)
     /// It is being opened or saved.
     public static let progressAvailable = DocumentState(rawValue: 1 << 4)
+}
+
+/// A change of a document's state, with its reason.
+public struct DocumentStateChange: Sendable {
+    /// The state before.
+    public var previous: DocumentState
+    /// The state now.
+    public var current: DocumentState
+    /// The error that led to it, if one did.
+    public var error: QuireError?
+
+    /// The change that a notification tells of; `nil` if it is not a
+    /// ``ManagedDocument/stateChangedNotification``.
+    public init?(_ notification: Notification) {
+        guard let change = notification.userInfo?[Self.key] as? DocumentStateChange else {
+            return nil
+        }
+        self = change
+    }
+
+    init(previous: DocumentState, current: DocumentState, error: QuireError?) {
+        self.previous = previous
+        self.current = current
+        self.error = error
+    }
+
+    private static let key = "change"
+
+    /// What the notification brings along: the change, and its error under the key that is usual for one.
+    var userInfo: [String: any Sendable] {
+        var userInfo: [String: any Sendable] = [Self.key: self]
+        if let error { userInfo[NSUnderlyingErrorKey] = error }
+        return userInfo
+    }
+}
+
+extension ManagedDocument {
+    /// Posted on the main queue after each change of ``documentState``, with the document as its object. Read it with
+    /// ``DocumentStateChange/init(_:)``; its `userInfo` has the error, if there is one, under `NSUnderlyingErrorKey`.
+    public nonisolated static let stateChangedNotification = Notification.Name(
+        "QuireDocumentStateChangedNotification")
+
+    /// The changes of ``documentState`` from now on, in order, each with its error.
+    ///
+    /// Every call gives a sequence of its own. It ends with the document, which it does not keep.
+    ///
+    /// ```swift
+    /// for await change in document.stateChanges where change.current.contains(.savingError) {
+    ///     print(change.error?.message ?? "")
+    /// }
+    /// ```
+    public var stateChanges: AsyncStream<DocumentStateChange> { stateBroadcast.stream() }
+
+    func tell(_ change: DocumentStateChange) {
+        stateChangeHandler?(change)
+        stateBroadcast.send(change)
+        NotificationCenter.default.post(
+            name: Self.stateChangedNotification, object: self, userInfo: change.userInfo)
+    }
 }

@@ -1,4 +1,5 @@
 import Dispatch
+import Quire
 
 /// Runs what waits for the disk on threads of its own, so that neither the main queue nor the cooperative thread pool
 /// waits.
@@ -27,5 +28,12 @@ final class FileQueue: Sendable {
         try await withCheckedContinuation { continuation in
             queue.async { continuation.resume(returning: Swift.Result { try body() }) }
         }.get()
+    }
+}
+
+extension QuireError {
+    /// An error as it is, or, if it is of another kind, as the cause of one of ours.
+    init(wrapping error: any Error, path: String) {
+        self = FileSystem.failure("use", path, thrown: error)
     }
 }

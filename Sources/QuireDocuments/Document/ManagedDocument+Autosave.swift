@@ -1,5 +1,7 @@
+import Dispatch
+public import Foundation
 import Logging
-import Quire
+public import Quire
 
 /// Logs that a save failed which nobody waits for. Other failures are thrown, and left to the caller to report.
 @MainActor
@@ -66,4 +68,191 @@ extension ManagedDocument: ProtectedDataResponder {
 
     /// Sees to it that what could not be saved is saved.
     @MainActor package func protectedDataDidBecomeAvailable() async { scheduleAutosave() }
+}
+
+// MARK: - Termination
+
+extension ManagedDocument {
+    /// Has all open documents saved when the process is asked to end: by the signals given. Then it ends as it would have.
+    ///
+    /// Call it once, early, in a program that leaves these signals alone otherwise; signals that are ignored, as under
+    /// `nohup`, stay so. A second signal, or ten seconds, end the process without waiting any longer. The main queue must be
+    /// running. What cannot be saved because objects are invalid is kept as a draft; see ``draftStatus``.
+    public static func saveOnTermination(
+        signals: [Int32] = [SIGTERM, SIGINT, SIGHUP]
+    ) {
+        saveOnTermination(signals: signals) {}
+    }
+
+    /// As ``saveOnTermination(signals:)``, and runs a body after the documents have been saved.
+    package static func saveOnTermination(
+        signals: [Int32] = [SIGTERM, SIGINT, SIGHUP],
+        _ body: @escaping @MainActor @Sendable () -> Void
+    ) {
+        for number in signals { TerminationSignal.handle(number, body) }
+    }
+}
+
+/// Saves documents before the process ends.
+private enum TerminationSignal {
+    private static let isEnding = Lock(false)
+    private static let patience = 10.0
+    /// Not the main queue: a second signal is heard also while that is busy.
+    private static let queue = DispatchQueue(label: "quire.termination")
+
+    static func handle(_ number: Int32, _ body: @escaping @MainActor @Sendable () -> Void) {
+        TerminationCleanup.handle(number, on: queue) { received(number, body) }
+    }
+
+    private static func received(
+        _ number: Int32, _ body: @escaping @MainActor @Sendable () -> Void
+    ) {
+        let isFirst = isEnding.withLock { isEnding in
+            defer { isEnding = true }
+            return !isEnding
+        }
+        if !isFirst { TerminationCleanup.end(by: number) }
+        queue.asyncAfter(deadline: .now() + patience) { TerminationCleanup.end(by: number) }
+        Task { @MainActor in
+            await saveAll()
+            // As they are: neither logs nor locks are left in them.
+            for document in documents { try? document.package.close() }
+            body()
+            TerminationCleanup.end(by: number)
+        }
+    }
+
+    @MainActor
+    private static var documents: [ManagedDocument] { OpenDocuments.all.filter { !$0.isReadOnly } }
+
+    @MainActor
+    private static func saveAll() async {
+        let documents = documents
+        await withTaskGroup(of: Void.self) { group in
+            for document in documents {
+                document.isTerminating = true
+                // What fails is in a draft if that is of use.
+                group.addTask {
+                    do { try await document.autosave() } catch {
+                        await logFailedAutosave(
+                            of: document.path, QuireError(wrapping: error, path: document.path))
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The documents that are open in this process, for what concerns all of them.
+@MainActor
+enum OpenDocuments {
+    private struct Entry {
+        weak var document: ManagedDocument?
+    }
+
+    private static var entries: [ObjectIdentifier: Entry] = [:]
+
+    /// The documents, in no order.
+    static var all: [ManagedDocument] { entries.values.compactMap(\.document) }
+
+    static func add(_ document: ManagedDocument) {
+        entries[ObjectIdentifier(document)] = Entry(document: document)
+    }
+
+    static func remove(_ document: ManagedDocument) {
+        entries[ObjectIdentifier(document)] = nil
+        // Those that were dropped without having been closed.
+        entries = entries.filter { $0.value.document != nil }
+    }
+}
+
+// MARK: - Background changes
+
+// Work on a document's objects off the main queue.
+
+extension ManagedDocument {
+    /// Makes a context on a queue of its own, for work on the document's objects that takes long: an import, a computation.
+    ///
+    /// What it saves goes to the parent of ``managedObjectContext``, in memory, and is then a change of the document like
+    /// any other: ``hasUnsavedChanges`` is true, it is autosaved, saved by ``save()`` and by closing, and shown in
+    /// ``managedObjectContext`` from the next turn of the main queue on. It is no step of undo, and undoing other changes
+    /// works on. Of a property that is changed in both contexts, what is saved last counts.
+    ///
+    /// The context sees what was saved to the parent by then, and merges automatically what is saved to it later; edits
+    /// of ``managedObjectContext`` get there when the document is saved.
+    ///
+    /// ```swift
+    /// let background = try document.newBackgroundContext()
+    /// try await background.perform { context in
+    ///     for title in titles {
+    ///         try context.insertObject(entityName: "Book")["title"] = .string(title)
+    ///     }
+    ///     try context.save()          // The document has unsaved changes now, and shows the books.
+    /// }
+    /// ```
+    ///
+    /// Once the document was closed, or shows another package, saving the context is an error with code `invalidState`.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidState` if the document is not open.
+    public func newBackgroundContext() throws -> PrivateQueueContext {
+        guard let openDocument else { throw notOpenError }
+        let context = PrivateQueueContext(parent: openDocument.parent)
+        context.performAndWait { $0.automaticallyMergesChangesFromParent = true }
+        return context
+    }
+
+    /// Runs a closure in a new context on a queue of its own; see ``newBackgroundContext()``. The closure saves the context
+    /// itself; what it has not saved is dropped.
+    ///
+    /// ```swift
+    /// let count = try await document.performBackgroundTask { context in
+    ///     let books = try context.fetch(FetchRequest("Book"))
+    ///     for book in books { book["pages"] = .integer(countPages(of: book)) }
+    ///     try context.save()
+    ///     return books.count
+    /// }
+    /// ```
+    ///
+    /// What the closure has saved is shown in ``managedObjectContext`` when this returns.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidState` if the document is not open, or what the closure throws.
+    public func performBackgroundTask<Result>(
+        _ body: sending @escaping (ManagedObjectContext) throws -> sending Result
+    ) async throws -> sending Result {
+        let context = try newBackgroundContext()
+        defer { openDocument?.context.mergePendingSaves() }
+        return try await context.perform(body)
+    }
+}
+
+// MARK: - Change counts
+
+/// What a document was like at a moment: which changes a save covers that began then.
+public struct DocumentChangeToken: Sendable, Hashable {
+    let number: Int
+}
+
+extension ManagedDocument {
+    /// Counts a change of something that is neither in the context nor in the additional content, so that the document is
+    /// saved. Changes that the undo manager knows of are counted without this. Nothing is counted while it is closed.
+    public func updateChangeCount(_ change: DocumentChange) {
+        guard let openDocument else { return }
+        openDocument.count(change)
+        if change == .cleared { scheduleAutosave() } else { documentDidChange() }
+    }
+
+    /// A token of the document as it is now, for somebody who saves it in a way of their own and tells by
+    /// ``updateChangeCount(with:)`` when that has succeeded. The document's own saves need none. That of a closed document
+    /// stands for nothing.
+    public func changeCountToken() -> DocumentChangeToken {
+        DocumentChangeToken(number: openDocument?.takeChangeToken() ?? 0)
+    }
+
+    /// Counts the document as saved in the state that a token was taken of. What was changed since stays unsaved.
+    ///
+    /// A token of a state that undo and redo do not lead to any more, or that is old, leaves the document unsaved.
+    public func updateChangeCount(with token: DocumentChangeToken) {
+        openDocument?.didSave(token.number)
+        scheduleAutosave()
+    }
 }

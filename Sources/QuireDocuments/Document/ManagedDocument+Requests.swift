@@ -1,3 +1,4 @@
+public import Foundation
 public import Quire
 
 // What users ask a document for. Each request has an async form, and one with a completion handler that is called
@@ -130,5 +131,263 @@ extension ManagedDocument {
         discardingChanges: Bool = false, completionHandler: @escaping DocumentCompletionHandler
     ) {
         submit(.close(discardingChanges: discardingChanges), answer: completionHandler)
+    }
+}
+
+// MARK: - Copies
+
+// The document written elsewhere than to its own package.
+
+extension ManagedDocument {
+    // MARK: Saving to a place
+
+    /// Saves the document to a place, and makes that the document's: its own package for ``save()``, another for
+    /// ``saveAs(_:replacing:keepingDamage:)``. A document that is not open is made there, with ``managedObjectModel``.
+    ///
+    /// - Parameters:
+    ///   - path: The package.
+    ///   - operation: With `creating` there must be nothing at the path; with `overwriting` there may be a document.
+    /// - Throws: As those.
+    public func save(to path: String, for operation: SaveOperation) async throws {
+        let path = FileSystem.absolute(path)
+        if !isOpen && operation == .creating {
+            self.path = path
+            return try await create()
+        }
+        if path == self.path && operation == .overwriting { return try await save() }
+        try await saveAs(path, replacing: operation == .overwriting)
+    }
+
+    /// Saves the document to a place, and makes that the document's.
+    public func save(
+        to path: String, for operation: SaveOperation,
+        completionHandler: @escaping DocumentCompletionHandler
+    ) {
+        answer(completionHandler) { try await $0.save(to: path, for: operation) }
+    }
+
+    /// Saves the document as another package, which it is from then on. The package that it was stays as it was saved last.
+    ///
+    /// Objects, their identifiers, undo and the context stay; a document that was opened for reading only can be written
+    /// afterwards. The new package is there whole, or not at all; while it replaces another one, its path leads to the one or
+    /// the other at any moment. What is changed meanwhile stays unsaved.
+    ///
+    /// If others have deleted the document's package, the new one gets every object and value that is in the store, which is
+    /// open, or in memory, and every file of additional content that is unsaved. The document is the new package then, with
+    /// nothing unsaved; if that lacks files, which went with the old one, an error names them all the same.
+    ///
+    /// - Parameters:
+    ///   - path: The package to make.
+    ///   - replacing: Whether to replace a document that is there, and that nobody has open for writing.
+    ///   - keepingDamage: Whether a damaged document is copied too, with its damage; what is copied is checked otherwise.
+    /// - Complexity: O(*n*) in the size of the document, off the main queue.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `locked`, `notFound` if the folder is not there, or as ``save()``.
+    ///   Then the document is what it was. With code `notFound` and ``path`` the new one if the document was saved as far as
+    ///   it is still there: `failures` has one error for each file of external data and of additional content that is not,
+    ///   and the message names the first ones.
+    public func saveAs(
+        _ path: String, replacing: Bool = false, keepingDamage: Bool = false
+    ) async throws {
+        let destination = SaveDestination(
+            path: FileSystem.absolute(path), replaces: replacing, keepsDamage: keepingDamage)
+        var incomplete: QuireError?
+        let number = requests.addWork { [self] open in
+            let snapshot = try open.takeSnapshot(content: contentToWrite())
+            return { [self] in
+                if let place = try? await open.follow() { didMove(to: place) }
+                incomplete = try await open.saveAs(destination, snapshot)
+                self.path = destination.path
+                watchPackage()
+            }
+        }
+        try await request(.saveAs(number))
+        if let incomplete {
+            handleError(incomplete, userInteractionPermitted: !isTerminating)
+            throw incomplete
+        }
+    }
+
+    /// Saves the document as another package.
+    public func saveAs(
+        _ path: String, replacing: Bool = false,
+        completionHandler: @escaping DocumentCompletionHandler
+    ) {
+        answer(completionHandler) { try await $0.saveAs(path, replacing: replacing) }
+    }
+
+    /// Writes the document as it is now, what is unsaved included, to another package. The document itself stays where and
+    /// what it is, unsaved or not.
+    ///
+    /// - Parameters:
+    ///   - path: The package to make.
+    ///   - replacing: Whether to replace a document that is there, and that nobody has open for writing.
+    ///   - keepingDamage: Whether a damaged document is copied too, with its damage; what is copied is checked otherwise.
+    /// - Complexity: O(*n*) in the size of the document, off the main queue.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `locked`, `validation` if an object could not be saved, or what
+    ///   reading and writing throw. With code `notFound` and the path of the copy as its subject if that is there, but lacks
+    ///   files which others have deleted with the document's package; see ``saveAs(_:replacing:keepingDamage:)``.
+    public func saveTo(
+        _ path: String, replacing: Bool = false, keepingDamage: Bool = false
+    ) async throws {
+        let destination = SaveDestination(
+            path: FileSystem.absolute(path), replaces: replacing, keepsDamage: keepingDamage)
+        try await withSnapshot { [self] open in
+            let snapshot = try open.takeCopySnapshot(content: contentToWrite())
+            return { [self] in
+                if let place = try? await open.follow() { didMove(to: place) }
+                try await open.writeCopy(to: destination, snapshot)
+            }
+        }
+    }
+
+    /// Writes the document as it is now to another package.
+    public func saveTo(
+        _ path: String, replacing: Bool = false,
+        completionHandler: @escaping DocumentCompletionHandler
+    ) {
+        answer(completionHandler) { try await $0.saveTo(path, replacing: replacing) }
+    }
+
+    /// Writes the document as it is now to another package beside it, and gives a document for that, of the same class,
+    /// which is not open yet.
+    ///
+    /// - Parameters:
+    ///   - path: The package to make; `nil` for one beside this one, “Name 2”, or 3, 4 ….
+    ///   - keepingDamage: As ``saveTo(_:replacing:keepingDamage:)`` has it.
+    /// - Throws: As ``saveTo(_:replacing:keepingDamage:)``.
+    public func duplicate(
+        to path: String? = nil, keepingDamage: Bool = false
+    ) async throws -> Self {
+        let copy = path ?? SiblingName.unused(beside: self.path)
+        try await saveTo(copy, keepingDamage: keepingDamage)
+        return Self(path: copy)
+    }
+
+    /// Renames or moves the document's package within its file system, and goes on with it there.
+    ///
+    /// If it has been moved, but its store cannot be opened there, this fails too, and ``path`` is the new one. To move it
+    /// there again opens it, as saving and reverting do.
+    ///
+    /// - Parameter path: The new path, where there must be nothing but this document.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `notFound` if the folder is not there, `unsupported` for another
+    ///   file system, or `invalidState` if the document is not open. Then it is where it was. Or what opening the store
+    ///   throws.
+    public func move(to path: String) async throws {
+        let path = FileSystem.absolute(path)
+        try await withOpenDocument { [self] open in
+            if let place = try await open.follow() { didMove(to: place) }
+            if path == self.path { return }
+            try await open.move(to: path)
+            self.path = path
+            _ = try await open.follow()
+        }
+    }
+
+    // MARK: Copies of the last save
+
+    /// Saves unsaved changes, and exports the document to an archive, `.zip` or `.tar.zst` as the path says.
+    ///
+    /// Exporting an unchanged document again gives an equal archive, unless it is protected. Editing and saving may go on
+    /// meanwhile; closing makes the export fail.
+    ///
+    /// - Parameters:
+    ///   - path: The archive to make.
+    ///   - replacing: Whether to replace a file that is there.
+    ///   - keepingDamage: Whether a damaged document is exported too, with its damage.
+    ///   - protection: The protection of the archive of a protected document, which has to be chosen; ignored for others.
+    ///   - progress: Gets the bytes to write as its total; cancelling it stops the export and leaves nothing.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `unsupported`, `protectionUnavailable` if it is protected and
+    ///   nothing was chosen, `protectedDataUnavailable`, `cancelled`, or as ``save()``.
+    public func export(
+        to path: String, replacing: Bool = false, keepingDamage: Bool = false,
+        protection: ArchiveProtection? = nil, progress: Progress? = nil
+    ) async throws {
+        if !isReadOnly { try await autosave() }
+        let package = try openPackage()
+        try await FileQueue.copies.run {
+            try package.export(
+                to: path, replacing: replacing, keepingDamage: keepingDamage,
+                protection: protection, progress: progress)
+        }
+    }
+
+    /// Looks at everything in the package, as of the last save. Changes nothing.
+    public func check() async throws -> [DocumentProblem] {
+        let package = try openPackage()
+        return try await FileQueue.copies.run { try package.check() }
+    }
+
+    /// Does something with the package's files, off the main queue, while the document itself leaves them alone: neither
+    /// saves nor closes before it is through.
+    ///
+    /// - Throws: ``QuireError`` with code `invalidState` if the document is not open, or what the body throws.
+    public func performAsynchronousFileAccess<Result: Sendable>(
+        _ body: @escaping @Sendable (DocumentPackage) throws -> Result
+    ) async throws -> Result {
+        try await withOpenDocument { open in
+            let package = open.package
+            return try await FileQueue.copies.run { try body(package) }
+        }
+    }
+
+    private func openPackage() throws -> DocumentPackage {
+        guard let package = openDocument?.package else { throw notOpenError }
+        return package
+    }
+
+    /// The form with a completion handler of what is asynchronous.
+    private func answer(
+        _ completionHandler: @escaping DocumentCompletionHandler,
+        _ body: @escaping @MainActor (ManagedDocument) async throws -> Void
+    ) {
+        Task { @MainActor in
+            do {
+                try await body(self)
+                completionHandler(nil)
+            } catch {
+                completionHandler(QuireError(wrapping: error, path: path))
+            }
+        }
+    }
+}
+
+/// Whether a document is written where there is nothing yet, or over what is there.
+public enum SaveOperation: Sendable, Hashable {
+    /// Where there must be nothing yet.
+    case creating
+    /// Over a document that may be there.
+    case overwriting
+}
+
+// MARK: - Templates
+
+extension ManagedDocument {
+    /// Makes the package with a template's model, objects and additional content, and opens it for writing.
+    ///
+    /// It is on disk, with all of that, when this returns; if anything fails there is no package.
+    ///
+    /// ```swift
+    /// let document = ManagedDocument(path: "Library.quire")
+    /// try await document.create(from: .named("Library"))
+    /// ```
+    ///
+    /// - Throws: ``QuireError`` with code `alreadyExists` if there is anything at the path, `invalidModel`,
+    ///   `invalidFormat` or `validation` if the template is at fault, or what writing throws.
+    public func create(from template: DocumentTemplate) async throws {
+        let model = try template.model()
+        let content = try template.additionalContent()
+        try await create(model: model)
+        do {
+            try template.insertSeed(into: managedObjectContext)
+            for file in content { try additionalContent.write(file.data, at: file.path) }
+            try await save()
+            // Taking back what the template brought makes no sense.
+            undoManager?.removeAllActions()
+        } catch {
+            // What was made a moment ago holds nothing of the user's.
+            try? await close(discardingChanges: true)
+            try? FileSystem.removeTree(path)
+            throw error
+        }
     }
 }

@@ -1,5 +1,5 @@
 package import Foundation
-import Quire
+package import Quire
 
 /// Reads a JSON text (RFC 8259) strictly: one value, no name twice in an object, valid UTF-8, no more than 128
 /// levels.
@@ -282,5 +282,129 @@ package struct JSONReader {
             unit = unit << 4 | UInt32(digit)
         }
         return unit
+    }
+}
+
+// MARK: - Nodes
+
+/// A value read from a JSON text, with its place there, so that an error about it can say where it is.
+///
+/// Numbers keep their digits: what they mean is decided by the attribute they are for, so that a decimal or a
+/// 64-bit integer loses nothing on the way through a floating-point number.
+package struct JSONNode: Sendable {
+    /// What a node is.
+    package indirect enum Content: Sendable {
+        case null
+        case boolean(Bool)
+        case number(String)
+        case string(String)
+        case array([JSONNode])
+        /// The members in the order of the text; no name is there twice.
+        case object([Member])
+    }
+
+    /// A name and its value.
+    package struct Member: Sendable {
+        package var name: String
+        package var value: JSONNode
+    }
+
+    package var content: Content
+    /// The line of its first character, from 1.
+    package var line: Int
+    /// The place of its first character in its line, from 1, in characters as UTF-8 counts them.
+    package var column: Int
+
+    package init(_ content: Content, line: Int, column: Int) {
+        self.content = content
+        self.line = line
+        self.column = column
+    }
+
+    /// What it is, for an error: "an array".
+    package var kind: String {
+        switch content {
+        case .null: "null"
+        case .boolean: "a truth value"
+        case .number: "a number"
+        case .string: "a text"
+        case .array: "an array"
+        case .object: "an object"
+        }
+    }
+
+    /// The value of a member, if the node is an object that has it.
+    package subscript(name: String) -> JSONNode? {
+        guard case .object(let members) = content else { return nil }
+        return members.first { $0.name == name }?.value
+    }
+}
+
+// MARK: - Bytes
+
+/// Bytes that are read forwards, a block at a time, so that a file of any size can be read in little memory.
+package struct ByteReader {
+    private var block: [UInt8]
+    private var position = 0
+    private let nextBlock: () throws -> [UInt8]
+
+    /// Reads bytes that are in memory.
+    package init(_ data: Data) {
+        block = Array(data)
+        nextBlock = { [] }
+    }
+
+    /// Reads blocks that a closure gives, until one is empty.
+    package init(blocks nextBlock: @escaping () throws -> [UInt8]) {
+        block = []
+        self.nextBlock = nextBlock
+    }
+
+    /// The next byte, which stays the next; `nil` at the end.
+    package mutating func peek() throws -> UInt8? {
+        if position < block.count { return block[position] }
+        block = try nextBlock()
+        position = 0
+        return block.first
+    }
+
+    /// Takes the byte that was peeked at.
+    package mutating func skip() { position += 1 }
+
+    /// Takes a byte order mark, if there is one here.
+    package mutating func skipByteOrderMark() throws {
+        while block.count - position < 3 {
+            let more = try nextBlock()
+            if more.isEmpty { break }
+            block = block[position...] + more
+            position = 0
+        }
+        if block[position...].starts(with: [0xEF, 0xBB, 0xBF]) { position += 3 }
+    }
+}
+
+// MARK: - Attribute values
+
+extension AttributeValue {
+    /// Reads a JSON value as an attribute's: numbers for numeric attributes, truth values for booleans, and for
+    /// all others texts in the form that `quire` prints; null is no value. A number is an integer if it is whole, as
+    /// 1.0 and 1e3 are.
+    ///
+    /// - Throws: `QuireError` with code `invalidValue`.
+    package init(_ node: JSONNode, as attribute: AttributeDescription) throws {
+        switch (node.content, attribute.type) {
+        case (.null, _): self = .null
+        case (.string(let text), _): self = try AttributeValue(parsing: text, as: attribute.type)
+        case (.boolean(let value), .boolean): self = .boolean(value)
+        case (.number(let digits), .integer16), (.number(let digits), .integer32),
+            (.number(let digits), .integer64), (.number(let digits), .decimal),
+            (.number(let digits), .double), (.number(let digits), .float),
+            (.number(let digits), .boolean):
+            self = try AttributeValue(parsingNumber: digits, as: attribute.type)
+        default:
+            throw QuireError(
+                .invalidValue, "This is \(node.kind), which is no value of “\(attribute.name)”.",
+                subject: .init(property: attribute.name))
+        }
     }
 }

@@ -86,3 +86,109 @@ struct AdditionalContentChanges: Sendable {
         AdditionalContentChanges(files: earlier.files.merging(files) { _, new in new })
     }
 }
+
+// MARK: - Names
+
+/// The paths of a package's additional content, to find collisions without looking at all of them.
+struct AdditionalContentNames {
+    /// Files by their folded path.
+    private var files: [String: String] = [:]
+    /// Folders by their folded path, with how many files are below them.
+    private var folders: [String: (path: String, count: Int)] = [:]
+
+    init(_ paths: some Sequence<String>) {
+        for path in paths { insert(path) }
+    }
+
+    /// All paths, sorted by their bytes.
+    var sorted: [String] {
+        files.values.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
+    }
+
+    func contains(_ path: String) -> Bool { files[PortableNames.folded(path)] == path }
+
+    /// What stands in the way of a new path, to continue “… cannot be used: it …”.
+    func problem(with path: String) -> String? {
+        if let problem = PortableNames.problem(with: path) { return problem }
+        let folded = PortableNames.folded(path)
+        if let file = files[folded], file != path {
+            return "differs from “\(file)” only in case"
+        }
+        if let folder = folders[folded] { return "is the folder “\(folder.path)” already" }
+        for parent in Self.parents(of: path) {
+            let folded = PortableNames.folded(parent)
+            if let file = files[folded] { return "is below the file “\(file)”" }
+            if let folder = folders[folded], folder.path != parent {
+                return "differs from “\(folder.path)” only in case"
+            }
+        }
+        return nil
+    }
+
+    mutating func insert(_ path: String) {
+        guard files.updateValue(path, forKey: PortableNames.folded(path)) == nil else { return }
+        for parent in Self.parents(of: path) {
+            folders[PortableNames.folded(parent), default: (parent, 0)].count += 1
+        }
+    }
+
+    mutating func remove(_ path: String) {
+        guard files.removeValue(forKey: PortableNames.folded(path)) != nil else { return }
+        for parent in Self.parents(of: path) {
+            let folded = PortableNames.folded(parent)
+            folders[folded]?.count -= 1
+            if folders[folded]?.count == 0 { folders[folded] = nil }
+        }
+    }
+
+    private static func parents(of path: String) -> [String] {
+        let parts = path.split(separator: "/")
+        return (1..<max(parts.count, 1)).map { parts.prefix($0).joined(separator: "/") }
+    }
+}
+
+// MARK: - Files of a folder
+
+/// Folders on disk whose files are to become additional content.
+enum AdditionalContentFiles {
+    /// The files in a folder and the folders in it, with the paths that they get.
+    ///
+    /// - Throws: ``QuireError`` with code `notFound`, or `unsupported` if there is anything but files and folders.
+    static func files(
+        inFolder folder: String, at path: String
+    ) throws -> [(source: String, path: String)] {
+        let prefix = path.isEmpty ? "" : path + "/"
+        return try FileSystem.contentsOfTree(folder).compactMap { name, information in
+            switch information.kind {
+            case .folder: return nil
+            case .regular:
+                return (
+                    FileSystem.path(folder, name),
+                    (prefix + name).precomposedStringWithCanonicalMapping
+                )
+            case .symbolicLink, .other:
+                let path = FileSystem.path(folder, name)
+                throw QuireError(
+                    .unsupported,
+                    "“\(path)” cannot be additional content: it is neither a file nor a folder.",
+                    subject: .init(file: path))
+            }
+        }
+    }
+}
+
+extension OpenFile {
+    /// A file that has no name and holds some bytes, at its start.
+    static func temporary(holding data: Data) throws -> OpenFile {
+        let file = try OpenFile.inMemory(named: "data")
+        try file.write(data)
+        return try file.reopened()
+    }
+
+    /// A handle of its own for the file, closed when nobody has it any more.
+    func fileHandle() throws -> FileHandle {
+        let copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 0)
+        if copy < 0 { throw FileSystem.failure("open", path) }
+        return FileHandle(fileDescriptor: copy, closeOnDealloc: true)
+    }
+}

@@ -1,5 +1,5 @@
 public import Foundation
-import Quire
+public import Quire
 
 /// New bytes for a file of additional content.
 public enum AdditionalContentSource: Sendable {
@@ -108,5 +108,288 @@ extension DocumentPackage {
             sources[file.path] = .file(file.source)
         }
         return sources
+    }
+}
+
+// MARK: - Replacing all content
+
+extension DocumentPackage {
+    /// Makes the content of this package that of another one as of its last save: rows, external data and additional
+    /// content, all or nothing.
+    ///
+    /// The document stays itself: it keeps its place, its UUID, its versions and the right to write, which is not given up
+    /// for a moment. Whoever reads beside sees the old or the new content, never a mix. The commit of one transaction
+    /// replaces the content; whatever stops the machine before leaves the old, after it the new.
+    ///
+    /// ```swift
+    /// let replaced = try package.replaceContent(with: other)
+    /// // Make contexts over replaced.store, then:
+    /// try package.close()          // Keeps the lock, which replaced has taken over.
+    /// replaced.removeReplacedContent()
+    /// ```
+    ///
+    /// The store object of this package may know what is there no more: cached rows, statements, identifiers. So it does not
+    /// save any more, and a new package, with a store that was opened since, comes in the place of this one. This one still
+    /// reads, and finds the files that rows read before refer to, until the new one's ``removeReplacedContent()``.
+    ///
+    /// Nobody may save meanwhile. Not to be called on the main queue.
+    ///
+    /// - Parameters:
+    ///   - other: The package with the content. Others may go on reading and saving it.
+    ///   - migration: How the content is migrated if it is of another version of the model; `nil` if it is not to be. The
+    ///     other package is left alone.
+    ///   - progress: Cancelling it leaves everything as it was.
+    /// - Returns: The package to use from now on. It owns the lock.
+    /// - Complexity: O(*n*) in the size of the content.
+    /// - Throws: ``QuireError`` with code `readOnly`, `incompatibleModel`, `outOfSpace`, `locked`, `cancelled`, `notFound`,
+    ///   or what reading and writing throw; then the content is as it was. With code `storeUnavailable`, if the disk failed,
+    ///   or the store could not be opened after its content had been replaced, or with `outOfSpace`, if the last pages could
+    ///   not be synchronized: close the package; whoever opens it finds the old or the new content.
+    public func replaceContent(
+        with other: DocumentPackage, migrating migration: StoreMigrationOptions? = nil,
+        progress: Progress? = nil
+    ) throws -> DocumentPackage {
+        try replaceContent(migrating: migration, progress: progress) {
+            if StoreProtection.hasKeys(store.protection, of: other.store.protection) {
+                try other.fill($0, by: .copying)
+            } else {
+                try store.protection?.writeKeybag(forStoreAt: $0.store)
+                try other.fill($0, protectedBy: store.protection, withoutDraft: true)
+            }
+        }
+    }
+
+    /// Makes the content of this package what a body puts into a new folder.
+    ///
+    /// - Parameter fill: Fills a folder that has the layout of a package, with files that may be moved away from there.
+    func replaceContent(
+        migrating migration: StoreMigrationOptions?, progress: Progress?,
+        by fill: (DocumentPackageLayout) throws -> Void
+    ) throws -> DocumentPackage {
+        try checkMayWrite()
+        let staging = DocumentPackageLayout(
+            path: FileSystem.temporarySibling(of: layout.storeFolder, for: "replacement"))
+        defer { try? FileSystem.removeTree(staging.path, beneath: layout.path) }
+        let staged = StagedContent(staging: staging, package: self)
+        do {
+            try FileSystem.building(layout.path, as: staging.path) {
+                try FileSystem.makeFolder(staging.path, beneath: layout.path)
+                try FileSystem.makeFolder(staging.storeFolder)
+                try fill(staging)
+                try checkCancelled(progress)
+                try staged.moveIn(migrating: migration)
+                try checkCancelled(progress)
+                try store.replaceContent(withDatabaseAt: staging.store, progress: progress)
+            }
+        } catch {
+            // If nobody knows which content is there, the next owner of the package finds out.
+            if !error.leavesCommitOpen { staged.moveOut() }
+            throw error
+        }
+        do {
+            return try succeeding(by: openStoreAgain(), generation: staged.generation)
+        } catch {
+            throw QuireError(
+                .storeUnavailable,
+                "The content of “\(layout.path)” has been replaced, but it cannot be opened: \(error); close the document and "
+                    + "open it again.", subject: .init(file: layout.path), underlying: error)
+        }
+    }
+
+    /// Removes what only the replaced content needs. To be called when nothing of it is read any more; until then, or if it
+    /// never is, it costs space and nothing else.
+    public func removeReplacedContent() {
+        tidy(generation: try? liveGeneration())
+    }
+
+    private func openStoreAgain() throws -> SQLiteStore {
+        do {
+            return try store.openAgain()
+        } catch let error as QuireError where error.code == .locked {
+            // Where there is no shared memory, one connection has the file to itself.
+            try store.close()
+            return try store.openAgain()
+        }
+    }
+
+    func checkMayWrite() throws {
+        if isReadOnly {
+            throw QuireError(
+                .readOnly, "“\(layout.path)” was opened for reading only and cannot be changed.",
+                subject: .init(file: layout.path))
+        }
+    }
+
+    private func checkCancelled(_ progress: Progress?) throws {
+        if progress?.isCancelled == true {
+            throw QuireError(
+                .cancelled,
+                "Replacing the content of “\(layout.path)” was cancelled; it is as it was.",
+                subject: .init(file: layout.path))
+        }
+    }
+}
+
+/// Content on its way into a package: in a folder of its own first, then beside what is live, where nothing names it
+/// until the store's transaction. Until then nothing that is live is replaced or removed.
+private final class StagedContent {
+    private let staging: DocumentPackageLayout
+    private let package: DocumentPackage
+    /// The generation that its additional content has in the package.
+    private(set) var generation: Int?
+    /// Files of external data that were not there before.
+    private var added: [String] = []
+
+    init(staging: DocumentPackageLayout, package: DocumentPackage) {
+        self.staging = staging
+        self.package = package
+    }
+
+    /// Makes the store ready, and everything it refers to durable in its place.
+    func moveIn(migrating migration: StoreMigrationOptions?) throws {
+        let root = package.layout.path
+        if FileSystem.exists(staging.additionalContent, beneath: root),
+            let name = try FileSystem.names(in: staging.additionalContent, beneath: root).first
+        {
+            generation = try package.content.adopt(
+                FileSystem.path(staging.additionalContent, name))
+        }
+        let files = try package.store.prepareReplacement(
+            at: staging.store,
+            records: [AdditionalContentStore.recordKey: generation.map(String.init)]
+        ) { path, model, options in
+            guard var migration else {
+                return try SQLiteStore.open(at: path, model: model, options: options)
+            }
+            // What is migrated is a copy already.
+            migration.copyPath = nil
+            return try SQLiteStore.open(
+                at: path, model: model, options: options, migrating: migration)
+        }
+        if files.isEmpty { return }
+        let folder = package.layout.externalData
+        try FileSystem.makeFolder(folder, beneath: root, withIntermediates: true)
+        for name in files {
+            let file = FileSystem.path(staging.externalData, name)
+            let target = FileSystem.path(folder, name)
+            // One that is there has the same bytes: else the store would have given ours another name.
+            if try FileSystem.information(at: target, beneath: root) != nil { continue }
+            try OpenFile.open(file, beneath: root, for: .reading).synchronize()
+            try FileSystem.renameWithoutReplacing(file, to: target, beneath: root)
+            added.append(target)
+        }
+        try FileSystem.synchronizeFolder(folder, beneath: root)
+        let support = FileSystem.folder(of: folder)
+        try FileSystem.synchronizeFolder(support, beneath: root)
+        try FileSystem.synchronizeFolder(containing: support, beneath: root)
+    }
+
+    /// Takes back what was put into its place.
+    func moveOut() {
+        let root = package.layout.path
+        for path in added { _ = try? FileSystem.removeFileIfPresent(path, beneath: root) }
+        if let generation { package.content.discard(generation) }
+    }
+}
+
+// MARK: - Location
+
+/// Where an open package is, and whether what is there is what is open.
+enum PackagePlace: Sendable, Equatable {
+    /// It is at its path.
+    case here
+    /// It has another path.
+    case moved(to: String)
+    /// It was removed.
+    case removed
+    /// Another package is at its path, and it has no other path, or the other one is a state of the same document.
+    case replaced
+    /// Another file is at the path of its store.
+    case storeReplaced
+    /// The store's files are not all there any more, and there is no other store.
+    case storeLost
+}
+
+extension DocumentPackage {
+    /// Finds out where the package is, and what others have done to it.
+    func place() -> PackagePlace {
+        if isInPlace {
+            switch store.fileChange {
+            case nil: return .here
+            case .replaced: return .storeReplaced
+            case .removed, .logRemoved, .logReplaced, .indexReplaced: return .storeLost
+            }
+        }
+        guard let present = presentPath else {
+            return FileSystem.exists(layout.path) ? .replaced : .removed
+        }
+        // A program that brings documents from elsewhere may keep what it replaces under another name.
+        let isSameDocument = DocumentMetadata.storeUUID(of: layout) == store.identity.uuid
+        return isSameDocument ? .replaced : .moved(to: present)
+    }
+
+    /// Opens the store that another program has put into the place of this package's. The right to write is handed over.
+    ///
+    /// - Throws: ``QuireError`` with code `notFound` if it is the store of another document, or what opening throws. Then
+    ///   nothing has changed.
+    func succeedingByStoreInPlace(
+        model: ManagedObjectModel?, migrating migration: StoreMigrationOptions?
+    ) throws -> DocumentPackage {
+        store.takeLogAway()
+        let new = try Self.openStore(layout, model, store.storeOptions, migration)
+        do {
+            guard new.identity.uuid == store.identity.uuid else { throw otherDocument }
+            let generation = try content.generation(in: new.records())
+            return succeeding(by: new, generation: generation)
+        } catch {
+            try? new.close()
+            throw error
+        }
+    }
+
+    /// Another document is at the path.
+    var otherDocument: QuireError {
+        QuireError(
+            .notFound, "“\(layout.path)” is another document now.",
+            subject: .init(file: layout.path))
+    }
+
+    /// The package is nowhere any more.
+    var deleted: QuireError {
+        QuireError(
+            .notFound,
+            "“\(layout.path)” was deleted by somebody else while it was open; save it as another document.",
+            subject: .init(file: layout.path))
+    }
+
+    /// Puts a copy of the open store, whose files others have removed or replaced, back to its path. This object is not to be
+    /// used any more.
+    ///
+    /// - Returns: The package to go on with. When this returns, it survives power loss.
+    /// - Throws: ``QuireError`` with code `outOfSpace`, or what reading and writing throw.
+    func restoringStore() throws -> DocumentPackage {
+        try checkMayWrite()
+        let root = layout.path
+        try FileSystem.makeFolder(layout.storeFolder, beneath: root, withIntermediates: true)
+        let temporary = FileSystem.temporarySibling(of: layout.store, for: "restored")
+        do {
+            try store.writePageCopy(to: temporary, protectedBy: store.protection)
+            let file = try OpenFile.open(temporary, beneath: root, for: .updating)
+            try file.synchronize()
+            file.close()
+            // A log that is there would be taken for the copy's.
+            for suffix in ["-wal", "-shm", "-journal"] {
+                _ = try FileSystem.removeFileIfPresent(layout.store + suffix, beneath: root)
+            }
+            try FileSystem.rename(temporary, to: layout.store, beneath: root)
+            try FileSystem.synchronizeFolder(layout.storeFolder, beneath: root)
+            try FileSystem.synchronizeFolder(root)
+        } catch {
+            _ = try? FileSystem.removeFileIfPresent(temporary, beneath: root)
+            throw error
+        }
+        let new = try SQLiteStore.open(
+            at: layout.store, continuing: store, options: store.storeOptions)
+        return succeeding(by: new, generation: try content.generation(in: new.records()))
     }
 }

@@ -1,6 +1,6 @@
 import Foundation
 import Quire
-internal import QuireRescue
+import QuireRescue
 
 // Copies of a package, all of the state that one save left.
 

@@ -1,4 +1,6 @@
 public import Foundation
+import Quire
+import Synchronization
 
 /// A version of a document that was kept: all of what one save left.
 public struct DocumentVersion: Sendable, Hashable, Identifiable {
@@ -71,4 +73,166 @@ public struct DocumentVersion: Sendable, Hashable, Identifiable {
     public var isComplete: Bool { problem == nil }
     /// Whether it is a conflict version that has not been dealt with.
     public var isUnresolvedConflict: Bool { reason == .conflict && !isResolved }
+}
+
+// MARK: - Retention
+
+/// Which versions stay when old ones are pruned.
+///
+/// All of the last day, the last of each day for a month, then the last of each week; never those that the user has named,
+/// nor conflict versions that nobody has dealt with.
+public struct VersionRetention: Sendable, Hashable {
+    /// For how many seconds all versions stay.
+    public var keepsAll: TimeInterval = 24 * 60 * 60
+    /// For how many seconds the last version of each day stays.
+    public var keepsDaily: TimeInterval = 30 * 24 * 60 * 60
+    /// For how many seconds the last version of each week stays; `nil` for ever.
+    public var keepsWeekly: TimeInterval?
+    /// How many versions stay at most; `nil` for any number. The oldest go first.
+    public var greatestCount: Int?
+    /// How many bytes the versions that stay may have added at most; `nil` for any number. The oldest go first.
+    public var greatestSize: Int64?
+    /// Whether versions that the user has named stay in any case.
+    public var keepsNamed = true
+
+    /// The usual retention.
+    public init() {}
+
+    /// The versions that go, oldest first.
+    ///
+    /// - Parameters:
+    ///   - versions: All versions.
+    ///   - now: The present.
+    ///   - calendar: Says what a day and a week are.
+    public func versionsToPrune(
+        _ versions: [DocumentVersion], now: Date = Date(), calendar: Calendar = .current
+    ) -> [DocumentVersion] {
+        let newestFirst = versions.sorted { $0.id > $1.id }.filter { !isExempt($0) }
+        var staying: [DocumentVersion] = []
+        var periods: Set<DateComponents> = []
+        for version in newestFirst {
+            let age = now.timeIntervalSince(version.date)
+            if age <= keepsAll {
+                staying.append(version)
+            } else if age <= keepsDaily {
+                let day = calendar.dateComponents([.year, .month, .day], from: version.date)
+                if periods.insert(day).inserted { staying.append(version) }
+            } else if keepsWeekly.map({ age <= $0 }) ?? true {
+                let week = calendar.dateComponents(
+                    [.yearForWeekOfYear, .weekOfYear], from: version.date)
+                if periods.insert(week).inserted { staying.append(version) }
+            }
+        }
+        // Exempt ones count, but do not go.
+        let exempt = versions.filter(isExempt)
+        if let greatestCount {
+            staying = Array(staying.prefix(max(greatestCount - exempt.count, 0)))
+        }
+        if let greatestSize {
+            var size = exempt.reduce(0) { $0 + $1.addedSize }
+            staying = Array(
+                staying.prefix {
+                    size += $0.addedSize
+                    return size <= greatestSize
+                })
+        }
+        let ids = Set(staying.map(\.id))
+        return newestFirst.reversed().filter { !ids.contains($0.id) }
+    }
+
+    private func isExempt(_ version: DocumentVersion) -> Bool {
+        version.isUnresolvedConflict || keepsNamed && version.name != nil
+            // What it is cannot be told; somebody may want to look at it.
+            || !version.isComplete
+    }
+}
+
+/// When a document keeps versions of itself, and which of them stay.
+public struct VersionPolicy: Sendable, Hashable {
+    /// When versions are kept without being asked for.
+    public enum Occasion: Sendable, Hashable {
+        /// Never.
+        case onDemand
+        /// What the document was when it was opened, as soon as a save is about to change it.
+        case beforeFirstChange
+        /// After a save, if the last version is older.
+        case every(Duration)
+    }
+
+    /// When versions are kept without being asked for.
+    public var occasion: Occasion
+    /// Which stay when a version has been kept so; `nil` if none is ever pruned by itself.
+    public var retention: VersionRetention?
+
+    /// A policy.
+    public init(occasion: Occasion, retention: VersionRetention? = VersionRetention()) {
+        self.occasion = occasion
+        self.retention = retention
+    }
+
+    /// Versions are kept when somebody asks for one.
+    public static let onDemand = VersionPolicy(occasion: .onDemand)
+}
+
+// MARK: - Checkouts
+
+/// A version as a package of its own, to look at. It is beside the document, or in the folder for temporary files if
+/// nothing may be written there, and shares the document's large files where that is possible. It goes when it is closed.
+///
+/// ```swift
+/// let checkout = try package.checkOut(version.id)
+/// let old = ManagedDocument(path: checkout.path)
+/// try await old.open(readOnly: true)
+/// …
+/// try await old.close()
+/// checkout.close()
+/// ```
+public final class VersionCheckout: Sendable {
+    /// The package. Open it for reading only: its files may be those of the document.
+    public let path: String
+    private let sibling: TemporarySibling
+    /// What errors call it instead of by its temporary path.
+    private let reportedPath: String
+    /// The keys of the document, retained so that the package is unlocked while the document is.
+    private let protection: StoreProtection?
+    private let isClosed = Atomic(false)
+
+    init(_ id: String, of store: VersionStore, progress: Progress?) throws {
+        protection = store.protection
+        sibling = try Self.makeFolder(for: store.layout.path)
+        path = sibling.path
+        reportedPath = "\(store.layout.path) (version \(id))"
+        do {
+            try reporting {
+                let layout = DocumentPackageLayout(path: path)
+                try FileSystem.makeFolder(layout.storeFolder)
+                try store.fill(layout, with: id, by: .linking, progress: progress)
+                try sibling.setFinalPermissions(of: FileSystem.information(at: store.layout.path))
+            }
+        } catch {
+            sibling.remove()
+            throw error
+        }
+    }
+
+    private static func makeFolder(for document: String) throws -> TemporarySibling {
+        do {
+            return try TemporarySibling.makeFolder(beside: document)
+        } catch let error as QuireError where error.code == .readOnly {
+            return try TemporarySibling.makeFolderInTemporaryDirectory()
+        }
+    }
+
+    deinit { close() }
+
+    /// Runs what works with the package. Errors name the document and the version.
+    package func reporting<Result>(_ body: () throws -> Result) throws -> Result {
+        try FileSystem.building(reportedPath, as: path, body)
+    }
+
+    /// Removes the package. Closing twice does nothing.
+    public func close() {
+        guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
+        sibling.remove()
+    }
 }
