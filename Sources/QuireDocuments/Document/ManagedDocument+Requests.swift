@@ -1,8 +1,8 @@
 public import Foundation
 public import Quire
 
-// What users ask a document for. Each request has an async form, and one with a completion handler that is called
-// exactly once, later, on the main queue.
+// Requests of users. Those that UIDocument has with a completion handler have that form too; the handler is called exactly
+// once, later, on the main queue.
 
 /// Called once on the main queue, with `nil` if the request was carried out.
 public typealias DocumentCompletionHandler = @MainActor @Sendable (QuireError?) -> Void
@@ -17,15 +17,6 @@ extension ManagedDocument {
     ///   cannot be used or there is none, `invalidState` if the document is open, or what writing throws.
     public func create(model: ManagedObjectModel? = nil) async throws {
         try await request(.open(requests.name(of: Opening(model: model, creates: true))))
-    }
-
-    /// Makes the package and opens it for writing.
-    public func create(
-        model: ManagedObjectModel? = nil, completionHandler: @escaping DocumentCompletionHandler
-    ) {
-        submit(
-            .open(requests.name(of: Opening(model: model, creates: true))),
-            answer: completionHandler)
     }
 
     /// Opens the package. If it is open or being opened in the same way, that will do.
@@ -61,11 +52,6 @@ extension ManagedDocument {
     /// - Throws: ``QuireError`` with code `validation`, `constraintConflict`, `mergeConflict`, `outOfSpace`, `readOnly`,
     ///   `inputOutput`, `notFound` if the package was deleted, or `invalidState` if the document is not open.
     public func save() async throws { try await request(.save) }
-
-    /// Saves the document as it is now.
-    public func save(completionHandler: @escaping DocumentCompletionHandler) {
-        submit(.save, answer: completionHandler)
-    }
 
     /// Saves the document if it has unsaved changes.
     ///
@@ -163,7 +149,14 @@ extension ManagedDocument {
         to path: String, for operation: SaveOperation,
         completionHandler: @escaping DocumentCompletionHandler
     ) {
-        answer(completionHandler) { try await $0.save(to: path, for: operation) }
+        Task { @MainActor in
+            do {
+                try await save(to: path, for: operation)
+                completionHandler(nil)
+            } catch {
+                completionHandler(QuireError(wrapping: error, path: self.path))
+            }
+        }
     }
 
     /// Saves the document as another package, which it is from then on. The package that it was stays as it was saved last.
@@ -207,14 +200,6 @@ extension ManagedDocument {
         }
     }
 
-    /// Saves the document as another package.
-    public func saveAs(
-        _ path: String, replacing: Bool = false,
-        completionHandler: @escaping DocumentCompletionHandler
-    ) {
-        answer(completionHandler) { try await $0.saveAs(path, replacing: replacing) }
-    }
-
     /// Writes the document as it is now, what is unsaved included, to another package. The document itself stays where and
     /// what it is, unsaved or not.
     ///
@@ -238,14 +223,6 @@ extension ManagedDocument {
                 try await open.writeCopy(to: destination, snapshot)
             }
         }
-    }
-
-    /// Writes the document as it is now to another package.
-    public func saveTo(
-        _ path: String, replacing: Bool = false,
-        completionHandler: @escaping DocumentCompletionHandler
-    ) {
-        answer(completionHandler) { try await $0.saveTo(path, replacing: replacing) }
     }
 
     /// Writes the document as it is now to another package beside it, and gives a document for that, of the same class,
@@ -333,21 +310,6 @@ extension ManagedDocument {
     private func openPackage() throws -> DocumentPackage {
         guard let package = openDocument?.package else { throw notOpenError }
         return package
-    }
-
-    /// The form with a completion handler of what is asynchronous.
-    private func answer(
-        _ completionHandler: @escaping DocumentCompletionHandler,
-        _ body: @escaping @MainActor (ManagedDocument) async throws -> Void
-    ) {
-        Task { @MainActor in
-            do {
-                try await body(self)
-                completionHandler(nil)
-            } catch {
-                completionHandler(QuireError(wrapping: error, path: path))
-            }
-        }
     }
 }
 

@@ -180,7 +180,7 @@ private final class SequenceRun {
                 }
                 switch request {
                 case .open: document.open(completionHandler: answer)
-                case .save: document.save(completionHandler: answer)
+                case .save: document.submit(.save, answer: answer)
                 case .autosave: document.autosave(completionHandler: answer)
                 case .revert: document.revert(completionHandler: answer)
                 case .close(let discarding):

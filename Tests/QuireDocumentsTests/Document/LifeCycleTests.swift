@@ -149,7 +149,7 @@ import Testing
             try $0.store.count(matching: FetchRequest("Note"))
         }
         log.append("found \(before)")
-        document.save { _ in log.append("saved") }
+        document.submit(.save) { _ in log.append("saved") }
         let count = try await document.performAsynchronousFileAccess {
             try $0.store.count(matching: FetchRequest("Note"))
         }

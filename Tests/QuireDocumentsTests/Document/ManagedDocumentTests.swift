@@ -287,24 +287,23 @@ import Testing
     @Test func completionHandlersAreCalledOnceInOrderAndLater() async throws {
         let document = ManagedDocument(path: path)
         document.autosavePolicy = .never
+        try await document.create(model: notesModel)
         var log: [String] = []
         await withCheckedContinuation { continuation in
-            document.create(model: notesModel) { log.append("create \($0 == nil)") }
-            document.save { log.append("save \($0 == nil)") }
             document.autosave { log.append("autosave \($0 == nil)") }
             document.revert { log.append("revert \($0 == nil)") }
             document.open(readOnly: true) { log.append("open \($0?.code.rawValue ?? "")") }
             document.close { log.append("close \($0 == nil)") }
-            document.save { error in
-                log.append("save \(error?.code.rawValue ?? "")")
+            document.autosave { error in
+                log.append("autosave \(error?.code.rawValue ?? "")")
                 continuation.resume()
             }
             #expect(log.isEmpty)
         }
         #expect(
             log == [
-                "create true", "save true", "autosave true", "revert true", "open invalidState",
-                "close true", "save invalidState",
+                "autosave true", "revert true", "open invalidState", "close true",
+                "autosave invalidState",
             ])
     }
 
@@ -340,7 +339,7 @@ import Testing
         let document = try await create()
         try document.addNote("before")
         try document.additionalContent.write(Data([1]), at: "before")
-        document.save { _ in }
+        document.submit(.save) { _ in }
         // The snapshot has been taken; nothing of this belongs to that save.
         try document.addNote("after")
         try document.additionalContent.write(Data([2]), at: "after")
