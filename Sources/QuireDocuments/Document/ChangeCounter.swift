@@ -1,61 +1,88 @@
 import Dispatch
 import Quire
 
-/// Counts changes, to know whether a document is as it was saved, also after undo.
+/// Whether something is as it was saved, also after undo and redo.
 ///
-/// A document stands at a position: each change goes one further, undo one back. It is clean at the saved position. A
-/// save covers the position at which it took its snapshot, not the one at which it ended: that is what the mark is for.
+/// The counter is at a position that stands for the present state. Positions are either counted here, one further with each
+/// change and one back with each undo, or those of an undo manager, by ``move(to:)``.
+///
+/// Invariants
+/// ==========
+///
+/// - Equal positions that are reachable by undo and redo are equal states.
+/// - `saved` is the position of the saved state, or `nil` if undo and redo do not lead to it; then only a save makes the
+///   state clean.
+/// - A save covers the position at its snapshot, not at its end: `marks` has that position by the save's token, as long as
+///   undo and redo lead to it.
+/// - There are at most 16 marks. The oldest is dropped for a new one; finishing its save then leaves the state unsaved.
 struct ChangeCounter: Sendable, Equatable {
-    /// What happened.
-    enum Change: Sendable, Equatable {
-        /// Something was changed, which undo can take back.
-        case done
-        /// A change was taken back.
-        case undone
-        /// A change that was taken back was made again.
-        case redone
-        /// Something was changed for good: only a save makes the document clean again.
-        case doneForGood
-    }
+    /// A save that has taken its snapshot.
+    typealias Token = Int
 
-    private var position = 0
-    /// Where the document is as it was saved, if one can get there by undo and redo.
-    private var saved: Int? = 0
-    /// Where running saves took their snapshots.
-    private var marks = ChangeMarks<Int>()
+    private var position: UInt64
+    private var saved: UInt64?
+    private var marks: [Token: UInt64] = [:]
 
-    /// Whether the document is not as it was saved.
+    private static var maximumMarkCount: Int { 16 }
+
+    /// A saved state at a position. Counted ones begin in the middle, because undo may lead to states before the first.
+    init(at position: UInt64 = 1 << 63) { (self.position, saved) = (position, position) }
+
+    /// Whether the present state differs from the saved one.
     var hasChanges: Bool { position != saved }
 
-    mutating func count(_ change: Change) {
+    // MARK: Changes
+
+    mutating func count(_ change: DocumentChange) {
         switch change {
         case .done:
-            // What was undone cannot be redone any more: positions ahead are out of reach.
+            // A change after undo clears the redo stack, and makes the positions ahead unreachable.
             if let saved, saved > position { self.saved = nil }
-            marks.change { [position] in $0 > position ? nil : $0 }
+            marks = marks.filter { $0.value <= position }
             position += 1
         case .undone: position -= 1
         case .redone: position += 1
-        case .doneForGood:
-            saved = nil
-            marks.removeAll()
+        case .cleared: self = ChangeCounter()
         }
     }
 
-    /// A save takes its snapshot here.
-    mutating func beginSave(_ token: Int = 0) { marks.add(token, at: position) }
+    /// Counts a change that undo cannot revert.
+    mutating func countIrreversibleChange() {
+        saved = nil
+        marks.removeAll()
+    }
 
-    /// The save succeeded: the document is clean where the snapshot was taken, if one can still get there.
-    mutating func finishSave(_ token: Int = 0) { saved = marks.take(token) }
+    /// Marks the present state as saved; running saves go on.
+    mutating func discardChanges() { saved = position }
 
-    /// The save failed: nothing is different.
-    mutating func failSave(_ token: Int = 0) { _ = marks.take(token) }
+    /// Takes the position of the undo manager over.
+    mutating func move(to position: UInt64) { self.position = position }
 
-    /// The document is as it was saved.
-    mutating func clear() { self = ChangeCounter() }
+    /// Takes the position of another undo manager over, which cannot reach other states of the one before.
+    mutating func rename(to position: UInt64) {
+        saved = hasChanges ? nil : position
+        marks = marks.filter { $0.value == self.position }.mapValues { _ in position }
+        self.position = position
+    }
+
+    // MARK: Saves
+
+    /// Marks the present position as the snapshot of a save.
+    mutating func beginSave(_ token: Token = 0) {
+        marks[token] = position
+        if marks.count > Self.maximumMarkCount, let oldest = marks.keys.min() {
+            marks[oldest] = nil
+        }
+    }
+
+    /// Makes the state of a snapshot the saved one.
+    mutating func finishSave(_ token: Token = 0) { saved = marks.removeValue(forKey: token) }
+
+    /// Drops the mark of a save that failed; nothing else changes.
+    mutating func failSave(_ token: Token = 0) { marks[token] = nil }
 }
 
-/// What happened to something that a document does not see itself.
+/// A change of something that the document does not track itself.
 public enum DocumentChange: Sendable, Hashable {
     /// It was changed.
     case done
@@ -67,87 +94,18 @@ public enum DocumentChange: Sendable, Hashable {
     case cleared
 }
 
-/// Where a document stood when snapshots of it were taken that are being saved, by their tokens.
-struct ChangeMarks<Position: Sendable & Equatable>: Sendable, Equatable {
-    private var positions: [Int: Position] = [:]
-
-    /// Snapshots that nobody tells the end of are forgotten after so many others; then the document stays unsaved.
-    private static var greatestCount: Int { 16 }
-
-    mutating func add(_ token: Int, at position: Position) {
-        positions[token] = position
-        if positions.count > Self.greatestCount, let oldest = positions.keys.min() {
-            positions[oldest] = nil
-        }
-    }
-
-    /// Where the document stood, if it can get there again by undo and redo.
-    mutating func take(_ token: Int) -> Position? { positions.removeValue(forKey: token) }
-
-    /// Some positions cannot be reached any more, or have other names.
-    mutating func change(_ body: (Position) -> Position?) {
-        positions = positions.compactMapValues(body)
-    }
-
-    mutating func removeAll() { positions.removeAll() }
-}
-
-/// Knows whether a document's objects are as they were saved, also after undo and redo.
-///
-/// The undo manager stands at a position, and equal positions are equal states. The document is clean at the one it
-/// was saved at. A save covers the position at which it took its snapshot, not the one at which it ended: that is what
-/// the mark is for. What was changed without the undo manager's knowledge makes every position another state.
-struct SavedPosition: Sendable, Equatable {
-    /// Where the document is as it was saved, if one can get there by undo and redo.
-    private var saved: UInt64?
-    /// Where running saves took their snapshots.
-    private var marks = ChangeMarks<UInt64>()
-
-    /// The document is as it was saved.
-    init(at position: UInt64) { saved = position }
-
-    /// Whether the document is as it was saved.
-    func isClean(at position: UInt64) -> Bool { position == saved }
-
-    /// Something was changed that undo cannot take back: only a save makes the document clean again.
-    mutating func changeForGood() {
-        saved = nil
-        marks.removeAll()
-    }
-
-    /// A save takes its snapshot.
-    mutating func beginSave(_ token: Int, at position: UInt64) {
-        marks.add(token, at: position)
-    }
-
-    /// The save succeeded: the document is clean where the snapshot was taken, if one can still get there.
-    mutating func finishSave(_ token: Int) { saved = marks.take(token) }
-
-    /// The save failed: nothing is different.
-    mutating func failSave(_ token: Int) { _ = marks.take(token) }
-
-    /// Another undo manager has taken the place of the one that stood at a position.
-    mutating func move(from old: UInt64, to new: UInt64) {
-        saved = old == saved ? new : nil
-        marks.change { $0 == old ? new : nil }
-    }
-}
-
 // MARK: - Changes of the parent
 
-/// Counts what is changed in a document's parent context other than by the document's own context: by background
-/// contexts that save to it, and by changing its objects directly.
+/// Tracks changes of a document's parent context that the document's own context did not make: saves of background
+/// contexts, and direct changes of the parent's objects.
 ///
-/// It can be read anywhere. What a background context has saved is counted on its own thread, other changes on the parent's
-/// queue. A save of the parent covers what was counted before it began.
+/// Readable on any thread. Saves of background contexts are counted on their own threads, other changes on the parent's
+/// queue. A save of the parent covers the changes counted before it began.
 final class ParentChanges: Sendable {
     private struct State {
-        var count = 0
-        var savedCount = 0
-        /// The count that the save covers which runs, or ran last.
-        var countBeingSaved = 0
+        var counter = ChangeCounter()
         var isIgnoring = false
-        /// Whether a call of ``changed`` is on its way to the main queue.
+        /// Whether a notification is on its way to the main queue.
         var isAnnounced = false
         var changed: (@MainActor @Sendable () -> Void)?
     }
@@ -155,9 +113,9 @@ final class ParentChanges: Sendable {
     private let state = Lock(State())
 
     /// Whether the parent has such changes that no save has written.
-    var hasChanges: Bool { state.withLock { $0.count != $0.savedCount } }
+    var hasChanges: Bool { state.withLock { $0.counter.hasChanges } }
 
-    /// Calls a closure on the main actor, soon after the parent was changed.
+    /// Sets the handler that is called on the main actor soon after a change of the parent.
     func follow(_ changed: (@MainActor @Sendable () -> Void)?) {
         state.withLock { $0.changed = changed }
     }
@@ -171,16 +129,16 @@ final class ParentChanges: Sendable {
     }
 
     private func parentDidChange(_ hasChanges: Bool) {
-        let isNews = state.withLock { state in
+        let announces = state.withLock { state in
             if state.isIgnoring { return false }
-            state.count += 1
-            // Otherwise it was rolled back.
-            if !hasChanges { state.savedCount = state.count }
+            state.counter.count(.done)
+            // Without changes it was rolled back.
+            if !hasChanges { state.counter.discardChanges() }
             if state.isAnnounced || state.changed == nil { return false }
             state.isAnnounced = true
             return true
         }
-        guard isNews else { return }
+        guard announces else { return }
         DispatchQueue.main.async { MainActor.assumeIsolated { self.announce() } }
     }
 
@@ -204,12 +162,12 @@ final class ParentChanges: Sendable {
         try body()
     }
 
-    /// The parent is about to be saved.
-    func beginSave() { state.withLock { $0.countBeingSaved = $0.count } }
+    /// Call before a save of the parent.
+    func beginSave() { state.withLock { $0.counter.beginSave() } }
 
-    /// The parent was saved.
-    func didSave() { state.withLock { $0.savedCount = $0.countBeingSaved } }
+    /// Call after a save of the parent.
+    func didSave() { state.withLock { $0.counter.finishSave() } }
 
-    /// The parent was reset.
-    func didReset() { state.withLock { $0.savedCount = $0.count } }
+    /// Call after a reset of the parent.
+    func didReset() { state.withLock { $0.counter.discardChanges() } }
 }

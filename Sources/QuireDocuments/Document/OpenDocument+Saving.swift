@@ -11,21 +11,6 @@ extension OpenDocument {
         return Snapshot(content: contentBeingSaved, contentNames: contentNames)
     }
 
-    /// A token of the document's present state.
-    func takeChangeToken() -> Int {
-        lastToken += 1
-        context.processPendingChanges()
-        savedPosition.beginSave(lastToken, at: position)
-        otherChanges.beginSave(lastToken)
-        return lastToken
-    }
-
-    /// The state that a token was taken of is saved.
-    func didSave(_ token: Int) {
-        savedPosition.finishSave(token)
-        otherChanges.finishSave(token)
-    }
-
     /// Hands the context's changes to the parent.
     private func pushChanges() throws {
         context.processPendingChanges()
@@ -120,8 +105,7 @@ extension OpenDocument {
             hasPushedChanges = false
             didSave(token)
         } else {
-            savedPosition.failSave(token)
-            otherChanges.failSave(token)
+            didFailToSave(token)
             // What a subclass writes itself it is asked for again.
             contentBeingSaved.rewriting = nil
             unsavedContent = allUnsavedContent

@@ -46,19 +46,15 @@ final class OpenDocument {
     var mustRecordGeneration = false
     /// Whether the context has pushed changes to the parent that no save has written.
     var hasPushedChanges = false
-    /// The changes of the parent that others have made.
+    /// Changes of the parent that the context did not make.
     let parentChanges = ParentChanges()
-    /// Whether the context's objects are as they were saved.
-    var savedPosition = SavedPosition(at: 0)
-    /// The position of the context while there is no undo manager.
-    private let fixedPosition: UInt64 = 0
-    /// Tokens of states; see ``ManagedDocument/changeCountToken(for:)``.
-    var lastToken = 0
-    /// That of the running save.
+    private var objectCounter = ChangeCounter(at: 0)
+    /// Changes reported by ``ManagedDocument/updateChangeCount(_:)``.
+    private var otherChanges = ChangeCounter()
+    private var lastToken = 0
+    /// The token of the running save; 0 if none runs.
     var tokenBeingSaved = 0
-    /// Changes of what the document does not see itself.
-    var otherChanges = ChangeCounter()
-    /// Counts edits, of whatever kind.
+    /// The number of edits, of whatever kind.
     private(set) var editCount = 0
     /// Whether the files of the store are not at their path any more, and nothing else of the document is.
     var hasLostStore = false
@@ -88,7 +84,7 @@ final class OpenDocument {
 
     /// Whether anything differs from the last save.
     var hasUnsavedChanges: Bool {
-        !savedPosition.isClean(at: position) || otherChanges.hasChanges
+        objectChanges.hasChanges || otherChanges.hasChanges
             || !unsavedContent.isEmpty || !contentBeingSaved.isEmpty || hasLostStore
             || parentChanges.hasChanges || context.hasUnregisteredChanges
     }
@@ -106,15 +102,24 @@ final class OpenDocument {
     }
 
     func observe(_ undoManager: UndoManager?) {
-        let old = position
+        objectCounter = objectChanges
         context.undoManager?.didChange = nil
         context.undoManager = undoManager
         undoManager?.didChange = { [weak self] in self?.undoManagerDidChange() }
-        savedPosition.move(from: old, to: position)
+        objectCounter.rename(to: position)
     }
 
-    /// Stands for the state of the context's objects.
-    var position: UInt64 { context.undoManager?.position ?? fixedPosition }
+    /// Changes of the context's objects, at the undo manager's present position.
+    private var objectChanges: ChangeCounter {
+        get {
+            var counter = objectCounter
+            counter.move(to: position)
+            return counter
+        }
+        set { objectCounter = newValue }
+    }
+
+    private var position: UInt64 { context.undoManager?.position ?? 0 }
 
     private var isUndoing: Bool {
         context.undoManager.map { $0.isUndoing || $0.isRedoing } ?? false
@@ -130,9 +135,9 @@ final class OpenDocument {
         if isUndoing { return }
         if !context.lastEventIsUndoable {
             if !context.hasChanges && !hasPushedChanges {
-                savedPosition = SavedPosition(at: position)  // It was rolled back.
+                objectChanges = ChangeCounter(at: position)  // It was rolled back.
             } else {
-                savedPosition.changeForGood()
+                objectChanges.countIrreversibleChange()
             }
         }
         changed()
@@ -140,12 +145,28 @@ final class OpenDocument {
 
     func count(_ change: DocumentChange) {
         editCount += 1
-        switch change {
-        case .done: otherChanges.count(.done)
-        case .undone: otherChanges.count(.undone)
-        case .redone: otherChanges.count(.redone)
-        case .cleared: otherChanges.clear()
-        }
+        otherChanges.count(change)
+    }
+
+    /// A token of the document's present state, for ``didSave(_:)`` or ``didFailToSave(_:)``.
+    func takeChangeToken() -> ChangeCounter.Token {
+        lastToken += 1
+        context.processPendingChanges()
+        objectChanges.beginSave(lastToken)
+        otherChanges.beginSave(lastToken)
+        return lastToken
+    }
+
+    /// Makes the state of a token the saved one.
+    func didSave(_ token: ChangeCounter.Token) {
+        objectChanges.finishSave(token)
+        otherChanges.finishSave(token)
+    }
+
+    /// Drops a token whose state was not saved.
+    func didFailToSave(_ token: ChangeCounter.Token) {
+        objectChanges.failSave(token)
+        otherChanges.failSave(token)
     }
 
     // MARK: Additional content
@@ -221,8 +242,8 @@ final class OpenDocument {
         unsavedContent = AdditionalContentChanges()
         mustRecordGeneration = false
         hasPushedChanges = false
-        savedPosition = SavedPosition(at: position)
-        otherChanges.clear()
+        objectChanges = ChangeCounter(at: position)
+        otherChanges = ChangeCounter()
         return loaded.contents
     }
 

@@ -363,14 +363,14 @@ private struct RandomRun {
     @Test func changeForGoodIsCleanOnlyAfterASave() {
         var counter = ChangeCounter()
         counter.count(.done)
-        counter.count(.doneForGood)
+        counter.countIrreversibleChange()
         counter.count(.undone)
         #expect(counter.hasChanges)
         counter.beginSave()
         counter.finishSave()
         #expect(!counter.hasChanges)
         counter.beginSave()
-        counter.count(.doneForGood)
+        counter.countIrreversibleChange()
         counter.finishSave()
         #expect(counter.hasChanges)
     }
