@@ -18,19 +18,19 @@ struct EntitySyntax {
         in context: some MacroExpansionContext
     ) {
         guard let declaration = declaration.as(ClassDeclSyntax.self) else {
-            Self.complainAboutKind(attribute, declaration, in: context)
+            Self.diagnoseKind(attribute, declaration, in: context)
             return nil
         }
         guard let superclass = declaration.inheritanceClause?.inheritedTypes.first else {
             var named = declaration.name
             named.trailingTrivia = []
-            context.complain(
+            context.diagnose(
                 declaration.name,
-                Complaint(
+                MacroDiagnostic(
                     "superclass",
                     "\(named.text) must be a subclass of ManagedObject, or of another class marked @Entity"
                 ),
-                remedy: "Inherit from ManagedObject",
+                fixIt: "Inherit from ManagedObject",
                 [
                     .replace(
                         declaration.name, by: TokenSyntax.identifier("\(named.text): ManagedObject")
@@ -39,9 +39,9 @@ struct EntitySyntax {
             return nil
         }
         if let generics = declaration.genericParameterClause {
-            context.complain(
+            context.diagnose(
                 generics,
-                Complaint("generic", "an entity has one class, so that cannot be generic"))
+                MacroDiagnostic("generic", "an entity has one class, so that cannot be generic"))
             return nil
         }
         self.attribute = attribute
@@ -52,19 +52,19 @@ struct EntitySyntax {
         properties = members.compactMap { PropertySyntax($0.decl) }.filter { $0.isSound() }
     }
 
-    private static func complainAboutKind(
+    private static func diagnoseKind(
         _ attribute: AttributeSyntax, _ declaration: some DeclGroupSyntax,
         in context: some MacroExpansionContext
     ) {
-        let complaint = Complaint(
+        let diagnostic = MacroDiagnostic(
             "class", "@Entity is for classes: an object has one identity wherever it is used")
         guard let structure = declaration.as(StructDeclSyntax.self) else {
-            context.complain(attribute, complaint)
+            context.diagnose(attribute, diagnostic)
             return
         }
         let keyword = structure.structKeyword
-        context.complain(
-            keyword, complaint, remedy: "Make it a class",
+        context.diagnose(
+            keyword, diagnostic, fixIt: "Make it a class",
             [.replace(keyword, by: TokenSyntax.identifier("final class"))])
     }
 
@@ -171,9 +171,9 @@ extension EntitySyntax {
                     !known.contains(segment.content.text)
                 else { continue }
                 let name = segment.content.text
-                context.complain(
+                context.diagnose(
                     literal,
-                    Complaint(
+                    MacroDiagnostic(
                         label, "\(self.name) has no attribute or relationship “\(name)”"))
             }
         }
@@ -203,13 +203,13 @@ extension EntitySyntax {
         }
         var marked = variable
         marked.leadingTrivia = []
-        context.complain(
+        context.diagnose(
             variable,
-            Complaint(
+            MacroDiagnostic(
                 "unmarked",
                 "“\(name)” has no value when an object is made: mark it \(mark), or give it an initial value to keep it "
                     + "in memory only"),
-            remedy: "Mark it \(mark)",
+            fixIt: "Mark it \(mark)",
             [.replace(variable, by: DeclSyntax("\(raw: mark) \(marked)"))])
     }
 }

@@ -141,20 +141,20 @@ extension PropertySyntax {
     private func isVariable(_ context: (any MacroExpansionContext)?) -> Bool {
         let specifier = declaration.bindingSpecifier
         if specifier.tokenKind == .keyword(.let) {
-            context?.complain(
+            context?.diagnose(
                 specifier,
-                Complaint("let", "\(title) needs a “var”: the object's values can change"),
-                remedy: "Replace “let” by “var”",
+                MacroDiagnostic("let", "\(title) needs a “var”: the object's values can change"),
+                fixIt: "Replace “let” by “var”",
                 [.replace(specifier, by: TokenSyntax.keyword(.var))])
             return false
         }
         for modifier in declaration.modifiers
         where [.keyword(.static), .keyword(.class)].contains(modifier.name.tokenKind) {
-            context?.complain(
+            context?.diagnose(
                 modifier,
-                Complaint(
+                MacroDiagnostic(
                     "static", "\(title) is for properties of objects, not of the class"),
-                remedy: "Remove “\(modifier.name.text)”",
+                fixIt: "Remove “\(modifier.name.text)”",
                 [
                     .replace(
                         oldNode: Syntax(declaration.modifiers),
@@ -172,31 +172,31 @@ extension PropertySyntax {
             unmarked.attributes = declaration.attributes.filter {
                 $0.as(AttributeSyntax.self)?.id != attribute.id
             }
-            context?.complain(
+            context?.diagnose(
                 accessors,
-                Complaint(
+                MacroDiagnostic(
                     "computed",
                     "\(title) makes the accessors itself; a computed property, or one with observers, is none "
                         + "of the entity's"),
-                remedy: "Remove “\(title)”", [.replace(declaration, by: unmarked)])
+                fixIt: "Remove “\(title)”", [.replace(declaration, by: unmarked)])
             return false
         }
         if let initializer = binding.initializer {
-            complain(about: initializer, context)
+            diagnose(about: initializer, context)
             return false
         }
         return true
     }
 
-    private func complain(
+    private func diagnose(
         about initializer: InitializerClauseSyntax, _ context: (any MacroExpansionContext)?
     ) {
         guard kind == .attribute, argument("default") == nil else {
-            context?.complain(
+            context?.diagnose(
                 initializer,
-                Complaint(
+                MacroDiagnostic(
                     "initial", "\(title) cannot have an initial value; set it in awakeFromInsert()"),
-                remedy: "Remove the initial value",
+                fixIt: "Remove the initial value",
                 [removal(of: initializer, typed: type)])
             return
         }
@@ -213,12 +213,12 @@ extension PropertySyntax {
         attribute.attributeName = attribute.attributeName.trimmed
         attribute.arguments = .argumentList(arguments)
         attribute.rightParen = .rightParenToken()
-        context?.complain(
+        context?.diagnose(
             initializer,
-            Complaint(
+            MacroDiagnostic(
                 "initial",
                 "an attribute's initial value is its default value in the model: write “default:”"),
-            remedy: "Make it the default value",
+            fixIt: "Make it the default value",
             [
                 .replace(self.attribute, by: attribute),
                 removal(of: initializer, typed: type),
@@ -246,19 +246,20 @@ extension PropertySyntax {
             typed.typeAnnotation = TypeAnnotationSyntax(
                 colon: .colonToken(trailingTrivia: .space),
                 type: TypeSyntax(stringLiteral: "<#type#>"))
-            context?.complain(
+            context?.diagnose(
                 binding,
-                Complaint("type", "\(title) needs a type to be written: “var \(plainName): …”"),
-                remedy: "Write the type", [.replace(binding, by: typed)])
+                MacroDiagnostic(
+                    "type", "\(title) needs a type to be written: “var \(plainName): …”"),
+                fixIt: "Write the type", [.replace(binding, by: typed)])
             return false
         }
         if let unwrapped = type.as(ImplicitlyUnwrappedOptionalTypeSyntax.self) {
-            context?.complain(
+            context?.diagnose(
                 type,
-                Complaint(
+                MacroDiagnostic(
                     "unwrapped",
                     "\(title) cannot be “\(type.trimmedDescription)”: its value may be missing"),
-                remedy: "Replace “!” by “?”",
+                fixIt: "Replace “!” by “?”",
                 [
                     .replace(
                         type, by: OptionalTypeSyntax(wrappedType: unwrapped.wrappedType.trimmed))
@@ -287,9 +288,9 @@ extension PropertySyntax {
             default: return true
             }
         }
-        context?.complain(
+        context?.diagnose(
             type,
-            Complaint(
+            MacroDiagnostic(
                 "attributeType",
                 "“\(type.trimmedDescription)” is no type for an attribute: \(reason). Use an integer, Double, Float, "
                     + "Decimal, String, Bool, Date, Data, UUID, URL, an enumeration over one of these, or a type "
@@ -308,11 +309,11 @@ extension PropertySyntax {
         switch shape {
         case .many(let member, _):
             if member.is(OptionalTypeSyntax.self) {
-                context?.complain(
+                context?.diagnose(
                     type,
-                    Complaint(
+                    MacroDiagnostic(
                         "optionalMember", "a to-many relationship has no missing members"),
-                    remedy: "Remove “?”",
+                    fixIt: "Remove “?”",
                     [
                         .replace(
                             type,
@@ -324,13 +325,13 @@ extension PropertySyntax {
             return isDestination(member, context)
         case .one(let wrapped, isOptional: true):
             if case .many = PropertySyntax.shape(of: wrapped) {
-                context?.complain(
+                context?.diagnose(
                     type,
-                    Complaint(
+                    MacroDiagnostic(
                         "optionalMany",
                         "a to-many relationship is never missing; it is empty if it leads to no object"
                     ),
-                    remedy: "Remove “?”", [.replace(type, by: wrapped)])
+                    fixIt: "Remove “?”", [.replace(type, by: wrapped)])
                 return false
             }
             return isDestination(wrapped, context)
@@ -338,9 +339,9 @@ extension PropertySyntax {
             if wrapped.as(IdentifierTypeSyntax.self)?.genericArgumentClause != nil
                 || !(wrapped.is(IdentifierTypeSyntax.self) || wrapped.is(MemberTypeSyntax.self))
             {
-                context?.complain(
+                context?.diagnose(
                     type,
-                    Complaint(
+                    MacroDiagnostic(
                         "relationshipType",
                         "“\(type.trimmedDescription)” is no type for a relationship: use an optional class to lead to "
                             + "at most one object, a Set to lead to many, or an Array to keep them in order"
@@ -348,13 +349,13 @@ extension PropertySyntax {
                 return false
             }
             guard isDestination(wrapped, context) else { return false }
-            context?.complain(
+            context?.diagnose(
                 type,
-                Complaint(
+                MacroDiagnostic(
                     "toOne",
                     "a to-one relationship must be optional, because a new object has none yet; say “.required” if "
                         + "there must be one when it is saved"),
-                remedy: "Make it optional",
+                fixIt: "Make it optional",
                 [.replace(type, by: OptionalTypeSyntax(wrappedType: wrapped))])
             return false
         }
@@ -366,10 +367,10 @@ extension PropertySyntax {
         guard Self.valueTypes.contains(type.trimmedDescription) else { return true }
         var mark = attribute
         mark.attributeName = "Attribute"
-        context?.complain(
+        context?.diagnose(
             type,
-            Complaint("value", "“\(type.trimmedDescription)” is a value and no object"),
-            remedy: "Replace “@Relationship” by “@Attribute”", [.replace(attribute, by: mark)])
+            MacroDiagnostic("value", "“\(type.trimmedDescription)” is a value and no object"),
+            fixIt: "Replace “@Relationship” by “@Attribute”", [.replace(attribute, by: mark)])
         return false
     }
 
@@ -377,9 +378,9 @@ extension PropertySyntax {
 
     private func hasFittingInverse(_ context: (any MacroExpansionContext)?) -> Bool {
         guard let argument = argument("inverse"), inverse == nil else { return true }
-        context?.complain(
+        context?.diagnose(
             argument,
-            Complaint(
+            MacroDiagnostic(
                 "inverse",
                 "an inverse is one relationship of the other class: “\\Author.books”"))
         return false
@@ -431,15 +432,16 @@ extension PropertySyntax {
         _ context: some MacroExpansionContext
     ) -> PropertySyntax? {
         guard let property = PropertySyntax(declaration) else {
-            context.complain(
-                node, Complaint("noProperty", "this is for a property with a name of its own"))
+            context.diagnose(
+                node, MacroDiagnostic("noProperty", "this is for a property with a name of its own")
+            )
             return nil
         }
         let owner = context.lexicalContext.first?.as(ClassDeclSyntax.self)
         guard let owner, EntityExpansion.isMarked(owner) else {
-            context.complain(
+            context.diagnose(
                 node,
-                Complaint(
+                MacroDiagnostic(
                     "noEntity",
                     "@\(property.kind.rawValue) is for properties of a class marked @Entity"
                         + (owner.map { "; mark \($0.name.text) so" } ?? "")))

@@ -91,12 +91,12 @@ final class TemplateRenderer {
 /// them by recursion, and would use up the stack.
 final class TemplateLoader: Loader {
     /// How deep files may include and extend each other.
-    static let greatestDepth = 32
+    static let maximumDepth = 32
     /// How many files may be included and extended to write one file of code: with a few that each include the next
     /// several times there would be no end.
-    static let greatestCount = 100_000
+    static let maximumCount = 100_000
     /// How deep tags may be nested in one file.
-    static let greatestTagDepth = 64
+    static let maximumTagDepth = 64
 
     private let sources: [String: String]
     private let depth = NestingDepth()
@@ -113,15 +113,15 @@ final class TemplateLoader: Loader {
         guard let source = sources[name] else {
             throw TemplateDoesNotExist(templateNames: [name], loader: self)
         }
-        guard depth.value < Self.greatestDepth else {
+        guard depth.value < Self.maximumDepth else {
             throw TemplateSyntaxError(
-                "files include or extend each other more than \(Self.greatestDepth) levels deep; perhaps “\(name)” includes itself"
+                "files include or extend each other more than \(Self.maximumDepth) levels deep; perhaps “\(name)” includes itself"
             )
         }
         count += 1
-        guard count <= Self.greatestCount else {
+        guard count <= Self.maximumCount else {
             throw TemplateSyntaxError(
-                "more than \(Self.greatestCount) files are included to write one file of code")
+                "more than \(Self.maximumCount) files are included to write one file of code")
         }
         let template = NestedTemplate(templateString: source, environment: environment, name: name)
         if !checked.contains(name) {
@@ -145,9 +145,9 @@ final class TemplateLoader: Loader {
             } else if ["for", "if", "ifnot", "block", "filter"].contains(name) {
                 depth += 1
             }
-            if depth > greatestTagDepth {
+            if depth > maximumTagDepth {
                 throw TemplateSyntaxError(
-                    reason: "tags are nested more than \(greatestTagDepth) levels deep",
+                    reason: "tags are nested more than \(maximumTagDepth) levels deep",
                     token: token)
             }
         }

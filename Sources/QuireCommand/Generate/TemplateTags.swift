@@ -7,12 +7,12 @@ import Stencil
 /// tag for its content, which measures what that writes.
 final class TemplateTags {
     /// How often loops may be gone through to write one file of code.
-    static let greatestLoopCount = 1_000_000
+    static let maximumLoopCount = 1_000_000
     /// How many bytes loops, blocks and included files may write for one file of code; what is nested counts on each
     /// level.
-    static let greatestSize = 1 << 28
+    static let maximumSize = 1 << 28
     /// How deep the filter `filter` may apply itself.
-    static let greatestFilterDepth = 16
+    static let maximumFilterDepth = 16
 
     private let filters: Extension
     private var loopCount = 0
@@ -141,17 +141,17 @@ final class TemplateTags {
 
     private func willWrite(_ count: Int) throws {
         size += count
-        guard size <= Self.greatestSize else {
+        guard size <= Self.maximumSize else {
             throw TemplateSyntaxError(
-                "more than \(Self.greatestSize >> 20) MB are written for one file of code")
+                "more than \(Self.maximumSize >> 20) MB are written for one file of code")
         }
     }
 
     private func willLoop(over values: any Resolvable, _ context: Context) throws {
         loopCount += try Self.count(of: values, context)
-        guard loopCount <= Self.greatestLoopCount else {
+        guard loopCount <= Self.maximumLoopCount else {
             throw TemplateSyntaxError(
-                "loops are gone through more than \(Self.greatestLoopCount) times to write one file of code"
+                "loops are gone through more than \(Self.maximumLoopCount) times to write one file of code"
             )
         }
     }
@@ -170,7 +170,7 @@ final class TemplateTags {
         else { return 0 }
         let isInBounds = [start, end].allSatisfy { abs($0) <= Double(Int32.max) }
         return isInBounds
-            ? Int(min(abs(end - start), Double(greatestLoopCount))) + 1 : greatestLoopCount + 1
+            ? Int(min(abs(end - start), Double(maximumLoopCount))) + 1 : maximumLoopCount + 1
     }
 
     private static func number(_ value: Any?) -> Double? {
@@ -196,7 +196,7 @@ final class TemplateTags {
             guard width >= 0 else {
                 throw TemplateSyntaxError("a text cannot be indented by \(width) characters")
             }
-            try willWrite(isTooWide || isTooLong ? Self.greatestSize + 1 : added)
+            try willWrite(isTooWide || isTooLong ? Self.maximumSize + 1 : added)
         }
         let names = ["width", "indentation", "first", "more"].prefix(arguments.count)
         var variables: [String: Any] = [:]
@@ -214,9 +214,9 @@ final class TemplateTags {
         guard arguments.count == 1 else {
             throw TemplateSyntaxError("'filter' filter takes one argument")
         }
-        guard filterDepth < Self.greatestFilterDepth else {
+        guard filterDepth < Self.maximumFilterDepth else {
             throw TemplateSyntaxError(
-                "the filter 'filter' applies itself more than \(Self.greatestFilterDepth) levels deep"
+                "the filter 'filter' applies itself more than \(Self.maximumFilterDepth) levels deep"
             )
         }
         filterDepth += 1
@@ -237,7 +237,7 @@ final class TemplateTags {
 enum TemplateTagCheck {
     /// How many operators, and how many parentheses and brackets, a tag may have: Stencil parses and evaluates them by
     /// recursion.
-    static let greatestOperatorCount = 128
+    static let maximumOperatorCount = 128
 
     private static let operators: Set<Substring> = [
         "in", "or", "and", "not", "==", "!=", ">", ">=", "<", "<=",
@@ -264,9 +264,9 @@ enum TemplateTagCheck {
         let count =
             text.utf8.count { "()[]".utf8.contains($0) }
             + text.split(separator: " ").count { operators.contains($0) }
-        guard count <= greatestOperatorCount else {
+        guard count <= maximumOperatorCount else {
             throw TemplateSyntaxError(
-                "a tag has more than \(greatestOperatorCount) operators, parentheses and brackets")
+                "a tag has more than \(maximumOperatorCount) operators, parentheses and brackets")
         }
         try checkFilters(in: text)
         try checkLast(in: text)

@@ -268,7 +268,7 @@ extension FileProtection: ExpressibleByArgument {}
 /// arguments, which every user of the machine can see.
 enum SecretLine {
     /// The longest one, in bytes.
-    private static let greatestCount = 65_536
+    private static let maximumCount = 65_536
 
     /// Whether something can be read from a descriptor.
     static func canRead(_ descriptor: Int32) -> Bool {
@@ -286,7 +286,7 @@ enum SecretLine {
                 sentence: "\(name.prefix(1).uppercased())\(name.dropFirst()) \(what).",
                 status: .usage)
         }
-        let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: greatestCount, alignment: 1)
+        let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: maximumCount, alignment: 1)
         defer {
             if let start = bytes.baseAddress { explicit_bzero(start, bytes.count) }
             bytes.deallocate()
@@ -302,7 +302,7 @@ enum SecretLine {
                 throw failure("cannot be read from descriptor \(descriptor): \(reason)")
             }
             if result == 0 || next == UInt8(ascii: "\n") { break }
-            if count == greatestCount { throw failure("has more than \(greatestCount) bytes") }
+            if count == maximumCount { throw failure("has more than \(maximumCount) bytes") }
             bytes[count] = next
             count += 1
         }

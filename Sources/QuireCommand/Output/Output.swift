@@ -15,36 +15,36 @@ final class Output {
     let compact: Bool
     /// Whether what is printed tells of a change that has been made. The exit code says whether it has: output that cannot be
     /// written is only reported then.
-    let tellsOfChange: Bool
+    let reportsChanges: Bool
     private let write: (UnsafeRawBufferPointer) throws -> Void
     /// Whether that has failed.
     private var hasFailed = false
     private var buffer: [UInt8] = []
 
     /// How many bytes are written at once.
-    private static let greatestBufferSize = 1 << 16
+    private static let maximumBufferSize = 1 << 16
 
     /// Prints to standard output, or gives the bytes to a closure, a block at a time.
     init(
-        json: Bool, compact: Bool = false, tellsOfChange: Bool = false,
+        json: Bool, compact: Bool = false, reportsChanges: Bool = false,
         write: @escaping (UnsafeRawBufferPointer) throws -> Void = Output.write
     ) {
         self.json = json
         self.compact = compact
-        self.tellsOfChange = tellsOfChange
+        self.reportsChanges = reportsChanges
         self.write = write
     }
 
     /// Prints a text, in which control characters but line ends and tabs are escaped.
     func print(raw text: String) throws {
         buffer.append(contentsOf: Self.escaped(text).utf8)
-        if buffer.count >= Self.greatestBufferSize { try flush() }
+        if buffer.count >= Self.maximumBufferSize { try flush() }
     }
 
     /// Prints a JSON value on the same line.
     func print(raw value: JSONValue) throws {
         value.write(to: &buffer)
-        if buffer.count >= Self.greatestBufferSize { try flush() }
+        if buffer.count >= Self.maximumBufferSize { try flush() }
     }
 
     /// Prints a line.
@@ -86,7 +86,7 @@ final class Output {
     func flush() throws {
         if buffer.isEmpty { return }
         defer { buffer.removeAll(keepingCapacity: true) }
-        guard tellsOfChange else { return try buffer.withUnsafeBytes(write) }
+        guard reportsChanges else { return try buffer.withUnsafeBytes(write) }
         if hasFailed { return }
         do {
             try buffer.withUnsafeBytes(write)

@@ -9,7 +9,7 @@ struct TextTable {
     var rows: [[String]] = []
 
     /// The longest text that is shown whole.
-    static let greatestWidth = 48
+    static let maximumWidth = 48
 
     init(_ columns: [(name: String, alignment: Alignment)]) { self.columns = columns }
 
@@ -48,7 +48,7 @@ struct TextTable {
         var line = ""
         var count = 0
         for character in text {
-            if count == greatestWidth {
+            if count == maximumWidth {
                 line.removeLast()
                 return line + "…"
             }

@@ -61,7 +61,7 @@ struct OnDocument<Verb: DocumentVerb>: AsyncParsableCommand {
 
     @MainActor
     mutating func run() async throws {
-        let output = Output(json: options.json, tellsOfChange: Verb.access == .write)
+        let output = Output(json: options.json, reportsChanges: Verb.access == .write)
         try unlock.unlock(path)
         let document = try await DocumentSession.open(
             path, modelPath: options.model, access: Verb.access, waiting: wait)
@@ -96,7 +96,7 @@ struct InSession<Verb: DocumentVerb>: ParsableCommand, SessionLine {
     func run(in session: InteractiveSession) async throws {
         let reply = try await verb.run(on: session.document)
         session.document.endUserEvent()
-        try session.answer(json: json, tellsOfChange: Verb.access == .write) {
+        try session.answer(json: json, reportsChanges: Verb.access == .write) {
             try reply.print($0)
         }
         try session.document.unreadable.check()

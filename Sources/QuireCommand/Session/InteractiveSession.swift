@@ -88,10 +88,10 @@ final class InteractiveSession {
 
     /// Prints an answer, in the form the line or the session asks for.
     func answer(
-        json: Bool, tellsOfChange: Bool = false, _ body: (Output) throws -> Void
+        json: Bool, reportsChanges: Bool = false, _ body: (Output) throws -> Void
     ) throws {
         let output = Output(
-            json: json || self.json, compact: true, tellsOfChange: tellsOfChange)
+            json: json || self.json, compact: true, reportsChanges: reportsChanges)
         try body(output)
         try output.flush()
     }

@@ -140,7 +140,7 @@ struct ContentAddCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let output = Output(json: json, tellsOfChange: true)
+        let output = Output(json: json, reportsChanges: true)
         var sources: [String: AdditionalContentSource] = [:]
         for file in files {
             for (path, source) in try content(of: file) {
@@ -275,7 +275,7 @@ struct ContentRemoveCommand: AsyncParsableCommand {
     var json = false
 
     func run() async throws {
-        let output = Output(json: json, tellsOfChange: true)
+        let output = Output(json: json, reportsChanges: true)
         let removed = try document.with(writing: true) { package in
             var paths: Set<String> = []
             for file in files {

@@ -56,7 +56,7 @@ struct ConvertCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
-        let output = Output(json: json, tellsOfChange: true)
+        let output = Output(json: json, reportsChanges: true)
         try unlock.unlock(path)
         let model = try model.map { try ManagedObjectModel(contentsOf: $0) }
         let store: String

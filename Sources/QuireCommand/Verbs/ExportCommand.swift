@@ -55,7 +55,7 @@ struct ExportCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
-        let output = Output(json: json, tellsOfChange: true)
+        let output = Output(json: json, reportsChanges: true)
         guard try DocumentPath.kind(of: path) == .package else {
             throw QuireError(
                 .unsupported, "“\(path)” is no document package; only those are exported.",

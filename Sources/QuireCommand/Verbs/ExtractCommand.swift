@@ -31,7 +31,7 @@ struct ExtractCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
-        let output = Output(json: json, tellsOfChange: true)
+        let output = Output(json: json, reportsChanges: true)
         let isVerified = try DocumentPackage.extract(
             archive, to: path, keepingDamage: keepDamage,
             unlocking: { try unlock.unlock($0, of: archive, asks: false) })

@@ -115,7 +115,7 @@ struct KeysAddCommand: AsyncParsableCommand {
         let domain = try unlock.unlockedDomain(at: path)
         let (credential, words) = try newCredential()
         let id = try domain.addSlot(credential, label: label)
-        let output = Output(json: json, tellsOfChange: true)
+        let output = Output(json: json, reportsChanges: true)
         if json {
             try output.print(
                 .object(["id": .string(id.uuidString), "recoveryKey": JSONValue(words)]),
@@ -186,7 +186,7 @@ struct KeysRemoveCommand: AsyncParsableCommand {
                 .notFound, "“\(path)” has no key “\(key)”.", subject: .init(file: path))
         }
         try domain.removeSlot(id)
-        let output = Output(json: json, tellsOfChange: true)
+        let output = Output(json: json, reportsChanges: true)
         if json {
             try output.print(.object(["removed": .string(id.uuidString)]), levels: 1)
         } else {
@@ -220,7 +220,7 @@ struct KeysMakeCommand: AsyncParsableCommand {
     func run() async throws {
         if FileSystem.exists(path) { throw FileSystem.failure("create", path, errno: EEXIST) }
         let (slots, words) = try keys.slots()
-        let output = Output(json: json, tellsOfChange: words == nil)
+        let output = Output(json: json, reportsChanges: words == nil)
         if let words, !json { try ProtectionListing.printWords(words) }
         try ProtectionDomain.setUp(at: path, slots: slots)
         if json {

@@ -40,7 +40,7 @@ struct LibraryCommand: AsyncParsableCommand {
 
         /// Prints that something has a path now.
         func print(_ sentence: String, path: String) throws {
-            let output = Output(json: json, tellsOfChange: true)
+            let output = Output(json: json, reportsChanges: true)
             if json {
                 try output.print(.object(["path": .string(path)]), levels: 1)
             } else {
@@ -155,7 +155,7 @@ struct LibraryCommand: AsyncParsableCommand {
         func run() async throws {
             let item = try await DocumentLibrary(ofDocument: path)
                 .trash(path, waiting: wait.lockWait(for: path))
-            let output = Output(json: options.json, tellsOfChange: true)
+            let output = Output(json: options.json, reportsChanges: true)
             if options.json {
                 try output.print(LibraryCommand.json(item, withDate: false), levels: 1)
             } else {

@@ -55,7 +55,7 @@ struct MigrateCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
-        let output = Output(json: json, tellsOfChange: !dryRun)
+        let output = Output(json: json, reportsChanges: !dryRun)
         let kind = try DocumentPath.kind(of: path)
         if kind == .archive {
             throw QuireError(

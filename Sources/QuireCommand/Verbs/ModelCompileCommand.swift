@@ -63,7 +63,7 @@ struct ModelCompileCommand: AsyncParsableCommand {
             try FileSystem.synchronizeFolder(containing: output)
         }
         for warning in warnings { Output.report("Warning: \(warning)") }
-        let output = Output(json: json, tellsOfChange: true)
+        let output = Output(json: json, reportsChanges: true)
         if json {
             try output.print(
                 .object([

@@ -67,7 +67,7 @@ struct ModelGenerateCommand: AsyncParsableCommand {
 
     @MainActor
     func run() async throws {
-        let output = Output(json: json, tellsOfChange: true)
+        let output = Output(json: json, reportsChanges: true)
         let template = try ClassTemplate(named: template)
         let source = try await ModelSource.read(model, unlock)
         var plan = ClassPlan(source.model, modelName: source.name)

@@ -44,7 +44,7 @@ struct ModelMergeCommand: AsyncParsableCommand {
         }
         let merged = try ManagedObjectModel.merging(models)
         try merged.write(to: output)
-        let output = Output(json: json, tellsOfChange: true)
+        let output = Output(json: json, reportsChanges: true)
         if json {
             try output.print(
                 .object([

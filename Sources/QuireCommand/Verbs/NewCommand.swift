@@ -60,7 +60,7 @@ struct NewCommand: AsyncParsableCommand {
         let info = try DocumentInfo(of: made)
         try await made.close()
         // A key that could not be printed is not passed over.
-        let output = Output(json: json, tellsOfChange: words == nil)
+        let output = Output(json: json, reportsChanges: words == nil)
         if json {
             var members = info.members
             if let words { members["recoveryKey"] = .string(words) }

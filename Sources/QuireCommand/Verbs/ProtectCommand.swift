@@ -200,7 +200,7 @@ struct ProtectCommand: AsyncParsableCommand {
     private func answer(
         _ sentence: String, _ protection: FileProtection, _ former: FileProtection
     ) throws {
-        let output = Output(json: json, tellsOfChange: true)
+        let output = Output(json: json, reportsChanges: true)
         if json {
             try output.print(members(protection, former, nil), levels: 1)
         } else {

@@ -34,7 +34,7 @@ struct RecoverCommand: AsyncParsableCommand {
     @OptionGroup var unlock: UnlockOptions
 
     func run() async throws {
-        let output = Output(json: options.json, tellsOfChange: true)
+        let output = Output(json: options.json, reportsChanges: true)
         try unlock.unlock(path)
         let model = try options.model.map { try ManagedObjectModel(contentsOf: $0) }
         var recovery = StoreRecovery.Options()

@@ -33,7 +33,7 @@ struct RepairCommand: AsyncParsableCommand {
     @OptionGroup var wait: WaitOption
 
     func run() async throws {
-        let output = Output(json: options.json, tellsOfChange: !dryRun)
+        let output = Output(json: options.json, reportsChanges: !dryRun)
         try unlock.unlock(path)
         let model = try options.model.map { try ManagedObjectModel(contentsOf: $0) }
         var repair = StoreRepair.Options()

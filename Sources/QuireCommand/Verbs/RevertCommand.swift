@@ -42,7 +42,7 @@ struct RevertCommand: AsyncParsableCommand {
             throw error
         }
         package.closeSaved()
-        let output = Output(json: json, tellsOfChange: true)
+        let output = Output(json: json, reportsChanges: true)
         if json {
             try output.print(
                 .object([

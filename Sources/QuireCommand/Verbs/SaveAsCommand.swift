@@ -40,7 +40,7 @@ struct SaveAsCommand: AsyncParsableCommand {
         try unlock.unlock(path)
         try DocumentCopy(of: path, keepingDamage: keepDamage)
             .write(to: newPath, replacing: replace, waiting: wait.lockWait(for: newPath))
-        let output = Output(json: json, tellsOfChange: true)
+        let output = Output(json: json, reportsChanges: true)
         if json {
             try output.print(.object(["path": .string(newPath)]), levels: 0)
         } else {
@@ -75,7 +75,7 @@ struct DuplicateCommand: AsyncParsableCommand {
     func run() async throws {
         try unlock.unlock(path)
         let copy = try DocumentCopy(of: path, keepingDamage: keepDamage).duplicate()
-        let output = Output(json: json, tellsOfChange: true)
+        let output = Output(json: json, reportsChanges: true)
         if json {
             try output.print(.object(["path": .string(copy)]), levels: 0)
         } else {

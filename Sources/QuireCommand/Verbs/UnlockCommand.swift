@@ -42,7 +42,7 @@ struct UnlockCommand: AsyncParsableCommand {
             try unlock.unlockedDomain(at: path).addToUserKeyring(
                 timeout: timeout.map { .seconds($0) })
         }
-        let output = Output(json: json, tellsOfChange: true)
+        let output = Output(json: json, reportsChanges: true)
         if json {
             try output.print(
                 .object([
@@ -92,7 +92,7 @@ struct LockCommand: AsyncParsableCommand {
             }
         }
         if paths.isEmpty { count = try ProtectionDomain.removeAllFromUserKeyring() }
-        let output = Output(json: json, tellsOfChange: true)
+        let output = Output(json: json, reportsChanges: true)
         if json {
             try output.print(.object(["removed": .integer(Int64(count))]), levels: 1)
         } else {

@@ -179,7 +179,7 @@ struct VersionsKeepCommand: AsyncParsableCommand {
     var keepDamage = false
 
     func run() async throws {
-        let output = Output(json: document.json, tellsOfChange: true)
+        let output = Output(json: document.json, reportsChanges: true)
         let before = try document.versions().map(\.id)
         let version = try document.writing {
             (
@@ -217,7 +217,7 @@ struct VersionsShowCommand: AsyncParsableCommand {
     var keepDamage = false
 
     func run() async throws {
-        let output = Output(json: document.json, tellsOfChange: to != nil)
+        let output = Output(json: document.json, reportsChanges: to != nil)
         if let to { try DocumentPackage.checkOutside(to) }
         let version = try document.version(version)
         let checkout = try DocumentPackage.checkOut(version.id, at: document.path)
@@ -288,7 +288,7 @@ struct VersionsRestoreCommand: AsyncParsableCommand {
     var allowRemoval = false
 
     func run() async throws {
-        let output = Output(json: document.json, tellsOfChange: true)
+        let output = Output(json: document.json, reportsChanges: true)
         let version = try document.version(version)
         var migration = StoreMigrationOptions()
         migration.allowsRemoval = allowRemoval

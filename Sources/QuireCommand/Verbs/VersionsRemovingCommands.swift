@@ -14,7 +14,7 @@ struct VersionsDeleteCommand: AsyncParsableCommand {
     var versions: [String]
 
     func run() async throws {
-        let output = Output(json: document.json, tellsOfChange: true)
+        let output = Output(json: document.json, reportsChanges: true)
         let meant = try versions.map { try document.version($0).id }
         try document.writing { package in
             for id in meant { try package.deleteVersion(id) }
@@ -66,10 +66,10 @@ struct VersionsPruneCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let output = Output(json: document.json, tellsOfChange: !dryRun)
+        let output = Output(json: document.json, reportsChanges: !dryRun)
         var retention = VersionRetention()
-        retention.greatestCount = count
-        retention.greatestSize = bytes
+        retention.maximumCount = count
+        retention.maximumSize = bytes
         retention.keepsNamed = !named
         let old: [DocumentVersion]
         if dryRun {
@@ -98,7 +98,7 @@ struct VersionsConflictsCommand: AsyncParsableCommand {
     var adopt = false
 
     func run() async throws {
-        let output = Output(json: document.json, tellsOfChange: adopt)
+        let output = Output(json: document.json, reportsChanges: adopt)
         _ = try document.versions()
         let copies = try DocumentPackage.conflictingCopies(ofPackageAt: document.path)
         let adopted =
@@ -144,7 +144,7 @@ struct VersionsResolveCommand: AsyncParsableCommand {
     var allowRemoval = false
 
     func run() async throws {
-        let output = Output(json: document.json, tellsOfChange: true)
+        let output = Output(json: document.json, reportsChanges: true)
         let version = try document.version(version)
         var migration = StoreMigrationOptions()
         migration.allowsRemoval = allowRemoval

@@ -49,7 +49,7 @@ extension DocumentPackage {
         let digests = try sibling.building {
             try FileSystem.makeFolder(staging.storeFolder, withIntermediates: true)
             let digests = try fill(staging, by: .linking, keepingDamage: keepingDamage)
-            if !keepingDamage, place() != .here {
+            if !keepingDamage, location() != .here {
                 // An archive is not a rescue; it has everything, or it is not made.
                 let missing = try missingFiles()
                 if !missing.isEmpty { throw self.damaged(missing) }

@@ -16,7 +16,7 @@ func waitBounded<Result: Sendable>(
 ) async throws -> Result {
     // Errors come as values, as in ``FileQueue/run(_:)``.
     try await withCheckedContinuation { continuation in
-        let once = Once<Result>(continuation)
+        let once = OneShotContinuation<Result>(continuation)
         Task {
             do {
                 let result = try await body()
@@ -42,7 +42,7 @@ func waitBounded(_ timeout: Duration, for body: @escaping @Sendable () async -> 
 /// A continuation that several may want to resume, and the first does.
 ///
 /// `@unchecked`: what it holds is only touched with the lock held.
-private final class Once<Result: Sendable>: @unchecked Sendable {
+private final class OneShotContinuation<Result: Sendable>: @unchecked Sendable {
     typealias Continuation = CheckedContinuation<Swift.Result<Result, any Error>, Never>
 
     private let lock = Lock(())

@@ -7,7 +7,7 @@ import Quire
 /// A process of another user is refused on both sides, whoever made the socket's file.
 final class LocalSocket: Sendable {
     private let file: OpenFile
-    private static let greatestLine = 65_536
+    private static let maximumLine = 65_536
 
     init(_ file: OpenFile) { self.file = file }
 
@@ -98,7 +98,7 @@ final class LocalSocket: Sendable {
             if let end = bytes.firstIndex(of: UInt8(ascii: "\n")) {
                 return .line(String(decoding: bytes[..<end], as: UTF8.self))
             }
-            if bytes.count > Self.greatestLine { return .nothing }
+            if bytes.count > Self.maximumLine { return .nothing }
         }
     }
 }

@@ -28,7 +28,7 @@ final class PackageListener: Sendable {
     private static let logger = Logger(label: "quire.document")
     private static let greeting = "quire/1 "
     /// More at a time are turned away.
-    private static let greatestConnectionCount = 16
+    private static let maximumConnectionCount = 16
     private static let queue = DispatchQueue(label: "quire.package-listener")
 
     private let listener: LocalListener
@@ -45,7 +45,7 @@ final class PackageListener: Sendable {
             socketName = RuntimeFolder.socketName(of: package)
             let socket = FileSystem.path(folder, socketName)
             listener = try LocalListener(path: socket, queue: Self.queue) { connection in
-                guard count.begin(Self.greatestConnectionCount) else { return }
+                guard count.begin(Self.maximumConnectionCount) else { return }
                 DispatchQueue.global().async {
                     Self.answer(connection, actions) { count.end() }
                 }

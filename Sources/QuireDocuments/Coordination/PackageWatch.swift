@@ -63,7 +63,7 @@ public final class PackageWatch: Sendable {
     /// threads that all watches share.
     private let work = DispatchQueue(
         label: "quire.package-watch", qos: .utility, target: .global(qos: .utility))
-    private let delivery: WatchDelivery<PackageEvent>
+    private let delivery: CancellableDelivery<PackageEvent>
 
     /// Begins to watch the package at a path.
     ///
@@ -91,7 +91,7 @@ public final class PackageWatch: Sendable {
         self.latency = latency
         self.events = events
         polls = try alwaysPolls || FileSystem.isOnNetwork(path)
-        delivery = WatchDelivery(queue: queue, handler: handler)
+        delivery = CancellableDelivery(queue: queue, handler: handler)
         state = Lock(State(path: path))
         subscribe()
     }
@@ -406,7 +406,7 @@ struct PackageFingerprint: Sendable {
 ///
 /// `@unchecked`: `isCancelled` is only touched with `lock` held. The lock is recursive, because a handler may cancel its
 /// own watch, and is held while the handler runs, because cancelling waits for it.
-final class WatchDelivery<Event: Sendable>: @unchecked Sendable {
+final class CancellableDelivery<Event: Sendable>: @unchecked Sendable {
     private let lock = NSRecursiveLock()
     private var isCancelled = false
     private let queue: DispatchQueue

@@ -42,7 +42,7 @@ extension ManagedDocument {
         let version = open.conflictVersion
         switch choice {
         case .own:
-            if open.hasLostStore {
+            if open.isStoreMissing {
                 try await withOpenDocument { try await $0.restoreStore() }
             } else {
                 let package = open.package
@@ -54,7 +54,7 @@ extension ManagedDocument {
             carryOut(machine.setConflict(false))
             try await save()
         case .others:
-            if !open.hasLostStore { carryOut(machine.setConflict(false)) }
+            if !open.isStoreMissing { carryOut(machine.setConflict(false)) }
             try await revert()
         }
         if let version, let package = openDocument?.package {
@@ -66,9 +66,9 @@ extension ManagedDocument {
 
     /// Why a document in conflict is not saved.
     var conflictError: QuireError {
-        let isLost = openDocument?.hasLostStore ?? false
+        let isLost = openDocument?.isStoreMissing ?? false
         // Whoever deletes a package removes its store first, and that may be noticed before the rest is gone.
-        if isLost, let package = openDocument?.package, package.place() == .removed {
+        if isLost, let package = openDocument?.package, package.location() == .removed {
             return package.deleted
         }
         return QuireError(
@@ -82,18 +82,18 @@ extension ManagedDocument {
 
     /// Shows what somebody has put into the place of the package, or of its store; if there is nothing of the document, it is
     /// closed.
-    func takeOverReplacement() {
+    func adoptReplacedPackage() {
         Task { [weak self] in
             guard let self else { return }
             do {
                 // A save may have found it out before, and have shown it.
                 let isHere = try await withOpenDocument { open in
                     let package = open.package
-                    return try await FileQueue.shared.run { package.place() == .here }
+                    return try await FileQueue.shared.run { package.location() == .here }
                 }
                 if isHere { return }
                 let number = requests.addWork { [self] open in
-                    { try await self.meetReplacement(of: open, isSaving: false) }
+                    { try await self.handleReplacedPackage(of: open, isSaving: false) }
                 }
                 try await request(.revert(number))
             } catch {
@@ -110,9 +110,9 @@ extension ManagedDocument {
     /// - Throws: ``QuireError`` with code `mergeConflict` if something is to be saved and it is not clear what, because there is
     ///   another state of the document now, or none; `notFound` if the package was removed, or is another document now.
     @discardableResult
-    func meetReplacement(of open: OpenDocument, isSaving: Bool = true) async throws -> Bool {
+    func handleReplacedPackage(of open: OpenDocument, isSaving: Bool = true) async throws -> Bool {
         let old = open.package
-        let place = try await FileQueue.shared.run { old.place() }
+        let place = try await FileQueue.shared.run { old.location() }
         switch place {
         case .here: return true
         case .moved, .removed:
@@ -124,18 +124,18 @@ extension ManagedDocument {
                 try await replacePackage(open, succeedsInPlace: !old.isReadOnly)
             } catch {
                 logger.warning("What has taken the place of “\(path)” is not shown: \(error)")
-                if isSaving { loseStore(of: open) }
+                if isSaving { markStoreMissing(of: open) }
             }
         case .storeLost:
-            if isSaving { loseStore(of: open) }
+            if isSaving { markStoreMissing(of: open) }
         }
         if isSaving && documentState.contains(.inConflict) { throw conflictError }
         return false
     }
 
     /// The files of the store are not what is open, and there is nothing else to show.
-    private func loseStore(of open: OpenDocument) {
-        open.hasLostStore = true
+    private func markStoreMissing(of open: OpenDocument) {
+        open.isStoreMissing = true
         carryOut(machine.setConflict(true))
     }
 
@@ -190,7 +190,7 @@ extension ManagedDocument {
     ///
     /// - Returns: The version, and whether anything was unsaved.
     private func keepOwnSide(
-        of open: OpenDocument, in loaded: inout LoadedPackage
+        of open: OpenDocument, in loaded: inout OpenedPackage
     ) async throws -> (version: DocumentVersion.ID?, isUnsaved: Bool) {
         let (old, new) = (open.package, loaded.package)
         let theirDraft = loaded.draft
@@ -247,13 +247,13 @@ extension ManagedDocument {
         loadContents(of: loaded)
     }
 
-    private func show(_ loaded: LoadedPackage, insteadOf open: OpenDocument) {
+    private func show(_ loaded: OpenedPackage, insteadOf open: OpenDocument) {
         open.detach()
         stopPresenting()
         install(loaded, draft: loaded.draft)
     }
 
-    private func loadContents(of loaded: LoadedPackage) {
+    private func loadContents(of loaded: OpenedPackage) {
         do {
             try load(fromContents: loaded.content.contents)
         } catch {
@@ -285,7 +285,7 @@ extension ManagedDocument {
         guard machine.isOpen, !isClosing else { return }
         switch event {
         case .moved(let place): follow(to: place)
-        case .replaced: takeOverReplacement()
+        case .replaced: adoptReplacedPackage()
         case .deleted: packageIsGone()
         case .changed(let parts): if parts.contains(.store) { storeDidChange() }
         }
@@ -295,12 +295,12 @@ extension ManagedDocument {
     private func storeDidChange() {
         guard let package = openDocument?.package else { return }
         Task { [weak self] in
-            let place = try? await FileQueue.shared.run { package.place() }
+            let place = try? await FileQueue.shared.run { package.location() }
             // What is missing now may be about to come; a save finds out.
             guard place == .storeReplaced, let self, openDocument?.package === package else {
                 return
             }
-            takeOverReplacement()
+            adoptReplacedPackage()
         }
     }
 

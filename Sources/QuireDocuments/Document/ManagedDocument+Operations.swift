@@ -226,7 +226,7 @@ extension ManagedDocument {
     /// - Parameter predecessor: The open package, if only its store has been replaced.
     func load(
         _ opening: Opening, succeeding predecessor: DocumentPackage? = nil
-    ) async throws -> LoadedPackage {
+    ) async throws -> OpenedPackage {
         let (path, options, migration) = (path, storeOptions, migrationOptions)
         let waiting = lockWait
         return try await FileQueue.shared.run {
@@ -240,7 +240,7 @@ extension ManagedDocument {
 
     /// Shows an opened package as the document, with a draft's changes as its unsaved ones.
     @discardableResult
-    func install(_ loaded: LoadedPackage, draft: LoadedPackage.Draft) -> OpenDocument {
+    func install(_ loaded: OpenedPackage, draft: OpenedPackage.Draft) -> OpenDocument {
         let open = OpenDocument(loaded)
         open.changed = { [weak self] in self?.documentDidChange() }
         openDocument = open
@@ -270,12 +270,12 @@ extension ManagedDocument {
             do {
                 try await write(snapshot, of: open)
             } catch let error as QuireError where error.code == .storeReplaced {
-                guard try await meetReplacement(of: open) else { return }
+                guard try await handleReplacedPackage(of: open) else { return }
                 // It was moved at the same time.
                 try await write(snapshot, of: open)
             }
         } catch {
-            let isKept = open === openDocument && !open.hasLostStore
+            let isKept = open === openDocument && !open.isStoreMissing
             if keepsDrafts && isKept { throw await open.saveDraft(after: error) }
             throw error
         }
@@ -292,12 +292,12 @@ extension ManagedDocument {
     func performRevert(
         _ body: @MainActor (OpenDocument) async throws -> Void = { _ in }
     ) async throws {
-        if requireOpen().hasLostStore { return try await showWhatIsLeft(of: requireOpen()) }
+        if requireOpen().isStoreMissing { return try await showWhatIsLeft(of: requireOpen()) }
         do {
             if let place = try await requireOpen().follow() { didMove(to: place) }
         } catch let error as QuireError where error.code == .storeReplaced {
             let former = requireOpen()
-            try await meetReplacement(of: former, isSaving: false)
+            try await handleReplacedPackage(of: former, isSaving: false)
             if openDocument === former { throw error }
         }
         let open = requireOpen()

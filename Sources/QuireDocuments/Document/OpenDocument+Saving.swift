@@ -149,10 +149,10 @@ extension OpenDocument {
             let (new, derived, incomplete) = try await FileQueue.copies.run {
                 try old.saveAs(destination, with: unsaved)
             }
-            try await goOn(with: new, insteadOf: old, saved: unsaved.objects, derived)
+            try await switchPackage(from: old, to: new, saved: unsaved.objects, derived)
             generation = try await FileQueue.shared.run { try new.liveGeneration() }
             mustRecordGeneration = false
-            hasLostStore = false
+            isStoreMissing = false
             if snapshot.content.rewriting != nil || incomplete != nil {
                 try? await readContentNames(of: new)
             }
@@ -177,8 +177,8 @@ extension OpenDocument {
     }
 
     /// Has the parent know that its changes are saved, to a package that takes the old one's place.
-    private func goOn(
-        with new: DocumentPackage, insteadOf old: DocumentPackage, saved: ChangeSet,
+    private func switchPackage(
+        from old: DocumentPackage, to new: DocumentPackage, saved: ChangeSet,
         _ derived: [ManagedObjectID]
     ) async throws {
         do {
@@ -214,11 +214,11 @@ extension OpenDocument {
             defer { try? other.close() }
             return try old.replaceContent(with: other, migrating: migration)
         }
-        await goOn(with: new, insteadOf: old)
+        await switchPackage(from: old, to: new)
     }
 
     /// Goes on with a package that has other content.
-    func goOn(with new: DocumentPackage, insteadOf old: DocumentPackage) async {
+    func switchPackage(from old: DocumentPackage, to new: DocumentPackage) async {
         await parent.performWithoutObjects { $0.replaceStore(old.store, with: new.store) }
         package = new
         // What cannot be tidied up now is when the package is opened.
@@ -232,8 +232,8 @@ extension OpenDocument {
     func restoreStore() async throws {
         let old = package
         let new = try await FileQueue.copies.run { try old.restoringStore() }
-        await goOn(with: new, insteadOf: old)
-        hasLostStore = false
+        await switchPackage(from: old, to: new)
+        isStoreMissing = false
     }
 
     // MARK: - Packages that are moved
@@ -261,7 +261,7 @@ extension OpenDocument {
     func follow() async throws -> String? {
         let old = package
         let place = try await FileQueue.shared.run { () throws -> String? in
-            switch old.place() {
+            switch old.location() {
             case .here: return nil
             case .moved(let path): return path
             case .removed: throw old.deleted

@@ -57,11 +57,11 @@ final class OpenDocument {
     /// The number of edits, of whatever kind.
     private(set) var editCount = 0
     /// Whether the files of the store are not at their path any more, and nothing else of the document is.
-    var hasLostStore = false
+    var isStoreMissing = false
     /// The version that holds what was saved here before others replaced it, until the conflict is resolved.
     var conflictVersion: DocumentVersion.ID?
 
-    init(_ loaded: LoadedPackage) {
+    init(_ loaded: OpenedPackage) {
         package = loaded.package
         generation = loaded.content.generation
         contentNames = loaded.content.names
@@ -85,7 +85,7 @@ final class OpenDocument {
     /// Whether anything differs from the last save.
     var hasUnsavedChanges: Bool {
         objectChanges.hasChanges || otherChanges.hasChanges
-            || !unsavedContent.isEmpty || !contentBeingSaved.isEmpty || hasLostStore
+            || !unsavedContent.isEmpty || !contentBeingSaved.isEmpty || isStoreMissing
             || parentChanges.hasChanges || context.hasUnregisteredChanges
     }
 
@@ -303,7 +303,7 @@ struct Opening: Sendable, Equatable {
         waiting: LockWait? = nil,
         succeeding predecessor: DocumentPackage? = nil, reading: ContentReader,
         configuring: (PersistentStoreCoordinator) throws -> Void
-    ) throws -> LoadedPackage {
+    ) throws -> OpenedPackage {
         let package: DocumentPackage
         if let predecessor {
             package = try predecessor.succeedingByStoreInPlace(model: model, migrating: migration)
@@ -323,7 +323,7 @@ struct Opening: Sendable, Equatable {
         let coordinator = PersistentStoreCoordinator(store: package.store)
         do {
             try configuring(coordinator)
-            return LoadedPackage(
+            return OpenedPackage(
                 package: package, coordinator: coordinator,
                 content: try LoadedContent(package, reading: reading))
         } catch {
@@ -344,7 +344,7 @@ struct Opening: Sendable, Equatable {
 typealias ContentReader = @Sendable (String) throws -> (any Sendable)?
 
 /// An open package with what a document knows of it.
-struct LoadedPackage: Sendable {
+struct OpenedPackage: Sendable {
     var package: DocumentPackage
     var coordinator: PersistentStoreCoordinator
     var content: LoadedContent

@@ -11,7 +11,7 @@ package struct JSONReader {
     private let file: String
     /// Where the next byte is.
     private var place = Place(line: 1, column: 1)
-    private static let greatestDepth = 128
+    private static let maximumDepth = 128
 
     private struct Place {
         /// From 1.
@@ -103,8 +103,8 @@ package struct JSONReader {
     // MARK: - Values
 
     private mutating func value(depth: Int) throws -> JSONNode {
-        guard depth < Self.greatestDepth else {
-            throw error("it is nested more than \(Self.greatestDepth) levels deep")
+        guard depth < Self.maximumDepth else {
+            throw error("it is nested more than \(Self.maximumDepth) levels deep")
         }
         let place = self.place
         let content: JSONNode.Content

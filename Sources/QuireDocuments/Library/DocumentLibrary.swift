@@ -209,7 +209,7 @@ extension DocumentLibrary {
         metadata.created = Date()
         metadata.thumbnail = try? FileSystem.contents(
             of: FileSystem.path(old.path, LibraryMetadata.thumbnailName), beneath: old.path,
-            limit: LibraryMetadata.greatestThumbnailSize)
+            limit: LibraryMetadata.maximumThumbnailSize)
         try metadata.write(to: new)
     }
 

@@ -38,7 +38,7 @@ extension LibraryMetadata {
     /// The name of the file of the thumbnail in a package.
     static let thumbnailName = "Thumbnail.png"
     /// The greatest size of that file that is read as a whole.
-    static let greatestThumbnailSize = 64 << 20
+    static let maximumThumbnailSize = 64 << 20
 
     private enum Key {
         static let library = "QuireLibrary"

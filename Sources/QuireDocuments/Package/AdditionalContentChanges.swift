@@ -65,7 +65,7 @@ struct AdditionalContentChanges: Sendable {
         var (content, large, omitted): ([String: Data?], [String: SpooledFile], [String]) =
             ([:], [:], [])
         for (path, change) in files {
-            if case .file(let file) = change, file.size > Self.greatestSizeInDraft {
+            if case .file(let file) = change, file.size > Self.maximumSizeInDraft {
                 large[path] = file
             } else if let data = try? change.data() {
                 content.updateValue(data, forKey: path)
@@ -79,7 +79,7 @@ struct AdditionalContentChanges: Sendable {
     }
 
     /// A draft is in the store, and in memory while it is written.
-    private static let greatestSizeInDraft: Int64 = 64 << 20
+    private static let maximumSizeInDraft: Int64 = 64 << 20
 
     /// These changes after others have been made.
     func following(_ earlier: AdditionalContentChanges) -> AdditionalContentChanges {

@@ -299,7 +299,7 @@ extension OpenDocument {
     }
 
     /// Makes the changes of the package's draft the document's unsaved changes. Call it once, after opening.
-    func restoreDraft(_ loaded: LoadedPackage.Draft) {
+    func restoreDraft(_ loaded: OpenedPackage.Draft) {
         switch loaded {
         case .none: draftStatus = .none
         case .ignored: draftStatus = .ignored
@@ -357,7 +357,7 @@ extension OpenDocument {
     }
 }
 
-extension LoadedPackage {
+extension OpenedPackage {
     /// What there is of a draft.
     enum Draft: Sendable {
         case none, ignored

@@ -295,7 +295,7 @@ private final class StagedContent {
 // MARK: - Location
 
 /// Where an open package is, and whether what is there is what is open.
-enum PackagePlace: Sendable, Equatable {
+enum PackageLocation: Sendable, Equatable {
     /// It is at its path.
     case here
     /// It has another path.
@@ -312,7 +312,7 @@ enum PackagePlace: Sendable, Equatable {
 
 extension DocumentPackage {
     /// Finds out where the package is, and what others have done to it.
-    func place() -> PackagePlace {
+    func location() -> PackageLocation {
         if isInPlace {
             switch store.fileChange {
             case nil: return .here

@@ -28,7 +28,7 @@ extension DocumentPackage {
     ) throws {
         try checkOutside(path)
         if replacing { try checkReplaceable(path) }
-        var lost: [LostFile] = []
+        var lost: [MissingFile] = []
         try Self.build(
             at: path, replacing: replacing, waiting: waiting, permissionsOf: folderInformation()
         ) {
@@ -169,7 +169,7 @@ extension DocumentPackage {
         let isOtherDocument =
             !isInPlace && DocumentMetadata.storeUUID(of: layout) != store.identity.uuid
         if isOtherDocument { generation = nil }
-        if let named = generation, keepingDamage || place() != .here,
+        if let named = generation, keepingDamage || location() != .here,
             !FileSystem.exists(layout.additionalContent(generation: named)),
             ((try? liveGeneration()) ?? named) == named
         {
@@ -187,7 +187,7 @@ extension DocumentPackage {
         // With what others, or the document itself for a library, have put there. What cannot be read is made anew.
         if !isOtherDocument,
             let metadata = try? FileSystem.contents(
-                of: layout.metadata, beneath: layout.path, limit: DocumentMetadata.greatestSize)
+                of: layout.metadata, beneath: layout.path, limit: DocumentMetadata.maximumSize)
         {
             _ = try FileSystem.removeFileIfPresent(target.metadata)
             try FileSystem.writeNewFile(metadata, at: target.metadata)
@@ -218,7 +218,7 @@ extension DocumentPackage {
     func externalDataDamage(
         of copy: SQLiteStore, by method: FileSystem.CopyMethod
     ) throws -> (problems: [String], digests: [String: String]) {
-        let isLost = place() != .here
+        let isLost = location() != .here
         var (problems, digests): ([String], [String: String]) = ([], [:])
         for file in try copy.externalFiles() {
             guard let information = try FileSystem.information(at: file.path) else {

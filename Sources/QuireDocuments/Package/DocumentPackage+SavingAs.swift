@@ -46,7 +46,7 @@ extension DocumentPackage {
     func writeCopy(to destination: SaveDestination, with unsaved: UnsavedChanges) throws {
         try checkOutside(destination.path)
         if destination.replaces { try checkReplaceable(destination.path) }
-        var lost: [LostFile] = []
+        var lost: [MissingFile] = []
         try Self.build(
             at: destination.path, replacing: destination.replaces,
             permissionsOf: folderInformation()
@@ -64,7 +64,7 @@ extension DocumentPackage {
     ) throws -> (package: DocumentPackage, derived: [ManagedObjectID], incomplete: QuireError?) {
         try checkOutside(destination.path)
         if destination.replaces { try checkReplaceable(destination.path) }
-        var filled: (derived: [ManagedObjectID], lost: [LostFile]) = ([], [])
+        var filled: (derived: [ManagedObjectID], lost: [MissingFile]) = ([], [])
         let lock = try Self.build(
             at: destination.path, replacing: destination.replaces, locking: true,
             permissionsOf: folderInformation()
@@ -129,9 +129,9 @@ extension DocumentPackage {
 
     private func fill(
         _ target: DocumentPackageLayout, with unsaved: UnsavedChanges, keepingDamage: Bool
-    ) throws -> (derived: [ManagedObjectID], lost: [LostFile]) {
+    ) throws -> (derived: [ManagedObjectID], lost: [MissingFile]) {
         try fill(target, by: .copying, keepingDamage: keepingDamage)
-        let isLost = place() != .here
+        let isLost = location() != .here
         if try unsaved.isEmpty && !store.hasDraft() && !isLost { return ([], []) }
         return try add(unsaved, to: target, isLost: isLost)
     }
@@ -141,7 +141,7 @@ extension DocumentPackage {
     /// - Parameter isLost: Whether the copy may lack files that others have removed with this package.
     private func add(
         _ unsaved: UnsavedChanges, to target: DocumentPackageLayout, isLost: Bool
-    ) throws -> (derived: [ManagedObjectID], lost: [LostFile]) {
+    ) throws -> (derived: [ManagedObjectID], lost: [MissingFile]) {
         let copy = try SQLiteStore.open(
             at: target.store, continuing: store, options: writingOptions)
         do {
@@ -164,7 +164,7 @@ extension DocumentPackage {
             try DocumentPackage(layout: target, store: copy, lock: nil).writeMetadata(
                 generation: new)
             content.collectGarbage(except: new)
-            var lost: [LostFile] = []
+            var lost: [MissingFile] = []
             if isLost {
                 lost = try copy.externalFiles().filter { !FileSystem.exists($0.path) }
                     .map { .externalData(FileSystem.name(of: $0.path)) }
@@ -190,7 +190,7 @@ extension DocumentPackage {
 // MARK: - Packages that are gone
 
 /// A file that a copy lacks because others have removed it together with the package.
-enum LostFile: Sendable, Equatable {
+enum MissingFile: Sendable, Equatable {
     /// A file of external data, by its name.
     case externalData(String)
     /// A file of additional content, by its path; `nil` for all that there were.
@@ -201,13 +201,13 @@ extension DocumentPackage {
     /// Finishes a copy of the last save that was made while others may have removed the package.
     ///
     /// - Returns: The files that it lacks.
-    func finishIfLost(_ target: DocumentPackageLayout) throws -> [LostFile] {
-        if place() == .here { return [] }
+    func finishIfLost(_ target: DocumentPackageLayout) throws -> [MissingFile] {
+        if location() == .here { return [] }
         return try add(UnsavedChanges(), to: target, isLost: true).lost
     }
 
     /// The error of a copy that was made, but lacks files.
-    func incomplete(_ path: String, without lost: [LostFile]) -> QuireError {
+    func incomplete(_ path: String, without lost: [MissingFile]) -> QuireError {
         let failures = lost.map { file in
             let (name, path) =
                 switch file {

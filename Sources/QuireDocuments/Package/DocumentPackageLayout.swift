@@ -133,7 +133,7 @@ struct DocumentMetadata: Equatable {
     /// The version of the package's layout.
     static let currentFormat = 1
     /// The greatest size of the file; what is larger is not read.
-    static let greatestSize = 16 << 20
+    static let maximumSize = 16 << 20
 
     /// The store's UUID.
     var storeUUID: String
@@ -193,7 +193,7 @@ struct DocumentMetadata: Equatable {
     static func dictionary(of layout: DocumentPackageLayout) -> [String: Any] {
         guard
             let data = try? FileSystem.contents(
-                of: layout.metadata, beneath: layout.path, limit: greatestSize),
+                of: layout.metadata, beneath: layout.path, limit: maximumSize),
             let list = try? PropertyListValue(propertyList: data, name: layout.metadata)
         else { return [:] }
         return list.object as? [String: Any] ?? [:]

@@ -12,7 +12,7 @@ final class SpooledFile: Sendable {
     /// The file, for when it has no name any more; `nil` if too many are open.
     private let file: OpenFile?
     private static let heldCount = Atomic(0)
-    private static let greatestHeldCount = 128
+    private static let maximumHeldCount = 128
     /// The package folder, which may be moved.
     private let folder: OpenFile?
     /// The class key of the package's files; `nil` for unsealed files.
@@ -28,7 +28,7 @@ final class SpooledFile: Sendable {
         self.id = id
         let count = Self.heldCount.add(1, ordering: .relaxed).newValue
         file =
-            count <= Self.greatestHeldCount
+            count <= Self.maximumHeldCount
             ? try? OpenFile.open(path, beneath: firstRoot, for: .reading) : nil
     }
 

@@ -24,7 +24,7 @@ final class BlockPack: Sendable {
     static let entrySize = BlockDigest.byteCount + 16
     static let footerSize = 8 + SHA256.byteCount + end.count
     /// The longest block: a page of a database at its largest.
-    static let greatestLength = 65_536
+    static let maximumLength = 65_536
 
     let path: String
     /// The size of the file.
@@ -62,7 +62,7 @@ final class BlockPack: Sendable {
             let place = position * Self.entrySize
             let offset = Self.number(index, at: place + BlockDigest.byteCount)
             let length = Self.number(index, at: place + BlockDigest.byteCount + 8)
-            try require(length > 0 && length <= UInt64(Self.greatestLength))
+            try require(length > 0 && length <= UInt64(Self.maximumLength))
             try require(offset >= UInt64(Self.start.count) && offset <= blocksEnd)
             try require(length <= blocksEnd - offset)
             return Entry(

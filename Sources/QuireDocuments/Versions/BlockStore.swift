@@ -103,7 +103,7 @@ struct BlockStore {
             // One small file is not rewritten for the sake of a few blocks.
             let gain =
                 removed.reduce(0) { $0 + $1.size } - moved.reduce(0) { $0 + Int64($1.length) }
-            if gain < Self.leastGain { return try removeUnneeded(removed, needed) }
+            if gain < Self.minimumGain { return try removeUnneeded(removed, needed) }
             let writer = try makeWriter()
             for entry in moved {
                 // A damaged block stays missing: there is nothing to save of it.
@@ -126,7 +126,7 @@ struct BlockStore {
         try load(mayMiss: true)
     }
 
-    private static let leastGain: Int64 = 65_536
+    private static let minimumGain: Int64 = 65_536
 
     private static func name(_ number: Int) -> String {
         let digits = String(number)
@@ -190,7 +190,7 @@ struct BlockDigest: Hashable, Sendable {
 ///
 /// A block is a page. The digests of 128 pages in a row are a block again, a node: two databases that differ in some pages
 /// differ in these and the nodes above them.
-struct BlockCutter {
+struct PageChunker {
     static let digestsPerNode = 128
     private let store: BlockStore
     private var writer: BlockPackWriter?

@@ -89,9 +89,9 @@ public struct VersionRetention: Sendable, Hashable {
     /// For how many seconds the last version of each week stays; `nil` for ever.
     public var keepsWeekly: TimeInterval?
     /// How many versions stay at most; `nil` for any number. The oldest go first.
-    public var greatestCount: Int?
+    public var maximumCount: Int?
     /// How many bytes the versions that stay may have added at most; `nil` for any number. The oldest go first.
-    public var greatestSize: Int64?
+    public var maximumSize: Int64?
     /// Whether versions that the user has named stay in any case.
     public var keepsNamed = true
 
@@ -125,15 +125,15 @@ public struct VersionRetention: Sendable, Hashable {
         }
         // Exempt ones count, but do not go.
         let exempt = versions.filter(isExempt)
-        if let greatestCount {
-            staying = Array(staying.prefix(max(greatestCount - exempt.count, 0)))
+        if let maximumCount {
+            staying = Array(staying.prefix(max(maximumCount - exempt.count, 0)))
         }
-        if let greatestSize {
+        if let maximumSize {
             var size = exempt.reduce(0) { $0 + $1.addedSize }
             staying = Array(
                 staying.prefix {
                     size += $0.addedSize
-                    return size <= greatestSize
+                    return size <= maximumSize
                 })
         }
         let ids = Set(staying.map(\.id))

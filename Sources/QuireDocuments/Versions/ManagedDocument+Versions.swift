@@ -80,7 +80,7 @@ extension ManagedDocument {
                         try await self.performRevert { open in
                             let old = open.package
                             let new = try await FileQueue.copies.run { try body(old) }
-                            await open.goOn(with: new, insteadOf: old)
+                            await open.switchPackage(from: old, to: new)
                         }
                     }
                 }))

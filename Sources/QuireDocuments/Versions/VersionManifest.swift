@@ -17,7 +17,7 @@ struct VersionManifest: Codable, Equatable {
 
     static let currentFormat = 1
     /// The greatest size of the file: that of a database of some terabytes, or of millions of files.
-    static let greatestSize = 512 << 20
+    static let maximumSize = 512 << 20
 
     var format = Self.currentFormat
     var date: Date
@@ -74,7 +74,7 @@ struct VersionManifest: Codable, Equatable {
     init(
         contentsOf path: String, beneath root: String, unsealing classKey: ClassKey?
     ) throws {
-        let file = try FileSystem.contents(of: path, beneath: root, limit: Self.greatestSize)
+        let file = try FileSystem.contents(of: path, beneath: root, limit: Self.maximumSize)
         let data = try classKey?.unsealed(file, path: path) ?? file
         func damaged(_ underlying: (any Error)? = nil) -> QuireError {
             QuireError(

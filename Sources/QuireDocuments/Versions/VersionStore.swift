@@ -230,7 +230,7 @@ final class VersionStore: Sendable {
         manifest.storeSize =
             try FileSystem.information(at: database, beneath: layout.path)?.size ?? 0
         progress?.totalUnitCount = manifest.storeSize
-        var cutter = try BlockCutter(BlockStore(of: layout))
+        var cutter = try PageChunker(BlockStore(of: layout))
         manifest.nodes = try cutter.cut(
             database, pageSize: protection.map { _ in StoreProtection.pageSize },
             progress: progress)

@@ -392,9 +392,9 @@ import Testing
         try FileSystem.removeTree(place)
         let moved = package.succeeding(
             at: DocumentPackageLayout(path: place), by: package.store)
-        #expect(moved.place() == .removed)
+        #expect(moved.location() == .removed)
         try FileSystem.makeFolder(place)
-        #expect(moved.place() == .replaced)
+        #expect(moved.location() == .replaced)
         try moved.close()
     }
 }

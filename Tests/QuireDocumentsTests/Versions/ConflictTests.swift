@@ -86,7 +86,7 @@ import Testing
         #expect(version.addedSize < 250_000 + 40 * 4096)
         // It is neither pruned nor deleted by mistake.
         var none = VersionRetention()
-        none.greatestCount = 0
+        none.maximumCount = 0
         #expect(try package.pruneVersions(none) == [])
         #expect(failure { try package.deleteVersion(version.id) }?.code == .invalidState)
         let resolved = try package.resolveConflict(version.id, keeping: .version)

@@ -57,10 +57,10 @@ import Testing
     @Test func countAndSizeAreLimits() {
         let versions = (0..<10).map { version(hoursAgo: Double($0), size: 100) }
         var retention = VersionRetention()
-        retention.greatestCount = 3
+        retention.maximumCount = 3
         #expect(stay(versions, retention) == Array(versions.prefix(3)))
-        retention.greatestCount = nil
-        retention.greatestSize = 450
+        retention.maximumCount = nil
+        retention.maximumSize = 450
         #expect(stay(versions, retention) == Array(versions.prefix(4)))
         retention.keepsWeekly = 0
         #expect(retention.versionsToPrune([], now: Self.now) == [])
@@ -75,7 +75,7 @@ import Testing
             version(hoursAgo: 0),
         ]
         var retention = VersionRetention()
-        retention.greatestCount = 0
+        retention.maximumCount = 0
         #expect(stay(versions, retention) == Array(versions.prefix(3)))
         retention.keepsNamed = false
         #expect(stay(versions, retention) == Array(versions[1...2]))
@@ -88,7 +88,7 @@ import Testing
                 version(hoursAgo: .random(in: 0...5000, using: &random))
             }
             var retention = VersionRetention()
-            if Bool.random(using: &random) { retention.greatestCount = 7 }
+            if Bool.random(using: &random) { retention.maximumCount = 7 }
             let rest = stay(versions, retention)
             #expect(stay(rest, retention) == rest, "QUIRE_SEED=\(SeededRandom.baseSeed)")
             if let newest = versions.max(by: { $0.id < $1.id }) { #expect(rest.contains(newest)) }

@@ -366,7 +366,7 @@ import Testing
         #expect(try contents(of: good, package).files == then.files)
         // It is not pruned, somebody may want to save of it what can be saved; but it may be deleted.
         var none = VersionRetention()
-        none.greatestCount = 0
+        none.maximumCount = 0
         none.keepsNamed = false
         #expect(try package.pruneVersions(none).map(\.id) == [good.id])
         try package.deleteVersion(bad.id)
@@ -475,7 +475,7 @@ import Testing
         try package.versionStore.reading(version.id) { _, _ in
             #expect(failure { try package.deleteVersion(version.id) }?.code == .locked)
             var none = VersionRetention()
-            none.greatestCount = 0
+            none.maximumCount = 0
             let pruned = try package.pruneVersions(none)
             #expect(pruned == [])
         }

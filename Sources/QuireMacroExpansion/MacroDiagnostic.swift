@@ -2,8 +2,8 @@ internal import SwiftDiagnostics
 internal import SwiftSyntax
 internal import SwiftSyntaxMacros
 
-/// What a macro says about the source it was applied to.
-struct Complaint: DiagnosticMessage {
+/// An error in the source that a macro is applied to.
+struct MacroDiagnostic: DiagnosticMessage {
     let message: String
     let diagnosticID: MessageID
     let severity = DiagnosticSeverity.error
@@ -14,28 +14,32 @@ struct Complaint: DiagnosticMessage {
     }
 }
 
-/// What a fix-it offers.
-private struct Remedy: FixItMessage {
+/// The title of a fix-it.
+private struct MacroFixIt: FixItMessage {
     let message: String
     let fixItID: MessageID
 }
 
 extension MacroExpansionContext {
-    /// Complains about a part of the source, and offers to replace parts of it.
-    func complain(
-        _ node: some SyntaxProtocol, _ complaint: Complaint, remedy: String? = nil,
+    /// Emits a diagnostic for a node, with a fix-it that replaces nodes.
+    func diagnose(
+        _ node: some SyntaxProtocol, _ diagnostic: MacroDiagnostic, fixIt: String? = nil,
         _ changes: [FixIt.Change] = []
     ) {
-        let fixIts = remedy.map {
-            [FixIt(message: Remedy(message: $0, fixItID: complaint.diagnosticID), changes: changes)]
+        let fixIts = fixIt.map {
+            [
+                FixIt(
+                    message: MacroFixIt(message: $0, fixItID: diagnostic.diagnosticID),
+                    changes: changes)
+            ]
         }
         diagnose(
-            Diagnostic(node: Syntax(node), message: complaint, fixIts: fixIts ?? []))
+            Diagnostic(node: Syntax(node), message: diagnostic, fixIts: fixIts ?? []))
     }
 }
 
 extension FixIt.Change {
-    /// Replaces a node, and keeps what stands around it.
+    /// Replaces a node, and keeps its trivia.
     static func replace(_ old: some SyntaxProtocol, by new: some SyntaxProtocol) -> Self {
         var new = Syntax(new)
         new.leadingTrivia = old.leadingTrivia
