@@ -75,7 +75,7 @@ extension ManagedDocument {
     /// ```
     public var stateChanges: AsyncStream<DocumentStateChange> { stateBroadcast.stream() }
 
-    func tell(_ change: DocumentStateChange) {
+    func notify(_ change: DocumentStateChange) {
         stateChangeHandler?(change)
         stateBroadcast.send(change)
         NotificationCenter.default.post(

@@ -1,7 +1,7 @@
-/// Decides what a document does next. A value: it does nothing itself, and knows neither files nor time.
+/// The decisions about what a document does next. A value without side effects that knows neither files nor time.
 ///
-/// Whoever owns it tells it what was requested and how operations ended, and carries out the effects that it returns, in
-/// their order.
+/// Its owner reports requests and the ends of operations, and carries out the effects that it returns, in their order.
+/// Requests carry their work, and waiters their answers; the machine only hands them on.
 ///
 /// Rules
 /// =====
@@ -13,64 +13,44 @@
 /// - An autosave that finds nothing to save succeeds at once.
 /// - Closing saves first what is unsaved, also what is changed while it does or while the closing is prepared. If that
 ///   fails the document stays open.
-/// - A close that waits for an opening takes it back: those who opened are told that it was cancelled.
+/// - A close that waits for an opening cancels it.
 /// - A failed save leaves the document unsaved and in ``DocumentState/savingError`` until one succeeds. Saving as another
 ///   package that fails leaves the document as it was.
 /// - Work that needs the package to itself, such as writing a copy, takes its turn like the rest, and does not change what
 ///   the document is.
-/// - A document stays in ``DocumentState/inConflict`` until somebody says that it is resolved; closing ends it too.
-struct DocumentStateMachine: Sendable {
-    /// What users ask for.
-    enum Request: Sendable, Equatable {
-        /// To be open.
-        case open(Opening)
-        /// To be saved.
+/// - A document stays in ``DocumentState/inConflict`` until its owner reports that it is resolved; closing ends it too.
+struct DocumentStateMachine<Work: Equatable, Waiter> {
+    enum Request: Equatable {
+        /// Equal requests may share one opening.
+        case open(OpenRequest)
         case save
-        /// To be saved if there are unsaved changes.
+        /// To save if there are unsaved changes.
         case autosave
-        /// To be saved as another package, which it is from then on. Its owner knows which by the number.
-        case saveAs(Int)
-        /// To be as it was saved, or, unless the number is 0, like something that its owner knows by it.
-        case revert(Int)
-        /// To leave the package alone while its owner does something with it.
-        case access(Int)
-        /// To be closed, after saving or without.
+        /// To save as another package, which the document is from then on.
+        case saveAs(Work)
+        /// To return to the last save, or to make the content another one by some work.
+        case revert(Work?)
+        /// To leave the package to some work.
+        case access(Work)
         case close(discardingChanges: Bool)
     }
 
-    /// How a document is to be opened. Equal ones may share one opening.
-    struct Opening: Sendable, Equatable {
-        /// Tells openings with different models, and creations, apart.
-        var number = 0
-        /// Whether for reading only.
-        var isReadOnly = false
-        /// Whether the document is to be made.
-        var isCreation = false
-
-        /// Whether a document that was opened otherwise will do.
-        func isSatisfied(by other: Opening) -> Bool {
-            !isCreation && isReadOnly == other.isReadOnly
-                && (number == 0 || number == other.number)
-        }
-    }
-
-    /// What is done, one at a time.
-    enum Operation: Sendable, Equatable {
-        case open(Opening)
+    /// One runs at a time.
+    enum Operation: Equatable {
+        case open(OpenRequest)
         case save
-        case saveAs(Int)
-        case revert(Int)
-        case access(Int)
+        case saveAs(Work)
+        case revert(Work?)
+        case access(Work)
         case close
     }
 
-    /// How a request ends.
-    enum Answer: Sendable, Equatable {
-        /// It was done.
+    /// The result of a request.
+    enum Answer: Equatable {
         case done
         /// The operation failed, with the error that the owner knows.
         case failed
-        /// It was taken back by a later request.
+        /// Cancelled by a later request.
         case cancelled
         /// The document is not open.
         case notOpen
@@ -78,34 +58,28 @@ struct DocumentStateMachine: Sendable {
         case alreadyOpen
     }
 
-    /// Names somebody who waits for an answer.
-    typealias Waiter = Int
-
-    /// What the owner is to do.
-    enum Effect: Sendable, Equatable {
-        /// Start an operation, and report how it ended by ``DocumentStateMachine/finish(succeeded:)``.
+    enum Effect {
+        /// Start an operation, and report its end by ``DocumentStateMachine/finish(succeeded:)``.
         case start(Operation)
-        /// Tell those who wait.
         case answer([Waiter], Answer)
-        /// Tell about a new state.
+        /// Notify of a new state; the first is the previous one.
         case stateChanged(DocumentState, DocumentState)
     }
 
-    private struct Pending: Sendable {
+    private struct Pending {
         var request: Request
         var waiters: [Waiter]
     }
 
     private var queue: [Pending] = []
-    /// What is being done, and for which request.
     private var running: (operation: Operation, pending: Pending)?
-    /// By which opening it is open.
-    private var opened: Opening?
+    /// The request by which the document is open.
+    private var opened: OpenRequest?
     private var hasSavingError = false
     /// Whether there is anything unsaved. The owner keeps it up to date.
     var hasUnsavedChanges = false
 
-    /// Whether somebody else has changed the package meanwhile, and it is not settled what holds.
+    /// Whether others have changed the package, and it is not resolved which side is kept.
     private var isInConflict = false
 
     /// The present state.
@@ -123,14 +97,14 @@ struct DocumentStateMachine: Sendable {
         return queue.contains { $0.request == .save || $0.request == .autosave }
     }
 
-    /// Whether what runs is a close that drops what is unsaved.
+    /// Whether a close is running that drops unsaved changes.
     var isDiscardingChanges: Bool {
         running?.pending.request == .close(discardingChanges: true)
     }
 
     // MARK: Events
 
-    /// Somebody requests something.
+    /// A request was made.
     mutating func submit(_ request: Request, for waiter: Waiter) -> [Effect] {
         if !join(request, waiter) {
             queue.append(Pending(request: request, waiters: [waiter]))
@@ -144,9 +118,9 @@ struct DocumentStateMachine: Sendable {
         running = nil
         var answer: Answer? = succeeded ? .done : .failed
         switch operation {
-        case .open(let opening):
+        case .open(let request):
             if succeeded {
-                opened = opening
+                opened = request
                 hasSavingError = false
                 if let next = queue.first, case .close = next.request { answer = .cancelled }
             }
@@ -157,10 +131,10 @@ struct DocumentStateMachine: Sendable {
                 queue.insert(pending, at: 0)
                 answer = nil
             }
-        case .saveAs, .revert(0):
+        case .saveAs, .revert(nil):
             if succeeded {
                 hasSavingError = false
-                // What the others have left stays theirs, or is what there is.
+                // The other side stays where it is, or is the content now.
                 isInConflict = false
             }
         case .revert: if succeeded { hasSavingError = false }
@@ -185,7 +159,7 @@ struct DocumentStateMachine: Sendable {
         return advance()
     }
 
-    /// A conflict with somebody else's changes of the package has begun, or is resolved.
+    /// A conflict with changes of the package by others has begun, or is resolved.
     mutating func setConflict(_ isInConflict: Bool) -> [Effect] {
         guard isOpen else { return [] }
         self.isInConflict = isInConflict
@@ -245,9 +219,9 @@ struct DocumentStateMachine: Sendable {
         case .autosave:
             guard isOpen else { return .answer(.notOpen) }
             return hasUnsavedChanges ? .run(.save) : .answer(.done)
-        case .saveAs(let number): return isOpen ? .run(.saveAs(number)) : .answer(.notOpen)
-        case .revert(let number): return isOpen ? .run(.revert(number)) : .answer(.notOpen)
-        case .access(let number): return isOpen ? .run(.access(number)) : .answer(.notOpen)
+        case .saveAs(let work): return isOpen ? .run(.saveAs(work)) : .answer(.notOpen)
+        case .revert(let work): return isOpen ? .run(.revert(work)) : .answer(.notOpen)
+        case .access(let work): return isOpen ? .run(.access(work)) : .answer(.notOpen)
         case .close(let discardingChanges):
             guard isOpen else { return .answer(.done) }
             return .run(hasUnsavedChanges && !discardingChanges ? .save : .close)
@@ -273,3 +247,5 @@ struct DocumentStateMachine: Sendable {
         }
     }
 }
+
+extension DocumentStateMachine.Effect: Equatable where Waiter: Equatable {}

@@ -19,7 +19,14 @@ final class FileQueue: Sendable {
     /// Runs a body that nobody waits for.
     func runLater(_ body: @escaping @Sendable () -> Void) { queue.async(execute: body) }
 
-    /// Runs a body and gives what it returns or throws.
+    /// Runs a body and returns its result.
+    func run<Result: Sendable>(_ body: @escaping @Sendable () -> Result) async -> Result {
+        await withCheckedContinuation { continuation in
+            queue.async { continuation.resume(returning: body()) }
+        }
+    }
+
+    /// Runs a body and returns its result, or throws its error.
     func run<Result: Sendable>(
         _ body: @escaping @Sendable () throws -> Result
     ) async throws -> Result {

@@ -89,13 +89,13 @@ extension ManagedDocument {
                 // A save may have found it out before, and have shown it.
                 let isHere = try await withOpenDocument { open in
                     let package = open.package
-                    return try await FileQueue.shared.run { package.location() == .here }
+                    return await FileQueue.shared.run { package.location() == .here }
                 }
                 if isHere { return }
-                let number = requests.addWork { [self] open in
-                    { try await self.handleReplacedPackage(of: open, isSaving: false) }
+                let work = DocumentWork { [self] open in
+                    try await handleReplacedPackage(of: open, isSaving: false)
                 }
-                try await request(.revert(number))
+                try await request(.revert(work))
             } catch {
                 logger.warning("What has taken the place of “\(path)” is not shown: \(error)")
                 packageIsGone()
@@ -112,11 +112,10 @@ extension ManagedDocument {
     @discardableResult
     func handleReplacedPackage(of open: OpenDocument, isSaving: Bool = true) async throws -> Bool {
         let old = open.package
-        let place = try await FileQueue.shared.run { old.location() }
-        switch place {
+        switch await FileQueue.shared.run({ old.location() }) {
         case .here: return true
         case .moved, .removed:
-            if let place = try await open.follow() { didMove(to: place) }
+            try await followPackage(of: open)
             return true
         case .replaced: try await replacePackage(open, succeedsInPlace: false)
         case .storeReplaced:
@@ -154,7 +153,7 @@ extension ManagedDocument {
         var isShown = false
         defer { if !isShown { Task { await open.takeChanges() } } }
         var loaded = try await load(
-            Opening(model: coordinator.layout.model, isReadOnly: old.isReadOnly),
+            OpenRequest(model: coordinator.layout.model, isReadOnly: old.isReadOnly),
             succeeding: succeedsInPlace ? old : nil)
         do {
             guard loaded.package.store.identity.uuid == old.store.identity.uuid else {
@@ -225,7 +224,7 @@ extension ManagedDocument {
     }
 
     /// Drops what the document has, whose store has lost its files, and shows what is at the path.
-    func showWhatIsLeft(of open: OpenDocument) async throws {
+    func showRemainingStore(of open: OpenDocument) async throws {
         let (old, coordinator) = (open.package, open.coordinator)
         try await FileQueue.shared.run {
             guard FileSystem.exists(old.layout.store) else {
@@ -238,7 +237,8 @@ extension ManagedDocument {
             if old.store.fileChange != .replaced { try old.store.abandon() }
         }
         let loaded = try await load(
-            Opening(model: coordinator.layout.model, isReadOnly: old.isReadOnly), succeeding: old)
+            OpenRequest(model: coordinator.layout.model, isReadOnly: old.isReadOnly),
+            succeeding: old)
         show(loaded, insteadOf: open)
         FileQueue.shared.runLater {
             try? old.close()
@@ -250,7 +250,7 @@ extension ManagedDocument {
     private func show(_ loaded: OpenedPackage, insteadOf open: OpenDocument) {
         open.detach()
         stopPresenting()
-        install(loaded, draft: loaded.draft)
+        install(loaded)
     }
 
     private func loadContents(of loaded: OpenedPackage) {
@@ -295,9 +295,9 @@ extension ManagedDocument {
     private func storeDidChange() {
         guard let package = openDocument?.package else { return }
         Task { [weak self] in
-            let place = try? await FileQueue.shared.run { package.location() }
-            // What is missing now may be about to come; a save finds out.
-            guard place == .storeReplaced, let self, openDocument?.package === package else {
+            let location = await FileQueue.shared.run { package.location() }
+            // Missing files may be about to be written; a save finds out.
+            guard location == .storeReplaced, let self, openDocument?.package === package else {
                 return
             }
             adoptReplacedPackage()
@@ -326,8 +326,10 @@ extension ManagedDocument {
             await self?.accommodatePresentedItemDeletion()
             // Saved elsewhere by the subclass, it is another document by now.
             guard let self, let package = openDocument?.package else { return }
-            let isGone = (try? await FileQueue.shared.run { package.presentPath == nil }) ?? false
-            if isGone { try? await close(discardingChanges: true) }
+            guard await FileQueue.shared.run({ package.presentPath == nil }) else { return }
+            do { try await close(discardingChanges: true) } catch {
+                logger.warning("“\(path)”, which was deleted, could not be closed: \(error)")
+            }
         }
     }
 }

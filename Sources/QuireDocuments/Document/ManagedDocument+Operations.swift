@@ -2,20 +2,49 @@ import Dispatch
 import Foundation
 import Quire
 
-// Requests go to the state machine, and what it decides is carried out here.
+// Requests go to the state machine; its effects are carried out here. `ManagedDocument+Saving` has the steps of a save.
+
+/// Work of a request on the package of an open document, which it has to itself until it ends.
+@MainActor
+final class DocumentWork: Equatable {
+    enum Body {
+        case package(@MainActor (OpenDocument) async throws -> Void)
+        /// Work on a snapshot that is taken when the work's turn comes; later changes are not in it.
+        case snapshot(
+            OpenDocument.SnapshotPurpose,
+            @MainActor (OpenDocument, OpenDocument.Snapshot) async throws -> Void)
+    }
+
+    let body: Body
+
+    init(_ body: @escaping @MainActor (OpenDocument) async throws -> Void) {
+        self.body = .package(body)
+    }
+
+    init(
+        onSnapshotFor purpose: OpenDocument.SnapshotPurpose,
+        _ body: @escaping @MainActor (OpenDocument, OpenDocument.Snapshot) async throws -> Void
+    ) {
+        self.body = .snapshot(purpose, body)
+    }
+
+    nonisolated static func == (left: DocumentWork, right: DocumentWork) -> Bool { left === right }
+}
 
 extension ManagedDocument {
+    typealias RequestHandler = @MainActor (QuireError?) -> Void
+    typealias StateMachine = DocumentStateMachine<DocumentWork, RequestHandler>
+
+    // MARK: Requests
+
     /// Hands a request to the state machine. The answer comes later, on the main queue.
-    func submit(
-        _ request: DocumentStateMachine.Request,
-        answer: @escaping @MainActor (QuireError?) -> Void
-    ) {
+    func submit(_ request: StateMachine.Request, answer: @escaping RequestHandler) {
         machine.hasUnsavedChanges = openDocument?.mayHaveUnsavedChanges ?? false
-        carryOut(machine.submit(request, for: requests.addWaiter(answer)))
+        carryOut(machine.submit(request, for: answer))
     }
 
     /// Hands a request to the state machine and waits for the answer.
-    func request(_ request: DocumentStateMachine.Request) async throws {
+    func request(_ request: StateMachine.Request) async throws {
         try await withCheckedThrowingContinuation {
             (continuation: CheckedContinuation<Void, any Error>) in
             submit(request) { error in
@@ -28,32 +57,23 @@ extension ManagedDocument {
         }
     }
 
-    /// Does something that needs the open package to itself, when its turn comes.
+    /// Runs a body with the open package to itself, when its turn comes.
     func withOpenDocument<Result>(
         _ body: @escaping @MainActor (OpenDocument) async throws -> Result
     ) async throws -> Result {
-        try await withSnapshot { open in { try await body(open) } }
-    }
-
-    /// Takes a snapshot of the open document when its turn comes, and does something with that and the package.
-    func withSnapshot<Result>(
-        _ body: @escaping @MainActor (OpenDocument) throws -> @MainActor () async throws -> Result
-    ) async throws -> Result {
         var result: Result?
-        let number = requests.addWork { open in
-            let rest = try body(open)
-            return { result = try await rest() }
-        }
-        try await request(.access(number))
+        try await request(.access(DocumentWork { result = try await body($0) }))
         guard let result else {
             preconditionFailure("A document's work was answered without having been done.")
         }
         return result
     }
 
-    func carryOut(_ new: [DocumentStateMachine.Effect]) {
+    // MARK: Effects
+
+    func carryOut(_ new: [StateMachine.Effect]) {
         effects += new
-        // An answer or a handler may request something; its effects come after those that are there.
+        // An answer or a handler may make requests; their effects come after those that are there.
         if isCarryingOut { return }
         isCarryingOut = true
         while !effects.isEmpty { carryOut(effects.removeFirst()) }
@@ -61,14 +81,19 @@ extension ManagedDocument {
         scheduleAutosave()
     }
 
-    private func carryOut(_ effect: DocumentStateMachine.Effect) {
+    private func carryOut(_ effect: StateMachine.Effect) {
         switch effect {
-        case .answer(let waiters, let answer): deliver(answer, to: waiters)
+        case .answer(let handlers, let answer):
+            let error = error(for: answer)
+            for handler in handlers {
+                // Never within the call that made the request, and always in the same order.
+                DispatchQueue.main.async { MainActor.assumeIsolated { handler(error) } }
+            }
         case .stateChanged(let previous, let current):
             if current.contains(.editingDisabled) && !previous.contains(.editingDisabled) {
                 disableEditing()
             }
-            tell(
+            notify(
                 DocumentStateChange(
                     previous: previous, current: current,
                     error: current.contains(.savingError) ? lastSaveError : operationError))
@@ -81,25 +106,19 @@ extension ManagedDocument {
         }
     }
 
-    private func deliver(_ answer: DocumentStateMachine.Answer, to numbers: [Int]) {
-        let error: QuireError? =
-            switch answer {
-            case .done: nil
-            case .failed: operationError
-            case .cancelled:
-                QuireError(
-                    .cancelled, "“\(path)” was closed while it was being opened.",
-                    subject: .init(file: path))
-            case .notOpen: notOpenError
-            case .alreadyOpen:
-                QuireError(
-                    .invalidState, "“\(path)” is open already; close the document first.",
-                    subject: .init(file: path))
-            }
-        for number in numbers {
-            guard let waiter = requests.takeWaiter(number) else { continue }
-            // Never within the call that made the request, and always in the same order.
-            DispatchQueue.main.async { MainActor.assumeIsolated { waiter(error) } }
+    private func error(for answer: StateMachine.Answer) -> QuireError? {
+        switch answer {
+        case .done: nil
+        case .failed: operationError
+        case .cancelled:
+            QuireError(
+                .cancelled, "“\(path)” was closed while it was being opened.",
+                subject: .init(file: path))
+        case .notOpen: notOpenError
+        case .alreadyOpen:
+            QuireError(
+                .invalidState, "“\(path)” is open already; close the document first.",
+                subject: .init(file: path))
         }
     }
 
@@ -111,23 +130,25 @@ extension ManagedDocument {
 
     // MARK: Operations
 
-    private func start(_ operation: DocumentStateMachine.Operation) {
+    /// Starts an operation. Snapshots are taken before this returns; later changes are not in them.
+    private func start(_ operation: StateMachine.Operation) {
         autosaveTimer.cancel()
         switch operation {
-        case .open(let opening): run { try await $0.performOpening($0.requests.opening(opening)) }
+        case .open(let request): run(operation) { try await self.performOpening(request) }
         case .save:
-            // The snapshot is taken now, on the caller; what is changed later is not in this save.
             let snapshot = Result { try takeSnapshot() }
-            run { try await $0.performSave(snapshot) }
-        case .saveAs(let number), .access(let number):
-            let work = Result { try requests.takeWork(number)?(requireOpen()) }
-            run { _ in try await work.get()?() }
-        case .revert(let number):
-            let work = requests.takeWork(number)
-            run {
-                guard let work else { return try await $0.performRevert() }
-                try await work($0.requireOpen())()
+            run(operation) { try await self.performSave(snapshot) }
+        case .saveAs(let work), .access(let work), .revert(let work?):
+            let open = requireOpen()
+            switch work.body {
+            case .package(let body): run(operation) { try await body(open) }
+            case .snapshot(let purpose, let body):
+                let snapshot = Result {
+                    try open.takeSnapshot(for: purpose, content: contentToWrite())
+                }
+                run(operation) { try await body(open, snapshot.get()) }
             }
+        case .revert(nil): run(operation) { try await self.performRevert() }
         case .close:
             Task { @MainActor in
                 do {
@@ -142,31 +163,27 @@ extension ManagedDocument {
                 }
             }
         }
-        func run(_ body: @escaping @MainActor (ManagedDocument) async throws -> Void) {
-            // Retains the document: an operation that has begun ends, and is answered.
-            Task { @MainActor in
-                do {
-                    try await body(self)
-                    finish(operation, nil)
-                } catch {
-                    finish(operation, QuireError(wrapping: error, path: path))
-                }
+    }
+
+    private func run(
+        _ operation: StateMachine.Operation, _ body: @escaping @MainActor () async throws -> Void
+    ) {
+        // Retains the document: an operation that has begun ends, and is answered.
+        Task { @MainActor in
+            do {
+                try await body()
+                finish(operation, nil)
+            } catch {
+                finish(operation, QuireError(wrapping: error, path: path))
             }
         }
     }
 
-    private func finish(_ operation: DocumentStateMachine.Operation, _ error: QuireError?) {
+    private func finish(_ operation: StateMachine.Operation, _ error: QuireError?) {
         operationError = error
         switch operation {
-        case .save:
-            openDocument?.didFinishSave(succeeded: error == nil)
-            lastSaveError = error
-            autosaveSchedule.didSave(succeeded: error == nil, at: .now)
-            if error == nil { didSucceedSaving() }
-        case .saveAs where error == nil:
-            lastSaveError = nil
-            autosaveSchedule.didSave(succeeded: true, at: .now)
-            didSucceedSaving()
+        case .save: finishSave(error)
+        case .saveAs: if error == nil { finishSaveAs() }
         default: break
         }
         if let error {
@@ -176,46 +193,22 @@ extension ManagedDocument {
         carryOut(machine.finish(succeeded: error == nil))
     }
 
-    private func didSucceedSaving() {
-        fileModificationDate = Date()
-        didSave()
-        didSaveForLibrary()
-    }
+    // MARK: Opening
 
-    func takeSnapshot() throws -> OpenDocument.Snapshot {
-        let open = requireOpen()
-        if documentState.contains(.inConflict) { throw conflictError }
-        if open.package.isReadOnly {
-            throw QuireError(
-                .readOnly,
-                "“\(path)” was opened for reading only and cannot be saved; save it as another document.",
-                subject: .init(file: path))
-        }
-        return try open.takeSnapshot(content: contentToWrite())
-    }
-
-    /// Has the subclass take its part of a snapshot.
-    func contentToWrite() throws -> AdditionalContentChanges.Rewriting? {
-        guard let content = try contents(forType: fileType) else { return nil }
-        return { [self] folder, original in
-            try writeAdditionalContent(content, to: folder, originalContents: original)
-        }
-    }
-
-    private func performOpening(_ opening: Opening) async throws {
-        var opening = opening
-        if opening.model == nil { opening.model = managedObjectModel }
-        let loaded = try await load(opening)
+    private func performOpening(_ request: OpenRequest) async throws {
+        var request = request
+        if request.model == nil { request.model = managedObjectModel }
+        let opened = try await load(request)
         autosaveSchedule = AutosaveSchedule()
-        let open = install(loaded, draft: loaded.draft)
+        let open = install(opened)
         do {
-            try load(fromContents: loaded.content.contents)
+            try load(fromContents: opened.content.contents)
         } catch {
             stopPresenting()
             openDocument = nil
             fileModificationDate = nil
             open.detach()
-            try? await FileQueue.shared.run { try loaded.package.close() }
+            await FileQueue.shared.run { opened.package.closeSaved() }
             throw error
         }
         OpenDocuments.add(self)
@@ -225,12 +218,12 @@ extension ManagedDocument {
     ///
     /// - Parameter predecessor: The open package, if only its store has been replaced.
     func load(
-        _ opening: Opening, succeeding predecessor: DocumentPackage? = nil
+        _ request: OpenRequest, succeeding predecessor: DocumentPackage? = nil
     ) async throws -> OpenedPackage {
         let (path, options, migration) = (path, storeOptions, migrationOptions)
         let waiting = lockWait
         return try await FileQueue.shared.run {
-            try opening.load(
+            try request.load(
                 path: path, options: options, migrating: migration, waiting: waiting,
                 succeeding: predecessor,
                 reading: self.readAdditionalContent,
@@ -238,22 +231,22 @@ extension ManagedDocument {
         }
     }
 
-    /// Shows an opened package as the document, with a draft's changes as its unsaved ones.
+    /// Shows an opened package as the document, with its draft's changes as the unsaved ones.
     @discardableResult
-    func install(_ loaded: OpenedPackage, draft: OpenedPackage.Draft) -> OpenDocument {
-        let open = OpenDocument(loaded)
+    func install(_ opened: OpenedPackage) -> OpenDocument {
+        let open = OpenDocument(opened)
         open.changed = { [weak self] in self?.documentDidChange() }
         openDocument = open
         lastSaveError = nil
-        fileModificationDate = loaded.modificationDate
-        open.restoreDraft(draft)
+        fileModificationDate = opened.modificationDate
+        open.restoreDraft(opened.draft)
         presence = DocumentPresence(of: self)
         watchPackage()
         protectionDomain?.addResponder(self)
         return open
     }
 
-    /// Is not told of others any more, nor they of it.
+    /// Ends watching the package, and being found by others.
     func stopPresenting() {
         protectionDomain?.removeResponder(self)
         stopWatching()
@@ -261,40 +254,15 @@ extension ManagedDocument {
         presence = nil
     }
 
-    private func performSave(
-        _ snapshot: Result<OpenDocument.Snapshot, any Error>
-    ) async throws {
-        let open = requireOpen()
-        do {
-            let snapshot = try snapshot.get()
-            do {
-                try await write(snapshot, of: open)
-            } catch let error as QuireError where error.code == .storeReplaced {
-                guard try await handleReplacedPackage(of: open) else { return }
-                // It was moved at the same time.
-                try await write(snapshot, of: open)
-            }
-        } catch {
-            let isKept = open === openDocument && !open.isStoreMissing
-            if keepsDrafts && isKept { throw await open.saveDraft(after: error) }
-            throw error
-        }
-        keepVersionAfterSave()
-    }
+    // MARK: Reverting
 
-    private func write(_ snapshot: OpenDocument.Snapshot, of open: OpenDocument) async throws {
-        if let place = try await open.follow() { didMove(to: place) }
-        await keepVersionBeforeSave()
-        try await open.write(snapshot)
-    }
-
-    /// Makes the document's content what is in its package, or what a body has put there.
+    /// Makes the document's content that of its package, after a body that may have replaced it.
     func performRevert(
         _ body: @MainActor (OpenDocument) async throws -> Void = { _ in }
     ) async throws {
-        if requireOpen().isStoreMissing { return try await showWhatIsLeft(of: requireOpen()) }
+        if requireOpen().isStoreMissing { return try await showRemainingStore(of: requireOpen()) }
         do {
-            if let place = try await requireOpen().follow() { didMove(to: place) }
+            try await followPackage(of: requireOpen())
         } catch let error as QuireError where error.code == .storeReplaced {
             let former = requireOpen()
             try await handleReplacedPackage(of: former, isSaving: false)
@@ -308,15 +276,17 @@ extension ManagedDocument {
         try load(fromContents: contents)
     }
 
+    // MARK: Closing
+
     /// - Returns: Whether the document is closed; not if anything was changed after closing had begun, which is to be saved
     ///   first.
     private func performClose() async throws -> Bool {
         let open = requireOpen()
         await writeLibraryMetadata(of: open)
         let isDiscarding = machine.isDiscardingChanges
-        // Background contexts save to the parent at any time, until it refuses that.
+        // Background contexts save to the parent at any time, until that is blocked.
         guard await open.refuseChanges(discardingChanges: isDiscarding) else { return false }
-        // From here until the contexts are detached nothing is waited for, so that nothing can be changed.
+        // There is no suspension from here until the contexts are detached, so that nothing can be changed.
         if !isDiscarding && open.mayHaveUnsavedChanges {
             await open.takeChanges()
             return false
@@ -329,80 +299,31 @@ extension ManagedDocument {
         lastSaveError = nil
         fileModificationDate = nil
         open.detach()
-        // What is unsaved now is dropped.
+        // Unsaved changes are dropped now.
         await open.removeDraft()
         let (package, coordinator) = (open.package, open.coordinator)
-        try await FileQueue.shared.run {
-            try? coordinator.close()
+        await FileQueue.shared.run {
+            package.closeSaved(coordinator)
             package.closeSaved()
-            // The document keeps the package for those who were not told.
+            // The document keeps the package for callers that do not know that it is closed.
             package.folder?.close()
         }
         return true
     }
 
-    /// The package is found under another path.
-    func didMove(to place: String) {
-        if place == path { return }
-        path = place
-        presentedItemDidMove(to: place)
-    }
-}
+    // MARK: Moving
 
-// MARK: - Pending requests
-
-/// Those who wait for answers, and what the numbers stand for by which the state machine knows things it need not know
-/// more of.
-@MainActor
-struct DocumentRequests {
-    /// Work that has the package to itself for as long as it takes. What it does at once, when its turn comes, is a snapshot
-    /// of the document as it is then; the rest is what it gives.
-    typealias Work = @MainActor (OpenDocument) throws -> @MainActor () async throws -> Void
-
-    private var openings: [Opening] = []
-    private var waiters: [Int: @MainActor (QuireError?) -> Void] = [:]
-    private var work: [Int: Work] = [:]
-    private var lastNumber = 0
-
-    /// A number for somebody who waits.
-    mutating func addWaiter(_ answer: @escaping @MainActor (QuireError?) -> Void) -> Int {
-        lastNumber += 1
-        waiters[lastNumber] = answer
-        return lastNumber
+    /// Switches to the package's present path, if it was moved.
+    ///
+    /// - Throws: As ``OpenDocument/follow()``.
+    func followPackage(of open: OpenDocument) async throws {
+        if let path = try await open.follow() { didMove(to: path) }
     }
 
-    /// Who waits under a number; they are answered once.
-    mutating func takeWaiter(_ number: Int) -> (@MainActor (QuireError?) -> Void)? {
-        waiters.removeValue(forKey: number)
-    }
-
-    /// A number for work.
-    mutating func addWork(_ body: @escaping Work) -> Int {
-        lastNumber += 1
-        work[lastNumber] = body
-        return lastNumber
-    }
-
-    /// The work of a number, which is done once.
-    mutating func takeWork(_ number: Int) -> Work? { work.removeValue(forKey: number) }
-
-    /// The machine's name for a way of opening.
-    mutating func name(of opening: Opening) -> DocumentStateMachine.Opening {
-        var named = DocumentStateMachine.Opening(isReadOnly: opening.isReadOnly)
-        if opening.creates || opening.model != nil {
-            named.isCreation = opening.creates
-            if !opening.creates, let known = openings.firstIndex(of: opening) {
-                named.number = known + 1
-            } else {
-                openings.append(opening)
-                named.number = openings.count
-            }
-        }
-        return named
-    }
-
-    /// The way of opening that the machine names.
-    func opening(_ named: DocumentStateMachine.Opening) -> Opening {
-        named.number == 0 ? Opening(isReadOnly: named.isReadOnly) : openings[named.number - 1]
+    /// Takes over the path at which the package was found.
+    func didMove(to path: String) {
+        if path == self.path { return }
+        self.path = path
+        presentedItemDidMove(to: path)
     }
 }

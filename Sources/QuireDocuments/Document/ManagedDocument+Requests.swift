@@ -16,7 +16,7 @@ extension ManagedDocument {
     /// - Throws: ``QuireError`` with code `alreadyExists` if there is anything at the path, `invalidModel` if the model
     ///   cannot be used or there is none, `invalidState` if the document is open, or what writing throws.
     public func create(model: ManagedObjectModel? = nil) async throws {
-        try await request(.open(requests.name(of: Opening(model: model, creates: true))))
+        try await request(.open(OpenRequest(model: model, isCreation: true)))
     }
 
     /// Opens the package. If it is open or being opened in the same way, that will do.
@@ -27,7 +27,7 @@ extension ManagedDocument {
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat`, `unsupported`, `locked` if somebody else has it open
     ///   for writing, `cancelled` if it is closed meanwhile, or `invalidState` if it is open in another way.
     public func open(model: ManagedObjectModel? = nil, readOnly: Bool = false) async throws {
-        try await request(.open(requests.name(of: Opening(model: model, isReadOnly: readOnly))))
+        try await request(.open(OpenRequest(model: model, isReadOnly: readOnly)))
     }
 
     /// Opens the package.
@@ -36,7 +36,7 @@ extension ManagedDocument {
         completionHandler: @escaping DocumentCompletionHandler
     ) {
         submit(
-            .open(requests.name(of: Opening(model: model, isReadOnly: readOnly))),
+            .open(OpenRequest(model: model, isReadOnly: readOnly)),
             answer: completionHandler)
     }
 
@@ -67,11 +67,11 @@ extension ManagedDocument {
     ///
     /// - Throws: ``QuireError`` with code `invalidState` if the document is not open, or what reading throws; then nothing
     ///   has changed.
-    public func revert() async throws { try await request(.revert(0)) }
+    public func revert() async throws { try await request(.revert(nil)) }
 
     /// Makes the document what it was when it was saved last.
     public func revert(completionHandler: @escaping DocumentCompletionHandler) {
-        submit(.revert(0), answer: completionHandler)
+        submit(.revert(nil), answer: completionHandler)
     }
 
     /// Makes the document's content that of another package as of its last save, or of an archive's: objects, external data
@@ -85,15 +85,12 @@ extension ManagedDocument {
     public func revert(to path: String) async throws {
         let path = FileSystem.absolute(path)
         let migration = migrationOptions
-        try await request(
-            .revert(
-                requests.addWork { [self] _ in
-                    {
-                        try await self.performRevert { open in
-                            try await open.replaceContent(with: path, migrating: migration)
-                        }
-                    }
-                }))
+        let work = DocumentWork { [self] _ in
+            try await performRevert { open in
+                try await open.replaceContent(with: path, migrating: migration)
+            }
+        }
+        try await request(.revert(work))
     }
 
     // MARK: Closing
@@ -184,16 +181,14 @@ extension ManagedDocument {
         let destination = SaveDestination(
             path: FileSystem.absolute(path), replaces: replacing, keepsDamage: keepingDamage)
         var incomplete: QuireError?
-        let number = requests.addWork { [self] open in
-            let snapshot = try open.takeSnapshot(content: contentToWrite())
-            return { [self] in
-                if let place = try? await open.follow() { didMove(to: place) }
-                incomplete = try await open.saveAs(destination, snapshot)
-                self.path = destination.path
-                watchPackage()
-            }
+        let work = DocumentWork(onSnapshotFor: .save) { [self] open, snapshot in
+            // Where it fails the open store is still there to be saved.
+            try? await followPackage(of: open)
+            incomplete = try await open.saveAs(destination, snapshot)
+            self.path = destination.path
+            watchPackage()
         }
-        try await request(.saveAs(number))
+        try await request(.saveAs(work))
         if let incomplete {
             handleError(incomplete, userInteractionPermitted: !isTerminating)
             throw incomplete
@@ -216,13 +211,12 @@ extension ManagedDocument {
     ) async throws {
         let destination = SaveDestination(
             path: FileSystem.absolute(path), replaces: replacing, keepsDamage: keepingDamage)
-        try await withSnapshot { [self] open in
-            let snapshot = try open.takeCopySnapshot(content: contentToWrite())
-            return { [self] in
-                if let place = try? await open.follow() { didMove(to: place) }
-                try await open.writeCopy(to: destination, snapshot)
-            }
+        let work = DocumentWork(onSnapshotFor: .copy) { [self] open, snapshot in
+            // Where it fails the open store is still there to be copied.
+            try? await followPackage(of: open)
+            try await open.writeCopy(to: destination, snapshot)
         }
+        try await request(.access(work))
     }
 
     /// Writes the document as it is now to another package beside it, and gives a document for that, of the same class,
@@ -252,7 +246,7 @@ extension ManagedDocument {
     public func move(to path: String) async throws {
         let path = FileSystem.absolute(path)
         try await withOpenDocument { [self] open in
-            if let place = try await open.follow() { didMove(to: place) }
+            try await followPackage(of: open)
             if path == self.path { return }
             try await open.move(to: path)
             self.path = path

@@ -71,7 +71,7 @@ open class ManagedDocument {
     /// When the document was saved last, by whomever; `nil` while it is closed.
     public internal(set) var fileModificationDate: Date?
 
-    var machine = DocumentStateMachine()
+    var machine = StateMachine()
     var openDocument: OpenDocument? {
         didSet { if let openDocument { lastOpenDocument = openDocument } }
     }
@@ -83,9 +83,8 @@ open class ManagedDocument {
     var needsLibraryMetadata = false
     var libraryMetadataDate: Date?
     let stateBroadcast = Broadcast<DocumentStateChange>()
-    /// The requests that are neither answered nor forgotten, and what the machine's numbers stand for.
-    var requests = DocumentRequests()
-    var effects: [DocumentStateMachine.Effect] = []
+    /// The effects that are yet to be carried out.
+    var effects: [StateMachine.Effect] = []
     var isCarryingOut = false
     var operationError: QuireError?
     var autosaveSchedule = AutosaveSchedule()

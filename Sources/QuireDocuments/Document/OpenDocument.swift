@@ -1,29 +1,12 @@
 import Foundation
 import Quire
 
-/// What there is of a document only while it is open: the package, the two contexts, and what is unsaved.
+/// The parts of a document that exist only while it is open: the package, the two contexts, and unsaved changes.
 ///
-/// Saving, as a list of steps:
-///
-/// 1. On the main actor: end the user event, mark the position of the change counters, push the context's changes to the
-///    parent, and take the changes of additional content over. That is the snapshot.
-/// 2. Off the main queue: write a new generation of additional content, durably, if there are such changes.
-/// 3. On the parent's queue: save the parent, with the number of the generation, in one transaction.
-/// 4. Off the main queue: bring the metadata up to date and remove what nobody needs any more.
-/// 5. On the main actor: the document is clean as of the snapshot.
-///
-/// If step 1 fails nothing has changed. If step 2 or 3 fails, objects' changes stay in the parent, and those of additional
-/// content are put back; the next save writes them.
+/// `ManagedDocument+Saving` saves it, `OpenDocument+Package` copies, replaces and moves its package.
 @MainActor
 final class OpenDocument {
-    /// What a save has to write.
-    struct Snapshot: Sendable {
-        var content: AdditionalContentChanges
-        /// The names of all files of additional content, these changes included.
-        var contentNames = AdditionalContentNames([])
-    }
-
-    /// Another one after the document was saved as another package, or was moved.
+    /// Replaced when the document is saved as another package, or moved.
     var package: DocumentPackage
     let coordinator: PersistentStoreCoordinator
     let parent: PrivateQueueContext
@@ -286,14 +269,17 @@ final class OpenDocument {
 
 // MARK: - Opening
 
-/// How a document is to be opened.
-struct Opening: Sendable, Equatable {
-    /// The model, if it shall not be the one that the package carries; that of a new package.
+/// A request to open or create a package.
+struct OpenRequest: Sendable, Equatable {
+    /// The model of a new package, or one to use instead of the one that the package carries.
     var model: ManagedObjectModel?
-    /// Whether for reading only.
     var isReadOnly = false
-    /// Whether the package is to be made.
-    var creates = false
+    var isCreation = false
+
+    /// Whether a document that was opened by another request will do.
+    func isSatisfied(by other: OpenRequest) -> Bool {
+        !isCreation && isReadOnly == other.isReadOnly && (model == nil || self == other)
+    }
 
     /// Opens or makes a package and reads what a document needs at once. Not on the main queue.
     ///
@@ -307,7 +293,7 @@ struct Opening: Sendable, Equatable {
         let package: DocumentPackage
         if let predecessor {
             package = try predecessor.succeedingByStoreInPlace(model: model, migrating: migration)
-        } else if creates {
+        } else if isCreation {
             guard let model else {
                 throw QuireError(
                     .invalidModel,
@@ -331,7 +317,7 @@ struct Opening: Sendable, Equatable {
                 predecessor.resume(insteadOf: package)
             } else {
                 // Nobody else has opened it, because the lock is given up by closing.
-                if creates { DocumentPackage.takeBack(package.layout.path) }
+                if isCreation { DocumentPackage.takeBack(package.layout.path) }
                 try? package.close()
             }
             try? coordinator.close()

@@ -371,13 +371,18 @@ extension DocumentPackage {
 }
 
 extension DocumentPackage {
-    /// Ends all use of the package after everything has been saved. What cannot be tidied up any more, the next owner does:
-    /// the log holds what has been saved.
-    package func closeSaved() {
+    /// Ends all use of the package after everything has been saved. Failures are logged; the next owner of the package tidies
+    /// up, and the log holds what has been saved.
+    package func closeSaved() { closeSaved(close) }
+
+    /// Closes the coordinator of the package's store, and the stores that a subclass has added to it, in the same way.
+    func closeSaved(_ coordinator: PersistentStoreCoordinator) { closeSaved(coordinator.close) }
+
+    private func closeSaved(_ close: () throws -> Void) {
         do {
             try close()
         } catch {
-            Logger(label: "quire.document").warning(
+            Self.logger.warning(
                 "“\(layout.path)” was closed, but its files could not be tidied up: \(error)")
         }
     }

@@ -73,17 +73,14 @@ extension ManagedDocument {
     private func replaceContent(
         _ body: @escaping @Sendable (DocumentPackage) throws -> DocumentPackage
     ) async throws {
-        try await request(
-            .revert(
-                requests.addWork { [self] _ in
-                    {
-                        try await self.performRevert { open in
-                            let old = open.package
-                            let new = try await FileQueue.copies.run { try body(old) }
-                            await open.switchPackage(from: old, to: new)
-                        }
-                    }
-                }))
+        let work = DocumentWork { [self] _ in
+            try await performRevert { open in
+                let old = open.package
+                let new = try await FileQueue.copies.run { try body(old) }
+                await open.switchPackage(from: old, to: new)
+            }
+        }
+        try await request(.revert(work))
     }
 
     /// Removes a version.
@@ -117,7 +114,7 @@ extension ManagedDocument {
         guard versionPolicy.occasion == .beforeFirstChange, let package = openDocument?.package
         else { return }
         let policy = versionPolicy
-        try? await FileQueue.shared.run { package.keepVersionBeforeSave(policy) }
+        await FileQueue.shared.run { package.keepVersionBeforeSave(policy) }
     }
 
     /// Call after a save has succeeded. What is to be kept is kept while the document is used further.
@@ -127,7 +124,7 @@ extension ManagedDocument {
         }
         let policy = versionPolicy
         Task.detached {
-            try? await FileQueue.copies.run { package.keepVersionAfterSave(policy) }
+            await FileQueue.copies.run { package.keepVersionAfterSave(policy) }
         }
     }
 }

@@ -5,8 +5,8 @@ import Testing
 @testable import QuireDocuments
 
 @Suite struct DocumentStateMachineTests {
-    typealias Machine = DocumentStateMachine
-    let existing = Machine.Opening()
+    typealias Machine = DocumentStateMachine<Int, Int>
+    let existing = OpenRequest()
 
     private func openMachine(dirty: Bool = false) -> Machine {
         var machine = Machine()
@@ -48,14 +48,14 @@ import Testing
 
     @Test func creationNeverJoins() {
         var machine = Machine()
-        let creation = Machine.Opening(number: 1, isCreation: true)
+        let creation = OpenRequest(isCreation: true)
         _ = machine.submit(.open(creation), for: 1)
         #expect(machine.submit(.open(creation), for: 2) == [])
         let effects = machine.finish(succeeded: true)
         #expect(effects.contains(.answer([1], .done)))
         #expect(effects.contains(.answer([2], .alreadyOpen)))
         #expect(machine.submit(.open(existing), for: 3) == [.answer([3], .done)])
-        let reading = Machine.Opening(isReadOnly: true)
+        let reading = OpenRequest(isReadOnly: true)
         #expect(machine.submit(.open(reading), for: 4) == [.answer([4], .alreadyOpen)])
     }
 
@@ -84,9 +84,9 @@ import Testing
 
     @Test func saveBehindRevertIsNotJoinedWithOneBeforeIt() {
         var machine = openMachine(dirty: true)
-        _ = machine.submit(.revert(0), for: 1)
+        _ = machine.submit(.revert(nil), for: 1)
         _ = machine.submit(.save, for: 2)
-        _ = machine.submit(.revert(0), for: 3)
+        _ = machine.submit(.revert(nil), for: 3)
         _ = machine.submit(.save, for: 4)
         #expect(machine.finish(succeeded: true).contains(.start(.save)))
         #expect(machine.finish(succeeded: true).contains(.answer([2], .done)))
@@ -155,7 +155,7 @@ import Testing
         var machine = Machine()
         #expect(machine.submit(.save, for: 1) == [.answer([1], .notOpen)])
         #expect(machine.submit(.autosave, for: 2) == [.answer([2], .notOpen)])
-        #expect(machine.submit(.revert(0), for: 3) == [.answer([3], .notOpen)])
+        #expect(machine.submit(.revert(nil), for: 3) == [.answer([3], .notOpen)])
         #expect(
             machine.submit(.close(discardingChanges: false), for: 4) == [.answer([4], .done)])
         #expect(machine.finish(succeeded: true) == [])
@@ -183,7 +183,7 @@ import Testing
 
 /// Drives a machine at random and checks what it does.
 private struct RandomRun {
-    typealias Machine = DocumentStateMachine
+    typealias Machine = DocumentStateMachine<Int, Int>
 
     var machine = Machine()
     var unanswered: [Int] = []
@@ -202,8 +202,8 @@ private struct RandomRun {
         case 0...4:
             let choices: [Machine.Request] = [
                 .open(.init()), .open(.init(isReadOnly: true)),
-                .open(.init(number: 1, isCreation: true)), .save, .save, .autosave, .autosave,
-                .revert(0), .revert(1), .saveAs(2), .access(3), .close(discardingChanges: false),
+                .open(.init(isCreation: true)), .save, .save, .autosave, .autosave,
+                .revert(nil), .revert(1), .saveAs(2), .access(3), .close(discardingChanges: false),
                 .close(discardingChanges: true),
             ]
             submit(choices[Int.random(in: choices.indices, using: &random)])

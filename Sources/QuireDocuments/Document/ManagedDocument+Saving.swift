@@ -1,0 +1,240 @@
+import Foundation
+import Logging
+import Quire
+
+// A save, step by step:
+//
+// 1. Main actor, when the request's turn comes: the subclass gives its content, the context's changes go to the parent, the
+//    change counters are marked, and the changes of additional content are taken over. That is the snapshot.
+// 2. The package is located; it may have been moved, or replaced by others.
+// 3. A version of the last save is kept, if the version policy says so.
+// 4. Off the main queue: a new generation of additional content is written, durably, if there are such changes.
+// 5. On the parent's queue: the parent is saved, with the number of the generation, in one transaction.
+// 6. Off the main queue: files of the generation before and of the draft are removed.
+// 7. Main actor: the document is clean as of the snapshot.
+//
+// If step 1 fails nothing has changed. If a later one fails, changes of objects stay in the parent, those of additional
+// content return to the unsaved ones, and the next save writes both; what cannot be saved for what the objects are is kept
+// as a draft.
+
+private let logger = Logger(label: "quire.document")
+
+extension ManagedDocument {
+    /// Step 1.
+    func takeSnapshot() throws -> OpenDocument.Snapshot {
+        let open = requireOpen()
+        if documentState.contains(.inConflict) { throw conflictError }
+        if open.package.isReadOnly {
+            throw QuireError(
+                .readOnly,
+                "“\(path)” was opened for reading only and cannot be saved; save it as another document.",
+                subject: .init(file: path))
+        }
+        return try open.takeSnapshot(for: .save, content: contentToWrite())
+    }
+
+    /// The subclass's part of a snapshot.
+    func contentToWrite() throws -> AdditionalContentChanges.Rewriting? {
+        guard let content = try contents(forType: fileType) else { return nil }
+        return { [self] folder, original in
+            try writeAdditionalContent(content, to: folder, originalContents: original)
+        }
+    }
+
+    /// Steps 2 to 6.
+    func performSave(_ snapshot: Result<OpenDocument.Snapshot, any Error>) async throws {
+        let open = requireOpen()
+        do {
+            let snapshot = try snapshot.get()
+            do {
+                try await write(snapshot, of: open)
+            } catch let error as QuireError where error.code == .storeReplaced {
+                guard try await handleReplacedPackage(of: open) else { return }
+                // It was moved at the same time.
+                try await write(snapshot, of: open)
+            }
+        } catch {
+            let isKept = open === openDocument && !open.isStoreMissing
+            if keepsDrafts && isKept { throw await open.saveDraft(after: error) }
+            throw error
+        }
+        keepVersionAfterSave()
+    }
+
+    private func write(_ snapshot: OpenDocument.Snapshot, of open: OpenDocument) async throws {
+        try await followPackage(of: open)
+        await keepVersionBeforeSave()
+        try await open.write(snapshot)
+    }
+
+    /// Step 7.
+    func finishSave(_ error: QuireError?) {
+        openDocument?.finishSave(succeeded: error == nil)
+        lastSaveError = error
+        autosaveSchedule.didSave(succeeded: error == nil, at: .now)
+        if error == nil { didSucceedSaving() }
+    }
+
+    func finishSaveAs() {
+        lastSaveError = nil
+        autosaveSchedule.didSave(succeeded: true, at: .now)
+        didSucceedSaving()
+    }
+
+    private func didSucceedSaving() {
+        fileModificationDate = Date()
+        didSave()
+        didSaveForLibrary()
+    }
+}
+
+extension OpenDocument {
+    /// The changes that a save writes.
+    struct Snapshot: Sendable {
+        var content: AdditionalContentChanges
+        /// The names of all files of additional content, these changes included.
+        var contentNames = AdditionalContentNames([])
+    }
+
+    enum SnapshotPurpose {
+        /// A save, after which the document is clean.
+        case save
+        /// A copy, after which the document is as unsaved as before.
+        case copy
+    }
+
+    /// Takes a snapshot of the document; `finishSave(succeeded:)` ends it if it is for a save.
+    func takeSnapshot(
+        for purpose: SnapshotPurpose, content rewriting: AdditionalContentChanges.Rewriting?
+    ) throws -> Snapshot {
+        try pushChanges()
+        var snapshot = Snapshot(content: unsavedContent, contentNames: contentNames)
+        snapshot.content.rewriting = rewriting
+        if purpose == .save {
+            tokenBeingSaved = takeChangeToken()
+            contentBeingSaved = snapshot.content
+            unsavedContent = AdditionalContentChanges()
+        }
+        return snapshot
+    }
+
+    /// Hands the context's changes to the parent.
+    private func pushChanges() throws {
+        context.processPendingChanges()
+        let pushes = context.hasChanges
+        try context.save(evenIfUnchanged: false) { [parent, parentChanges] changes in
+            try parent.save(changes, isNoted: false) { parent in
+                try parentChanges.ignoring(parent) { try parent.apply(changes) }
+            }
+            return []
+        }
+        if pushes { hasPushedChanges = true }
+    }
+
+    /// Writes a snapshot to the package: steps 4 to 6.
+    func write(_ snapshot: Snapshot) async throws {
+        let package = package
+        let old = generation
+        let changesContent = !snapshot.content.isEmpty
+        let new =
+            changesContent
+            ? try await FileQueue.shared.run {
+                try package.writeContent(snapshot.content, after: old)
+            } : old
+        do {
+            try await saveParent(
+                generation: new, isRecorded: changesContent || mustRecordGeneration)
+        } catch {
+            if changesContent {
+                mustRecordGeneration = true
+                await discard(new, after: error)
+            }
+            throw error
+        }
+        mustRecordGeneration = false
+        let removesDraftFiles = draftInStore?.largeFiles.isEmpty == false
+        draftInStore = nil
+        generation = new
+        if changesContent && snapshot.content.rewriting != nil {
+            await readContentNames(of: package)
+        }
+        if removesDraftFiles || changesContent {
+            // Opening the package removes what stays.
+            await FileQueue.shared.run {
+                if removesDraftFiles { package.removeDraftFiles() }
+                if changesContent { package.tidy(generation: new) }
+            }
+        }
+    }
+
+    /// Saves the parent and the generation of additional content in one transaction: step 5. It removes the draft, which is
+    /// saved with it.
+    private func saveParent(generation: Int?, isRecorded: Bool) async throws {
+        let removesDraft = draftInStore != nil
+        try await parent.performWithoutObjects { [parentChanges] context in
+            parentChanges.beginSave()
+            parentChanges.ignoring(context) {
+                if isRecorded {
+                    context.setRecord(
+                        generation.map(String.init), forKey: AdditionalContentStore.recordKey)
+                }
+                if removesDraft {
+                    context.setRecord(nil, forKey: SQLiteStore.draftRecordKey)
+                }
+            }
+            try context.save()
+            parentChanges.didSave()
+        }
+    }
+
+    /// Removes a generation that was not recorded, to free its space, unless the transaction may have been committed: then
+    /// the next owner of the package decides.
+    private func discard(_ generation: Int?, after error: any Error) async {
+        let certain: Set<QuireError.Code> = [
+            .outOfSpace, .readOnly, .validation, .constraintConflict, .mergeConflict,
+            .storeReplaced,
+        ]
+        guard let generation, let code = (error as? QuireError)?.code, certain.contains(code),
+            !error.leavesCommitOpen
+        else { return }
+        let content = package.content
+        await FileQueue.shared.run { content.discard(generation) }
+    }
+
+    /// Reads the names of the files that a subclass has written, and applies the unsaved changes to them.
+    func readContentNames(of package: DocumentPackage) async {
+        let generation = generation
+        do {
+            let paths = try await FileQueue.shared.run {
+                try package.content.files(in: generation).map(\.path)
+            }
+            contentNames = AdditionalContentNames(paths)
+        } catch {
+            logger.warning(
+                "The additional content of “\(package.layout.path)” cannot be listed: \(error)")
+            return
+        }
+        for (path, change) in unsavedContent.files {
+            if change.isRemoval { contentNames.remove(path) } else { contentNames.insert(path) }
+        }
+    }
+
+    /// Ends a snapshot for a save: step 7.
+    func finishSave(succeeded: Bool) {
+        let token = tokenBeingSaved
+        // Another package may have been switched to since the snapshot was taken.
+        if token == 0 { return }
+        tokenBeingSaved = 0
+        if succeeded {
+            draftError = nil
+            hasPushedChanges = false
+            didSave(token)
+        } else {
+            didFailToSave(token)
+            // The subclass is asked for its content again.
+            contentBeingSaved.rewriting = nil
+            unsavedContent = allUnsavedContent
+        }
+        contentBeingSaved = AdditionalContentChanges()
+    }
+}

@@ -1,0 +1,182 @@
+import Quire
+
+// The package of an open document: copies of it, other packages in its place, and moving it.
+
+extension OpenDocument {
+    // MARK: Copies
+
+    /// Writes a copy of the document to another package.
+    func writeCopy(to destination: SaveDestination, _ snapshot: Snapshot) async throws {
+        let unsaved = try await unsavedChanges(of: snapshot)
+        let package = package
+        try await FileQueue.copies.run { try package.writeCopy(to: destination, with: unsaved) }
+    }
+
+    /// Saves the document to another package, and switches to that.
+    ///
+    /// - Returns: The error that names the files which the new package lacks; see
+    ///   ``DocumentPackage/saveAs(_:with:)``.
+    func saveAs(
+        _ destination: SaveDestination, _ snapshot: Snapshot
+    ) async throws -> QuireError? {
+        do {
+            let old = package
+            let unsaved = try await unsavedChanges(of: snapshot)
+            let (new, derived, incomplete) = try await FileQueue.copies.run {
+                try old.saveAs(destination, with: unsaved)
+            }
+            try await switchPackage(from: old, to: new, saved: unsaved.objects, derived)
+            generation = try await FileQueue.shared.run { try new.liveGeneration() }
+            mustRecordGeneration = false
+            isStoreMissing = false
+            if snapshot.content.rewriting != nil || incomplete != nil {
+                await readContentNames(of: new)
+            }
+            finishSave(succeeded: true)
+            let hadDraft = draftInStore != nil
+            draftInStore = nil
+            await FileQueue.shared.run {
+                // Its changes are saved in the new package. Where it stays, opening the old one restores it.
+                if hadDraft { try? old.removeDraft() }
+                old.closeSaved()
+            }
+            return incomplete
+        } catch {
+            finishSave(succeeded: false)
+            throw error
+        }
+    }
+
+    /// A snapshot with the changes that the parent has not saved.
+    private func unsavedChanges(of snapshot: Snapshot) async throws -> UnsavedChanges {
+        let objects = try await parent.performWithoutObjects { context in
+            try context.withUnsavedChanges { $0 }
+        }
+        return UnsavedChanges(
+            objects: objects, content: snapshot.content, contentNames: snapshot.contentNames)
+    }
+
+    // MARK: Other packages
+
+    /// Makes the package's content that of another package. The contexts are to be reset afterwards.
+    func replaceContent(with path: String, migrating migration: StoreMigrationOptions?) async throws
+    {
+        let old = package
+        let new = try await FileQueue.copies.run {
+            let other = try DocumentPackage.open(at: path, readOnly: true)
+            // It was only read.
+            defer { try? other.close() }
+            return try old.replaceContent(with: other, migrating: migration)
+        }
+        await switchPackage(from: old, to: new)
+    }
+
+    /// Makes the files of the store again, which others have removed or replaced.
+    func restoreStore() async throws {
+        let old = package
+        let new = try await FileQueue.copies.run { try old.restoringStore() }
+        await switchPackage(from: old, to: new)
+        isStoreMissing = false
+    }
+
+    /// Switches to a package that has other content.
+    func switchPackage(from old: DocumentPackage, to new: DocumentPackage) async {
+        await parent.performWithoutObjects { $0.replaceStore(old.store, with: new.store) }
+        package = new
+        await FileQueue.shared.run {
+            old.closeSaved()
+            new.removeReplacedContent()
+        }
+    }
+
+    /// Switches to a package that has the parent's changes, which are saved then.
+    private func switchPackage(
+        from old: DocumentPackage, to new: DocumentPackage, saved: ChangeSet,
+        _ derived: [ManagedObjectID]
+    ) async throws {
+        do {
+            try await parent.performWithoutObjects { [parentChanges] context in
+                parentChanges.beginSave()
+                try context.save(replacing: old.store) { changes in
+                    guard changes.hasSameObjects(as: saved) else {
+                        throw QuireError(
+                            .invalidState,
+                            "Objects of “\(old.layout.path)” were saved to the context's parent while the document was "
+                                + "being saved as “\(new.layout.path)”; that is a copy without them. Save it again.",
+                            subject: .init(file: new.layout.path))
+                    }
+                    return (new.store, derived)
+                }
+                parentChanges.didSave()
+            }
+        } catch {
+            await FileQueue.shared.run { new.closeSaved() }
+            throw error
+        }
+        package = new
+    }
+
+    // MARK: Moving
+
+    /// Renames the package's folder; ``follow()`` switches to its new path.
+    func move(to path: String) async throws {
+        let old = package.layout.path
+        try await FileQueue.shared.run {
+            try FileSystem.renameWithoutReplacing(old, to: path)
+            do {
+                try FileSystem.synchronizeFolder(containing: path)
+                try FileSystem.synchronizeFolder(containing: old)
+            } catch {
+                // Where that fails too, it is followed like a package that others have moved.
+                try? FileSystem.renameWithoutReplacing(path, to: old)
+                throw error
+            }
+        }
+    }
+
+    /// Switches to the package's present path.
+    ///
+    /// - Returns: Its new path; `nil` if it is where it was.
+    /// - Throws: ``QuireError`` with code `notFound` if it was deleted, `storeReplaced` if others have replaced it or its store,
+    ///   or what opening its store there throws.
+    func follow() async throws -> String? {
+        let old = package
+        let newPath = try await FileQueue.shared.run { () throws -> String? in
+            switch old.location() {
+            case .here: return nil
+            case .moved(let path): return path
+            case .removed: throw old.deleted
+            case .replaced, .storeReplaced, .storeLost:
+                throw QuireError(
+                    .storeReplaced,
+                    "“\(old.layout.path)”, or its store, was replaced by somebody else while it was open.",
+                    subject: .init(file: old.layout.path))
+            }
+        }
+        guard let newPath else { return nil }
+        // With objects, so that readers wait meanwhile: on a network the old store is closed before there is the new one.
+        package = try await parent.perform { context in
+            let moved = try old.moved(to: newPath)
+            context.replaceStore(old.store, with: moved.store)
+            return moved
+        }
+        await FileQueue.shared.run { old.closeSaved() }
+        return newPath
+    }
+}
+
+extension ChangeSet {
+    /// Whether it has the same changes of the same objects.
+    fileprivate func hasSameObjects(as other: ChangeSet) -> Bool {
+        inserted.elementsEqual(other.inserted, by: Self.isSame)
+            && updated.elementsEqual(other.updated, by: Self.isSame)
+            && deleted.map(\.objectID) == other.deleted.map(\.objectID)
+    }
+
+    private static func isSame(_ left: ObjectChange, _ right: ObjectChange) -> Bool {
+        if left.objectID != right.objectID || left.changedSlots != right.changedSlots {
+            return false
+        }
+        return left.values == right.values && left.toManyChanges == right.toManyChanges
+    }
+}
