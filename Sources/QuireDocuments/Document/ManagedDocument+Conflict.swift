@@ -4,14 +4,6 @@ import Quire
 
 private let logger = Logger(label: "quire.document")
 
-/// Which of two contents a document is to have.
-public enum DocumentConflictChoice: Sendable, Hashable {
-    /// What is in the document: the changes that were unsaved, made to what the others have left.
-    case own
-    /// What the others have left.
-    case others
-}
-
 // A program that brings documents from elsewhere may replace the package, or the files of its store, while it is open here.
 // Then what is at the path is shown, with new contexts. What was unsaved is made again in that, by objects and properties, and
 // is kept as a draft in the new package; what had been saved here before is kept as a conflict version. So nothing is lost
@@ -24,9 +16,9 @@ extension ManagedDocument {
     /// Ends a conflict: somebody else has replaced the package, or its store, while there were unsaved changes here, or has
     /// removed the store's files.
     ///
-    /// With `own`, the document is saved; what the others have left is kept as a version before. If what the others have
+    /// With `current`, the document is saved; what the others have left is kept as a version before. If what the others have
     /// changed contradicts what is unsaved here, that is a conflict of saving as usual, and nothing is lost. Files of the
-    /// store that were removed are made again. With `others`, the unsaved changes are dropped, and what the others have left
+    /// store that were removed are made again. With `other`, the unsaved changes are dropped, and what the others have left
     /// is shown.
     ///
     /// What was saved here before the others replaced it is among the versions, with the reason
@@ -34,32 +26,35 @@ extension ManagedDocument {
     ///
     /// - Throws: ``QuireError`` as ``save()`` or ``revert()``; the conflict is over then too, and the document unsaved, unless
     ///   the store could not be made again, or the others have left nothing. With code `invalidState` if there is no conflict.
-    public func resolveConflict(keeping choice: DocumentConflictChoice) async throws {
+    public func resolveConflict(keeping side: ConflictSide) async throws {
         guard documentState.contains(.inConflict), let open = openDocument else {
             throw QuireError(
                 .invalidState, "“\(path)” is not in conflict.", subject: .init(file: path))
         }
         let version = open.conflictVersion
-        switch choice {
-        case .own:
+        switch side {
+        case .current:
             if open.isStoreMissing {
                 try await withOpenDocument { try await $0.restoreStore() }
             } else {
                 let package = open.package
-                // What the others have left can be come back to.
-                _ = try? await FileQueue.copies.run {
-                    try package.keepVersion(reason: .beforeChanges, onlyIfNew: true)
+                do {
+                    try await FileQueue.copies.run {
+                        _ = try package.keepVersion(reason: .beforeChanges, onlyIfNew: true)
+                    }
+                } catch {
+                    logger.warning("No version of “\(path)” as others have left it is kept: \(error)")
                 }
             }
             carryOut(machine.setConflict(false))
             try await save()
-        case .others:
+        case .other:
             if !open.isStoreMissing { carryOut(machine.setConflict(false)) }
             try await revert()
         }
         if let version, let package = openDocument?.package {
             openDocument?.conflictVersion = nil
-            // It would count as unresolved, which does no harm.
+            // Where it cannot be marked it counts as unresolved, and can be resolved again.
             try? await FileQueue.copies.run { try package.versionStore.markResolved(version) }
         }
     }

@@ -178,12 +178,12 @@ public enum PackageChange: Sendable, Hashable {
     case replaced
 }
 
-/// Which side of a conflict the document goes on with. The other one stays as a version.
+/// The side of a conflict that is to be the document's content.
 public enum ConflictSide: Sendable, Hashable {
-    /// What the document has now.
-    case present
-    /// What the conflict version has.
-    case version
+    /// The content of the document here, unsaved changes included.
+    case current
+    /// The content that others have put into the document's place, or that of a conflict version.
+    case other
 }
 
 extension DocumentPackage {
@@ -263,11 +263,11 @@ extension DocumentPackage {
                 subject: .init(file: layout.path, value: version))
         }
         let package =
-            side == .present
+            side == .current
             ? self : try replaceContent(withVersion: version, migrating: migration)
         do {
             try versionStore.markResolved(version)
-        } catch  where side == .version {
+        } catch where side == .other {
             // The content has been replaced; that the version still counts as unresolved does no harm.
         }
         return package

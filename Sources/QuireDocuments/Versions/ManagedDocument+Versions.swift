@@ -60,11 +60,11 @@ extension ManagedDocument {
         try await autosave()
         let migration = migrationOptions
         switch side {
-        case .present:
-            _ = try await withPackage { try $0.resolveConflict(version, keeping: .present) }
-        case .version:
+        case .current:
+            _ = try await withPackage { try $0.resolveConflict(version, keeping: .current) }
+        case .other:
             try await replaceContent {
-                try $0.resolveConflict(version, keeping: .version, migrating: migration)
+                try $0.resolveConflict(version, keeping: .other, migrating: migration)
             }
         }
     }
