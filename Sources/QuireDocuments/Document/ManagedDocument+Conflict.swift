@@ -43,7 +43,8 @@ extension ManagedDocument {
                         _ = try package.keepVersion(reason: .beforeChanges, onlyIfNew: true)
                     }
                 } catch {
-                    logger.warning("No version of “\(path)” as others have left it is kept: \(error)")
+                    logger.warning(
+                        "No version of “\(path)” as others have left it is kept: \(error)")
                 }
             }
             carryOut(machine.setConflict(false))
@@ -279,7 +280,8 @@ extension ManagedDocument {
     private func packageDid(_ event: PackageEvent) {
         guard machine.isOpen, !isClosing else { return }
         switch event {
-        case .moved(let place): follow(to: place)
+        case .moved(let newPath):
+            if newPath != path { Task { [weak self] in await self?.followPackage() } }
         case .replaced: adoptReplacedPackage()
         case .deleted: packageIsGone()
         case .changed(let parts): if parts.contains(.store) { storeDidChange() }
@@ -299,18 +301,19 @@ extension ManagedDocument {
         }
     }
 
-    /// Goes on with the package at its new place, when the document's turn comes.
-    private func follow(to place: String) {
-        if place == path { return }
-        Task { [weak self] in
-            do {
-                try await self?.withOpenDocument { open in
-                    if let place = try await open.follow() { self?.didMove(to: place) }
-                }
-            } catch {
-                // The next save tries again, and tells.
-                logger.warning("“\(place)”, which was moved, could not be opened there: \(error)")
-            }
+    /// Switches to the package's present path, when the document's turn comes. The next save tries again.
+    func followPackage() async {
+        await whileOpen("The package was moved, and could not be opened there") { [self] open in
+            try await followPackage(of: open)
+        }
+    }
+
+    /// Runs a body with the open package to itself, unless the document is closed meanwhile. Failures are logged.
+    func whileOpen(
+        _ failure: String, _ body: @escaping @MainActor (OpenDocument) async throws -> Void
+    ) async {
+        do { try await withOpenDocument(body) } catch {
+            if isOpen { logger.warning("“\(path)”: \(failure): \(error)") }
         }
     }
 

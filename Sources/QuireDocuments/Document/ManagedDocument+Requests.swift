@@ -315,35 +315,111 @@ public enum SaveOperation: Sendable, Hashable {
     case overwriting
 }
 
-// MARK: - Templates
+// MARK: - Versions
 
 extension ManagedDocument {
-    /// Makes the package with a template's model, objects and additional content, and opens it for writing.
+    /// Saves unsaved changes, and keeps what the document is then as a version. Editing and saving may go on meanwhile.
     ///
-    /// It is on disk, with all of that, when this returns; if anything fails there is no package.
-    ///
-    /// ```swift
-    /// let document = ManagedDocument(path: "Library.quire")
-    /// try await document.create(from: .named("Library"))
-    /// ```
-    ///
-    /// - Throws: ``QuireError`` with code `alreadyExists` if there is anything at the path, `invalidModel`,
-    ///   `invalidFormat` or `validation` if the template is at fault, or what writing throws.
-    public func create(from template: DocumentTemplate) async throws {
-        let model = try template.model()
-        let content = try template.additionalContent()
-        try await create(model: model)
-        do {
-            try template.insertSeed(into: managedObjectContext)
-            for file in content { try additionalContent.write(file.data, at: file.path) }
-            try await save()
-            // Taking back what the template brought makes no sense.
-            undoManager?.removeAllActions()
-        } catch {
-            // What was made a moment ago holds nothing of the user's.
-            try? await close(discardingChanges: true)
-            try? FileSystem.removeTree(path)
-            throw error
+    /// - Parameters:
+    ///   - name: What the user calls it.
+    ///   - keepingDamage: Whether what is damaged is kept too; it is checked otherwise.
+    ///   - progress: Gets the bytes of the database as its total. Cancelling it leaves no version.
+    /// - Throws: ``QuireError`` as ``save()`` and ``DocumentPackage/keepVersion(named:reason:onlyIfNew:keepingDamage:progress:)``.
+    @discardableResult
+    public func keepVersion(
+        named name: String? = nil, keepingDamage: Bool = false, progress: Progress? = nil
+    ) async throws -> DocumentVersion {
+        try await autosave()
+        return try await withPackage {
+            try $0.keepVersion(named: name, keepingDamage: keepingDamage, progress: progress)
         }
+    }
+
+    /// The versions that were kept, newest first.
+    public func versions() async throws -> [DocumentVersion] {
+        try await withPackage { try $0.versions() }
+    }
+
+    /// Makes a version a package of its own, to be opened for reading only; see ``VersionCheckout``.
+    public func checkOut(
+        _ version: DocumentVersion.ID, progress: Progress? = nil
+    ) async throws -> VersionCheckout {
+        try await withPackage { try $0.checkOut(version, progress: progress) }
+    }
+
+    /// Makes the document what a version is: objects, external data and additional content, all or nothing, on disk as well.
+    /// What the document was, unsaved changes included, is kept as a version first. Objects that are held belong to no context
+    /// afterwards.
+    ///
+    /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if the version is damaged, `incompatibleModel` if it is of
+    ///   another version of the model and ``migrationOptions`` do not help, or as ``save()``. Then nothing has changed.
+    public func restore(_ version: DocumentVersion.ID) async throws {
+        try await autosave()
+        let migration = migrationOptions
+        try await replaceContent {
+            try $0.replaceContent(withVersion: version, migrating: migration)
+        }
+    }
+
+    /// The conflict versions that nobody has dealt with, newest first.
+    public func unresolvedConflictVersions() async throws -> [DocumentVersion] {
+        try await withPackage { try $0.unresolvedConflictVersions() }
+    }
+
+    /// Deals with a conflict version: the document goes on with one side, and the other stays as a version. Unsaved changes
+    /// are saved first. If the document goes on with the version, objects that are held belong to no context afterwards.
+    ///
+    /// - Throws: As ``DocumentPackage/resolveConflict(_:keeping:migrating:)`` and ``save()``.
+    public func resolveConflict(
+        _ version: DocumentVersion.ID, keeping side: ConflictSide
+    ) async throws {
+        try await autosave()
+        let migration = migrationOptions
+        switch side {
+        case .current:
+            _ = try await withPackage { try $0.resolveConflict(version, keeping: .current) }
+        case .other:
+            try await replaceContent {
+                try $0.resolveConflict(version, keeping: .other, migrating: migration)
+            }
+        }
+    }
+
+    /// Replaces the content of the package, when the document's turn comes, and shows the new one.
+    private func replaceContent(
+        _ body: @escaping @Sendable (DocumentPackage) throws -> DocumentPackage
+    ) async throws {
+        let work = DocumentWork { [self] _ in
+            try await performRevert { open in
+                let old = open.package
+                let new = try await FileQueue.copies.run { try body(old) }
+                await open.switchPackage(from: old, to: new)
+            }
+        }
+        try await request(.revert(work))
+    }
+
+    /// Removes a version.
+    public func deleteVersion(_ version: DocumentVersion.ID) async throws {
+        try await withPackage { try $0.deleteVersion(version) }
+    }
+
+    /// Removes old versions.
+    ///
+    /// - Parameter retention: Which stay; `nil` for what ``versionPolicy`` says, or the usual.
+    /// - Returns: The versions that are gone.
+    @discardableResult
+    public func pruneVersions(
+        _ retention: VersionRetention? = nil
+    ) async throws -> [DocumentVersion] {
+        let retention = retention ?? versionPolicy.retention ?? VersionRetention()
+        return try await withPackage { try $0.pruneVersions(retention) }
+    }
+
+    private func withPackage<Result: Sendable>(
+        _ body: @escaping @Sendable (DocumentPackage) throws -> Result
+    ) async throws -> Result {
+        guard let package = openDocument?.package else { throw notOpenError }
+        return try await FileQueue.copies.run { try body(package) }
     }
 }

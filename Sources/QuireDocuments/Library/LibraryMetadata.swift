@@ -105,7 +105,9 @@ extension ManagedDocument {
             return
         }
         Task { [weak self] in
-            try? await self?.withOpenDocument { open in await self?.writeLibraryMetadata(of: open) }
+            await self?.whileOpen("Its library metadata were not written") { open in
+                await self?.writeLibraryMetadata(of: open)
+            }
         }
     }
 

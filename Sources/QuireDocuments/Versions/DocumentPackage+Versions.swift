@@ -267,7 +267,7 @@ extension DocumentPackage {
             ? self : try replaceContent(withVersion: version, migrating: migration)
         do {
             try versionStore.markResolved(version)
-        } catch where side == .other {
+        } catch  where side == .other {
             // The content has been replaced; that the version still counts as unresolved does no harm.
         }
         return package
