@@ -115,6 +115,7 @@ struct MigrateCommand: AsyncParsableCommand {
             let package = try DocumentPackage.open(
                 at: path, model: model, migrating: options, waiting: wait.lockWait(for: path))
             defer { package.closeSaved() }
+            // The migration has succeeded, even if its version cannot be named.
             return noBackup ? nil : (try? package.versions())?.first?.id
         }
         if !noBackup { options.copyPath = StoreMigrationOptions.copyPath(beside: path) }

@@ -180,6 +180,7 @@ struct ProtectCommand: AsyncParsableCommand {
     }
 
     private func eraseKeys() throws {
+        // A damaged keybag can be erased too.
         let former = (try? DocumentPackage.fileProtection(at: path)) ?? .none
         try DocumentPackage.erase(documentAt: path, waiting: wait.lockWait(for: path))
         try answer("Erased the keys of \(path), and removed it.", .none, former)

@@ -116,7 +116,7 @@ private enum TerminationSignal {
         Task { @MainActor in
             await saveAll()
             // As they are: neither logs nor locks are left in them.
-            for document in documents { try? document.package.close() }
+            for document in documents { document.package.closeSaved() }
             body()
             TerminationCleanup.end(by: number)
         }

@@ -167,15 +167,12 @@ extension ManagedDocument {
             }
         } catch {
             let package = loaded.package
-            try? await FileQueue.shared.run {
-                if succeedsInPlace { old.resume(insteadOf: package) } else { try package.close() }
+            await FileQueue.shared.run {
+                if succeedsInPlace { old.resume(insteadOf: package) } else { package.closeSaved() }
             }
             throw error
         }
-        FileQueue.shared.runLater {
-            try? old.close()
-            try? coordinator.close()
-        }
+        closeReplaced(old, coordinator)
         loadContents(of: loaded)
         presentedItemDidChange()
     }
@@ -236,11 +233,18 @@ extension ManagedDocument {
             OpenRequest(model: coordinator.layout.model, isReadOnly: old.isReadOnly),
             succeeding: old)
         show(loaded, insteadOf: open)
+        closeReplaced(old, coordinator)
+        loadContents(of: loaded)
+    }
+
+    /// Closes a package whose files are not at its path any more, so that errors about them do not matter.
+    private func closeReplaced(
+        _ package: DocumentPackage, _ coordinator: PersistentStoreCoordinator
+    ) {
         FileQueue.shared.runLater {
-            try? old.close()
+            try? package.close()
             try? coordinator.close()
         }
-        loadContents(of: loaded)
     }
 
     private func show(_ loaded: OpenedPackage, insteadOf open: OpenDocument) {

@@ -1,6 +1,9 @@
 import Foundation
+import Logging
 public import Observation
 import Quire
+
+private let logger = Logger(label: "quire.document")
 
 extension DocumentLibrary {
     /// What changed in a library.
@@ -141,7 +144,7 @@ final class LibraryWatch: Sendable {
         var isComplete = (try? !FileSystem.isOnNetwork(library.folder)) ?? false
         // Watched before they are listed, so that nothing falls between.
         isComplete = subscribe(toFolder: library.folder, &state) && isComplete
-        let found: (paths: [String], folders: [String]) = (try? library.packages()) ?? ([], [])
+        let found = listedPackages()
         for folder in found.folders where state.folders[folder] == nil {
             isComplete = subscribe(toFolder: folder, &state) && isComplete
             // What came into it before it was watched.
@@ -199,6 +202,18 @@ final class LibraryWatch: Sendable {
     }
 
     // MARK: Subscribing
+
+    /// The documents and folders of the library; none if its folder is gone or cannot be read.
+    private func listedPackages() -> (paths: [String], folders: [String]) {
+        do {
+            return try library.packages()
+        } catch {
+            if (error as? QuireError)?.code != .notFound {
+                logger.warning("“\(library.folder)” cannot be listed: \(error)")
+            }
+            return ([], [])
+        }
+    }
 
     private func subscribe(toFolder folder: String, _ state: inout State) -> Bool {
         if state.folders[folder] != nil { return true }

@@ -71,6 +71,7 @@ public struct Trash: Sendable {
                 _ = try? FileSystem.removeFileIfPresent(note)
                 throw error
             }
+            // Where that fails, a power loss may bring it back to its path; nothing is lost.
             try? FileSystem.synchronizeFolder(files)
             try? FileSystem.synchronizeFolder(containing: path)
             return Item(path: target, originalPath: path, deleted: date, informationPath: note)
@@ -135,6 +136,7 @@ public struct Trash: Sendable {
             throw FileSystem.failure("open", FileSystem.folder(of: target), errno: ENOENT)
         }
         try FileSystem.renameWithoutReplacing(item.path, to: target)
+        // Where that fails, a power loss may bring it back to the trash; an entry without its item is not listed.
         try? FileSystem.synchronizeFolder(containing: target)
         _ = try? FileSystem.removeFileIfPresent(item.informationPath)
         return target

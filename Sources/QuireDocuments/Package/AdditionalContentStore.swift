@@ -155,7 +155,7 @@ struct AdditionalContentStore: Sendable {
         return next
     }
 
-    /// Removes a generation that no save has recorded.
+    /// Removes a generation that no save has recorded. Where it cannot be removed, the next opening does it.
     func discard(_ generation: Int) {
         try? FileSystem.removeTree(
             layout.additionalContent(generation: generation), beneath: layout.path)

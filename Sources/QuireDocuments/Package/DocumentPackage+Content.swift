@@ -1,4 +1,5 @@
 public import Foundation
+import Logging
 public import Quire
 
 /// New bytes for a file of additional content.
@@ -199,7 +200,13 @@ extension DocumentPackage {
     /// Removes what only the replaced content needs. To be called when nothing of it is read any more; until then, or if it
     /// never is, it costs space and nothing else.
     public func removeReplacedContent() {
-        tidy(generation: try? liveGeneration())
+        do {
+            tidy(generation: try liveGeneration())
+        } catch {
+            // Without the live generation's number all of them would be removed.
+            Self.logger.warning(
+                "The replaced content of “\(layout.path)” was not removed: \(error)")
+        }
     }
 
     private func openStoreAgain() throws -> SQLiteStore {

@@ -144,6 +144,7 @@ extension DocumentPackage {
     ) throws -> (named: Int?, brought: Int?) {
         let content = AdditionalContentStore(
             layout: layout, classKey: store.protection?.classKey)
+        // The records of a recovered store may be damaged; then the newest generation is taken.
         let named = (try? content.generation(in: store.records())) ?? nil
         var generation: Int?
         if let old, FileSystem.exists(old.additionalContent, beneath: old.path) {

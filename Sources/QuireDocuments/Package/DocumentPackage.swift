@@ -35,7 +35,7 @@ public final class DocumentPackage: Sendable {
     let lock: DocumentLock?
     /// Whether another object owns the lock now.
     private let hasSuccessor = Atomic(false)
-    private static let logger = Logger(label: "quire.document")
+    static let logger = Logger(label: "quire.document")
 
     init(
         layout: DocumentPackageLayout, store: SQLiteStore, lock: DocumentLock?,
@@ -48,6 +48,7 @@ public final class DocumentPackage: Sendable {
             versionStore ?? VersionStore(layout: layout, protection: store.protection)
         content = AdditionalContentStore(
             layout: layout, classKey: store.protection?.classKey)
+        // Without the folder the package counts as being at its path.
         self.folder = folder ?? (try? OpenFile.open(layout.path, for: .folder))
         storeFile = (try? FileSystem.information(at: layout.store)) ?? nil
     }

@@ -134,8 +134,6 @@ extension DocumentPackage {
 // What a policy makes of a save. None of it can make a save fail.
 
 extension DocumentPackage {
-    private static let logger = Logger(label: "quire.document")
-
     /// Call before a save writes anything, not on the main queue: keeps what the document was when it was opened, if the
     /// policy says so and this is the first save since.
     func keepVersionBeforeSave(_ policy: VersionPolicy) {
@@ -148,16 +146,18 @@ extension DocumentPackage {
         guard case .every(let interval) = policy.occasion, !isReadOnly else { return }
         versionStore.decidingAfterSave.lock()
         defer { versionStore.decidingAfterSave.unlock() }
-        if let last = (try? versionStore.ids())?.last.flatMap(VersionStore.date),
-            Date().timeIntervalSince(last) < interval / .seconds(1)
-        {
-            return
+        keep(.periodic, policy) {
+            let last = try versionStore.ids().last.flatMap(VersionStore.date)
+            return last.map { Date().timeIntervalSince($0) >= interval / .seconds(1) } ?? true
         }
-        keep(.periodic, policy)
     }
 
-    private func keep(_ reason: DocumentVersion.Reason, _ policy: VersionPolicy) {
+    private func keep(
+        _ reason: DocumentVersion.Reason, _ policy: VersionPolicy,
+        if isDue: () throws -> Bool = { true }
+    ) {
         do {
+            guard try isDue() else { return }
             try keepVersion(reason: reason, onlyIfNew: true)
             if let retention = policy.retention { try pruneVersions(retention) }
         } catch {

@@ -257,6 +257,7 @@ final class VersionStore: Sendable {
         return information
     }
 
+    /// The last version and its manifest; `nil` if it is damaged: the next one then shares nothing with it.
     private func lastVersion() throws -> (String, VersionManifest)? {
         guard let id = try ids().last, let manifest = try? manifest(of: id) else { return nil }
         return (id, manifest)
@@ -354,14 +355,14 @@ extension VersionStore {
         return removed
     }
 
-    /// Removes blocks that no version needs. If it cannot be told which a version needs, all stay.
+    /// Removes blocks that no version needs. All stay if a manifest or node that lists needed blocks cannot be read.
     private func removeBlocks() throws {
         var blocks = try BlockStore(of: layout)
         var needed: Set<BlockDigest> = []
         for id in try ids() {
             guard let manifest = try? manifest(of: id) else { return }
             for node in BlockDigest.list(Array(manifest.nodes)) where needed.insert(node).inserted {
-                // A node that is damaged says nothing of its pages; the next version may mend it.
+                // The next version may repair a damaged node.
                 guard let digests = blocks.block(node) else { return }
                 needed.formUnion(BlockDigest.list(digests))
             }
