@@ -94,7 +94,7 @@ struct MigrateCommand: AsyncParsableCommand {
         try output.flush()
     }
 
-    /// What was done, or would be.
+    /// The result, or that of a dry run.
     private struct Result {
         let steps: [MigrationPath.Step]
         let name: String
@@ -178,7 +178,7 @@ struct MigrateCommand: AsyncParsableCommand {
         ])
     }
 
-    /// What a mapping does; `nil` if nothing.
+    /// The description of a mapping; `nil` if it changes nothing.
     private static func line(_ mapping: EntityMapping) -> String? {
         let policy = mapping.entityMigrationPolicyName.map { ", by the policy \($0)" } ?? ""
         switch (mapping.sourceEntityName, mapping.destinationEntityName) {

@@ -4,17 +4,17 @@ import Quire
 
 private let logger = Logger(label: "quire.document")
 
-/// A document that is open, as others see it: a ``FilePresenter`` in this process, and, if it is open for writing, somebody
-/// whom other processes can ask to save; if it is open for reading, it follows what another process saves.
+/// An open document as seen by others: a ``FilePresenter`` in this process, and, if it is open for writing, a listener
+/// which other processes can ask to save; if it is open for reading, it follows saves of another process.
 ///
 /// ```swift
 /// presence = DocumentPresence(of: self)      // when it has been opened
 /// presence?.end()                            // before it is closed
 /// ```
 final class DocumentPresence: FilePresenter {
-    /// What is done with the document.
+    /// The actions of the document.
     struct Actions: Sendable {
-        /// Saves what is unsaved.
+        /// Saves unsaved changes.
         var save: @Sendable () async throws -> Void
         /// Whether anything is.
         var hasUnsavedChanges: @Sendable () async -> Bool
@@ -43,7 +43,7 @@ final class DocumentPresence: FilePresenter {
         listen(at: path)
     }
 
-    /// Has other processes find the package.
+    /// Listens to other processes.
     private func listen(at path: String) {
         guard isWriting else { return }
         let answers = PackageListener.Actions(
@@ -62,7 +62,7 @@ final class DocumentPresence: FilePresenter {
         old?.close()
     }
 
-    /// Does not present it any more. Doing so twice does nothing.
+    /// Ends presenting. Calling it twice does nothing.
     func end() {
         FileCoordinator.removeFilePresenter(self)
         path.withLock { $0 = nil }
@@ -187,7 +187,7 @@ extension ManagedDocument {
             let package = open.package
             let reading: ContentReader = { try self.readAdditionalContent(from: $0) }
             let loaded = try await FileQueue.shared.run {
-                try LoadedContent(package, reading: reading)
+                try OpenedContent(package, reading: reading)
             }
             await open.parent.perform { $0.refreshAllObjects() }
             open.context.refreshAllObjects()

@@ -7,22 +7,22 @@ private let logger = Logger(label: "quire.document")
 // A program that brings documents from elsewhere may replace the package, or the files of its store, while it is open here.
 // Then what is at the path is shown, with new contexts. What was unsaved is made again in that, by objects and properties, and
 // is kept as a draft in the new package; what had been saved here before is kept as a conflict version. So nothing is lost
-// whatever happens; the document is in conflict until somebody has decided.
+// whatever happens; the document is in conflict until it is resolved.
 //
 // If there is nothing to show, because the store's files were removed or cannot be read, the document keeps what it has in
 // memory and in the files that it still has open, and is in conflict too.
 
 extension ManagedDocument {
-    /// Ends a conflict: somebody else has replaced the package, or its store, while there were unsaved changes here, or has
+    /// Resolves a conflict: others have replaced the package, or its store, while there were unsaved changes here, or have
     /// removed the store's files.
     ///
     /// With `current`, the document is saved; what the others have left is kept as a version before. If what the others have
-    /// changed contradicts what is unsaved here, that is a conflict of saving as usual, and nothing is lost. Files of the
+    /// changed contradicts the unsaved changes here, that is a conflict of saving as usual, and nothing is lost. Files of the
     /// store that were removed are made again. With `other`, the unsaved changes are dropped, and what the others have left
     /// is shown.
     ///
-    /// What was saved here before the others replaced it is among the versions, with the reason
-    /// ``DocumentVersion/Reason/conflict``, and counts as dealt with afterwards.
+    /// The last save before the others replaced it is among the versions, with the reason
+    /// ``DocumentVersion/Reason/conflict``, and counts as resolved afterwards.
     ///
     /// - Throws: ``QuireError`` as ``save()`` or ``revert()``; the conflict is over then too, and the document unsaved, unless
     ///   the store could not be made again, or the others have left nothing. With code `invalidState` if there is no conflict.
@@ -63,7 +63,7 @@ extension ManagedDocument {
     /// Why a document in conflict is not saved.
     var conflictError: QuireError {
         let isLost = openDocument?.isStoreMissing ?? false
-        // Whoever deletes a package removes its store first, and that may be noticed before the rest is gone.
+        // Deleting a package removes its store first, which may be noticed before the rest is gone.
         if isLost, let package = openDocument?.package, package.location() == .removed {
             return package.deleted
         }
@@ -76,7 +76,7 @@ extension ManagedDocument {
                     + "conflict first.", subject: .init(file: path))
     }
 
-    /// Shows what somebody has put into the place of the package, or of its store; if there is nothing of the document, it is
+    /// Shows the package or store that others have put into place; if it is not a state of the document, the document is
     /// closed.
     func adoptReplacedPackage() {
         Task { [weak self] in
@@ -94,7 +94,7 @@ extension ManagedDocument {
                 try await request(.revert(work))
             } catch {
                 logger.warning("What has taken the place of “\(path)” is not shown: \(error)")
-                packageIsGone()
+                packageWasDeleted()
             }
         }
     }
@@ -134,7 +134,7 @@ extension ManagedDocument {
         carryOut(machine.setConflict(true))
     }
 
-    /// Shows what is at the path, with what is unsaved.
+    /// Shows what is at the path, with the unsaved changes.
     ///
     /// - Parameter succeedsInPlace: Whether it is in the same package folder, whose lock we have.
     private func replacePackage(_ open: OpenDocument, succeedsInPlace: Bool) async throws {
@@ -145,9 +145,9 @@ extension ManagedDocument {
             throw old.otherDocument
         }
         // What background contexts save from here on would be neither in the draft nor in the new contexts.
-        _ = await open.refuseChanges(discardingChanges: true)
+        _ = await open.blockChildSaves(discardingChanges: true)
         var isShown = false
-        defer { if !isShown { Task { await open.takeChanges() } } }
+        defer { if !isShown { Task { await open.unblockChildSaves() } } }
         var loaded = try await load(
             OpenRequest(model: coordinator.layout.model, isReadOnly: old.isReadOnly),
             succeeding: succeedsInPlace ? old : nil)
@@ -177,7 +177,7 @@ extension ManagedDocument {
         presentedItemDidChange()
     }
 
-    /// Keeps what is unsaved as a draft, and what was saved before as a version, in the package that is to be shown. The
+    /// Keeps unsaved changes as a draft, and the last save as a version, in the package that is to be shown. The
     /// draft becomes the one that the document is shown with.
     ///
     /// - Returns: The version, and whether anything was unsaved.
@@ -287,12 +287,12 @@ extension ManagedDocument {
         case .moved(let newPath):
             if newPath != path { Task { [weak self] in await self?.followPackage() } }
         case .replaced: adoptReplacedPackage()
-        case .deleted: packageIsGone()
+        case .deleted: packageWasDeleted()
         case .changed(let parts): if parts.contains(.store) { storeDidChange() }
         }
     }
 
-    /// Somebody, the document itself perhaps, has written to the folder of the store.
+    /// Called after a write to the folder of the store, perhaps by the document itself.
     private func storeDidChange() {
         guard let package = openDocument?.package else { return }
         Task { [weak self] in
@@ -322,7 +322,7 @@ extension ManagedDocument {
     }
 
     /// Closes the document whose package was deleted, or given up for another one. It is not made again.
-    func packageIsGone() {
+    func packageWasDeleted() {
         Task { [weak self] in
             guard self?.openDocument != nil else { return }
             await self?.accommodatePresentedItemDeletion()

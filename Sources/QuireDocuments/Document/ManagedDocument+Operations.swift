@@ -285,10 +285,10 @@ extension ManagedDocument {
         await writeLibraryMetadata(of: open)
         let isDiscarding = machine.isDiscardingChanges
         // Background contexts save to the parent at any time, until that is blocked.
-        guard await open.refuseChanges(discardingChanges: isDiscarding) else { return false }
+        guard await open.blockChildSaves(discardingChanges: isDiscarding) else { return false }
         // There is no suspension from here until the contexts are detached, so that nothing can be changed.
         if !isDiscarding && open.mayHaveUnsavedChanges {
-            await open.takeChanges()
+            await open.unblockChildSaves()
             return false
         }
         isClosing = true

@@ -23,8 +23,8 @@ extension ManagedDocument {
     ///
     /// - Parameters:
     ///   - model: The model, if it shall not be the one that the package carries.
-    ///   - readOnly: Whether to open it for reading only, which leaves no trace and works beside somebody who writes.
-    /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat`, `unsupported`, `locked` if somebody else has it open
+    ///   - readOnly: Whether to open it for reading only, which leaves no trace and works beside a writer.
+    /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat`, `unsupported`, `locked` if another owner has it open
     ///   for writing, `cancelled` if it is closed meanwhile, or `invalidState` if it is open in another way.
     public func open(model: ManagedObjectModel? = nil, readOnly: Bool = false) async throws {
         try await request(.open(OpenRequest(model: model, isReadOnly: readOnly)))
@@ -159,8 +159,8 @@ extension ManagedDocument {
     /// Saves the document as another package, which it is from then on. The package that it was stays as it was saved last.
     ///
     /// Objects, their identifiers, undo and the context stay; a document that was opened for reading only can be written
-    /// afterwards. The new package is there whole, or not at all; while it replaces another one, its path leads to the one or
-    /// the other at any moment. What is changed meanwhile stays unsaved.
+    /// afterwards. The new package is there whole, or not at all; while it replaces another one, its path is that of the one
+    /// or the other at any moment. What is changed meanwhile stays unsaved.
     ///
     /// If others have deleted the document's package, the new one gets every object and value that is in the store, which is
     /// open, or in memory, and every file of additional content that is unsaved. The document is the new package then, with
@@ -168,7 +168,7 @@ extension ManagedDocument {
     ///
     /// - Parameters:
     ///   - path: The package to make.
-    ///   - replacing: Whether to replace a document that is there, and that nobody has open for writing.
+    ///   - replacing: Whether to replace a document that is there, and that is not open for writing.
     ///   - keepingDamage: Whether a damaged document is copied too, with its damage; what is copied is checked otherwise.
     /// - Complexity: O(*n*) in the size of the document, off the main queue.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `locked`, `notFound` if the folder is not there, or as ``save()``.
@@ -195,12 +195,12 @@ extension ManagedDocument {
         }
     }
 
-    /// Writes the document as it is now, what is unsaved included, to another package. The document itself stays where and
+    /// Writes the document as it is now, unsaved changes included, to another package. The document itself stays where and
     /// what it is, unsaved or not.
     ///
     /// - Parameters:
     ///   - path: The package to make.
-    ///   - replacing: Whether to replace a document that is there, and that nobody has open for writing.
+    ///   - replacing: Whether to replace a document that is there, and that is not open for writing.
     ///   - keepingDamage: Whether a damaged document is copied too, with its damage; what is copied is checked otherwise.
     /// - Complexity: O(*n*) in the size of the document, off the main queue.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `locked`, `validation` if an object could not be saved, or what
@@ -234,7 +234,7 @@ extension ManagedDocument {
         return Self(path: copy)
     }
 
-    /// Renames or moves the document's package within its file system, and goes on with it there.
+    /// Renames or moves the document's package within its file system; the document stays open there.
     ///
     /// If it has been moved, but its store cannot be opened there, this fails too, and ``path`` is the new one. To move it
     /// there again opens it, as saving and reverting do.
@@ -309,9 +309,9 @@ extension ManagedDocument {
 
 /// Whether a document is written where there is nothing yet, or over what is there.
 public enum SaveOperation: Sendable, Hashable {
-    /// Where there must be nothing yet.
+    /// There must be nothing at the path.
     case creating
-    /// Over a document that may be there.
+    /// A document at the path is replaced.
     case overwriting
 }
 
@@ -348,7 +348,7 @@ extension ManagedDocument {
     }
 
     /// Makes the document what a version is: objects, external data and additional content, all or nothing, on disk as well.
-    /// What the document was, unsaved changes included, is kept as a version first. Objects that are held belong to no context
+    /// The state before, unsaved changes included, is kept as a version first. Objects that are held belong to no context
     /// afterwards.
     ///
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if the version is damaged, `incompatibleModel` if it is of
@@ -361,13 +361,13 @@ extension ManagedDocument {
         }
     }
 
-    /// The conflict versions that nobody has dealt with, newest first.
+    /// The unresolved conflict versions, newest first.
     public func unresolvedConflictVersions() async throws -> [DocumentVersion] {
         try await withPackage { try $0.unresolvedConflictVersions() }
     }
 
-    /// Deals with a conflict version: the document goes on with one side, and the other stays as a version. Unsaved changes
-    /// are saved first. If the document goes on with the version, objects that are held belong to no context afterwards.
+    /// Resolves a conflict version: one side becomes the content of the document, and the other stays as a version. Unsaved
+    /// changes are saved first. If that is the version, objects that are held belong to no context afterwards.
     ///
     /// - Throws: As ``DocumentPackage/resolveConflict(_:keeping:migrating:)`` and ``save()``.
     public func resolveConflict(
@@ -407,7 +407,7 @@ extension ManagedDocument {
     /// Removes old versions.
     ///
     /// - Parameter retention: Which stay; `nil` for what ``versionPolicy`` says, or the usual.
-    /// - Returns: The versions that are gone.
+    /// - Returns: The versions that were removed.
     @discardableResult
     public func pruneVersions(
         _ retention: VersionRetention? = nil

@@ -1,7 +1,7 @@
 public import Foundation
 public import Quire
 
-/// What a new document begins as: a folder with a model (`Model.xcdatamodeld`), the first objects
+/// A template for new documents: a folder with a model (`Model.xcdatamodeld`), the first objects
 /// (`Seed.json`), a description in a line (`Description.txt`), and perhaps a folder of additional content
 /// (`AdditionalContent`).
 ///
@@ -14,7 +14,7 @@ public struct DocumentTemplate: Sendable, Hashable {
     public let name: String
     /// The path of the folder.
     public let path: String
-    /// What it is good for, in a line; empty if the template does not say.
+    /// The purpose in a line; empty if the template has none.
     public let summary: String
 
     /// Opens a template's folder.
@@ -109,7 +109,7 @@ extension DocumentTemplate {
             subject: .init(file: name))
     }
 
-    /// Where templates are: `QUIRE_TEMPLATES` of the environment; otherwise a folder `Templates`, or
+    /// The folder of templates: `QUIRE_TEMPLATES` of the environment; otherwise a folder `Templates`, or
     /// `share/quire/Templates`, beside the program or beside a folder above it. So both a checkout
     /// (`.build/release/quire`) and an installation (`bin/quire`) find theirs. `nil` if there is none.
     public static var defaultFolder: String? {
