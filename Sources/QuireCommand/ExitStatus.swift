@@ -30,7 +30,7 @@ enum ExitStatus: Int32 {
     }
 }
 
-/// What went wrong, as the command reports it: a sentence and an exit code.
+/// An error as the command reports it: a sentence and an exit code.
 struct Failure: Error {
     /// A sentence, without `quire:` before it.
     var sentence: String
@@ -71,7 +71,7 @@ struct Failure: Error {
         self.init(sentence: sentence, status: ExitStatus(error.code))
     }
 
-    /// Where to read more, as one types it: in a session, whose command has no name, with `help` first.
+    /// The command for more help, as one types it: in a session, whose command has no name, with `help` first.
     private static func hint(_ hint: String) -> String {
         guard hint.hasPrefix(" ") else { return hint }
         let words = hint.split(separator: " ").filter { $0 != "--help" && $0 != "help" }

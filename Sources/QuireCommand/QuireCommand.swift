@@ -84,7 +84,7 @@ struct QuireCommand: AsyncParsableCommand {
             }
             return .success
         } catch is OutputClosed {
-            // Whoever reads the output has seen enough.
+            // The reader of the output has closed it.
             return .success
         } catch {
             if exitCode(for: error) == .success {
@@ -101,7 +101,7 @@ struct QuireCommand: AsyncParsableCommand {
 
 // MARK: - Interruption
 
-/// What Ctrl-C, SIGTERM and SIGHUP do: files that are being built are removed, and the command ends by the signal.
+/// The handling of Ctrl-C, SIGTERM and SIGHUP: files that are being built are removed, and the command ends by the signal.
 enum Interruption {
     /// Begins to handle the signals. To be called once, before anything is done.
     static func begin() {
@@ -115,7 +115,7 @@ enum Interruption {
 
 // MARK: - Log messages
 
-/// Where the library's log goes: nowhere, because what matters is told in the command's own sentence, unless
+/// The destination of the library's log: none, because the command reports errors itself, unless
 /// `QUIRE_LOG` names a level (`debug`, `info`, …); then to standard error.
 enum LogOutput {
     /// Sets the log up. To be called once.

@@ -12,7 +12,7 @@ struct EntitySyntax {
     let modifiers: Set<String>
     let properties: [PropertySyntax]
 
-    /// Takes a class apart; `nil` if it can have no entity, and the context is told why.
+    /// Parses a class; `nil`, with a diagnostic, if it cannot have an entity.
     init?(
         _ attribute: AttributeSyntax, _ declaration: some DeclGroupSyntax,
         in context: some MacroExpansionContext

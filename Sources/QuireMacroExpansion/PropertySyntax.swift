@@ -10,9 +10,9 @@ struct PropertySyntax {
         case relationship = "Relationship"
     }
 
-    /// What a property's type says of it.
+    /// The form of a property's type.
     enum Shape {
-        /// The type itself, or what is optional.
+        /// The type, without optionality.
         case one(TypeSyntax, isOptional: Bool)
         /// The type of the members of a set or an array.
         case many(TypeSyntax, isOrdered: Bool)
@@ -55,7 +55,7 @@ struct PropertySyntax {
         name.text.first == "`" ? String(name.text.dropFirst().dropLast()) : name.text
     }
 
-    /// What the type says.
+    /// The form of the type.
     var shape: Shape? { type.map { Self.shape(of: $0) } }
 
     static func shape(of type: TypeSyntax) -> Shape {
@@ -128,7 +128,7 @@ struct PropertySyntax {
 // MARK: - Checks
 
 extension PropertySyntax {
-    /// Whether accessors can be made; if a context is given, it is told why not.
+    /// Whether accessors can be made; if not, a diagnostic is emitted into the context, if one is given.
     func isSound(in context: (any MacroExpansionContext)? = nil) -> Bool {
         isVariable(context) && isStored(context) && hasFittingType(context)
             && hasFittingInverse(context)
@@ -426,7 +426,7 @@ open class RelationshipExpansion: AccessorMacro {
 }
 
 extension PropertySyntax {
-    /// The property that a macro is attached to, if accessors can be made for it; else the context is told why not.
+    /// The property that a macro is attached to, if accessors can be made for it; otherwise a diagnostic is emitted.
     fileprivate static func checked(
         _ declaration: some DeclSyntaxProtocol, _ node: AttributeSyntax,
         _ context: some MacroExpansionContext

@@ -169,7 +169,7 @@ extension StoreCheck {
         return object
     }
 
-    /// Under a key, what the objects have that a relationship of an object leads to, sorted.
+    /// The values under a key of a relationship's destinations, sorted.
     static func related(
         _ scene: StoreScene, _ entity: String, _ name: String, _ relationship: String,
         _ key: String, by nameKey: String = "name"

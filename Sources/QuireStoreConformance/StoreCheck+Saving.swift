@@ -135,7 +135,7 @@ extension ResolvedEntity {
 // MARK: - Conflicts
 
 extension StoreCheck {
-    /// What stands against a save.
+    /// Checks of conflicts of saving.
     static let conflicts: [StoreCheck] = [
         StoreCheck("versions count saves", needs: [.saving, .versions]) { scene in
             let id = try scene.insert("Tag", [["name": "a"]])[0]
@@ -419,7 +419,7 @@ extension StoreCheck {
         },
     ]
 
-    /// How many accounts a row changes.
+    /// The number of accounts that a row changes.
     private static func upsert(
         _ scene: StoreScene, _ rule: UpsertPolicy, _ row: [String: AttributeValue]
     ) throws -> Int {

@@ -1,7 +1,7 @@
 import Foundation
 public import Quire
 
-/// What every store must do, as checks that whoever writes a store of their own can run against it.
+/// The requirements of every store, as checks that authors of stores can run against theirs.
 ///
 /// ```swift
 /// let report = StoreConformance(
@@ -24,22 +24,22 @@ public struct StoreConformance: Sendable {
     public typealias Reopen =
         @Sendable (_ closed: any PersistentStore, _ isReadOnly: Bool) throws -> any PersistentStore
 
-    /// How one check came out.
+    /// The result of one check.
     public struct Result: Sendable {
-        /// What the check is about, a fact that should hold.
+        /// The requirement, a fact that should hold.
         public let name: String
-        /// What does not hold, in sentences; empty if all is well.
+        /// The failures, as sentences; empty if the check passed.
         public let failures: [String]
         /// Why the check was left out; `nil` if it was not.
         public let omission: String?
     }
 
-    /// How all checks came out.
+    /// The results of all checks.
     public struct Report: Sendable, CustomStringConvertible {
         /// The checks in the order they ran.
         public let results: [Result]
 
-        /// Those that failed.
+        /// The checks that failed.
         public var failures: [Result] { results.filter { !$0.failures.isEmpty } }
         /// Whether none failed.
         public var isConforming: Bool { failures.isEmpty }
@@ -114,7 +114,7 @@ public struct StoreConformance: Sendable {
 struct StoreCheck: Sendable {
     /// The fact.
     let name: String
-    /// What the store must be capable of.
+    /// The capabilities that the check needs.
     var needs: StoreCapabilities = [.saving]
     /// The model of the store.
     var model = ConformanceModel.library

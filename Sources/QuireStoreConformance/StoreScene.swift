@@ -1,7 +1,7 @@
 import Foundation
 import Quire
 
-/// What a check works with: a store, contexts over it, and the place where failures are noted. Used by one thread.
+/// The fixture of a check: a store, contexts over it, and a list of failures. Used by one thread.
 final class StoreScene {
     private let conformance: StoreConformance
     private(set) var failures: [String] = []
@@ -123,12 +123,12 @@ extension StoreScene {
         }
     }
 
-    /// What a new context reads under a key of the objects that a request finds, in its order.
+    /// The values under a key of a request's objects, in its order, read by a new context.
     func read(_ request: FetchRequest, _ key: String) throws -> [AttributeValue] {
         try afresh { context in try context.fetch(request).map { $0[key] } }
     }
 
-    /// What a new context reads under a key of all objects of an entity, sorted by its text.
+    /// The values under a key of all objects of an entity, sorted by their text, read by a new context.
     func all(_ entity: String, _ key: String) throws -> [String] {
         try read(FetchRequest(entity), key).map { "\($0)" }.sorted()
     }

@@ -3,9 +3,9 @@ public import Testing
 
 /// Property lists in Apple's binary form, made byte by byte, to hold what no honest program writes.
 public enum BinaryPropertyLists {
-    /// A list that stands for more than there is memory or stack for.
+    /// A list that expands to more than there is memory or stack for.
     public struct Hostile: Sendable, CustomTestStringConvertible {
-        /// What is hostile about it.
+        /// The kind of attack.
         public let testDescription: String
         /// A part of what an error says.
         public let reason: String

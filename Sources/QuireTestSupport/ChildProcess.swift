@@ -3,9 +3,9 @@ import Foundation
 
 /// Runs a program to its end, with a deadline. (Foundation's `Process` may miss that a traced child has ended.)
 public enum ChildProcess {
-    /// How a program ended.
+    /// The result of a program.
     public struct Outcome: Sendable {
-        /// What it wrote to standard output.
+        /// Its standard output.
         public var output: String
         /// Its exit status, or `nil` if a signal ended it.
         public var status: Int32?
@@ -67,7 +67,7 @@ public enum ChildProcess {
             status: status & 0x7F == 0 ? status >> 8 & 0xFF : nil, timedOut: timedOut)
     }
 
-    /// Reads until everybody has closed the other end, or until the deadline.
+    /// Reads until all other ends are closed, or until the deadline.
     private static func read(_ descriptor: Int32, until deadline: Date) -> (Data, timedOut: Bool) {
         var data = Data()
         var buffer = [UInt8](repeating: 0, count: 65_536)

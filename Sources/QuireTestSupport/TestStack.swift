@@ -37,13 +37,13 @@ public final class TestStack: Sendable {
     deinit { try? coordinator.close() }
 }
 
-/// How the context under test reaches its store.
+/// The ancestors of the context under test.
 public enum ContextArrangement: CaseIterable, Sendable {
     /// Over the coordinator.
     case direct
     /// Over a private-queue parent, saved to the store by ``TestStack/save(_:)``.
     case nested
-    /// Over such a parent that is a document's, which keeps what is saved to it as values.
+    /// Over a document's parent, which keeps saves as values.
     case inDocument
 }
 
@@ -63,7 +63,7 @@ extension TestStack {
         try context.parent?.performWithoutObjectsAndWait { try $0.save() }
     }
 
-    /// What a fresh context reads under a key of all objects of an entity, sorted by the text it makes.
+    /// The values under a key of all objects of an entity, sorted by their text, read by a new context.
     @MainActor public func stored(_ entity: String, _ key: String) throws -> [String] {
         try mainContext().fetch(FetchRequest(entity)).map { "\($0[key])" }.sorted()
     }
@@ -72,12 +72,12 @@ extension TestStack {
 // MARK: - Reading
 
 extension TestStack {
-    /// How many statements the store has run to read.
+    /// The number of statements that the store has run to read.
     public var readStatementCount: Int {
         (coordinator.store as? SQLiteStore)?.readStatementCount ?? 0
     }
 
-    /// How many statements the store runs to read while a closure runs.
+    /// The number of statements that the store runs to read while a closure runs.
     @MainActor public func statements<Result>(
         during body: () throws -> Result
     ) rethrows -> (count: Int, result: Result) {

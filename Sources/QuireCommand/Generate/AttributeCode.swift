@@ -1,7 +1,7 @@
 import Foundation
 import Quire
 
-/// What an attribute is in code.
+/// The code for an attribute.
 struct AttributeCode {
     /// The Swift type of its values.
     let type: String
@@ -72,7 +72,7 @@ struct AttributeCode {
         }
     }
 
-    /// Whether a value is of a type. A model that was not checked may say what is not.
+    /// Whether a value is of a type. A model that was not checked may contradict that.
     private static func fits(_ value: AttributeValue, _ type: AttributeType) -> Bool {
         switch (value, type) {
         case (.integer(let integer), .integer16): Int16(exactly: integer) != nil

@@ -19,11 +19,11 @@ struct ClassPlan {
         var unique: [[String]] = []
         /// Names in the class of properties that are indexed together.
         var indexes: [[String]] = []
-        /// What somebody who reads the class should know, a sentence each.
+        /// The remarks for readers of the class, a sentence each.
         var notes: [String] = []
-        /// What is not as the model says it, a sentence each.
+        /// The differences from the model, a sentence each.
         var warnings: [String] = []
-        /// What `@Entity` cannot say, a sentence each.
+        /// The properties of the entity that `@Entity` cannot express, a sentence each.
         var undeclared: [String] = []
     }
 
@@ -43,7 +43,7 @@ struct ClassPlan {
         /// Whether no two objects may have the same value.
         var isUnique: Bool
         var isIndexed: Bool
-        /// What `@Attribute` cannot say, if there is anything: why a class reads the value by its key.
+        /// The reason why a class reads the value by its key, if `@Attribute` cannot express it.
         var undeclared: String?
         var notes: [String]
     }
@@ -53,7 +53,7 @@ struct ClassPlan {
         var description: RelationshipDescription
         /// The name as a declaration has it.
         var name: String
-        /// The class of the objects it leads to.
+        /// The class of its destination.
         var destination: String
         /// The name of the inverse's declaration in that class.
         var inverse: String?
@@ -75,7 +75,7 @@ struct ClassPlan {
         var notes: [String]
     }
 
-    /// What the model is called: the file's name without extension.
+    /// The model's name: that of the file without extension.
     let modelName: String
     let model: ManagedObjectModel
     /// In the order of the model.
@@ -84,7 +84,7 @@ struct ClassPlan {
     private(set) var isComplete = true
     private var modelWarnings: [String]
 
-    /// What is not as the model says it, a sentence each.
+    /// The differences from the model, a sentence each.
     var warnings: [String] { modelWarnings + classes.flatMap(\.warnings) }
 
     /// Plans the classes of all entities.
@@ -96,7 +96,7 @@ struct ClassPlan {
         modelWarnings = planner.modelWarnings
     }
 
-    /// What classes with macros do not say as the model does, a sentence each.
+    /// The differences from the model of classes with macros, a sentence each.
     var warningsOfMacros: [String] {
         classes.flatMap { one in
             one.undeclared.map { "\(one.entity.name): \($0)" }
@@ -111,7 +111,7 @@ struct ClassPlan {
         }
     }
 
-    /// Keeps only the classes of some entities, and what is to be said about these.
+    /// Keeps only the classes of some entities, and the remarks about these.
     ///
     /// - Throws: `QuireError` with code `unknownEntity`.
     mutating func keep(entities names: [String]) throws {

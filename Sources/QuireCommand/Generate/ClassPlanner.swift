@@ -4,7 +4,7 @@ import Quire
 ///
 /// It takes any model that can be read, be it valid or not.
 struct ClassPlanner {
-    /// What is wrong with the model as a whole.
+    /// The problems of the model as a whole.
     private(set) var modelWarnings: [String] = []
     /// The first entity of each name, in the order of the model.
     let entities: [EntityDescription]
@@ -67,7 +67,7 @@ struct ClassPlanner {
     /// Every entity gets a class of its own: one that is shared could not say what either entity has.
     private mutating func nameClasses() {
         var named: Set<String> = []
-        // A class that is called like its entity keeps its name, whoever else names it.
+        // A class that is named like its entity keeps its name.
         for callsItsOwn in [true, false] {
             for entity in entities where !named.contains(entity.name) {
                 let wanted = Self.className(wantedBy: entity)
@@ -291,7 +291,7 @@ extension ClassPlanner {
             notes.append(
                 "Its inverse, \(description.destinationEntityName).\(missing), is not there.")
         }
-        // The side that leads to fewer objects names the other; between equals, the one that comes first.
+        // The side with fewer destinations names the other; between equals, the first one.
         let namesInverse = inverse.map { inverse in
             rank(of: description, in: entity) < rank(of: inverse.description, in: inverse.owner)
         }
@@ -327,7 +327,7 @@ extension ClassPlanner {
 
     // MARK: - Uniqueness and indexes
 
-    /// Adds what is said of several properties together.
+    /// Adds the remarks about several properties together.
     func addGroups(to result: inout ClassPlan.Class) {
         let entity = result.entity
         let single = Set(

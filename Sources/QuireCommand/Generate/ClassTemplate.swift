@@ -16,9 +16,9 @@ struct ClassTemplate {
     static let headerName = "Header" + fileExtension
     static let modelName = "Model" + fileExtension
 
-    /// What it is called in sentences: its name or path.
+    /// Its name in error messages: its name or path.
     let title: String
-    /// What it is for, in a line; for those that are built in.
+    /// Its purpose, in a line; for those that are built in.
     let summary: String
     /// The texts by the names of their files.
     let sources: [String: String]

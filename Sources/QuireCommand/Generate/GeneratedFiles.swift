@@ -3,10 +3,10 @@ import Quire
 
 /// Files that the program writes into a folder: all of them or none.
 ///
-/// What somebody else wrote or changed is not overwritten, and what would not change is not touched, so that a build
+/// Files that were written or changed by others are not overwritten, and unchanged files are not touched, so that a build
 /// does not begin anew. The first line of a file says that it was generated, and has a fingerprint of the rest.
 struct GeneratedFiles {
-    /// What became of a file.
+    /// The result for a file.
     enum Status: String { case made, changed, unchanged }
 
     /// The beginning of the first line.
@@ -28,7 +28,7 @@ struct GeneratedFiles {
             + "extend it in files of your own."
     }
 
-    /// What tells whether somebody changed a text. White space does not count: a formatter may have been at it.
+    /// A digest that detects edits. White space does not count: a formatter may have changed it.
     private static func fingerprint(_ text: some Sequence<UInt8>) -> String {
         // FNV-1a.
         var hash: UInt64 = 0xcbf2_9ce4_8422_2325
@@ -64,7 +64,7 @@ struct GeneratedFiles {
             }
         } catch {
             for (index, file) in result.enumerated() where file.status != .unchanged {
-                // What cannot be put back is beyond help; the first failure is the one to tell about.
+                // A file that cannot be restored stays; the first failure is reported.
                 if let former = former[index] {
                     try? AtomicFileReplace.replace(file.path, with: former)
                 } else {

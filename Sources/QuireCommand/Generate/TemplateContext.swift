@@ -1,7 +1,7 @@
 import Foundation
 import Quire
 
-/// What templates are given, as `TEMPLATES.md` describes it. Whoever adds something here adds it there.
+/// The context of templates, which `TEMPLATES.md` documents. Additions here belong there too.
 struct TemplateContext {
     let plan: ClassPlan
     /// Whether the classes are public.

@@ -19,7 +19,7 @@ final class TemplateRenderer {
         tags.boundFilters(of: environment)
     }
 
-    /// What a file of the template makes of a context.
+    /// Renders a file of the template with a context.
     ///
     /// - Returns: The text without white space around it; empty if there is no such file.
     /// - Throws: `QuireError` with code `invalidFormat`, naming file and line.
@@ -64,7 +64,7 @@ final class TemplateRenderer {
             subject: .init(file: path, position: line), underlying: underlying)
     }
 
-    /// What templates can do beside what Stencil brings.
+    /// The filters and tags that are added to Stencil's.
     private static func filters() -> Extension {
         let filters = Extension()
         func add(_ name: String, _ change: @escaping (String) -> String) {
@@ -90,12 +90,12 @@ final class TemplateRenderer {
 /// Gives Stencil the files of a template, and keeps those in bounds that include or extend each other: Stencil renders
 /// them by recursion, and would use up the stack.
 final class TemplateLoader: Loader {
-    /// How deep files may include and extend each other.
+    /// The maximum depth at which files include and extend each other.
     static let maximumDepth = 32
-    /// How many files may be included and extended to write one file of code: with a few that each include the next
+    /// The maximum number of files that are included and extended for one file of code: with a few that each include the next
     /// several times there would be no end.
     static let maximumCount = 100_000
-    /// How deep tags may be nested in one file.
+    /// The maximum nesting of tags in one file.
     static let maximumTagDepth = 64
 
     private let sources: [String: String]
@@ -153,7 +153,7 @@ final class TemplateLoader: Loader {
         }
     }
 
-    /// How many files are being rendered that others include or extend.
+    /// The number of files being rendered that others include or extend.
     fileprivate final class NestingDepth { var value = 0 }
 
     /// A file that another one includes or extends. Stencil renders it as soon as it is loaded, and lets go of it then.
@@ -176,7 +176,7 @@ struct ClassGenerator {
     let plan: ClassPlan
     let template: ClassTemplate
     let isPublic: Bool
-    /// What the first line names as the origin.
+    /// The origin that the first line names.
     let origin: String
 
     /// A file of code.

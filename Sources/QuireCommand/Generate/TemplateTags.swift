@@ -6,12 +6,12 @@ import Stencil
 /// before twice double with each. Its nodes are not public, so a tag is parsed here and handed to Stencil with another
 /// tag for its content, which measures what that writes.
 final class TemplateTags {
-    /// How often loops may be gone through to write one file of code.
+    /// The maximum number of loop iterations for one file of code.
     static let maximumLoopCount = 1_000_000
-    /// How many bytes loops, blocks and included files may write for one file of code; what is nested counts on each
-    /// level.
+    /// The maximum number of bytes that loops, blocks and included files write for one file of code; nested ones count on
+    /// each level.
     static let maximumSize = 1 << 28
-    /// How deep the filter `filter` may apply itself.
+    /// The maximum depth at which the filter `filter` applies itself.
     static let maximumFilterDepth = 16
 
     private let filters: Extension
@@ -52,7 +52,7 @@ final class TemplateTags {
 
     // MARK: - Tags
 
-    /// What Stencil makes of the tokens of one tag, in which some names stand for content that is parsed already.
+    /// The node of one tag's tokens, in which some names are placeholders for parsed content.
     private func nodes(
         of tokens: [Token], _ contents: [String: any NodeType] = [:]
     ) throws -> [any NodeType] {
@@ -156,7 +156,7 @@ final class TemplateTags {
         }
     }
 
-    /// How often a loop over values is gone through, or more than is allowed.
+    /// The number of iterations of a loop over values, or more than is allowed.
     private static func count(of values: any Resolvable, _ context: Context) throws -> Int {
         guard let range = values as? RangeVariable else {
             let values = try values.resolve(context)
@@ -235,7 +235,7 @@ final class TemplateTags {
 /// Stencil takes apart the text of a tag in several ways, which do not agree on what is within quotes. What is refused here is
 /// refused there too.
 enum TemplateTagCheck {
-    /// How many operators, and how many parentheses and brackets, a tag may have: Stencil parses and evaluates them by
+    /// The maximum numbers of operators, and of parentheses and brackets, in a tag: Stencil parses and evaluates them by
     /// recursion.
     static let maximumOperatorCount = 128
 
@@ -291,10 +291,10 @@ enum TemplateTagCheck {
         if isExpected || isNameless { throw TemplateSyntaxError("there is no filter behind a “|”") }
     }
 
-    /// What may stand beside a name.
+    /// The characters that may adjoin a name.
     private static let delimiters = Set<Character>(" |:,()\"'")
 
-    /// What is last in an empty list, or text, Stencil looks for before its beginning.
+    /// Stencil reads the last element of an empty list, or text, before its beginning.
     private static func checkLast(in text: String) throws {
         for range in text.ranges(of: ".last") {
             if let next = text[range.upperBound...].first,
@@ -348,7 +348,7 @@ enum TemplateTagCheck {
         }
     }
 
-    /// Where a loop has its variables, and what it goes through; `nil` if it is no loop.
+    /// The positions of a loop's variables and values; `nil` for other tags.
     private static func places(in words: [String]) -> (variables: Int, values: Int)? {
         guard let first = words.first, token(words, isLoopAfter: first) else { return nil }
         let start = first.hasSuffix(":") ? 1 : 0

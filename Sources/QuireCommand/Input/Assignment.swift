@@ -6,7 +6,7 @@ import Quire
 struct Assignment: Equatable {
     /// The property's name, or the dotted name of an element of a composite attribute.
     var key: String
-    /// What is to the right of the first `=`.
+    /// The text to the right of the first `=`.
     var text: String
 
     /// Whether a word is meant as an assignment. Identifiers and entity names hold no `=`.
@@ -23,14 +23,14 @@ struct Assignment: Equatable {
         text = String(word[word.index(after: mark)...])
     }
 
-    /// What the text stands for: nothing, a file's content, or itself. `@@` at the start is one `@`.
+    /// The value of the text: null, a file's content, or itself. `@@` at the start is one `@`.
     enum Source: Equatable {
         case none
         case file(String)
         case text(String)
     }
 
-    /// What the text stands for.
+    /// The value of the text.
     var source: Source {
         if text.isEmpty { return .none }
         if text.hasPrefix("@@") { return .text(String(text.dropFirst())) }

@@ -4,7 +4,7 @@ import QuireDocuments
 
 /// The rows of a file to import, read one after the other, as often as they are asked for.
 struct ImportRows {
-    /// What a file is written in.
+    /// The format of a file.
     enum Format { case csv, json }
 
     let file: RereadableFile
@@ -215,16 +215,16 @@ struct ImportRows {
 struct ImportRow {
     /// The entity of the object to make.
     var entity: ResolvedEntity
-    /// Where the row is: “books.csv, line 12”.
+    /// The position of the row: “books.csv, line 12”.
     var place: String
     /// The attributes, by name; composite elements by their dotted names.
     var attributes: [String: AttributeValue] = [:]
     /// The relationships.
     var relationships: [Related] = []
 
-    /// What a relationship of the new object is to lead to.
+    /// The destination of a relationship of the new object.
     struct Related {
-        /// How the objects are named.
+        /// The names of the objects.
         enum Objects {
             /// By identifiers, separated by commas.
             case identifiers(String)
@@ -255,10 +255,10 @@ struct ImportRow {
 enum ImportColumn {
     case attribute(key: String, AttributeDescription)
     case relationship(ResolvedEntity.Relationship)
-    /// An attribute of what a relationship leads to.
+    /// An attribute of a relationship's destination.
     case related(ResolvedEntity.Relationship, key: String, AttributeDescription)
 
-    /// Finds what a column's name stands for.
+    /// Resolves a column's name.
     ///
     /// - Throws: `QuireError` with code `unknownKey` or `invalidValue`.
     init(_ name: String, in entity: ResolvedEntity, of layout: ResolvedModel) throws {

@@ -2,7 +2,7 @@ import Foundation
 import Quire
 import QuireDocuments
 
-/// Reads files that somebody names on the command line.
+/// Reads files that are named on the command line.
 enum InputFile {
     /// The content of a file.
     ///

@@ -1,7 +1,7 @@
 import ArgumentParser
 import Quire
 
-/// What is to be listed: objects with properties of theirs, or rows of values that the store computes.
+/// A listing: objects with their properties, or rows of values that the store computes.
 @MainActor
 struct ListingRequest {
     var request: FetchRequest
@@ -80,7 +80,7 @@ struct ListingRequest {
 
     // MARK: - Listing
 
-    /// Finds what is asked for.
+    /// Runs the request.
     func reply(on document: DocumentSession) throws -> Reply {
         if request.resultType == .dictionaries {
             guard !document.context.hasChanges else {
@@ -127,7 +127,7 @@ struct ListingRequest {
 
 // MARK: - Options
 
-/// The options that say what is shown of objects, and in what order.
+/// The options for the columns and the order of objects.
 struct ListingOptions: ParsableArguments {
     @Option(
         parsing: .unconditional,
@@ -191,7 +191,7 @@ struct GroupingOptions: ParsableArguments {
     var isGiven: Bool { groupBy != nil || distinct }
 }
 
-/// What is asked of a document: an entity, which of its objects, and what of them.
+/// The arguments of a query: an entity, a predicate, and columns.
 struct QueryArguments: ParsableArguments {
     @Argument(help: ArgumentHelp("The entity.", valueName: "ENTITY"))
     var entity: String

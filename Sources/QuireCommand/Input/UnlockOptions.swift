@@ -94,7 +94,7 @@ struct UnlockOptions: ParsableArguments {
         }
     }
 
-    /// The domain of what is at a path, a document, a bare store or a keybag; `nil` if it is not protected, or nothing is there.
+    /// The domain of a document, a bare store or a keybag at a path; `nil` if it is not protected, or does not exist.
     ///
     /// - Throws: `QuireError` with code `invalidFormat` or `unsupported` if its keybag cannot be read.
     static func domain(at path: String) throws -> ProtectionDomain? {
@@ -164,10 +164,10 @@ struct UnlockOptions: ParsableArguments {
             subject: .init(file: path))
     }
 
-    /// Unlocks what is at paths and protected, as above.
+    /// Unlocks the protected items at paths, as above.
     func unlock(_ paths: String...) throws { try unlock(paths) }
 
-    /// Unlocks a domain with the passphrase that was typed for another, or asks for one if somebody is there.
+    /// Unlocks a domain with the passphrase that was typed for another, or asks for one at a terminal.
     private static func askToUnlock(_ domain: ProtectionDomain, of path: String) throws {
         if let known = known.withLock({ $0 }) {
             do { return try domain.unlock(known) } catch let error as QuireError
@@ -202,7 +202,7 @@ struct UnlockOptions: ParsableArguments {
     }
 }
 
-/// The options of verbs that protect what was not protected: what is to unlock it.
+/// The options of verbs that protect an unprotected item: the keys that will unlock it.
 struct NewKeyOptions: ParsableArguments {
     @OptionGroup var unlock: UnlockOptions
 
@@ -227,7 +227,7 @@ struct NewKeyOptions: ParsableArguments {
     /// The slots of a new keybag, and the words of a new recovery key. Makes the key file if that was asked for, and asks for a
     /// passphrase on the terminal if nothing was given.
     ///
-    /// - Throws: ``Failure`` with the status `usage` if nothing was given and nobody can be asked, `QuireError` with code
+    /// - Throws: ``Failure`` with the status `usage` if nothing was given and there is no terminal, `QuireError` with code
     ///   `alreadyExists` if the key file is there, or what reading it throws.
     func slots() throws -> (slots: [NewSlot], words: String?) {
         if unlock.recoveryKeyDescriptor != nil {
@@ -315,7 +315,7 @@ enum SecretLine {
 
     /// Asks on the terminal.
     ///
-    /// - Returns: What was typed; `nil` if nobody is there to be asked.
+    /// - Returns: The text that was typed; `nil` if there is no terminal.
     /// - Throws: As ``read(_:from:)``.
     static func ask(_ name: String, _ question: String) throws -> String? {
         guard isatty(STDERR_FILENO) == 1 else { return nil }

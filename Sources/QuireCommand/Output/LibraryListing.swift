@@ -81,7 +81,7 @@ struct LibraryListing {
 
 // MARK: - Owners
 
-/// Who has a document open, as the command prints it.
+/// The owner of a document, as the command prints it.
 enum OwnerListing {
     /// “process 12 (quire) on host”.
     static func text(_ owner: DocumentOwner) -> String {

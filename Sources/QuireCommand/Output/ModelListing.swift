@@ -79,6 +79,7 @@ struct ModelListing {
             "name": .string(template.name),
             "entity": .string(template.entityName),
             "predicate": JSONValue(template.predicateFormat),
+            // Of a predicate that cannot be parsed only the text is printed.
             "variables": .array(((try? template.variables) ?? []).map { .string($0) }),
             "limit": .integer(Int64(template.fetchLimit)),
         ])

@@ -192,7 +192,7 @@ extension PropertyValue {
 /// The answer of a verb that changes objects: `{"ids": […]}`, or a sentence.
 @MainActor
 struct ChangedObjects {
-    /// What happened to them: "Inserted".
+    /// The change: "Inserted".
     let participle: String
     /// The identifiers, asked for after the save, which makes them permanent.
     let ids: @MainActor () -> [ManagedObjectID]

@@ -3,17 +3,17 @@ import Quire
 
 /// The reader of standard output has closed it, as `head` does when it has seen enough: the work ends without a word.
 struct OutputClosed: Error {
-    /// Has writing fail with an error instead of ending the program, so that documents are closed.
+    /// Makes writing to a closed pipe fail with an error instead of ending the program, so that documents are closed.
     static func ignoreSignal() { signal(SIGPIPE, SIG_IGN) }
 }
 
-/// Where verbs print, and in which form.
+/// The output of verbs, and its form.
 final class Output {
     /// Whether to print JSON.
     let json: Bool
     /// Whether JSON stays on one line, for a session that is driven by a program.
     let compact: Bool
-    /// Whether what is printed tells of a change that has been made. The exit code says whether it has: output that cannot be
+    /// Whether the output reports a change that has been made. The exit code says whether it has: output that cannot be
     /// written is only reported then.
     let reportsChanges: Bool
     private let write: (UnsafeRawBufferPointer) throws -> Void
@@ -21,7 +21,7 @@ final class Output {
     private var hasFailed = false
     private var buffer: [UInt8] = []
 
-    /// How many bytes are written at once.
+    /// The number of bytes written at once.
     private static let maximumBufferSize = 1 << 16
 
     /// Prints to standard output, or gives the bytes to a closure, a block at a time.
@@ -82,7 +82,7 @@ final class Output {
     /// Writes out what is buffered.
     ///
     /// - Throws: `OutputClosed`, or `QuireError` with code `inputOutput`: a full disk must not look like success. Nothing if
-    ///   it tells of a change.
+    ///   it reports a change.
     func flush() throws {
         if buffer.isEmpty { return }
         defer { buffer.removeAll(keepingCapacity: true) }

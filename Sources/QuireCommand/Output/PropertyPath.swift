@@ -114,7 +114,7 @@ struct PropertyPath {
         return slot.attribute?.type.isNumber ?? false
     }
 
-    /// The relationships that lead to the objects whose values the column shows, as a request takes them to read
+    /// The relationships on the path to the objects whose values the column shows, as a request takes them to read
     /// these ahead; `nil` if there are none, or they are not in the store.
     var relationshipPath: String? {
         var names: [String] = []
@@ -168,7 +168,7 @@ struct PropertyPath {
         }
     }
 
-    /// What a path shows that ends early at a missing object.
+    /// The value of a path that ends early at a missing object.
     private static func empty(_ steps: ArraySlice<Step>) -> PropertyValue {
         if steps.contains(where: { if case .toMany = $0 { true } else { false } }) {
             return .list([])
@@ -179,7 +179,7 @@ struct PropertyPath {
         return .object(nil)
     }
 
-    /// The value of an attribute. One whose file is missing or damaged keeps nobody from reading the others.
+    /// The value of an attribute. One whose file is missing or damaged does not prevent reading the others.
     private static func attribute(
         _ slot: ResolvedEntity.Slot, of object: ManagedObject, _ unreadable: UnreadableValues
     ) throws -> PropertyValue {
@@ -237,7 +237,7 @@ extension PropertyValue {
 }
 
 extension ManagedObject {
-    /// What a to-one relationship leads to.
+    /// The destination of a to-one relationship.
     func related(through relationship: ResolvedEntity.Relationship) throws -> ManagedObject? {
         guard case .objectID(let id) = try value(forKey: relationship.name) else { return nil }
         return managedObjectContext?.object(with: id)

@@ -1,15 +1,15 @@
 import Foundation
 import Quire
 
-/// What a column shows of an object.
+/// The value of a column of an object.
 enum PropertyValue {
     /// An attribute's value, with its type.
     case attribute(AttributeValue, AttributeType)
     /// A composite attribute's elements.
     case composite([String: PropertyValue])
-    /// What a to-one relationship leads to.
+    /// The destination of a to-one relationship.
     case object(ManagedObjectID?)
-    /// What a to-many relationship leads to.
+    /// The destinations of a to-many relationship.
     case objects([ManagedObjectID])
     /// The values at the end of a path through a to-many relationship.
     case list([PropertyValue])

@@ -29,7 +29,7 @@ extension DocumentSession {
         return object
     }
 
-    /// The objects of a list of identifiers, separated by commas, that a relationship is to lead to.
+    /// The objects of a list of identifiers, separated by commas, for a relationship.
     ///
     /// - Parameter context: The context to find them in, or `nil` for the document's.
     /// - Throws: `QuireError` with code `notFound`, or `invalidValue` if one is of the wrong entity.
@@ -72,7 +72,7 @@ extension DocumentSession {
 }
 
 extension FetchRequest {
-    /// Has objects read a few at a time, together with what columns show of others, so that results of any size
+    /// Reads objects in batches, with the related objects that columns show, so that results of any size
     /// can be printed in little memory.
     mutating func readInBatches(for paths: [PropertyPath]) {
         fetchBatchSize = 128

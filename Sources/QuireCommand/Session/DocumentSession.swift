@@ -6,13 +6,13 @@ import QuireDocuments
 /// An open document, whatever it is: a package, through ``ManagedDocument`` when it is to be changed, or a bare
 /// store.
 ///
-/// What only reads opens for reading only: it leaves no trace, and works while the document is open elsewhere.
+/// Reading verbs open it for reading only: they leave no trace, and work while the document is open elsewhere.
 @MainActor
 final class DocumentSession {
-    /// What is to be done with a document.
+    /// The access that a verb needs.
     enum Access { case read, write }
 
-    /// What a document is on disk.
+    /// The form of a document on disk.
     enum Kind: String {
         case package, store, archive
 
@@ -32,7 +32,7 @@ final class DocumentSession {
         var bytes: Int64
     }
 
-    /// What is open.
+    /// The open document, package or store.
     private enum Backing {
         /// A package that is to be changed.
         case document(SessionDocument)
@@ -44,14 +44,14 @@ final class DocumentSession {
 
     /// The path as it was given.
     private(set) var path: String
-    /// What is there.
+    /// The form of the document.
     let kind: Kind
     /// Turns texts into identifiers.
     let coordinator: PersistentStoreCoordinator
     /// The values that could not be read since it was asked last.
     let unreadable = UnreadableValues()
     private let backing: Backing
-    /// Whether changes stay unsaved until somebody says so, and can be undone.
+    /// Whether changes stay unsaved until they are saved explicitly, and can be undone.
     private let isInteractive: Bool
     /// A folder to remove at the end: where an archive was extracted to.
     private let temporaryFolder: TemporarySibling?
@@ -91,12 +91,12 @@ final class DocumentSession {
 
     // MARK: - Opening and closing
 
-    /// Opens what is at a path.
+    /// Opens the document at a path.
     ///
     /// - Parameters:
     ///   - modelPath: The model to use instead of the one that the store carries.
-    ///   - isInteractive: Whether it is for a session, which goes on with what the last one could not save, and in which
-    ///     changes stay unsaved until somebody says so. Otherwise the caller saves all changes of a verb.
+    ///   - isInteractive: Whether it is for a session, which restores what the last one could not save, and in which
+    ///     changes stay unsaved until they are saved explicitly. Otherwise the caller saves all changes of a verb.
     ///   - waiting: How long to wait for others who have it open for writing.
     /// - Throws: `QuireError` with code `notFound`, `invalidFormat`, `locked`, …
     static func open(
@@ -109,7 +109,7 @@ final class DocumentSession {
             if access == .write {
                 if !isInteractive { try checkHasNoDraft(path) }
                 let document = SessionDocument(path: path)
-                // Nothing is saved that nobody asked for; see autosave(after:).
+                // Only explicit saves; see autosave(after:).
                 document.autosavePolicy = .never
                 document.keepsDrafts = isInteractive
                 document.lockWait = waiting?.lockWait(for: path)
@@ -216,7 +216,7 @@ final class DocumentSession {
         }
     }
 
-    /// What became of changes that could not be saved before.
+    /// The status of changes that could not be saved before.
     var draftStatus: DocumentDraftStatus {
         if case .document(let document) = backing { document.draftStatus } else { .none }
     }
@@ -237,13 +237,13 @@ final class DocumentSession {
 
     // MARK: - Packages that go
 
-    /// Calls a closure when somebody else has deleted the document, or put another one in its place. The document stays open
-    /// until the session ends, so that it can be saved elsewhere.
+    /// Calls a closure when another program has deleted the document, or put another one in its place. The document stays
+    /// open until the session ends, so that it can be saved elsewhere.
     func whenPackageIsGone(_ body: @escaping @MainActor () -> Void) {
         if case .document(let document) = backing { document.packageIsGone = body }
     }
 
-    /// - Throws: `QuireError` with code `notFound` if somebody else has closed the document.
+    /// - Throws: `QuireError` with code `notFound` if another program has deleted the document, which closes it.
     private func checkIsOpen() throws {
         guard case .document(let document) = backing, !document.isOpen else { return }
         throw QuireError(
@@ -262,7 +262,7 @@ final class DocumentSession {
         }
     }
 
-    /// Has what is unsaved saved when a signal ends the process, instead of ending at once as other commands do.
+    /// Saves unsaved changes when a signal ends the process, instead of ending at once as other commands do.
     func saveOnTermination() {
         ManagedDocument.saveOnTermination {
             guard case .store(let store, let context) = self.backing else { return }
@@ -271,7 +271,7 @@ final class DocumentSession {
         }
     }
 
-    /// A store that takes what is to be saved in portions of one transaction; `nil` if changes are to stay unsaved, or
+    /// A store that saves portions in one transaction; `nil` if changes are to stay unsaved, or
     /// the store is in memory as a whole.
     var storeToImportInto: SQLiteStore? {
         isInteractive || hasUnsavedChanges ? nil : store as? SQLiteStore
@@ -333,7 +333,7 @@ final class DocumentSession {
     func undo() { context.undo() }
     func redo() { context.redo() }
 
-    /// How it stands.
+    /// The status.
     var status: DocumentStatus {
         DocumentStatus(
             path: path, inserted: context.insertedObjects.count,
@@ -361,7 +361,7 @@ final class DocumentSession {
         return try DocumentPath.externalData(ofStoreAt: store.storePath)
     }
 
-    /// What is wrong with the package beside its store.
+    /// The problems of the package beside its store.
     func packageProblems() throws -> [DocumentProblem] {
         switch backing {
         case .document(let document): try document.package.packageProblems()
@@ -396,7 +396,7 @@ final class SessionDocument: ManagedDocument {
     /// Called when its package was deleted; `nil` if the document is to be closed then.
     var packageIsGone: (@MainActor () -> Void)?
 
-    /// At the end by a signal nobody else reports it.
+    /// When a signal ends the process, there is no other report of it.
     override func handleError(_ error: QuireError, userInteractionPermitted: Bool) {
         if !userInteractionPermitted && draftError != nil {
             Output.report(
@@ -414,7 +414,7 @@ final class SessionDocument: ManagedDocument {
 
 // MARK: - Status
 
-/// How an open document stands.
+/// The status of an open document.
 struct DocumentStatus {
     var path: String
     var inserted: Int

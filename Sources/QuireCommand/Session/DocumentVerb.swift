@@ -10,7 +10,7 @@ protocol DocumentVerb: ParsableArguments {
     static var name: String { get }
     /// The word that calls it on the command line, if it is another.
     static var commandName: String { get }
-    /// What it does, in a line.
+    /// Its description, in a line.
     static var abstract: String { get }
     /// More about it, with examples of the command line.
     static var discussion: String { get }
@@ -28,7 +28,7 @@ extension DocumentVerb {
     static var commandName: String { name }
 }
 
-/// What a verb prints when all went well. It is made late, because saving gives new objects their identifiers.
+/// The output of a verb that succeeded. It is made late, because saving gives new objects their identifiers.
 struct Reply {
     let print: @MainActor (Output) throws -> Void
 }
@@ -73,7 +73,7 @@ struct OnDocument<Verb: DocumentVerb>: AsyncParsableCommand {
             try output.flush()
             try document.unreadable.check()
         } catch {
-            // The first failure is the one to tell about; what was not saved is dropped.
+            // The first failure is reported; unsaved changes are dropped.
             try? await document.closeDiscardingChanges()
             throw error
         }
@@ -122,14 +122,14 @@ struct WaitOption: ParsableArguments {
 
     var timeout: Duration { .milliseconds(Int64(seconds * 1000)) }
 
-    /// How to wait for a package, saying so on standard error.
+    /// The wait for a package, reported on standard error.
     func lockWait(for path: String) -> LockWait {
         LockWait(timeout: timeout) { owner in
             report("“\(path)” is open for writing\(owner.phrase)")
         }
     }
 
-    /// How to wait for a bare store, saying so on standard error.
+    /// The wait for a bare store, reported on standard error.
     func fileLockWait(for path: String) -> FileLockWait {
         FileLockWait(timeout: timeout) { holder in
             report("“\(path)” is locked\(holder?.phrase ?? " by another process")")
@@ -143,9 +143,9 @@ struct WaitOption: ParsableArguments {
 
 // MARK: - Paths
 
-/// Looks at what is at a path, without opening it.
+/// Examines the item at a path, without opening it.
 enum DocumentPath {
-    /// What there is at a path.
+    /// The kind of an item at a path.
     ///
     /// A file that begins like an archive is one; every other file is taken for a store, and opening it will
     /// tell.

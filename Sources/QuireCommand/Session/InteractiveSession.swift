@@ -7,10 +7,10 @@ protocol SessionLine: ParsableCommand {
     @MainActor func run(in session: InteractiveSession) async throws
 }
 
-/// A document that is kept open while lines come in, from somebody at a terminal or from a pipe.
+/// A document that stays open while lines come in, from a terminal or from a pipe.
 ///
 /// An error is reported and the next line is read. The session's exit code is that of the first error, unless
-/// it is somebody at a terminal who has seen it.
+/// it is a user at a terminal who has seen it.
 @MainActor
 final class InteractiveSession {
     let document: DocumentSession
@@ -27,7 +27,7 @@ final class InteractiveSession {
         self.isTerminal = isTerminal
     }
 
-    /// Whether somebody at a terminal has ended it, who can go on instead.
+    /// Whether a user at a terminal has ended it, who can continue instead.
     var canGoOn: Bool { isTerminal && isFinished && !isOutputClosed }
 
     /// Reads and runs lines until there are no more or one says to quit.
@@ -65,7 +65,7 @@ final class InteractiveSession {
             }
             try await command.run(in: self)
         } catch is OutputClosed {
-            // Whoever reads the answers has gone.
+            // The reader of the answers has closed them.
             isOutputClosed = true
             finish()
         } catch {
@@ -117,7 +117,7 @@ final class LineReader: Sendable {
 
 // MARK: - Lines
 
-/// What a line of a session may say.
+/// The commands of a session's lines.
 struct SessionCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "",

@@ -4,10 +4,10 @@ import Quire
 /// A model, wherever it is: in a file of its own, or in a document or store that carries it.
 struct ModelSource {
     let model: ManagedObjectModel
-    /// What it is called: the name of the file without extension. The versions of a model share that of the
+    /// Its name: that of the file without extension. The versions of a model share that of the
     /// folder they are in.
     let name: String
-    /// What is odd about its file: sentences.
+    /// Warnings about its file, as sentences.
     var remarks: [String] = []
 
     /// Reads a model.
@@ -52,7 +52,7 @@ struct ModelSource {
         return ModelSource(model: model, name: name, remarks: model.remarks)
     }
 
-    /// The versions of a model, if that is what is at a path.
+    /// The versions of the model at a path, if there is one.
     static func versions(at path: String) throws -> ModelVersions? {
         guard try FileSystem.information(at: path)?.kind == .folder, isModelFolder(path) else {
             return nil

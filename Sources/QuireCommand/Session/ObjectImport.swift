@@ -18,11 +18,11 @@ final class ObjectImport {
         self.portionSize = portionSize
     }
 
-    /// What an import made.
+    /// The result of an import.
     struct Result {
         /// The identifier of an object per row, in their order.
         let imported: @MainActor () -> ObjectIDRuns
-        /// Those of related objects that were not there yet.
+        /// The related objects that were inserted.
         let related: @MainActor () -> ObjectIDRuns
     }
 
@@ -50,7 +50,7 @@ final class ObjectImport {
         }
     }
 
-    /// How targets are found.
+    /// The key by which targets are found.
     private struct TargetKey: Hashable {
         var entity: Int
         var key: String
@@ -179,7 +179,7 @@ final class ObjectImport {
         let context: ManagedObjectContext
         /// The new objects, and the targets that they are.
         var made: [(object: ManagedObject, target: Target?)] = []
-        /// How many objects have been made or changed.
+        /// The number of objects that were inserted or changed.
         var count = 0
 
         init(_ context: ManagedObjectContext) { self.context = context }

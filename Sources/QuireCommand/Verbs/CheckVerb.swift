@@ -85,7 +85,7 @@ extension StoreCheckReport {
 
 // MARK: - The check
 
-/// Checks a document: its store, and for a package what is around it.
+/// Checks a document: its store, and for a package the files beside it.
 @MainActor
 struct DocumentCheck {
     let document: DocumentSession

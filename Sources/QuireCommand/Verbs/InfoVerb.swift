@@ -20,7 +20,7 @@ struct InfoVerb: DocumentVerb {
     }
 }
 
-/// What `info` tells about a document.
+/// The facts about a document that `info` prints.
 @MainActor
 struct DocumentInfo {
     /// An entity and the number of objects of exactly that entity.

@@ -23,7 +23,7 @@ struct LibraryCommand: AsyncParsableCommand {
             Restore.self, Watching.self,
         ])
 
-    /// The folder, and what is a document there.
+    /// The folder, and the extensions of documents.
     struct FolderOptions: ParsableArguments {
         @Argument(help: ArgumentHelp("The folder of the documents.", valueName: "FOLDER"))
         var folder: String
@@ -244,7 +244,7 @@ struct LibraryCommand: AsyncParsableCommand {
         @OptionGroup var options: OutputOptions
 
         func run() async throws {
-            _ = try await folder.library.entries()  // So that a folder that is missing is told.
+            _ = try await folder.library.entries()  // Reports a missing folder.
             let output = Output(json: options.json, compact: true)
             for await change in folder.library.changes() {
                 if options.json {

@@ -94,7 +94,7 @@ struct MigrateCommand: AsyncParsableCommand {
         try output.flush()
     }
 
-    /// What was done, or would be.
+    /// The result, or that of a dry run.
     private struct Result {
         let steps: [MigrationPath.Step]
         let name: String
@@ -115,6 +115,7 @@ struct MigrateCommand: AsyncParsableCommand {
             let package = try DocumentPackage.open(
                 at: path, model: model, migrating: options, waiting: wait.lockWait(for: path))
             defer { package.closeSaved() }
+            // The migration has succeeded, even if its version cannot be named.
             return noBackup ? nil : (try? package.versions())?.first?.id
         }
         if !noBackup { options.copyPath = StoreMigrationOptions.copyPath(beside: path) }
@@ -177,7 +178,7 @@ struct MigrateCommand: AsyncParsableCommand {
         ])
     }
 
-    /// What a mapping does; `nil` if nothing.
+    /// The description of a mapping; `nil` if it changes nothing.
     private static func line(_ mapping: EntityMapping) -> String? {
         let policy = mapping.entityMigrationPolicyName.map { ", by the policy \($0)" } ?? ""
         switch (mapping.sourceEntityName, mapping.destinationEntityName) {

@@ -28,7 +28,7 @@ struct ModelCheckCommand: AsyncParsableCommand {
 
     @OptionGroup var unlock: UnlockOptions
 
-    /// What was found in one version.
+    /// The findings in one version.
     private struct Findings {
         var name: String
         var isCurrent: Bool

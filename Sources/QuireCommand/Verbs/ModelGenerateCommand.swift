@@ -22,7 +22,7 @@ struct ModelGenerateCommand: AsyncParsableCommand {
               quire model generate Library.xcdatamodeld Sources/Library --template accessors
             """)
 
-    /// Who may use the classes.
+    /// The access level of the classes.
     enum AccessLevel: String, ExpressibleByArgument, CaseIterable { case `internal`, `public` }
 
     @Argument(help: ArgumentHelp("A model file, a document or a store.", valueName: "MODEL"))

@@ -76,13 +76,13 @@ struct NewCommand: AsyncParsableCommand {
         try output.flush()
     }
 
-    /// Has a document protected when it is made.
+    /// Protects a new document.
     ///
     /// - Returns: The words of a new recovery key. They have been printed, unless that is to be JSON.
     @MainActor
     private func protect(_ document: ManagedDocument) throws -> String? {
         if FileSystem.exists(path) {
-            // No key is made for what is there already.
+            // No key is made if the document exists already.
             throw FileSystem.failure("create", path, errno: EEXIST)
         }
         document.protectionDomain = try keys.unlock.person()

@@ -105,7 +105,7 @@ struct ProtectCommand: AsyncParsableCommand {
         let person = try keys.unlock.person()
         let (slots, words) = try keys.slots()
         let sentence = "Protected \(path) as \(protection.rawValue)."
-        // Before anything is sealed: if they cannot be printed, nobody has what may be the only key.
+        // Before anything is sealed: if they cannot be printed, the only key may be lost.
         if let words {
             let output = Output(json: json)
             if json {
@@ -180,6 +180,7 @@ struct ProtectCommand: AsyncParsableCommand {
     }
 
     private func eraseKeys() throws {
+        // A damaged keybag can be erased too.
         let former = (try? DocumentPackage.fileProtection(at: path)) ?? .none
         try DocumentPackage.erase(documentAt: path, waiting: wait.lockWait(for: path))
         try answer("Erased the keys of \(path), and removed it.", .none, former)

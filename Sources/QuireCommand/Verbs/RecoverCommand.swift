@@ -1,7 +1,7 @@
 import ArgumentParser
 import Quire
 import QuireDocuments
-internal import QuireRescue
+import QuireRescue
 
 /// `quire recover DAMAGED NEW`
 struct RecoverCommand: AsyncParsableCommand {

@@ -42,7 +42,7 @@ struct VersionsDocument: ParsableArguments {
         return try DocumentPackage.versions(at: path)
     }
 
-    /// The version that somebody means.
+    /// The version that an argument names.
     func version(_ text: String) throws -> DocumentVersion {
         let versions = try versions()
         if let exact = versions.first(where: { $0.id == text }) { return exact }

@@ -148,7 +148,7 @@ struct VersionsResolveCommand: AsyncParsableCommand {
         let version = try document.version(version)
         var migration = StoreMigrationOptions()
         migration.allowsRemoval = allowRemoval
-        let side: ConflictSide = keep == .document ? .present : .version
+        let side: ConflictSide = keep == .document ? .current : .other
         try document.writing {
             ((), try $0.resolveConflict(version.id, keeping: side, migrating: migration))
         }

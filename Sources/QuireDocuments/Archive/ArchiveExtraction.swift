@@ -3,7 +3,7 @@ import Crypto
 import Foundation
 import Quire
 
-/// What an archive may contain at most, so that a small hostile one does not fill the disk.
+/// Limits of an archive's content, so that a small hostile one does not fill the disk.
 public struct ArchiveLimits: Sendable {
     /// The number of files and folders.
     public var entries = 100_000
@@ -11,7 +11,7 @@ public struct ArchiveLimits: Sendable {
     public var bytes: Int64 = 256 << 30
     /// The bytes of one file.
     public var bytesPerEntry: Int64 = 64 << 30
-    /// How many times larger than the archive its content may be, once it is larger than ``bytesBeforeRatio``.
+    /// The maximum ratio of content to archive, once it is larger than ``bytesBeforeRatio``.
     public var ratio: Int64 = 1000
     /// The bytes of content from which on ``ratio`` matters.
     public var bytesBeforeRatio: Int64 = 256 << 20
@@ -30,11 +30,11 @@ struct ArchiveExtraction {
     var archive: String
     /// The folder to make.
     var destination: String
-    /// What the archive may contain at most.
+    /// The limits of the content.
     var limits = ArchiveLimits()
     /// Gets the size of the archive as its total, and is asked whether to stop.
     var progress: Progress?
-    /// What is wrong with a path that is otherwise fine, to continue “… it …”, or `nil`.
+    /// The reason to refuse a path that is otherwise valid, to continue “… it …”, or `nil`.
     var objection: (_ path: String, _ isFolder: Bool) -> String? = { _, _ in nil }
     /// Looks at the extracted folder before it gets its name.
     var verify: (_ folder: String) throws -> Void = { _ in }
@@ -61,7 +61,7 @@ struct ArchiveExtraction {
         }
     }
 
-    /// What the archive says is in it, without extracting it.
+    /// The manifest of an archive, without extracting it.
     static func manifest(of archive: String) throws -> ArchiveManifest {
         let extraction = ArchiveExtraction(archive: archive, destination: "")
         let file = try extraction.openArchive()
@@ -206,7 +206,7 @@ struct ArchiveExtraction {
 ///
 /// Only zip and tar, and only the usual compressors: libarchive's other readers are where its vulnerabilities are.
 final class ArchiveReader {
-    /// What an archive says about one of its entries.
+    /// The header of an archive entry.
     struct Entry {
         enum Kind {
             case file
@@ -241,7 +241,7 @@ final class ArchiveReader {
 
     deinit { archive_read_free(archive) }
 
-    /// How many bytes of the file have been read.
+    /// The number of bytes of the file that have been read.
     var bytesRead: Int64 { max(archive_filter_bytes(archive, -1), 0) }
 
     /// The next entry, or `nil` at the end. Bytes of the entry before that have not been read are skipped.

@@ -1,7 +1,7 @@
 import Foundation
 import Quire
 
-/// What an archive says is in it: its last entry, `META-INF/manifest.json`.
+/// The list of an archive's files: its last entry, `META-INF/manifest.json`.
 ///
 /// Everything but the manifest itself is listed, sorted by the bytes of the path. An archive is extracted only if what
 /// is in it and what is listed are the same.

@@ -14,7 +14,7 @@ final class ArchiveWriter {
     private let format: ArchiveFormat
     private let file: OpenFile
     private var isFinished = false
-    /// Where the headers of a zip file begin that hold a time.
+    /// Offsets of the zip headers that hold a time.
     private var zipDates = ZipDates()
 
     /// Begins an archive.
@@ -123,9 +123,9 @@ final class ArchiveWriter {
 /// A zip header holds a local time, which libarchive takes from the process's time zone, beside the extra field with
 /// the time in UTC. Two exports in different time zones would differ in those four bytes of each header.
 struct ZipDates {
-    /// Where the local headers begin.
+    /// Offsets of the local headers.
     var entries: [Int64] = []
-    /// Where the entries end and the central directory begins.
+    /// The end of the entries, where the central directory begins.
     var endOfEntries: Int64 = 0
 
     /// 1980-01-01 00:00:00 in DOS form: time, then date, little-endian.
@@ -193,7 +193,7 @@ struct PortableNames {
         return nil
     }
 
-    /// What is wrong with a path by itself.
+    /// The reason why a path is not portable by itself.
     static func problem(with path: String) -> String? {
         if path.utf8.count > 1024 { return "is longer than 1,024 bytes" }
         if path.hasPrefix("/") { return "is absolute" }

@@ -248,7 +248,7 @@ extension DocumentPackage {
 /// The archive is written beside its destination, synchronized, and renamed: it is there whole or not at all. Two
 /// archives of equal folders are equal byte by byte, whatever the time zone, the user or the files' dates.
 struct ArchiveExport {
-    /// The folder whose content becomes the archive's. Nobody may be changing it.
+    /// The folder whose content becomes the archive's. It must not change meanwhile.
     var folder: String
     /// The archive to make.
     var destination: String
@@ -263,7 +263,7 @@ struct ArchiveExport {
     /// Called when everything is written, before the archive gets its name.
     var finish: () throws -> Void = {}
 
-    /// How many bytes are read between two looks at whether to stop.
+    /// The number of bytes read between two checks for cancellation.
     private static let pieceSize = 262_144
 
     /// Writes the archive.
@@ -304,7 +304,7 @@ struct ArchiveExport {
         var size: Int64
     }
 
-    /// What is in the folder, in the archive's order.
+    /// The items of the folder, in the archive's order.
     private func items() throws -> [Item] {
         var names = PortableNames()
         let items = try FileSystem.contentsOfTree(folder).map { path, information in

@@ -1,17 +1,20 @@
 import Dispatch
+import Logging
 import Quire
 
-/// A document that is open, as others see it: a ``FilePresenter`` in this process, and, if it is open for writing, somebody
-/// whom other processes can ask to save; if it is open for reading, it follows what another process saves.
+private let logger = Logger(label: "quire.document")
+
+/// An open document as seen by others: a ``FilePresenter`` in this process, and, if it is open for writing, a listener
+/// which other processes can ask to save; if it is open for reading, it follows saves of another process.
 ///
 /// ```swift
 /// presence = DocumentPresence(of: self)      // when it has been opened
 /// presence?.end()                            // before it is closed
 /// ```
 final class DocumentPresence: FilePresenter {
-    /// What is done with the document.
+    /// The actions of the document.
     struct Actions: Sendable {
-        /// Saves what is unsaved.
+        /// Saves unsaved changes.
         var save: @Sendable () async throws -> Void
         /// Whether anything is.
         var hasUnsavedChanges: @Sendable () async -> Bool
@@ -25,7 +28,7 @@ final class DocumentPresence: FilePresenter {
     private let actions: Actions
     private let isWriting: Bool
     private let listener: Lock<PackageListener?>
-    private let remoteChanges: Lock<RemoteChanges?>
+    private let watch: Lock<PackageWatch?>
     let presenterName: String
 
     /// Presents a package that is open, until ``end()`` is called.
@@ -35,12 +38,12 @@ final class DocumentPresence: FilePresenter {
         self.isWriting = isWriting
         presenterName = "the document “\(FileSystem.name(of: path))”"
         listener = Lock(nil)
-        remoteChanges = Lock(nil)
+        watch = Lock(nil)
         FileCoordinator.addFilePresenter(self)
         listen(at: path)
     }
 
-    /// Has other processes find the package.
+    /// Listens to other processes.
     private func listen(at path: String) {
         guard isWriting else { return }
         let answers = PackageListener.Actions(
@@ -59,7 +62,7 @@ final class DocumentPresence: FilePresenter {
         old?.close()
     }
 
-    /// Does not present it any more. Doing so twice does nothing.
+    /// Ends presenting. Calling it twice does nothing.
     func end() {
         FileCoordinator.removeFilePresenter(self)
         path.withLock { $0 = nil }
@@ -68,10 +71,10 @@ final class DocumentPresence: FilePresenter {
             return listener
         }
         listener?.close()
-        remoteChanges.withLock { remoteChanges in
-            defer { remoteChanges = nil }
-            return remoteChanges
-        }?.end()
+        watch.withLock { watch in
+            defer { watch = nil }
+            return watch
+        }?.cancel()
     }
 
     /// The document is at another path, or is another package by now.
@@ -113,103 +116,78 @@ extension DocumentPresence {
                     try await document?.close(discardingChanges: true)
                 },
                 didMove: { @MainActor [weak document] _ in await document?.followPackage() }))
-        if document.isReadOnly {
-            let changes = RemoteChanges(
-                ofPackageAt: document.path, document.persistentStoreCoordinator
-            ) { [weak document] in
-                Task { @MainActor in await document?.showRemoteChanges() }
-            }
-            remoteChanges.withLock { $0 = changes }
-        }
+        if document.isReadOnly { followWriter(of: document) }
     }
-}
 
-extension ManagedDocument {
-    /// Goes on with the package where it is now.
-    func followPackage() async {
-        try? await withOpenDocument { [self] open in
-            if let place = try await open.follow() { didMove(to: place) }
+    /// Shows commits of another process in a document that is open for reading.
+    @MainActor
+    private func followWriter(of document: ManagedDocument) {
+        let poll = RemoteChangePoll(document.persistentStoreCoordinator) { [weak document] in
+            Task { @MainActor in await document?.showRemoteChanges() }
+        }
+        do {
+            let new = try PackageWatch(path: document.path, queue: poll.queue) { event in
+                if case .changed = event { poll.begin() }
+            }
+            watch.withLock { $0 = new }
+            // Commits before it was watched.
+            poll.queue.async { poll.begin() }
+        } catch {
+            logger.info("Saves of others to “\(document.path)” are not followed: \(error)")
         }
     }
 }
 
 // MARK: - Changes by other processes
 
-/// Has a document that is open for reading follow what another process saves.
+/// Asks a store for commits of another process after a write to its package.
 ///
-/// The package is watched; whenever something was written to it, the store is asked whether anything was committed; if so
-/// ``PersistentStoreCoordinator/remoteChangeNotification`` is posted, and the document shows it.
-///
-/// What a writer commits is to be seen only when its log has reached the disk, which nothing tells. So the store is asked
-/// several times more, in ever longer intervals, over some seconds.
-final class RemoteChanges: Sendable {
-    private let watch: PackageWatch
+/// A commit is visible only when its log has reached the disk, of which there is no event. So the store is asked several
+/// times more, at increasing intervals, over some 13 seconds. A commit posts
+/// ``PersistentStoreCoordinator/remoteChangeNotification``.
+private final class RemoteChangePoll: Sendable {
+    let queue = DispatchQueue(
+        label: "quire.remote-changes", qos: .utility, target: .global(qos: .utility))
+    private let detector: RemoteChangeDetector
+    private let changed: @Sendable () -> Void
+    private static let intervals = (0..<8).map { DispatchTimeInterval.milliseconds(50 << $0) }
+    /// The number of the last run; earlier ones end.
+    private let run = Lock(0)
 
-    /// Follows a package until it is freed. `nil` if it cannot be watched.
-    ///
-    /// - Parameter changed: Called when something was saved, one call at a time.
-    init?(
-        ofPackageAt path: String, _ coordinator: PersistentStoreCoordinator,
-        changed: @escaping @Sendable () -> Void
-    ) {
-        let look = RepeatedLook(RemoteChangeDetector(coordinator), changed)
-        guard
-            let watch = try? PackageWatch(
-                path: path, queue: look.queue,
-                handler: { event in if case .changed = event { look.begin() } })
-        else { return nil }
-        self.watch = watch
-        // What was saved before it was watched.
-        look.queue.async { look.begin() }
+    /// - Parameter changed: Called after a commit, one call at a time.
+    init(_ coordinator: PersistentStoreCoordinator, changed: @escaping @Sendable () -> Void) {
+        detector = RemoteChangeDetector(coordinator)
+        self.changed = changed
     }
 
-    /// Ends following.
-    func end() { watch.cancel() }
-
-    private final class RepeatedLook: Sendable {
-        let queue = DispatchQueue(
-            label: "quire.remote-changes", qos: .utility, target: .global(qos: .utility))
-        private let detector: RemoteChangeDetector
-        private let changed: @Sendable () -> Void
-        /// The intervals add up to some 13 seconds.
-        private static let intervals = (0..<8).map { DispatchTimeInterval.milliseconds(50 << $0) }
-        /// Counts the beginnings, so that only the last goes on.
-        private let run = Lock(0)
-
-        init(_ detector: RemoteChangeDetector, _ changed: @escaping @Sendable () -> Void) {
-            self.detector = detector
-            self.changed = changed
+    /// Begins a run, after a write.
+    func begin() {
+        let run = run.withLock { run in
+            run += 1
+            return run
         }
+        check(0, run)
+    }
 
-        /// Something was written.
-        func begin() {
-            let run = run.withLock { run in
-                run += 1
-                return run
-            }
-            look(0, run)
-        }
-
-        private func look(_ number: Int, _ run: Int) {
-            guard self.run.withLock({ $0 == run }) else { return }
-            if detector.check() { return changed() }
-            guard number < Self.intervals.count else { return }
-            queue.asyncAfter(deadline: .now() + Self.intervals[number]) { [weak self] in
-                self?.look(number + 1, run)
-            }
+    private func check(_ number: Int, _ run: Int) {
+        guard self.run.withLock({ $0 == run }) else { return }
+        if detector.check() { return changed() }
+        guard number < Self.intervals.count else { return }
+        queue.asyncAfter(deadline: .now() + Self.intervals[number]) { [weak self] in
+            self?.check(number + 1, run)
         }
     }
 }
 
 extension ManagedDocument {
-    /// Shows what another process has saved: objects are refreshed, and the additional content is that of the new save.
+    /// Shows a save of another process: refreshes the objects and the additional content.
     func showRemoteChanges() async {
-        try? await withOpenDocument { [self] open in
+        await whileOpen("The last save of another process is not shown") { [self] open in
             guard open.package.isReadOnly else { return }
             let package = open.package
             let reading: ContentReader = { try self.readAdditionalContent(from: $0) }
             let loaded = try await FileQueue.shared.run {
-                try LoadedContent(package, reading: reading)
+                try OpenedContent(package, reading: reading)
             }
             await open.parent.perform { $0.refreshAllObjects() }
             open.context.refreshAllObjects()

@@ -3,10 +3,10 @@ import Quire
 
 /// One coordinated access, from lining up to the end. As a list of steps:
 ///
-/// 1. Line up, and wait until nobody is in the way.
+/// 1. Enter the queue, and wait for the turn.
 /// 2. Have presenters save, where the access asks for it, and make way; have another process save a document.
 /// 3. Run the body.
-/// 4. Let presenters have the items again, and tell them what was done.
+/// 4. Return the items to presenters, and notify them of the changes.
 /// 5. Let the next ones in.
 ///
 /// Whatever fails, steps 4 and 5 are done for what was done before.
@@ -44,7 +44,7 @@ final class FileAccess: Sendable {
             }
         }
 
-        /// What is done to it, for sentences.
+        /// The kind of access, for error messages.
         var phrase: String {
             switch use {
             case .reading: "reading “\(path)”"
@@ -113,7 +113,7 @@ final class FileAccess: Sendable {
         do {
             let result = try await runInTurn(number, reacquirers, body)
             await reacquirers.call(timeout)
-            await tellOfChanges(number)
+            await notifyOfChanges(number)
             return result
         } catch {
             await reacquirers.call(timeout)
@@ -121,13 +121,13 @@ final class FileAccess: Sendable {
         }
     }
 
-    /// Has it fail if it waits, now or later.
+    /// Makes it fail if it waits, now or later.
     func cancel() {
         let (number, failEarly) = state.withLock { state in
             state.isCancelled = true
             return (state.number, state.failEarly)
         }
-        if let number { registry.giveUp(number) { _ in cancelled } }
+        if let number { registry.abandon(number) { _ in cancelled } }
         failEarly?(cancelled)
     }
 
@@ -167,12 +167,12 @@ final class FileAccess: Sendable {
         return false
     }
 
-    /// Waits for those who have the items, or were first to ask for them.
+    /// Waits for accesses and earlier requests of the items.
     private func waitForTurn(_ number: AccessQueue.Number) async throws {
         let timer = DispatchSource.makeTimerSource(queue: .global())
         timer.schedule(deadline: .now() + timeout.dispatchInterval)
         timer.setEventHandler { [registry, timeout, sentence, items] in
-            registry.giveUp(number) { obstacles in
+            registry.abandon(number) { obstacles in
                 QuireError(
                     .timedOut,
                     "\(sentence) was not possible within \(timeout), because of: "
@@ -223,7 +223,7 @@ final class FileAccess: Sendable {
         }
     }
 
-    /// Has a presenter do something, which waits for it and for nobody else.
+    /// Asks a presenter, and waits for no other one.
     private func ask(
         _ presenter: any FilePresenter, _ what: String,
         _ body: @escaping @Sendable (any FilePresenter) async throws -> Void
@@ -243,7 +243,7 @@ final class FileAccess: Sendable {
         state.withLock { $0.failEarly = nil }
     }
 
-    /// Has the process that has a document open save it.
+    /// Asks the process that has a document open to save it.
     private func saveElsewhere(_ path: String) async throws {
         let timeout = timeout
         _ = try await FileQueue.shared.run {
@@ -251,7 +251,7 @@ final class FileAccess: Sendable {
         }
     }
 
-    private func tellOfChanges(_ number: AccessQueue.Number) async {
+    private func notifyOfChanges(_ number: AccessQueue.Number) async {
         for (item, path) in zip(items, registry.paths(of: number)) {
             switch item.use {
             case .reading, .writing(.deleting), .writing(.moving): continue
@@ -264,7 +264,7 @@ final class FileAccess: Sendable {
     }
 }
 
-/// What is to be called when an access is over. Presenters that did not answer in time may add to it later; theirs are
+/// The reacquirers to call when an access is over. Presenters that did not answer in time may add one later; those are
 /// called at once then.
 private final class ReacquirerList: Sendable {
     private let list = Lock<[FileReacquirer]?>([])

@@ -1,6 +1,6 @@
 import Quire
 
-/// Who presents what, and who reads and writes what, in this process.
+/// The presenters and accesses of this process.
 final class FileAccessRegistry: Sendable {
     /// The process's.
     static let shared = FileAccessRegistry()
@@ -10,10 +10,10 @@ final class FileAccessRegistry: Sendable {
     private struct State {
         var queue = AccessQueue()
         var presenters: [any FilePresenter] = []
-        /// Those who wait for their turn.
+        /// Waiting requests.
         var waiting: [AccessQueue.Number: Waiter] = [:]
-        /// Whose turn came, or who was given up, before they waited.
-        var early: [AccessQueue.Number: Result<Void, QuireError>] = [:]
+        /// Requests that were granted or abandoned before they waited.
+        var earlyResults: [AccessQueue.Number: Result<Void, QuireError>] = [:]
     }
 
     private let state = Lock(State())
@@ -70,7 +70,7 @@ final class FileAccessRegistry: Sendable {
         state.withLock { state in
             let (number, mayBegin) = state.queue.add(
                 items, for: presenter.map { ObjectIdentifier($0) }, name: name)
-            if mayBegin { state.early[number] = .success(()) }
+            if mayBegin { state.earlyResults[number] = .success(()) }
             return number
         }
     }
@@ -81,24 +81,26 @@ final class FileAccessRegistry: Sendable {
     func turn(of number: AccessQueue.Number) async throws {
         // Errors come as values, as in ``FileQueue/run(_:)``.
         try await withCheckedContinuation { (continuation: Waiter) in
-            let early = state.withLock { state -> Result<Void, QuireError>? in
-                if let early = state.early.removeValue(forKey: number) { return early }
+            let earlyResults = state.withLock { state -> Result<Void, QuireError>? in
+                if let earlyResults = state.earlyResults.removeValue(forKey: number) {
+                    return earlyResults
+                }
                 state.waiting[number] = continuation
                 return nil
             }
-            if let early { continuation.resume(returning: early) }
+            if let earlyResults { continuation.resume(returning: earlyResults) }
         }.get()
     }
 
-    /// Has a request that waits fail. One whose turn has come goes on.
-    func giveUp(_ number: AccessQueue.Number, with error: (_ obstacles: [String]) -> QuireError) {
+    /// Makes a waiting request fail. One that was granted goes on.
+    func abandon(_ number: AccessQueue.Number, with error: (_ obstacles: [String]) -> QuireError) {
         let (waiter, failure) = state.withLock { state in
             guard state.queue[number]?.stage == .waiting else {
                 return (Waiter?.none, QuireError?.none)
             }
             let failure = error(state.queue.obstacles(of: number).map(\.name))
             let waiter = state.waiting.removeValue(forKey: number)
-            if waiter == nil { state.early[number] = .failure(failure) }
+            if waiter == nil { state.earlyResults[number] = .failure(failure) }
             return (waiter, failure)
         }
         if let failure { waiter?.resume(returning: .failure(failure)) }
@@ -120,20 +122,20 @@ final class FileAccessRegistry: Sendable {
 
     /// A request is through.
     func remove(_ number: AccessQueue.Number) {
-        state.withLock { _ = $0.early.removeValue(forKey: number) }
+        state.withLock { _ = $0.earlyResults.removeValue(forKey: number) }
         begin { $0.remove(number) }
     }
 
-    /// Whether nobody reads, writes or waits, for tests.
+    /// Whether there are no accesses, for tests.
     var isIdle: Bool { state.withLock { $0.queue.requests.isEmpty && $0.waiting.isEmpty } }
-    /// How many wait for their turn, for tests.
+    /// The number of waiting requests, for tests.
     var waitingCount: Int { state.withLock { $0.waiting.count } }
 
     private func begin(_ change: (inout AccessQueue) -> [AccessQueue.Number]) {
         let begun = state.withLock { state in
             change(&state.queue).compactMap { number -> Waiter? in
                 if let waiter = state.waiting.removeValue(forKey: number) { return waiter }
-                state.early[number] = .success(())
+                state.earlyResults[number] = .success(())
                 return nil
             }
         }
@@ -191,7 +193,7 @@ struct AccessQueue: Sendable {
         var items: [Item]
         /// On whose behalf.
         var presenter: PresenterNumber?
-        /// Who it is, for sentences.
+        /// The name, for error messages.
         var name: String
         var stage = Stage.waiting
     }
@@ -231,7 +233,7 @@ struct AccessQueue: Sendable {
         return begin()
     }
 
-    /// An item was moved: those who want it want it where it is now.
+    /// An item was moved: requests for it are for its new path.
     mutating func move(_ path: String, to newPath: String) -> [Number] {
         for request in requests.indices {
             for item in requests[request].items.indices {
@@ -258,7 +260,7 @@ struct AccessQueue: Sendable {
         requests[place].stage = stage
     }
 
-    /// Begins all that nobody stands in the way of.
+    /// Grants all requests that no other one blocks.
     private mutating func begin() -> [Number] {
         var begun: [Number] = []
         for place in requests.indices where requests[place].stage == .waiting {

@@ -6,12 +6,12 @@ public import Quire
 /// ```swift
 /// let coordinator = FileCoordinator()
 /// let data = try await coordinator.coordinate(readingItemAt: path) { path in
-///     try FileSystem.contents(of: path)       // Editors of the file have saved it; nobody writes to it.
+///     try FileSystem.contents(of: path)       // Editors of the file have saved it, and no one writes to it.
 /// }
 /// ```
 ///
-/// What it promises
-/// ================
+/// Guarantees
+/// ==========
 ///
 /// - An item is a path with everything below it. Readers share it, a writer has it alone; first come, first served.
 /// - Before a reader gets an item, its presenters save it and make way for a reader. Before a writer gets it, they make
@@ -25,10 +25,10 @@ public import Quire
 /// An access in the body of another one is let through if the outer one covers it; one that would wait for the outer one
 /// fails at once with code `invalidState`.
 ///
-/// It orders nothing between those who do not use it, or between processes that write; for documents ``DocumentPackage``
+/// It does not order accesses that do not use it, or writes of several processes; for documents ``DocumentPackage``
 /// has a lock.
 public final class FileCoordinator: Sendable {
-    /// How an item is going to be read.
+    /// Options of reading an item.
     public struct ReadingOptions: OptionSet, Sendable, Hashable {
         /// The bits.
         public let rawValue: Int
@@ -40,13 +40,13 @@ public final class FileCoordinator: Sendable {
         public static let withoutChanges = ReadingOptions(rawValue: 1 << 0)
     }
 
-    /// What an item is going to be written for.
+    /// The purpose of writing an item.
     public enum WritingPurpose: Sendable, Hashable {
         /// To change it. Presenters make way, and look at it afterwards.
         case changing
         /// To delete it. Presenters close it, without saving; one that refuses makes the deletion fail.
         case deleting
-        /// To move it. Presenters save it, and are told its new path; the body calls
+        /// To move it. Presenters save it, and are notified of its new path; the body calls
         /// ``FileCoordinator/item(at:didMoveTo:)``.
         case moving
         /// To change parts of it. Presenters save it before.
@@ -82,7 +82,7 @@ public final class FileCoordinator: Sendable {
 
     // MARK: Presenters
 
-    /// Has a presenter asked from now on. Registering it twice does nothing.
+    /// Registers a presenter. Registering it twice does nothing.
     public static func addFilePresenter(_ presenter: any FilePresenter) {
         FileAccessRegistry.shared.add(presenter)
     }
@@ -190,7 +190,7 @@ public final class FileCoordinator: Sendable {
         }
     }
 
-    /// Tells that an item was moved: to presenters of it and of what is in it, and to those who wait for it. To be called
+    /// Reports that an item was moved: to presenters of it and its contents, and to waiting requests. To be called
     /// in the body of an access for moving.
     public func item(at path: String, didMoveTo newPath: String) async {
         await registry.didMove(
@@ -217,13 +217,13 @@ public final class FileCoordinator: Sendable {
 }
 
 extension QuireError.Code {
-    /// Somebody who was waited for did not answer in time.
+    /// A presenter or accessor did not answer in time.
     public static let timedOut = Self(rawValue: "timedOut")
 }
 
 // MARK: - Presenters
 
-/// Who shows or edits a file or folder, and is told before others in this process read or write it.
+/// An object that shows or edits a file or folder, and is notified before others in this process read or write it.
 ///
 /// ```swift
 /// FileCoordinator.addFilePresenter(editor)        // From now on it is asked.
@@ -231,37 +231,37 @@ extension QuireError.Code {
 /// ```
 ///
 /// Each method is called on no particular queue, one at a time for a presenter and an access; an actor or a `@MainActor`
-/// class hops to its own. It has to return: whoever waits for it gives up after a while, with an error that names
+/// class hops to its own. It has to return: the accessor gives up after a while, with an error that names
 /// ``presenterName``. What a presenter reads or writes meanwhile by a coordinator of its own, made with itself, is let
 /// through.
 public protocol FilePresenter: AnyObject, Sendable {
-    /// The item that it shows; a folder stands for everything in it. Asked from any thread, often; it must not wait.
+    /// The item that it shows; a folder includes everything in it. Asked from any thread, often; it must not wait.
     var presentedItemPath: String? { get }
-    /// What sentences call it.
+    /// Its name in error messages.
     var presenterName: String { get }
 
-    /// Somebody is about to read or write the item: save what is unsaved. An error makes their access fail.
+    /// Called before others read or write the item, to save unsaved changes. An error makes the access fail.
     func savePresentedItemChanges() async throws
-    /// Somebody is about to read the item: do not write to it.
+    /// Called before others read the item: do not write to it.
     ///
     /// - Returns: What to call when they are through, so that it may be written to again.
     func relinquishPresentedItemToReader() async -> FileReacquirer?
-    /// Somebody is about to write to the item: neither read nor write it.
+    /// Called before others write to the item: neither read nor write it.
     ///
     /// - Returns: What to call when they are through. Then look at what the item is now.
     func relinquishPresentedItemToWriter() async -> FileReacquirer?
-    /// Somebody is about to delete the item: close it without saving. An error makes the deletion fail.
+    /// Called before others delete the item: close it without saving. An error makes the deletion fail.
     func accommodatePresentedItemDeletion() async throws
     /// The item, or a folder that it is in, was moved.
     func presentedItemDidMove(to path: String) async
-    /// Somebody has written to the item.
+    /// Called after others have written to the item.
     func presentedItemDidChange() async
 }
 
 /// Called when an access for which a presenter has made way is over.
 public typealias FileReacquirer = @Sendable () async -> Void
 
-/// What a presenter need not do.
+/// Optional requirements.
 extension FilePresenter {
     /// The name of the type.
     public var presenterName: String { "\(type(of: self))" }

@@ -3,7 +3,7 @@ import Dispatch
 import Foundation
 import Quire
 
-/// What happens to files and folders, told by the kernel as it happens: the owner of the process's inotify queue.
+/// Kernel notifications of changes of files and folders: the owner of the process's inotify queue.
 ///
 /// There is one queue, one dispatch source and one timer for the process, however much is watched. The queue is opened
 /// when something is watched for the first time, and stays.
@@ -11,15 +11,15 @@ import Quire
 /// Rules
 /// =====
 ///
-/// - An event says that something has happened, not how things stand: whoever gets one looks. Events may come that tell
-///   nothing new, and after a subscription has been cancelled one more may come.
+/// - An event says that something has happened, not what the state is: handlers look for themselves. Events may come that
+///   carry nothing new, and after a subscription has been cancelled one more may come.
 /// - When the kernel drops events because too many come at once, every subscriber gets ``Kinds/overflow``, and has to look
 ///   at everything.
 /// - Handlers are called one at a time, on a queue of their own; they must be quick.
-/// - Where the kernel cannot tell (other machines write to the file system, or the user watches too much already),
+/// - Where the kernel has no events (other machines write to the file system, or the user watches too much already),
 ///   ``tick(_:)`` says regularly that it is time to look.
 final class FileEvents: Sendable {
-    /// What happened.
+    /// The kinds of an event.
     struct Kinds: OptionSet, Sendable {
         let rawValue: UInt32
 
@@ -32,11 +32,9 @@ final class FileEvents: Sendable {
         /// A name came into the folder, or left it.
         static let names = Kinds(
             rawValue: UInt32(IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO))
-        /// What is watched got another name, or was removed, or its file system is gone.
+        /// The watched item was renamed or removed, or its file system was unmounted.
         static let itself = Kinds(
             rawValue: UInt32(IN_MOVE_SELF | IN_DELETE_SELF | IN_UNMOUNT))
-        /// A name came into the folder by being made or renamed.
-        static let appeared = Kinds(rawValue: UInt32(IN_CREATE | IN_MOVED_TO))
         /// Events were lost.
         static let overflow = Kinds(rawValue: UInt32(IN_Q_OVERFLOW))
         /// The subscription has ended, because what was watched does not exist any more.
@@ -45,7 +43,7 @@ final class FileEvents: Sendable {
 
     /// Something that happened.
     struct Event: Sendable {
-        /// What.
+        /// The kinds of change.
         var kinds: Kinds
         /// The name in the watched folder, or empty if it happened to what is watched itself.
         var name: String
@@ -65,7 +63,7 @@ final class FileEvents: Sendable {
     private struct State {
         /// The inotify queue, once something is watched.
         var descriptor: Int32 = -1
-        /// By the kernel's number, which it does not give again: those who watch the same file.
+        /// By the kernel's number, which it does not give again: the subscriptions of the same file.
         var watches: [Int32: [UInt64: Subscriber]] = [:]
         var tickers: [UInt64: @Sendable () -> Void] = [:]
         /// Counts the runs of the timer, so that one that was stopped does not go on.
@@ -83,7 +81,7 @@ final class FileEvents: Sendable {
     private let tickInterval: DispatchTimeInterval
     private let watchLimit: Int
 
-    /// For tests; everybody else takes ``shared``.
+    /// For tests; use ``shared`` otherwise.
     init(tickInterval: DispatchTimeInterval = .seconds(2), watchLimit: Int = .max) {
         self.tickInterval = tickInterval
         self.watchLimit = watchLimit
@@ -210,7 +208,7 @@ final class FileEvents: Sendable {
 
     // MARK: Ticking
 
-    /// Has a handler called regularly, for what the kernel cannot tell about.
+    /// Calls a handler regularly, for changes that the kernel does not report.
     func tick(_ handler: @escaping @Sendable () -> Void) -> FileEventSubscription {
         let (number, run) = state.withLock { state -> (UInt64, Int?) in
             let number = state.nextNumber()

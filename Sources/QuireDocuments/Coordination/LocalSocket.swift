@@ -4,7 +4,7 @@ import Quire
 
 /// A connection to another process of the same user on this machine, for lines of text.
 ///
-/// A process of another user is refused on both sides, whoever made the socket's file.
+/// A process of another user is refused on both sides, no matter who made the socket's file.
 final class LocalSocket: Sendable {
     private let file: OpenFile
     private static let maximumLine = 65_536
@@ -13,7 +13,7 @@ final class LocalSocket: Sendable {
 
     /// Connects to who listens at a path.
     ///
-    /// - Returns: `nil` if nobody listens there, or another user does.
+    /// - Returns: `nil` if no process of this user listens there.
     static func connect(to path: String) throws -> LocalSocket? {
         let descriptor = quire_local_socket()
         guard descriptor >= 0 else { throw FileSystem.failure("connect to", path) }
@@ -70,7 +70,7 @@ final class LocalSocket: Sendable {
         return true
     }
 
-    /// What became of waiting for a line.
+    /// The result of waiting for a line.
     enum Received: Equatable, Sendable {
         /// It came.
         case line(String)
@@ -110,7 +110,7 @@ final class LocalListener: @unchecked Sendable {
     private let file: OpenFile
     private let path: String
     private let source: any DispatchSourceRead
-    /// Which file is ours, so that another's is not removed.
+    /// The identity of our file, so that another one is not removed.
     private let identity: FileInformation
     private let cleanup: Int
 
@@ -125,7 +125,7 @@ final class LocalListener: @unchecked Sendable {
         let descriptor = quire_local_socket()
         guard descriptor >= 0 else { throw FileSystem.failure("listen at", path) }
         let file = OpenFile(owning: descriptor, path: path)
-        // A socket has its name only when it is listening: one that refuses connections is of a process that is gone.
+        // A socket has its name only when it is listening: one that refuses connections belongs to a process that has ended.
         let temporary = path + Self.temporaryInfix + String(getpid())
         try FileSystem.removeFileIfPresent(temporary)
         if quire_local_bind(descriptor, temporary) != 0 {
@@ -183,7 +183,7 @@ final class LocalListener: @unchecked Sendable {
     /// In the name of a socket that is not listening yet, before the number of its process.
     private static let temporaryInfix = ".new-"
 
-    /// Removes the sockets in a folder whose processes are gone. What cannot be examined or removed stays.
+    /// Removes the sockets in a folder whose processes have ended. Those that cannot be examined or removed stay.
     static func removeAbandoned(in folder: String) {
         for name in (try? FileSystem.names(in: folder)) ?? [] {
             let path = FileSystem.path(folder, name)

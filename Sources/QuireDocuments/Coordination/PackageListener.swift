@@ -17,9 +17,9 @@ import Quire
 /// Another machine that has the package open by a network file system is not found, nor is another user: they read what
 /// was saved last.
 final class PackageListener: Sendable {
-    /// What is done for other processes.
+    /// The actions for other processes.
     struct Actions: Sendable {
-        /// Saves what is unsaved.
+        /// Saves unsaved changes.
         var save: @Sendable () async throws -> Void
         /// Whether anything is.
         var hasUnsavedChanges: @Sendable () async -> Bool
@@ -34,7 +34,7 @@ final class PackageListener: Sendable {
     private let listener: LocalListener
     private let socketName: String
 
-    /// Listens for a package. `nil` if there is nowhere to; then others read what was saved last.
+    /// Listens for a package. `nil` if there is no folder for its socket; then others read the last save.
     init?(forPackageAt path: String, _ actions: Actions) {
         let count = ConnectionCount()
         do {
@@ -106,9 +106,9 @@ final class PackageListener: Sendable {
 
     // MARK: The other side
 
-    /// Asks whoever has a package open.
+    /// Asks the process that has a package open.
     ///
-    /// - Returns: The answer, or `nil` if nobody listens or answers in a way that is understood.
+    /// - Returns: The answer, or `nil` if no process listens or the answer is not understood.
     static func ask(_ question: String, aboutPackageAt path: String, within timeout: Duration)
         throws -> LocalSocket.Received?
     {
@@ -129,11 +129,11 @@ final class PackageListener: Sendable {
 
 // MARK: - The folder of the sockets
 
-/// Where processes of a user find each other: a folder that only they can enter and that does not outlive the machine's
-/// running.
+/// The folder in which processes of a user find each other, which only they can enter and which does not outlive the
+/// machine's running.
 ///
 /// It is `quire` in `$XDG_RUNTIME_DIR` or `/run/user/UID`, otherwise `/tmp/quire-UID`. Processes that were started
-/// differently may choose differently, so whoever looks for another looks into all of them.
+/// differently may choose differently, so a client looks into all of them.
 enum RuntimeFolder {
     /// All folders that may be it, the preferred first.
     static var candidates: [String] {
@@ -161,7 +161,7 @@ enum RuntimeFolder {
         for folder in candidates where isSafe(folder) { LocalListener.removeAbandoned(in: folder) }
     }()
 
-    /// Whether a folder is one that nobody else can put anything into.
+    /// Whether only the user can write to a folder.
     static func isSafe(_ path: String) -> Bool {
         guard let folder = try? FileSystem.informationWithoutFollowing(at: path) else {
             return false
@@ -169,7 +169,7 @@ enum RuntimeFolder {
         return folder.kind == .folder && folder.user == geteuid() && folder.permissions & 0o077 == 0
     }
 
-    /// The name of the socket of whoever has a package open. It is the folder's, wherever that is moved.
+    /// The name of the socket of a package's owner. It belongs to the folder, wherever that is moved.
     static func socketName(of package: FileInformation) -> String {
         String(package.device, radix: 16) + "-" + String(package.inode, radix: 16)
     }

@@ -15,41 +15,41 @@ import Quire
 /// }
 /// ```
 ///
-/// What it promises
-/// ================
+/// Guarantees
+/// ==========
 ///
 /// - It follows the folder that was at the path when it was made, by a descriptor that it holds, wherever that goes:
 ///   renamed, moved to another folder of the file system, or along with a folder above it.
 /// - How things stand is found out when an event is delivered, not when something happened: of several moves in short
-///   order the last is told; a package that was moved away and back is not told at all.
-/// - Events come on the queue given, one at a time, in order, some ``latency`` after what they tell; what happens
-///   meanwhile is told together. None comes after ``cancel()`` has returned.
-/// - When the kernel loses events, everything is looked at, and all parts are told as changed.
-/// - Where the kernel does not tell, because other machines write to the file system (NFS, SMB, FUSE …), a folder above
+///   order the last is reported; a package that was moved away and back is not reported at all.
+/// - Events come on the queue given, one at a time, in order, some ``latency`` after the change; what happens
+///   meanwhile is reported together. None comes after ``cancel()`` has returned.
+/// - When the kernel loses events, everything is looked at, and all parts are reported as changed.
+/// - Where the kernel has no events, because other machines write to the file system (NFS, SMB, FUSE …), a folder above
 ///   may not be read, or the user watches as much as the system allows, the package is looked at every two seconds
 ///   instead: location, and sizes and times of its files.
 ///
 /// A symbolic link on the way to the package that is made to lead elsewhere is noticed only with the next event.
 ///
-/// It may be used from any thread. It costs one descriptor, and one kernel watch for each folder that leads to the
+/// It may be used from any thread. It costs one descriptor, and one kernel watch for each folder on the path to the
 /// package, which watches of packages in the same folder share.
 public final class PackageWatch: Sendable {
     /// Gets events.
     public typealias Handler = @Sendable (PackageEvent) -> Void
 
-    /// What is watched and how; changed on `work` only, except by ``cancel()``.
+    /// The subscriptions; changed on `work` only, except by ``cancel()``.
     private struct State {
         var path: String
         var isCancelled = false
         /// Whether a look is scheduled.
         var isScheduled = false
-        /// What has been written to since the last look.
+        /// The parts written to since the last look.
         var parts: PackageParts = []
-        /// Whether what is subscribed to may not be what leads to the package and what is in it.
+        /// Whether the subscriptions may not be those of the package's present path and content.
         var mustSubscribe = false
         var subscriptions: [FileEventSubscription] = []
         var ticker: FileEventSubscription?
-        /// What the files looked like; only where they are polled.
+        /// The state of the files at the last poll; only where they are polled.
         var fingerprint: PackageFingerprint?
     }
 
@@ -59,7 +59,7 @@ public final class PackageWatch: Sendable {
     private let latency: DispatchTimeInterval
     private let events: FileEvents
     private let polls: Bool
-    /// Where the package is looked at: not on the caller's queue, because a disk may be slow; and on
+    /// The queue for examining the package: not the caller's, because a disk may be slow; and on
     /// threads that all watches share.
     private let work = DispatchQueue(
         label: "quire.package-watch", qos: .utility, target: .global(qos: .utility))
@@ -98,10 +98,10 @@ public final class PackageWatch: Sendable {
 
     deinit { cancel() }
 
-    /// Where the package is, as of the last event that told.
+    /// The path of the package, as of the last event.
     public var path: String { state.withLock { $0.path } }
 
-    /// Whether it looks regularly, because the kernel does not tell everything.
+    /// Whether it polls, because the kernel does not report everything.
     var isPolling: Bool { state.withLock { $0.ticker != nil } }
 
     /// Ends the watch. When this returns the handler does not run, unless it is the handler that cancels, and is not
@@ -109,14 +109,7 @@ public final class PackageWatch: Sendable {
     ///
     /// Waits for a handler that runs on another thread: do not call it while you hold what the handler waits for.
     public func cancel() {
-        let ended = state.withLock { state -> [FileEventSubscription] in
-            state.isCancelled = true
-            let ended = state.subscriptions + [state.ticker].compactMap { $0 }
-            state.subscriptions = []
-            state.ticker = nil
-            return ended
-        }
-        for subscription in ended { subscription.cancel() }
+        end()
         delivery.cancel()
     }
 
@@ -133,7 +126,7 @@ public final class PackageWatch: Sendable {
                 state.subscriptions = subscriptions
                 if polls || !isComplete {
                     if state.ticker == nil {
-                        state.ticker = events.tick { [weak self] in self?.note([]) }
+                        state.ticker = events.tick { [weak self] in self?.record([]) }
                         state.fingerprint = PackageFingerprint(of: folder)
                     }
                 } else {
@@ -144,7 +137,7 @@ public final class PackageWatch: Sendable {
             }
             if isCancelled || current == folder.presentPath ?? path { return }
         }
-        note([])
+        record([])
     }
 
     private func subscriptions(at current: String) -> ([FileEventSubscription], Bool) {
@@ -159,14 +152,14 @@ public final class PackageWatch: Sendable {
             add(
                 try events.watch(path: FileSystem.folder(of: path), for: [.names, .itself]) {
                     [weak self] in
-                    if $0.name.isEmpty || $0.name == name { self?.noteEvent($0, []) }
+                    if $0.name.isEmpty || $0.name == name { self?.record($0, []) }
                 })
         }
         add(
             try events.watch(folder, for: [.names, .itself, .modified, .written]) { [weak self] in
-                self?.noteEvent($0, PackageParts(nameInPackage: $0.name))
+                self?.record($0, PackageParts(nameInPackage: $0.name))
                 if $0.name == "StoreContent" || $0.name == "AdditionalContent" {
-                    self?.noteOtherFolders()
+                    self?.resubscribe()
                 }
             })
         addContent("StoreContent", .store)
@@ -177,7 +170,7 @@ public final class PackageWatch: Sendable {
         var above = FileSystem.folder(of: FileSystem.folder(of: current))
         while above != "/" && above != "." {
             add(
-                try events.watch(path: above, for: .itself) { [weak self] in self?.noteEvent($0, [])
+                try events.watch(path: above, for: .itself) { [weak self] in self?.record($0, [])
                 })
             above = FileSystem.folder(of: above)
         }
@@ -189,10 +182,10 @@ public final class PackageWatch: Sendable {
                 try subscriptions.append(
                     events.watch(content, for: kinds) { [weak self] in
                         // What readers share in memory changes nothing.
-                        if !$0.name.hasSuffix("-shm") { self?.noteEvent($0, part) }
+                        if !$0.name.hasSuffix("-shm") { self?.record($0, part) }
                     })
             } catch let error as QuireError where error.code == .notFound {
-                // It is told when it comes.
+                // An event reports it when it is there.
             } catch {
                 isComplete = false
             }
@@ -200,19 +193,19 @@ public final class PackageWatch: Sendable {
         return (subscriptions, isComplete)
     }
 
-    // MARK: Looking
+    // MARK: Examining
 
-    private func noteEvent(_ event: FileEvents.Event, _ parts: PackageParts) {
-        note(event.kinds.contains(.overflow) ? .all : event.kinds.contains(.ended) ? [] : parts)
+    private func record(_ event: FileEvents.Event, _ parts: PackageParts) {
+        record(event.kinds.contains(.overflow) ? .all : event.kinds.contains(.ended) ? [] : parts)
     }
 
-    private func noteOtherFolders() {
+    private func resubscribe() {
         state.withLock { $0.mustSubscribe = true }
-        note([])
+        record([])
     }
 
-    /// Something may have happened: looks soon.
-    private func note(_ parts: PackageParts) {
+    /// Schedules an examination of the package after a change of some parts.
+    private func record(_ parts: PackageParts) {
         let mustSchedule = state.withLock { state in
             if state.isCancelled { return false }
             state.parts.formUnion(parts)
@@ -221,11 +214,11 @@ public final class PackageWatch: Sendable {
             return !state.isScheduled
         }
         if mustSchedule {
-            work.asyncAfter(deadline: .now() + latency) { [weak self] in self?.look() }
+            work.asyncAfter(deadline: .now() + latency) { [weak self] in self?.examine() }
         }
     }
 
-    private func look() {
+    private func examine() {
         let looking = state.withLock { state -> State? in
             if state.isCancelled { return nil }
             state.isScheduled = false
@@ -263,7 +256,7 @@ public final class PackageWatch: Sendable {
             if state.isCancelled { return }
             state.mustSubscribe = true
             if state.ticker == nil {
-                state.ticker = events.tick { [weak self] in self?.note([]) }
+                state.ticker = events.tick { [weak self] in self?.record([]) }
             }
         }
     }
@@ -293,7 +286,7 @@ public final class PackageWatch: Sendable {
         }
     }
 
-    /// There is nothing left to watch.
+    /// Cancels all subscriptions.
     private func end() {
         let ended = state.withLock { state -> [FileEventSubscription] in
             state.isCancelled = true
@@ -323,16 +316,16 @@ extension PackageParts {
 
 // MARK: - Events
 
-/// What happened to a document package that is watched; see ``PackageWatch``.
+/// An event of a watched document package; see ``PackageWatch``.
 public enum PackageEvent: Sendable, Hashable {
     /// The package is at another path now, because it or a folder above it was renamed, and nothing is at the old one.
     case moved(to: String)
-    /// The package is nowhere any more. It is the last event.
+    /// The package was deleted. The last event.
     case deleted
     /// Another file or folder is at the package's path now. The package itself is at the other path, or, if that is `nil`,
-    /// nowhere any more; then it is the last event.
+    /// deleted; then it is the last event.
     case replaced(movedTo: String?)
-    /// Something was written in the package, by whomever: this process's own saves are told as well.
+    /// Something was written in the package, also by this process's own saves.
     case changed(PackageParts)
 }
 
@@ -350,7 +343,7 @@ public struct PackageParts: OptionSet, Sendable, Hashable {
     public static let additionalContent = PackageParts(rawValue: 1 << 1)
     /// The metadata file.
     public static let metadata = PackageParts(rawValue: 1 << 2)
-    /// The lock file: somebody has opened the package for writing, or closed it.
+    /// The lock file: the package was opened for writing, or closed.
     public static let lock = PackageParts(rawValue: 1 << 3)
     /// Anything else.
     public static let other = PackageParts(rawValue: 1 << 4)
@@ -360,7 +353,7 @@ public struct PackageParts: OptionSet, Sendable, Hashable {
 
 // MARK: - Fingerprints
 
-/// What the files of a package look like from outside, to see by comparing whether they were written to.
+/// The sizes and times of a package's files, to find out by comparison whether they were written to.
 struct PackageFingerprint: Sendable {
     private struct Mark: Sendable, Equatable {
         var inode: UInt64

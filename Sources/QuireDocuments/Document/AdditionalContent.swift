@@ -86,7 +86,7 @@ extension AdditionalContent {
 
     /// A file to read from, at its start, unsaved changes included; `nil` if there is no such file.
     ///
-    /// What it reads does not change, whatever is saved or removed meanwhile.
+    /// Its bytes do not change, whatever is saved or removed meanwhile.
     ///
     /// - Throws: ``QuireError`` with code `notFound` if the saved files are missing, or what opening throws.
     public func fileHandle(forReading path: String) throws -> FileHandle? {
@@ -94,11 +94,11 @@ extension AdditionalContent {
         return try document.opened().contentFile(at: path)
     }
 
-    /// Where the bytes of a file are, unsaved changes included; `nil` if there is no such file, or its bytes are not on disk
+    /// The location of a file's bytes, unsaved changes included; `nil` if there is no such file, or its bytes are not on disk
     /// because they were given as data and have not been saved, or because the document is protected and they are sealed.
     ///
     /// For programs that want a path. It is to be read only, and only until the next save that changes additional content;
-    /// who reads longer uses ``fileHandle(forReading:)``.
+    /// longer reads use ``fileHandle(forReading:)``.
     public func url(for path: String) throws -> URL? {
         let path = path.precomposedStringWithCanonicalMapping
         return try document.opened().contentPath(at: path)

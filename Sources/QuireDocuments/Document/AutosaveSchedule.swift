@@ -1,6 +1,6 @@
 import Dispatch
 
-/// Knows when a document is to save itself, as its policy says. A value: it knows the time only from its owner.
+/// The time of a document's next autosave by its policy. A value that gets the time from its owner.
 struct AutosaveSchedule: Sendable, Equatable {
     /// A moment.
     typealias Instant = ContinuousClock.Instant
@@ -31,7 +31,7 @@ struct AutosaveSchedule: Sendable, Equatable {
         isClean()
     }
 
-    /// When to save what is unsaved; `nil` if there is nothing.
+    /// The time of the next save; `nil` if there are no changes.
     func due(_ policy: AutosavePolicy) -> Instant? {
         guard policy.isEnabled, let firstChange, let lastChange else { return nil }
         if let lastFailure { return lastFailure + policy.delay(afterFailures: failures) }
@@ -40,15 +40,15 @@ struct AutosaveSchedule: Sendable, Equatable {
     }
 }
 
-/// When a document saves itself.
+/// The policy of autosaving.
 public struct AutosavePolicy: Sendable, Hashable {
-    /// Whether it does.
+    /// Whether the document saves itself.
     public var isEnabled = true
-    /// How long after the first unsaved change.
+    /// The time after the first unsaved change.
     public var delay = Duration.seconds(15)
-    /// How long nothing must have been changed then: nobody is interrupted.
+    /// The time without changes before a save, so that it does not interrupt editing.
     public var quietTime = Duration.seconds(2)
-    /// How long after the first unsaved change at the latest, however much is being changed.
+    /// The maximum time after the first unsaved change, however much is being changed.
     public var longestDelay = Duration.seconds(60)
     /// The longest time to wait before trying again after failures. The time doubles from ``delay`` with each.
     public var longestRetryDelay = Duration.seconds(300)
@@ -57,7 +57,7 @@ public struct AutosavePolicy: Sendable, Hashable {
     /// after 60 seconds at the latest; after failures 15, 30, 60 … 300 seconds.
     public init() {}
 
-    /// A policy of one's own.
+    /// A custom policy.
     ///
     /// - Parameter longestDelay: `nil` for four times `delay`.
     public init(
@@ -74,7 +74,7 @@ public struct AutosavePolicy: Sendable, Hashable {
     /// No autosaving.
     public static let never = AutosavePolicy(isEnabled: false, delay: .zero)
 
-    /// How long to wait after as many failures in a row.
+    /// The delay after a number of failures in a row.
     func delay(afterFailures failures: Int) -> Duration {
         let doubled = delay * (1 << min(max(failures - 1, 0), 20))
         return failures < 2 ? delay : max(delay, min(doubled, longestRetryDelay))
@@ -114,7 +114,7 @@ final class AutosaveTimer {
         timer.resume()
     }
 
-    /// Takes the schedule back.
+    /// Cancels the schedule.
     func cancel() {
         source?.cancel()
         source = nil

@@ -3,17 +3,17 @@ import Quire
 
 /// Whether something is as it was saved, also after undo and redo.
 ///
-/// The counter is at a position that stands for the present state. Positions are either counted here, one further with each
+/// The counter has a position, which identifies the present state. Positions are either counted here, one further with each
 /// change and one back with each undo, or those of an undo manager, by ``move(to:)``.
 ///
 /// Invariants
 /// ==========
 ///
 /// - Equal positions that are reachable by undo and redo are equal states.
-/// - `saved` is the position of the saved state, or `nil` if undo and redo do not lead to it; then only a save makes the
+/// - `saved` is the position of the saved state, or `nil` if undo and redo cannot reach it; then only a save makes the
 ///   state clean.
 /// - A save covers the position at its snapshot, not at its end: `marks` has that position by the save's token, as long as
-///   undo and redo lead to it.
+///   undo and redo can reach it.
 /// - There are at most 16 marks. The oldest is dropped for a new one; finishing its save then leaves the state unsaved.
 struct ChangeCounter: Sendable, Equatable {
     /// A save that has taken its snapshot.
@@ -25,7 +25,7 @@ struct ChangeCounter: Sendable, Equatable {
 
     private static var maximumMarkCount: Int { 16 }
 
-    /// A saved state at a position. Counted ones begin in the middle, because undo may lead to states before the first.
+    /// A saved state at a position. Counted ones begin in the middle, because undo may reach states before the first.
     init(at position: UInt64 = 1 << 63) { (self.position, saved) = (position, position) }
 
     /// Whether the present state differs from the saved one.

@@ -1,7 +1,7 @@
 public import Foundation
 public import Quire
 
-/// What state a document is in: any of these, or none when it is open and well.
+/// The state of a document: any of these, or none when it is open without problems.
 public struct DocumentState: OptionSet, Sendable, Hashable {
     /// The bits.
     public let rawValue: Int
@@ -13,7 +13,7 @@ public struct DocumentState: OptionSet, Sendable, Hashable {
     public static let normal: DocumentState = []
     /// It is not open.
     public static let closed = DocumentState(rawValue: 1 << 0)
-    /// Somebody else has changed the package while it was open here, so that there are two contents for one document. See
+    /// Another program has changed the package while it was open here, so that there are two contents for one document. See
     /// ``ManagedDocument/resolveConflict(keeping:)``.
     public static let inConflict = DocumentState(rawValue: 1 << 1)
     /// The last save failed. Nothing is lost: the changes are still in the document, which is to be saved again.
@@ -33,7 +33,7 @@ public struct DocumentStateChange: Sendable {
     /// The error that led to it, if one did.
     public var error: QuireError?
 
-    /// The change that a notification tells of; `nil` if it is not a
+    /// The change of a notification; `nil` if it is not a
     /// ``ManagedDocument/stateChangedNotification``.
     public init?(_ notification: Notification) {
         guard let change = notification.userInfo?[Self.key] as? DocumentStateChange else {
@@ -50,7 +50,7 @@ public struct DocumentStateChange: Sendable {
 
     private static let key = "change"
 
-    /// What the notification brings along: the change, and its error under the key that is usual for one.
+    /// The notification's user info: the change, and its error under the usual key.
     var userInfo: [String: any Sendable] {
         var userInfo: [String: any Sendable] = [Self.key: self]
         if let error { userInfo[NSUnderlyingErrorKey] = error }

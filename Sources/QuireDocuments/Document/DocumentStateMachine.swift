@@ -11,7 +11,7 @@
 /// - Opening while the same opening runs or waits, saving behind a save that waits, and closing behind a close that
 ///   waits join it. A save never joins one that runs, whose snapshot has been taken.
 /// - An autosave that finds nothing to save succeeds at once.
-/// - Closing saves first what is unsaved, also what is changed while it does or while the closing is prepared. If that
+/// - Closing saves unsaved changes first, also those made meanwhile or while the closing is prepared. If that
 ///   fails the document stays open.
 /// - A close that waits for an opening cancels it.
 /// - A failed save leaves the document unsaved and in ``DocumentState/savingError`` until one succeeds. Saving as another

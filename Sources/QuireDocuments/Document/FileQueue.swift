@@ -1,12 +1,12 @@
 import Dispatch
 import Quire
 
-/// Runs what waits for the disk on threads of its own, so that neither the main queue nor the cooperative thread pool
+/// Runs blocking file work on threads of its own, so that neither the main queue nor the cooperative thread pool
 /// waits.
 final class FileQueue: Sendable {
     /// For documents' opening, saving and closing.
     static let shared = FileQueue("quire.document.files")
-    /// For what takes long and is in nobody's way: exports, copies, checks.
+    /// For long work that blocks no other: exports, copies, checks.
     static let copies = FileQueue("quire.document.copies")
 
     private let queue: DispatchQueue
@@ -16,7 +16,7 @@ final class FileQueue: Sendable {
         queue = DispatchQueue(label: label, attributes: .concurrent)
     }
 
-    /// Runs a body that nobody waits for.
+    /// Runs a body without waiting for it.
     func runLater(_ body: @escaping @Sendable () -> Void) { queue.async(execute: body) }
 
     /// Runs a body and returns its result.

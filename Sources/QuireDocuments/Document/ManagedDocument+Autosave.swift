@@ -3,7 +3,7 @@ public import Foundation
 import Logging
 public import Quire
 
-/// Logs that a save failed which nobody waits for. Other failures are thrown, and left to the caller to report.
+/// Logs the failure of a save that no caller waits for. Other failures are thrown to the caller.
 @MainActor
 func logFailedAutosave(of path: String, _ error: QuireError?) {
     guard let error else { return }
@@ -22,7 +22,7 @@ extension ManagedDocument {
         scheduleAutosave()
     }
 
-    /// Sees to it that what is unsaved will be saved when it is due.
+    /// Schedules the timer for unsaved changes.
     func scheduleAutosave() {
         guard machine.isOpen, !isReadOnly, openDocument?.needsSave == true else {
             autosaveSchedule.isClean()
@@ -56,7 +56,7 @@ extension ManagedDocument: ProtectedDataResponder {
         openDocument?.package.store.protection?.isAvailable ?? true
     }
 
-    /// Saves what is unsaved, unless the document never saves itself. What cannot be saved in time stays unsaved.
+    /// Saves unsaved changes, unless autosaving is disabled. Changes that cannot be saved in time stay unsaved.
     @MainActor package func protectedDataWillBecomeUnavailable() async {
         guard fileProtection == .complete, !isReadOnly, autosavePolicy.isEnabled,
             hasUnsavedChanges
@@ -66,14 +66,14 @@ extension ManagedDocument: ProtectedDataResponder {
         }
     }
 
-    /// Sees to it that what could not be saved is saved.
+    /// Schedules the save of changes that could not be saved.
     @MainActor package func protectedDataDidBecomeAvailable() async { scheduleAutosave() }
 }
 
 // MARK: - Termination
 
 extension ManagedDocument {
-    /// Has all open documents saved when the process is asked to end: by the signals given. Then it ends as it would have.
+    /// Saves all open documents when the process is asked to end, by the signals given. Then it ends as it would have.
     ///
     /// Call it once, early, in a program that leaves these signals alone otherwise; signals that are ignored, as under
     /// `nohup`, stay so. A second signal, or ten seconds, end the process without waiting any longer. The main queue must be
@@ -116,7 +116,7 @@ private enum TerminationSignal {
         Task { @MainActor in
             await saveAll()
             // As they are: neither logs nor locks are left in them.
-            for document in documents { try? document.package.close() }
+            for document in documents { document.package.closeSaved() }
             body()
             TerminationCleanup.end(by: number)
         }
@@ -173,7 +173,7 @@ enum OpenDocuments {
 extension ManagedDocument {
     /// Makes a context on a queue of its own, for work on the document's objects that takes long: an import, a computation.
     ///
-    /// What it saves goes to the parent of ``managedObjectContext``, in memory, and is then a change of the document like
+    /// Its saves go to the parent of ``managedObjectContext``, in memory, and are then changes of the document like
     /// any other: ``hasUnsavedChanges`` is true, it is autosaved, saved by ``save()`` and by closing, and shown in
     /// ``managedObjectContext`` from the next turn of the main queue on. It is no step of undo, and undoing other changes
     /// works on. Of a property that is changed in both contexts, what is saved last counts.
@@ -213,7 +213,7 @@ extension ManagedDocument {
     /// }
     /// ```
     ///
-    /// What the closure has saved is shown in ``managedObjectContext`` when this returns.
+    /// The closure's saves are shown in ``managedObjectContext`` when this returns.
     ///
     /// - Throws: ``QuireError`` with code `invalidState` if the document is not open, or what the closure throws.
     public func performBackgroundTask<Result>(
@@ -227,7 +227,7 @@ extension ManagedDocument {
 
 // MARK: - Change counts
 
-/// What a document was like at a moment: which changes a save covers that began then.
+/// A token of a document's state at a moment.
 public struct DocumentChangeToken: Sendable, Hashable {
     let number: Int
 }
@@ -241,16 +241,16 @@ extension ManagedDocument {
         if change == .cleared { scheduleAutosave() } else { documentDidChange() }
     }
 
-    /// A token of the document as it is now, for somebody who saves it in a way of their own and tells by
-    /// ``updateChangeCount(with:)`` when that has succeeded. The document's own saves need none. That of a closed document
-    /// stands for nothing.
+    /// A token of the document as it is now, for subclasses that save it themselves and report by
+    /// ``updateChangeCount(with:)`` when that has succeeded. The document's own saves need none. The token of a closed
+    /// document has no effect.
     public func changeCountToken() -> DocumentChangeToken {
         DocumentChangeToken(number: openDocument?.takeChangeToken() ?? 0)
     }
 
     /// Counts the document as saved in the state that a token was taken of. What was changed since stays unsaved.
     ///
-    /// A token of a state that undo and redo do not lead to any more, or that is old, leaves the document unsaved.
+    /// A token of a state that undo and redo cannot reach any more, or that is old, leaves the document unsaved.
     public func updateChangeCount(with token: DocumentChangeToken) {
         openDocument?.didSave(token.number)
         scheduleAutosave()

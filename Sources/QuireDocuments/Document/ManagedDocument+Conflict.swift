@@ -4,62 +4,58 @@ import Quire
 
 private let logger = Logger(label: "quire.document")
 
-/// Which of two contents a document is to have.
-public enum DocumentConflictChoice: Sendable, Hashable {
-    /// What is in the document: the changes that were unsaved, made to what the others have left.
-    case own
-    /// What the others have left.
-    case others
-}
-
 // A program that brings documents from elsewhere may replace the package, or the files of its store, while it is open here.
 // Then what is at the path is shown, with new contexts. What was unsaved is made again in that, by objects and properties, and
 // is kept as a draft in the new package; what had been saved here before is kept as a conflict version. So nothing is lost
-// whatever happens; the document is in conflict until somebody has decided.
+// whatever happens; the document is in conflict until it is resolved.
 //
 // If there is nothing to show, because the store's files were removed or cannot be read, the document keeps what it has in
 // memory and in the files that it still has open, and is in conflict too.
 
 extension ManagedDocument {
-    /// Ends a conflict: somebody else has replaced the package, or its store, while there were unsaved changes here, or has
+    /// Resolves a conflict: others have replaced the package, or its store, while there were unsaved changes here, or have
     /// removed the store's files.
     ///
-    /// With `own`, the document is saved; what the others have left is kept as a version before. If what the others have
-    /// changed contradicts what is unsaved here, that is a conflict of saving as usual, and nothing is lost. Files of the
-    /// store that were removed are made again. With `others`, the unsaved changes are dropped, and what the others have left
+    /// With `current`, the document is saved; what the others have left is kept as a version before. If what the others have
+    /// changed contradicts the unsaved changes here, that is a conflict of saving as usual, and nothing is lost. Files of the
+    /// store that were removed are made again. With `other`, the unsaved changes are dropped, and what the others have left
     /// is shown.
     ///
-    /// What was saved here before the others replaced it is among the versions, with the reason
-    /// ``DocumentVersion/Reason/conflict``, and counts as dealt with afterwards.
+    /// The last save before the others replaced it is among the versions, with the reason
+    /// ``DocumentVersion/Reason/conflict``, and counts as resolved afterwards.
     ///
     /// - Throws: ``QuireError`` as ``save()`` or ``revert()``; the conflict is over then too, and the document unsaved, unless
     ///   the store could not be made again, or the others have left nothing. With code `invalidState` if there is no conflict.
-    public func resolveConflict(keeping choice: DocumentConflictChoice) async throws {
+    public func resolveConflict(keeping side: ConflictSide) async throws {
         guard documentState.contains(.inConflict), let open = openDocument else {
             throw QuireError(
                 .invalidState, "“\(path)” is not in conflict.", subject: .init(file: path))
         }
         let version = open.conflictVersion
-        switch choice {
-        case .own:
+        switch side {
+        case .current:
             if open.isStoreMissing {
                 try await withOpenDocument { try await $0.restoreStore() }
             } else {
                 let package = open.package
-                // What the others have left can be come back to.
-                _ = try? await FileQueue.copies.run {
-                    try package.keepVersion(reason: .beforeChanges, onlyIfNew: true)
+                do {
+                    try await FileQueue.copies.run {
+                        _ = try package.keepVersion(reason: .beforeChanges, onlyIfNew: true)
+                    }
+                } catch {
+                    logger.warning(
+                        "No version of “\(path)” as others have left it is kept: \(error)")
                 }
             }
             carryOut(machine.setConflict(false))
             try await save()
-        case .others:
+        case .other:
             if !open.isStoreMissing { carryOut(machine.setConflict(false)) }
             try await revert()
         }
         if let version, let package = openDocument?.package {
             openDocument?.conflictVersion = nil
-            // It would count as unresolved, which does no harm.
+            // Where it cannot be marked it counts as unresolved, and can be resolved again.
             try? await FileQueue.copies.run { try package.versionStore.markResolved(version) }
         }
     }
@@ -67,7 +63,7 @@ extension ManagedDocument {
     /// Why a document in conflict is not saved.
     var conflictError: QuireError {
         let isLost = openDocument?.isStoreMissing ?? false
-        // Whoever deletes a package removes its store first, and that may be noticed before the rest is gone.
+        // Deleting a package removes its store first, which may be noticed before the rest is gone.
         if isLost, let package = openDocument?.package, package.location() == .removed {
             return package.deleted
         }
@@ -80,7 +76,7 @@ extension ManagedDocument {
                     + "conflict first.", subject: .init(file: path))
     }
 
-    /// Shows what somebody has put into the place of the package, or of its store; if there is nothing of the document, it is
+    /// Shows the package or store that others have put into place; if it is not a state of the document, the document is
     /// closed.
     func adoptReplacedPackage() {
         Task { [weak self] in
@@ -98,7 +94,7 @@ extension ManagedDocument {
                 try await request(.revert(work))
             } catch {
                 logger.warning("What has taken the place of “\(path)” is not shown: \(error)")
-                packageIsGone()
+                packageWasDeleted()
             }
         }
     }
@@ -138,7 +134,7 @@ extension ManagedDocument {
         carryOut(machine.setConflict(true))
     }
 
-    /// Shows what is at the path, with what is unsaved.
+    /// Shows what is at the path, with the unsaved changes.
     ///
     /// - Parameter succeedsInPlace: Whether it is in the same package folder, whose lock we have.
     private func replacePackage(_ open: OpenDocument, succeedsInPlace: Bool) async throws {
@@ -171,20 +167,17 @@ extension ManagedDocument {
             }
         } catch {
             let package = loaded.package
-            try? await FileQueue.shared.run {
-                if succeedsInPlace { old.resume(insteadOf: package) } else { try package.close() }
+            await FileQueue.shared.run {
+                if succeedsInPlace { old.resume(insteadOf: package) } else { package.closeSaved() }
             }
             throw error
         }
-        FileQueue.shared.runLater {
-            try? old.close()
-            try? coordinator.close()
-        }
+        closeReplaced(old, coordinator)
         loadContents(of: loaded)
         presentedItemDidChange()
     }
 
-    /// Keeps what is unsaved as a draft, and what was saved before as a version, in the package that is to be shown. The
+    /// Keeps unsaved changes as a draft, and the last save as a version, in the package that is to be shown. The
     /// draft becomes the one that the document is shown with.
     ///
     /// - Returns: The version, and whether anything was unsaved.
@@ -240,11 +233,18 @@ extension ManagedDocument {
             OpenRequest(model: coordinator.layout.model, isReadOnly: old.isReadOnly),
             succeeding: old)
         show(loaded, insteadOf: open)
+        closeReplaced(old, coordinator)
+        loadContents(of: loaded)
+    }
+
+    /// Closes a package whose files are not at its path any more, so that errors about them do not matter.
+    private func closeReplaced(
+        _ package: DocumentPackage, _ coordinator: PersistentStoreCoordinator
+    ) {
         FileQueue.shared.runLater {
-            try? old.close()
+            try? package.close()
             try? coordinator.close()
         }
-        loadContents(of: loaded)
     }
 
     private func show(_ loaded: OpenedPackage, insteadOf open: OpenDocument) {
@@ -284,14 +284,15 @@ extension ManagedDocument {
     private func packageDid(_ event: PackageEvent) {
         guard machine.isOpen, !isClosing else { return }
         switch event {
-        case .moved(let place): follow(to: place)
+        case .moved(let newPath):
+            if newPath != path { Task { [weak self] in await self?.followPackage() } }
         case .replaced: adoptReplacedPackage()
-        case .deleted: packageIsGone()
+        case .deleted: packageWasDeleted()
         case .changed(let parts): if parts.contains(.store) { storeDidChange() }
         }
     }
 
-    /// Somebody, the document itself perhaps, has written to the folder of the store.
+    /// Called after a write to the folder of the store, perhaps by the document itself.
     private func storeDidChange() {
         guard let package = openDocument?.package else { return }
         Task { [weak self] in
@@ -304,23 +305,24 @@ extension ManagedDocument {
         }
     }
 
-    /// Goes on with the package at its new place, when the document's turn comes.
-    private func follow(to place: String) {
-        if place == path { return }
-        Task { [weak self] in
-            do {
-                try await self?.withOpenDocument { open in
-                    if let place = try await open.follow() { self?.didMove(to: place) }
-                }
-            } catch {
-                // The next save tries again, and tells.
-                logger.warning("“\(place)”, which was moved, could not be opened there: \(error)")
-            }
+    /// Switches to the package's present path, when the document's turn comes. The next save tries again.
+    func followPackage() async {
+        await whileOpen("The package was moved, and could not be opened there") { [self] open in
+            try await followPackage(of: open)
+        }
+    }
+
+    /// Runs a body with the open package to itself, unless the document is closed meanwhile. Failures are logged.
+    func whileOpen(
+        _ failure: String, _ body: @escaping @MainActor (OpenDocument) async throws -> Void
+    ) async {
+        do { try await withOpenDocument(body) } catch {
+            if isOpen { logger.warning("“\(path)”: \(failure): \(error)") }
         }
     }
 
     /// Closes the document whose package was deleted, or given up for another one. It is not made again.
-    func packageIsGone() {
+    func packageWasDeleted() {
         Task { [weak self] in
             guard self?.openDocument != nil else { return }
             await self?.accommodatePresentedItemDeletion()

@@ -23,8 +23,8 @@ extension ManagedDocument {
     ///
     /// - Parameters:
     ///   - model: The model, if it shall not be the one that the package carries.
-    ///   - readOnly: Whether to open it for reading only, which leaves no trace and works beside somebody who writes.
-    /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat`, `unsupported`, `locked` if somebody else has it open
+    ///   - readOnly: Whether to open it for reading only, which leaves no trace and works beside a writer.
+    /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat`, `unsupported`, `locked` if another owner has it open
     ///   for writing, `cancelled` if it is closed meanwhile, or `invalidState` if it is open in another way.
     public func open(model: ManagedObjectModel? = nil, readOnly: Bool = false) async throws {
         try await request(.open(OpenRequest(model: model, isReadOnly: readOnly)))
@@ -159,8 +159,8 @@ extension ManagedDocument {
     /// Saves the document as another package, which it is from then on. The package that it was stays as it was saved last.
     ///
     /// Objects, their identifiers, undo and the context stay; a document that was opened for reading only can be written
-    /// afterwards. The new package is there whole, or not at all; while it replaces another one, its path leads to the one or
-    /// the other at any moment. What is changed meanwhile stays unsaved.
+    /// afterwards. The new package is there whole, or not at all; while it replaces another one, its path is that of the one
+    /// or the other at any moment. What is changed meanwhile stays unsaved.
     ///
     /// If others have deleted the document's package, the new one gets every object and value that is in the store, which is
     /// open, or in memory, and every file of additional content that is unsaved. The document is the new package then, with
@@ -168,7 +168,7 @@ extension ManagedDocument {
     ///
     /// - Parameters:
     ///   - path: The package to make.
-    ///   - replacing: Whether to replace a document that is there, and that nobody has open for writing.
+    ///   - replacing: Whether to replace a document that is there, and that is not open for writing.
     ///   - keepingDamage: Whether a damaged document is copied too, with its damage; what is copied is checked otherwise.
     /// - Complexity: O(*n*) in the size of the document, off the main queue.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `locked`, `notFound` if the folder is not there, or as ``save()``.
@@ -195,12 +195,12 @@ extension ManagedDocument {
         }
     }
 
-    /// Writes the document as it is now, what is unsaved included, to another package. The document itself stays where and
+    /// Writes the document as it is now, unsaved changes included, to another package. The document itself stays where and
     /// what it is, unsaved or not.
     ///
     /// - Parameters:
     ///   - path: The package to make.
-    ///   - replacing: Whether to replace a document that is there, and that nobody has open for writing.
+    ///   - replacing: Whether to replace a document that is there, and that is not open for writing.
     ///   - keepingDamage: Whether a damaged document is copied too, with its damage; what is copied is checked otherwise.
     /// - Complexity: O(*n*) in the size of the document, off the main queue.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `locked`, `validation` if an object could not be saved, or what
@@ -234,7 +234,7 @@ extension ManagedDocument {
         return Self(path: copy)
     }
 
-    /// Renames or moves the document's package within its file system, and goes on with it there.
+    /// Renames or moves the document's package within its file system; the document stays open there.
     ///
     /// If it has been moved, but its store cannot be opened there, this fails too, and ``path`` is the new one. To move it
     /// there again opens it, as saving and reverting do.
@@ -309,41 +309,117 @@ extension ManagedDocument {
 
 /// Whether a document is written where there is nothing yet, or over what is there.
 public enum SaveOperation: Sendable, Hashable {
-    /// Where there must be nothing yet.
+    /// There must be nothing at the path.
     case creating
-    /// Over a document that may be there.
+    /// A document at the path is replaced.
     case overwriting
 }
 
-// MARK: - Templates
+// MARK: - Versions
 
 extension ManagedDocument {
-    /// Makes the package with a template's model, objects and additional content, and opens it for writing.
+    /// Saves unsaved changes, and keeps what the document is then as a version. Editing and saving may go on meanwhile.
     ///
-    /// It is on disk, with all of that, when this returns; if anything fails there is no package.
-    ///
-    /// ```swift
-    /// let document = ManagedDocument(path: "Library.quire")
-    /// try await document.create(from: .named("Library"))
-    /// ```
-    ///
-    /// - Throws: ``QuireError`` with code `alreadyExists` if there is anything at the path, `invalidModel`,
-    ///   `invalidFormat` or `validation` if the template is at fault, or what writing throws.
-    public func create(from template: DocumentTemplate) async throws {
-        let model = try template.model()
-        let content = try template.additionalContent()
-        try await create(model: model)
-        do {
-            try template.insertSeed(into: managedObjectContext)
-            for file in content { try additionalContent.write(file.data, at: file.path) }
-            try await save()
-            // Taking back what the template brought makes no sense.
-            undoManager?.removeAllActions()
-        } catch {
-            // What was made a moment ago holds nothing of the user's.
-            try? await close(discardingChanges: true)
-            try? FileSystem.removeTree(path)
-            throw error
+    /// - Parameters:
+    ///   - name: What the user calls it.
+    ///   - keepingDamage: Whether what is damaged is kept too; it is checked otherwise.
+    ///   - progress: Gets the bytes of the database as its total. Cancelling it leaves no version.
+    /// - Throws: ``QuireError`` as ``save()`` and ``DocumentPackage/keepVersion(named:reason:onlyIfNew:keepingDamage:progress:)``.
+    @discardableResult
+    public func keepVersion(
+        named name: String? = nil, keepingDamage: Bool = false, progress: Progress? = nil
+    ) async throws -> DocumentVersion {
+        try await autosave()
+        return try await withPackage {
+            try $0.keepVersion(named: name, keepingDamage: keepingDamage, progress: progress)
         }
+    }
+
+    /// The versions that were kept, newest first.
+    public func versions() async throws -> [DocumentVersion] {
+        try await withPackage { try $0.versions() }
+    }
+
+    /// Makes a version a package of its own, to be opened for reading only; see ``VersionCheckout``.
+    public func checkOut(
+        _ version: DocumentVersion.ID, progress: Progress? = nil
+    ) async throws -> VersionCheckout {
+        try await withPackage { try $0.checkOut(version, progress: progress) }
+    }
+
+    /// Makes the document what a version is: objects, external data and additional content, all or nothing, on disk as well.
+    /// The state before, unsaved changes included, is kept as a version first. Objects that are held belong to no context
+    /// afterwards.
+    ///
+    /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if the version is damaged, `incompatibleModel` if it is of
+    ///   another version of the model and ``migrationOptions`` do not help, or as ``save()``. Then nothing has changed.
+    public func restore(_ version: DocumentVersion.ID) async throws {
+        try await autosave()
+        let migration = migrationOptions
+        try await replaceContent {
+            try $0.replaceContent(withVersion: version, migrating: migration)
+        }
+    }
+
+    /// The unresolved conflict versions, newest first.
+    public func unresolvedConflictVersions() async throws -> [DocumentVersion] {
+        try await withPackage { try $0.unresolvedConflictVersions() }
+    }
+
+    /// Resolves a conflict version: one side becomes the content of the document, and the other stays as a version. Unsaved
+    /// changes are saved first. If that is the version, objects that are held belong to no context afterwards.
+    ///
+    /// - Throws: As ``DocumentPackage/resolveConflict(_:keeping:migrating:)`` and ``save()``.
+    public func resolveConflict(
+        _ version: DocumentVersion.ID, keeping side: ConflictSide
+    ) async throws {
+        try await autosave()
+        let migration = migrationOptions
+        switch side {
+        case .current:
+            _ = try await withPackage { try $0.resolveConflict(version, keeping: .current) }
+        case .other:
+            try await replaceContent {
+                try $0.resolveConflict(version, keeping: .other, migrating: migration)
+            }
+        }
+    }
+
+    /// Replaces the content of the package, when the document's turn comes, and shows the new one.
+    private func replaceContent(
+        _ body: @escaping @Sendable (DocumentPackage) throws -> DocumentPackage
+    ) async throws {
+        let work = DocumentWork { [self] _ in
+            try await performRevert { open in
+                let old = open.package
+                let new = try await FileQueue.copies.run { try body(old) }
+                await open.switchPackage(from: old, to: new)
+            }
+        }
+        try await request(.revert(work))
+    }
+
+    /// Removes a version.
+    public func deleteVersion(_ version: DocumentVersion.ID) async throws {
+        try await withPackage { try $0.deleteVersion(version) }
+    }
+
+    /// Removes old versions.
+    ///
+    /// - Parameter retention: Which stay; `nil` for what ``versionPolicy`` says, or the usual.
+    /// - Returns: The versions that were removed.
+    @discardableResult
+    public func pruneVersions(
+        _ retention: VersionRetention? = nil
+    ) async throws -> [DocumentVersion] {
+        let retention = retention ?? versionPolicy.retention ?? VersionRetention()
+        return try await withPackage { try $0.pruneVersions(retention) }
+    }
+
+    private func withPackage<Result: Sendable>(
+        _ body: @escaping @Sendable (DocumentPackage) throws -> Result
+    ) async throws -> Result {
+        guard let package = openDocument?.package else { throw notOpenError }
+        return try await FileQueue.copies.run { try body(package) }
     }
 }

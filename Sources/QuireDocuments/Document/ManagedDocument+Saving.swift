@@ -86,6 +86,27 @@ extension ManagedDocument {
         didSave()
         didSaveForLibrary()
     }
+
+    // MARK: Versions
+
+    /// Call before a save writes anything. A version that cannot be kept does not keep the save from going on.
+    func keepVersionBeforeSave() async {
+        guard versionPolicy.occasion == .beforeFirstChange, let package = openDocument?.package
+        else { return }
+        let policy = versionPolicy
+        await FileQueue.shared.run { package.keepVersionBeforeSave(policy) }
+    }
+
+    /// Call after a save has succeeded. What is to be kept is kept while the document is used further.
+    func keepVersionAfterSave() {
+        guard case .every = versionPolicy.occasion, let package = openDocument?.package else {
+            return
+        }
+        let policy = versionPolicy
+        Task.detached {
+            await FileQueue.copies.run { package.keepVersionAfterSave(policy) }
+        }
+    }
 }
 
 extension OpenDocument {

@@ -15,8 +15,8 @@ public import Quire
 /// try await document.close()          // Saves: rows and files of additional content together, or neither.
 /// ```
 ///
-/// What it promises
-/// ================
+/// Guarantees
+/// ==========
 ///
 /// - A save that succeeded survives power loss. One that failed changed nothing on disk and loses nothing in memory: the
 ///   document stays unsaved, its state has ``DocumentState/savingError``, ``lastSaveError`` says why, and saving may be
@@ -24,7 +24,7 @@ public import Quire
 /// - Rows, external data and additional content of the package are always of one save.
 /// - Requests are carried out in the order in which they are made, one at a time, and each is answered exactly once.
 ///   Saves that wait become one. What is changed while a save runs stays unsaved until the next.
-/// - Closing saves what is unsaved; if that fails the document stays open. Only `close(discardingChanges: true)` drops
+/// - Closing saves unsaved changes; if that fails the document stays open. Only `close(discardingChanges: true)` drops
 ///   changes.
 /// - One process at a time has a document open for writing. Opening it for reading only works beside that and leaves no
 ///   trace.
@@ -44,21 +44,21 @@ public import Quire
 ///   ``load(fromContents:)``.
 /// - Saving: ``contents(forType:)``, which asks ``additionalContent(for:)``, before the snapshot is taken;
 ///   ``writeAdditionalContent(_:to:originalContents:)`` off the main queue; ``didSave()`` when the save has succeeded.
-/// - Failing: ``handleError(_:userInteractionPermitted:)``, before those who asked are told.
+/// - Failing: ``handleError(_:userInteractionPermitted:)``, before the requests are answered.
 @MainActor
 open class ManagedDocument {
     /// The package folder. It changes when the document is saved as another package, and when the folder is moved.
     public internal(set) var path: String { didSet { presence?.move(to: path) } }
     /// When the document saves itself.
     public var autosavePolicy = AutosavePolicy() { didSet { autosavePolicyDidChange() } }
-    /// How the store uses its file, from the next opening on.
+    /// The options of the store, from the next opening on.
     public var storeOptions = SQLiteStoreOptions()
     /// When the document keeps versions of itself; see ``keepVersion(named:keepingDamage:progress:)``.
     public var versionPolicy = VersionPolicy.onDemand
-    /// How the document is migrated when it is opened with another model than it was made with; `nil` if opening it is to
+    /// The migration when the document is opened with another model than it was made with; `nil` if opening it is to
     /// fail then. Set it before opening.
     public var migrationOptions: StoreMigrationOptions?
-    /// How opening waits while another owner has the document open for writing; `nil` to fail at once. Nothing else waits
+    /// The wait of opening while another owner has the document open for writing; `nil` to fail at once. Nothing else waits
     /// with it: no queue is blocked that other documents need.
     public var lockWait: LockWait?
     /// Whether what a save cannot save, because objects are invalid or in conflict, is kept as a draft; see
@@ -68,18 +68,18 @@ open class ManagedDocument {
     public var stateChangeHandler: ((DocumentStateChange) -> Void)?
     /// Why the last save failed, until one succeeds.
     public internal(set) var lastSaveError: QuireError?
-    /// When the document was saved last, by whomever; `nil` while it is closed.
+    /// When the document was saved last, here or by others; `nil` while it is closed.
     public internal(set) var fileModificationDate: Date?
 
     var machine = StateMachine()
     var openDocument: OpenDocument? {
         didSet { if let openDocument { lastOpenDocument = openDocument } }
     }
-    /// What there was while the document was open last: others may have closed it since it was asked whether it is open.
+    /// The open document of the last opening: others may close it between a check of ``isOpen`` and the next call.
     private var lastOpenDocument: OpenDocument?
-    /// How others see the document while it is open.
+    /// The document's presence for other processes and presenters while it is open.
     var presence: DocumentPresence?
-    /// Whether it was saved since a library was told of it, and when that was.
+    /// Whether it was saved since its library metadata were written, and when that was.
     var needsLibraryMetadata = false
     var libraryMetadataDate: Date?
     let stateBroadcast = Broadcast<DocumentStateChange>()
@@ -114,11 +114,6 @@ open class ManagedDocument {
     }
     /// The type of the document: the extension of its package.
     open var fileType: String { (path as NSString).pathExtension }
-    /// The configuration of the model whose entities the store keeps; `nil` for all. From the next opening on.
-    public var modelConfiguration: String? {
-        get { storeOptions.configuration }
-        set { storeOptions.configuration = newValue }
-    }
 
     /// The class of protection: what an open document has, and otherwise what a new one gets, `nil` for that of
     /// ``protectionDomain``, or none if there is no domain.
@@ -145,8 +140,8 @@ open class ManagedDocument {
     /// The context to edit the document's objects in. It belongs to the main queue; its parent, which saves to the store,
     /// to a queue of its own. Swift's Observation follows its objects; see ``ManagedObjectContext/isObservable``.
     ///
-    /// Once the document is closed, by whomever, it is the context that it had: it has no objects, and fetching, inserting
-    /// and saving throw.
+    /// Once the document is closed, here or by others, it is the context that it had: it has no objects, and fetching,
+    /// inserting and saving throw.
     ///
     /// - Precondition: The document has been open.
     public var managedObjectContext: ManagedObjectContext { requireOpen().context }
@@ -261,7 +256,7 @@ open class ManagedDocument {
 
     // MARK: - For subclasses: what happens to the document
 
-    /// Called on the main actor when opening, saving, reverting or closing has failed, before those who asked are told. By
+    /// Called on the main actor when opening, saving, reverting or closing has failed, before the requests are answered. By
     /// itself it does nothing: ``lastSaveError``, the state and the answers say the same.
     ///
     /// - Parameter userInteractionPermitted: Whether the user may be asked anything; not if the process is about to end.
@@ -273,10 +268,10 @@ open class ManagedDocument {
     /// Called on the main actor when the document may be edited again.
     open func enableEditing() {}
 
-    /// Called on the main actor when the package has been moved or renamed by somebody else; ``path`` is the new one.
+    /// Called on the main actor when the package has been moved or renamed by another program; ``path`` is the new one.
     open func presentedItemDidMove(to path: String) {}
 
-    /// Called on the main actor when the package has been deleted by somebody else, or another document is in its place,
+    /// Called on the main actor when the package has been deleted by another program, or another document is in its place,
     /// before the document is closed. What is in memory, and in the store's files, which are still open, can be read, and what
     /// is unsaved is lost afterwards, unless this method saves the document elsewhere:
     ///
@@ -290,7 +285,7 @@ open class ManagedDocument {
     /// had been saved went with the package, and are missing there; the error that saving throws then names them.
     open func accommodatePresentedItemDeletion() async {}
 
-    /// Called on the main actor when somebody else has put another state of the document into its place, and the document
+    /// Called on the main actor when others have put another state of the document into its place, and the document
     /// shows that now: with new contexts. If anything was unsaved it is so still, and the document is in conflict; see
     /// ``resolveConflict(keeping:)``.
     open func presentedItemDidChange() {}

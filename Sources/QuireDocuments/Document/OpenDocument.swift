@@ -18,9 +18,9 @@ final class OpenDocument {
     var contentNames: AdditionalContentNames
     var generation: Int?
     var unsavedContent = AdditionalContentChanges()
-    /// What the running save writes.
+    /// The changes of the running save.
     var contentBeingSaved = AdditionalContentChanges()
-    /// The draft in the store that stands for unsaved changes; see `OpenDocument+Drafts`.
+    /// The draft in the store of unsaved changes; see `DocumentDraft`.
     var draftInStore: DocumentDraft?
     var draftStatus = DocumentDraftStatus.none
     /// Why there is no draft of what the last save could not save; see ``ManagedDocument/draftError``.
@@ -108,7 +108,7 @@ final class OpenDocument {
         context.undoManager.map { $0.isUndoing || $0.isRedoing } ?? false
     }
 
-    /// What undo and redo change, the undo manager tells when it is through.
+    /// Undo and redo are reported once, when the undo manager has finished.
     private func undoManagerDidChange() {
         if !isUndoing { changed() }
     }
@@ -181,7 +181,7 @@ final class OpenDocument {
         return try file?.openedInClear().fileHandle()
     }
 
-    /// Where a file is on disk.
+    /// The path of a file on disk.
     func contentPath(at path: String) throws -> String? {
         if package.store.protection != nil { return nil }
         switch unsavedContent.files[path] ?? contentBeingSaved.files[path] {
@@ -212,7 +212,7 @@ final class OpenDocument {
     func revert(reading: @escaping ContentReader) async throws -> (any Sendable)? {
         let package = package
         let loaded = try await FileQueue.shared.run {
-            try LoadedContent(package, reading: reading)
+            try OpenedContent(package, reading: reading)
         }
         await removeDraft()
         await parent.perform { [parentChanges] parent in
@@ -230,35 +230,35 @@ final class OpenDocument {
         return loaded.contents
     }
 
-    /// Has the parent refuse what background contexts save from here on, so that no document is closed over it.
+    /// Blocks saves of background contexts to the parent, so that none is lost by closing.
     ///
-    /// - Parameter discardingChanges: Whether it does so even if it has unsaved changes.
-    /// - Returns: Whether it does.
+    /// - Parameter discardingChanges: Whether to block them even if the parent has unsaved changes.
+    /// - Returns: Whether they are blocked.
     func blockChildSaves(discardingChanges: Bool) async -> Bool {
-        let saveBlock = saveBlock
+        let error = closedError
         return await parent.perform { parent in
             if parent.hasChanges && !discardingChanges { return false }
-            parent.saveBlock = saveBlock
+            parent.saveBlock = error
             return true
         }
     }
 
-    /// The error of whatever would be saved to a document that is closed.
-    private var saveBlock: QuireError {
+    /// The error of saving to a document that is closed.
+    private var closedError: QuireError {
         QuireError(
             .invalidState,
             "“\(package.layout.path)” was closed, so that nothing more can be saved to it; open it again, and make "
                 + "the changes in a new context.", subject: .init(file: package.layout.path))
     }
 
-    /// Has the parent take what background contexts save, again.
+    /// Permits saves of background contexts again.
     func unblockChildSaves() async { await parent.perform { $0.saveBlock = nil } }
 
-    /// Lets go of the objects: those that are held belong to no context afterwards.
+    /// Releases the objects: those that are still referenced belong to no context afterwards.
     func detach() {
         parentChanges.follow(nil)
-        parent.performAndWait { [saveBlock] in $0.saveBlock = saveBlock }
-        context.saveBlock = saveBlock
+        parent.performAndWait { [closedError] in $0.saveBlock = closedError }
+        context.saveBlock = closedError
         context.automaticallyMergesChangesFromParent = false
         context.changeHandler = nil
         context.undoManager?.didChange = nil
@@ -311,13 +311,13 @@ struct OpenRequest: Sendable, Equatable {
             try configuring(coordinator)
             return OpenedPackage(
                 package: package, coordinator: coordinator,
-                content: try LoadedContent(package, reading: reading))
+                content: try OpenedContent(package, reading: reading))
         } catch {
             if let predecessor {
                 predecessor.resume(insteadOf: package)
             } else {
-                // Nobody else has opened it, because the lock is given up by closing.
-                if isCreation { DocumentPackage.takeBack(package.layout.path) }
+                // No one else can have opened it: only closing releases the lock.
+                if isCreation { DocumentPackage.removeUnused(package.layout.path) }
                 try? package.close()
             }
             try? coordinator.close()
@@ -333,13 +333,13 @@ typealias ContentReader = @Sendable (String) throws -> (any Sendable)?
 struct OpenedPackage: Sendable {
     var package: DocumentPackage
     var coordinator: PersistentStoreCoordinator
-    var content: LoadedContent
+    var content: OpenedContent
     var draft: Draft
     /// When it was saved last.
     var modificationDate: Date?
 
     init(
-        package: DocumentPackage, coordinator: PersistentStoreCoordinator, content: LoadedContent
+        package: DocumentPackage, coordinator: PersistentStoreCoordinator, content: OpenedContent
     ) {
         self.package = package
         self.coordinator = coordinator
@@ -349,11 +349,11 @@ struct OpenedPackage: Sendable {
     }
 }
 
-/// What a document knows of its package's additional content.
-struct LoadedContent: Sendable {
+/// The additional content of a package, as a document needs it.
+struct OpenedContent: Sendable {
     var generation: Int?
     var names: AdditionalContentNames
-    /// What a subclass has read.
+    /// The contents that a subclass has read.
     var contents: (any Sendable)?
 
     init(_ package: DocumentPackage, reading: ContentReader) throws {

@@ -9,7 +9,7 @@ package import Quire
 package struct JSONReader {
     private var bytes: ByteReader
     private let file: String
-    /// Where the next byte is.
+    /// The position of the next byte.
     private var place = Place(line: 1, column: 1)
     private static let maximumDepth = 128
 
@@ -252,7 +252,7 @@ package struct JSONReader {
         }
     }
 
-    /// What the digits of an escape stand for, and the other half of a surrogate pair.
+    /// The scalar of an escape, whose surrogate pair is completed.
     private mutating func scalar(from start: Place) throws -> Unicode.Scalar {
         var value = try codeUnit()
         if (0xD800..<0xDC00).contains(value) {
@@ -292,7 +292,7 @@ package struct JSONReader {
 /// Numbers keep their digits: what they mean is decided by the attribute they are for, so that a decimal or a
 /// 64-bit integer loses nothing on the way through a floating-point number.
 package struct JSONNode: Sendable {
-    /// What a node is.
+    /// The value of a node.
     package indirect enum Content: Sendable {
         case null
         case boolean(Bool)
@@ -321,7 +321,7 @@ package struct JSONNode: Sendable {
         self.column = column
     }
 
-    /// What it is, for an error: "an array".
+    /// The kind for an error message: "an array".
     package var kind: String {
         switch content {
         case .null: "null"

@@ -1,9 +1,12 @@
 import Foundation
+import Logging
 public import Observation
 import Quire
 
+private let logger = Logger(label: "quire.document")
+
 extension DocumentLibrary {
-    /// What changed in a library.
+    /// A change in a library.
     public enum Change: Sendable, Hashable {
         /// All documents there are: the first element, and again if the folder could not be looked at for a while.
         case all([Entry])
@@ -19,13 +22,13 @@ extension DocumentLibrary {
 
     /// The documents there are, and then what changes.
     ///
-    /// The folders are watched by the kernel; where it does not tell (see ``PackageWatch``) they are looked at every two
-    /// seconds. Changes that come shortly after each other are told together, and how things stand is found out then: of a
-    /// document that came and went nothing is told.
+    /// The folders are watched by the kernel; where it has no events (see ``PackageWatch``) they are examined every two
+    /// seconds. Changes within a short time are reported together, with the state at that time: a
+    /// document that was added and removed meanwhile is not reported.
     ///
-    /// Every call gives a sequence of its own, which ends when the task that waits is cancelled, or nobody holds it any
-    /// more. Nothing is dropped: a consumer that falls behind makes it grow. If there is no such folder it begins with
-    /// no documents, and tells when it comes.
+    /// Every call gives a sequence of its own, which ends when the task that waits is cancelled, or the sequence is released
+    /// any more. Nothing is dropped: a consumer that falls behind makes it grow. If there is no such folder it begins with no
+    /// documents, and reports when it comes.
     public func changes() -> AsyncStream<Change> { changes(events: .shared) }
 
     func changes(
@@ -50,7 +53,7 @@ final class LibraryWatch: Sendable {
         var subscriptions: [FileEventSubscription]
     }
 
-    /// What is to be looked at.
+    /// The pending work of the next scan.
     private struct Pending {
         var isScheduled = false
         var isCancelled = false
@@ -70,7 +73,7 @@ final class LibraryWatch: Sendable {
     private let library: DocumentLibrary
     private let events: FileEvents
     private let latency: DispatchTimeInterval
-    private let tell: @Sendable (DocumentLibrary.Change) -> Void
+    private let handler: @Sendable (DocumentLibrary.Change) -> Void
     private let pending = Lock(Pending())
     private let state = Lock(State())
     private let work = DispatchQueue(
@@ -78,36 +81,36 @@ final class LibraryWatch: Sendable {
 
     init(
         _ library: DocumentLibrary, events: FileEvents, latency: DispatchTimeInterval,
-        _ tell: @escaping @Sendable (DocumentLibrary.Change) -> Void
+        _ handler: @escaping @Sendable (DocumentLibrary.Change) -> Void
     ) {
         self.library = library
         self.events = events
         self.latency = latency
-        self.tell = tell
+        self.handler = handler
     }
 
     /// Lists the documents, and begins to watch.
     func start() {
-        work.async { self.look() }
+        work.async { self.scan() }
     }
 
-    /// Ends watching. One more change may be told.
+    /// Ends watching. One more change may be reported.
     func cancel() {
         pending.withLock { $0.isCancelled = true }
         work.async { self.state.withLock { $0 = State() } }
     }
 
-    private func note(_ change: (inout Pending) -> Void) {
+    private func record(_ change: (inout Pending) -> Void) {
         let mustSchedule = pending.withLock { pending in
             if pending.isCancelled { return false }
             change(&pending)
             defer { pending.isScheduled = true }
             return !pending.isScheduled
         }
-        if mustSchedule { work.asyncAfter(deadline: .now() + latency) { self.look() } }
+        if mustSchedule { work.asyncAfter(deadline: .now() + latency) { self.scan() } }
     }
 
-    private func look() {
+    private func scan() {
         let now = pending.withLock { pending -> Pending? in
             if pending.isCancelled { return nil }
             defer { pending = Pending() }
@@ -124,7 +127,7 @@ final class LibraryWatch: Sendable {
             if !begins { return changes }
             return [.all(state.known.values.map(\.entry).sorted { $0.path < $1.path })]
         }
-        for change in changes { tell(change) }
+        for change in changes { handler(change) }
     }
 
     /// Looks at a document that is known.
@@ -141,11 +144,11 @@ final class LibraryWatch: Sendable {
         var isComplete = (try? !FileSystem.isOnNetwork(library.folder)) ?? false
         // Watched before they are listed, so that nothing falls between.
         isComplete = subscribe(toFolder: library.folder, &state) && isComplete
-        let found: (paths: [String], folders: [String]) = (try? library.packages()) ?? ([], [])
+        let found = listedPackages()
         for folder in found.folders where state.folders[folder] == nil {
             isComplete = subscribe(toFolder: folder, &state) && isComplete
             // What came into it before it was watched.
-            note { $0.looksAtFolders = true }
+            record { $0.looksAtFolders = true }
         }
         let folders = Set(found.folders + [library.folder])
         state.folders = state.folders.filter { folders.contains($0.key) }
@@ -193,20 +196,32 @@ final class LibraryWatch: Sendable {
         if isComplete {
             state.ticker = nil
         } else if state.ticker == nil {
-            state.ticker = events.tick { [weak self] in self?.note { $0.looksAtAll = true } }
+            state.ticker = events.tick { [weak self] in self?.record { $0.looksAtAll = true } }
         }
         return changes
     }
 
     // MARK: Subscribing
 
+    /// The documents and folders of the library; none if its folder is gone or cannot be read.
+    private func listedPackages() -> (paths: [String], folders: [String]) {
+        do {
+            return try library.packages()
+        } catch {
+            if (error as? QuireError)?.code != .notFound {
+                logger.warning("“\(library.folder)” cannot be listed: \(error)")
+            }
+            return ([], [])
+        }
+    }
+
     private func subscribe(toFolder folder: String, _ state: inout State) -> Bool {
         if state.folders[folder] != nil { return true }
         state.folders[folder] = try? events.watch(path: folder, for: [.names, .itself]) {
             [weak self] event in
-            // Somebody is building something; it will be told when it has its name.
+            // A folder that is being built; its final name is reported later.
             if FileSystem.isTemporaryName(event.name) { return }
-            self?.note { pending in
+            self?.record { pending in
                 pending.looksAtFolders = true
                 if event.kinds.contains(.overflow) { pending.looksAtAll = true }
             }
@@ -217,7 +232,7 @@ final class LibraryWatch: Sendable {
     private func subscribe(toPackage path: String) -> ([FileEventSubscription], Bool) {
         let handler: FileEvents.Handler = { [weak self] event in
             if FileSystem.isTemporaryName(event.name) || event.name.hasSuffix("-shm") { return }
-            self?.note { pending in
+            self?.record { pending in
                 pending.packages.insert(path)
                 if event.kinds.contains(.overflow) { pending.looksAtAll = true }
             }
@@ -231,7 +246,7 @@ final class LibraryWatch: Sendable {
             do {
                 try subscriptions.append(events.watch(path: folder, for: kinds, handler))
             } catch let error as QuireError where error.code == .notFound {
-                // A broken package, or one that goes: that is told by the folder that it is in.
+                // A broken package, or one that is being removed: its folder reports that.
             } catch {
                 return (subscriptions, false)
             }
@@ -254,7 +269,7 @@ final class LibraryWatch: Sendable {
 @MainActor
 @Observable
 public final class DocumentList {
-    /// What documents are sorted by.
+    /// The sort order of documents.
     public enum Order: Sendable, Hashable, CaseIterable {
         /// By title, as people sort; equal ones by path.
         case title
@@ -270,7 +285,7 @@ public final class DocumentList {
     public private(set) var documents: [DocumentLibrary.Entry] = []
     /// Whether they have been listed once.
     public private(set) var isLoaded = false
-    /// What they are sorted by.
+    /// Their sort order.
     public var order: Order {
         didSet { if order != oldValue { documents.sort(by: areInOrder) } }
     }

@@ -12,8 +12,8 @@ public import Quire
 /// for await change in library.changes() { … }
 /// ```
 ///
-/// What it promises
-/// ================
+/// Guarantees
+/// ==========
 ///
 /// - A document is a folder with `StoreContent/persistentStore` in it, or one whose name ends in one of ``extensions``.
 ///   What cannot be opened is listed with its error. Names that begin with a full stop are passed over.
@@ -28,7 +28,7 @@ public struct DocumentLibrary: Sendable, Hashable {
     public let folder: String
     /// Whether documents in folders below it are the library's as well.
     public let isRecursive: Bool
-    /// How names of documents end, without the full stop. The first one is that of new documents.
+    /// The extensions of documents' names, without the full stop. The first one is that of new documents.
     public let extensions: [String]
 
     /// The library of a folder, which should exist.
@@ -164,7 +164,7 @@ extension DocumentLibrary {
             do {
                 try await body(document)
             } catch let error as QuireError where error.code == .alreadyExists {
-                // Somebody else was faster. If what is there is something else, it is an error of the template's.
+                // Another process was faster. An existing item of another kind is an error of the template.
                 if FileSystem.exists(path) { continue }
                 throw error
             }
@@ -274,7 +274,7 @@ extension DocumentLibrary {
         }
     }
 
-    /// Runs a body while nobody else can open a package for writing.
+    /// Runs a body while no other owner can open a package for writing.
     ///
     /// - Parameters:
     ///   - mayBeOpenHere: Whether it may be open for writing in this process; then the body gets no lock.

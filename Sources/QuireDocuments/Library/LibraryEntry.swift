@@ -10,15 +10,15 @@ extension DocumentLibrary {
         public var name: String
         /// The store's UUID, which is the document's; `nil` if the package does not say.
         public var uuid: String?
-        /// What the document says of itself. The thumbnail is not in it; see ``thumbnailPath``.
+        /// The document's metadata. The thumbnail is not in them; see ``thumbnailPath``.
         public var metadata: LibraryMetadata
         /// When the store was written to last.
         public var modified: Date?
-        /// How many bytes the package's files have; one with several names in it, as versions share them, counts once.
+        /// The size of the package's files in bytes; a file with several names in it, as versions share them, counts once.
         public var size: Int64
         /// The picture's file, if there is one.
         public var thumbnailPath: String?
-        /// Who has it open for writing, if anybody has.
+        /// The owner that has it open for writing, if any.
         public var owner: DocumentOwner?
         /// The class of its protection, as its keybag says it. No key has vouched for that.
         public var fileProtection = FileProtection.none
@@ -31,7 +31,7 @@ extension DocumentLibrary {
         public var title: String { metadata.title ?? name }
         /// When it was made.
         public var created: Date? { metadata.created }
-        /// How many objects it has.
+        /// The number of objects.
         public var objectCount: Int { metadata.objectCounts.values.reduce(0, +) }
     }
 }
@@ -52,7 +52,7 @@ extension DocumentLibrary.Entry: Hashable {
 
 extension DocumentLibrary.Entry {
     /// Looks at a package from outside. Neither its store nor anything of SQLite's is opened: closing such a file would
-    /// drop the locks of those who have it open in this process.
+    /// drop the locks of other users of it in this process.
     init(lookingAt path: String) {
         let layout = DocumentPackageLayout(path: path)
         self.init(
@@ -89,13 +89,13 @@ extension DocumentLibrary.Entry {
 
 // MARK: - Status of a package
 
-/// How a document stands, as seen from outside.
+/// The status of a document, as seen from outside.
 public struct PackageStatus: Sendable {
     /// The package folder.
     public var path: String
-    /// Who has it open for writing; `nil` if nobody has. Those who only read leave no trace.
+    /// The owner that has it open for writing, if any. Readers leave no trace.
     public var owner: DocumentOwner?
-    /// Whether the owner has unsaved changes; `nil` if nobody has it open, or who has cannot be asked.
+    /// Whether the owner has unsaved changes; `nil` if it is not open, or its owner cannot be asked.
     public var ownerHasUnsavedChanges: Bool?
     /// The class of protection.
     public var fileProtection: FileProtection
@@ -107,16 +107,16 @@ public struct PackageStatus: Sendable {
     public var lastSaved: Date?
     /// The generation of additional content, if there is any; `nil` also if it is locked.
     public var generation: Int?
-    /// How many versions are kept.
+    /// The number of versions.
     public var versionCount: Int
-    /// What interrupted saves have left, as paths; while it is open for writing also what its owner is about to use or
+    /// Leftovers of interrupted saves, as paths; while it is open for writing also files that its owner is about to use or
     /// remove. `nil` if it is locked.
     public var leftovers: [String]?
 }
 
 extension DocumentPackage {
-    /// Looks how a document stands. It is opened for reading only; nobody is disturbed. Of one that is locked is said what can
-    /// be told without a key.
+    /// Determines the status of a document. It is opened for reading only, beside any owner. Of one that is locked is said
+    /// what is known without a key.
     ///
     /// Not to be called on the main queue.
     ///

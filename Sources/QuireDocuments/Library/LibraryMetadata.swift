@@ -2,7 +2,8 @@ public import Foundation
 import Logging
 import Quire
 
-/// What a library shows of a document without opening it: kept in the package's metadata file, derived from the document.
+/// The data that a library shows of a document without opening it: kept in the package's metadata file, derived from the
+/// document.
 ///
 /// A document writes it when it is closed after having been saved, and now and then while it is open. After a crash it may
 /// be older than the document; opening and closing the document brings it up to date.
@@ -20,7 +21,7 @@ public struct LibraryMetadata: Sendable, Hashable {
     /// A picture of the document, as PNG. It is in a file of its own, which ``DocumentLibrary/Entry/thumbnailPath`` names.
     public var thumbnail: Data?
 
-    /// What a document that says nothing has.
+    /// Makes metadata of a document that provides none.
     public init(
         title: String? = nil, created: Date? = nil, modified: Date? = nil,
         objectCounts: [String: Int] = [:], values: [String: String] = [:], thumbnail: Data? = nil
@@ -61,7 +62,7 @@ extension LibraryMetadata {
         values = dictionary[Key.values] as? [String: String] ?? [:]
     }
 
-    /// Writes it to a package, whose lock the caller has, or which nobody else knows yet.
+    /// Writes it to a package, whose lock the caller has, or which is not published yet.
     func write(to layout: DocumentPackageLayout) throws {
         var all = DocumentMetadata.dictionary(of: layout)
         var dictionary: [String: Any] = [Key.counts: objectCounts, Key.values: values]
@@ -90,7 +91,7 @@ extension LibraryMetadata {
 private let logger = Logger(label: "quire.document")
 
 extension ManagedDocument {
-    /// How often a document that stays open writes what a library shows of it.
+    /// The interval at which a document that stays open writes its metadata.
     private static let libraryMetadataInterval: TimeInterval = 60
 
     /// The document has been saved: writes what a library shows of it, unless that was done a moment ago. It is done again
@@ -105,7 +106,9 @@ extension ManagedDocument {
             return
         }
         Task { [weak self] in
-            try? await self?.withOpenDocument { open in await self?.writeLibraryMetadata(of: open) }
+            await self?.whileOpen("Its library metadata were not written") { open in
+                await self?.writeLibraryMetadata(of: open)
+            }
         }
     }
 

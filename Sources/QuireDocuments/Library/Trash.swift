@@ -3,14 +3,14 @@ import Quire
 
 /// The user's trash, as the freedesktop.org trash specification (version 1.0) lays it out.
 ///
-/// What is on the file system of the user's data goes to `$XDG_DATA_HOME/Trash`; what is elsewhere to `.Trash/UID` or
-/// `.Trash-UID` at the top of its file system. So nothing is copied, and other programs show what is in it and put it back.
+/// Items on the file system of the user's data go to `$XDG_DATA_HOME/Trash`; others to `.Trash/UID` or
+/// `.Trash-UID` at the top of its file system. So nothing is copied, and other programs list the items and put them back.
 public struct Trash: Sendable {
     /// Something that is in the trash.
     public struct Item: Sendable, Hashable {
-        /// Where it is now.
+        /// The path in the trash.
         public var path: String
-        /// Where it was.
+        /// The path before.
         public var originalPath: String
         /// When it was put into the trash.
         public var deleted: Date?
@@ -71,6 +71,7 @@ public struct Trash: Sendable {
                 _ = try? FileSystem.removeFileIfPresent(note)
                 throw error
             }
+            // Where that fails, a power loss may bring it back to its path; nothing is lost.
             try? FileSystem.synchronizeFolder(files)
             try? FileSystem.synchronizeFolder(containing: path)
             return Item(path: target, originalPath: path, deleted: date, informationPath: note)
@@ -87,7 +88,7 @@ public struct Trash: Sendable {
 
     // MARK: Looking and taking back
 
-    /// What is in the trash, the latest first: of the user's own file system, and of the one that a path is on.
+    /// The items in the trash, the latest first: of the user's own file system, and of the one that a path is on.
     public func items(besides path: String? = nil) -> [Item] {
         var trashes: [(String, String?)] = [(home, nil)]
         if let path, let top = try? Self.top(of: FileSystem.absolute(path)) {
@@ -135,6 +136,7 @@ public struct Trash: Sendable {
             throw FileSystem.failure("open", FileSystem.folder(of: target), errno: ENOENT)
         }
         try FileSystem.renameWithoutReplacing(item.path, to: target)
+        // Where that fails, a power loss may bring it back to the trash; an entry without its item is not listed.
         try? FileSystem.synchronizeFolder(containing: target)
         _ = try? FileSystem.removeFileIfPresent(item.informationPath)
         return target
@@ -155,12 +157,12 @@ public struct Trash: Sendable {
             subject: .init(file: path))
     }
 
-    /// Where a trash may be at the top of a file system, the preferred place first.
+    /// The folders for a trash at the top of a file system, the preferred one first.
     private static func places(at top: String) -> [String] {
         let user = geteuid()
         var places: [String] = []
         let shared = FileSystem.path(top, ".Trash")
-        // An administrator's folder for all: only if it is one, and nobody can remove another's things.
+        // An administrator's folder for all: only if it is a folder in which users cannot remove each other's files.
         if let found = (try? FileSystem.informationWithoutFollowing(at: shared)) ?? nil,
             found.kind == .folder, found.permissions & 0o1000 != 0
         {
@@ -239,7 +241,7 @@ extension DocumentLibrary {
     ///   - trash: The trash.
     ///   - waiting: How to wait if another process has it open for writing; `nil` to fail at once.
     /// - Returns: What it is there, to take it back by ``Trash/restore(_:to:)``.
-    /// - Throws: ``QuireError`` with code `locked` if anybody has it open for writing, this process included, or as
+    /// - Throws: ``QuireError`` with code `locked` if it is open for writing, this process included, or as
     ///   ``Trash``: `unsupported` if there is no place for a trash on its file system.
     @discardableResult
     public func trash(

@@ -1,7 +1,7 @@
 import Foundation
 import Quire
 
-/// What becomes of a file of additional content.
+/// A change of a file of additional content.
 enum AdditionalContentChange: Sendable {
     /// It has these bytes.
     case data(Data)
@@ -47,7 +47,7 @@ enum AdditionalContentChange: Sendable {
 
 /// Files that a save shall add, replace or remove. A value: a copy is a snapshot.
 struct AdditionalContentChanges: Sendable {
-    /// What becomes of files, by their paths.
+    /// The changes of files, by their paths.
     var files: [String: AdditionalContentChange] = [:]
     /// Writes all files anew, in a subclass's own way, to a folder that is empty, before ``files`` are added and removed. It
     /// is given the folder of the last save too.
@@ -107,7 +107,7 @@ struct AdditionalContentNames {
 
     func contains(_ path: String) -> Bool { files[PortableNames.folded(path)] == path }
 
-    /// What stands in the way of a new path, to continue “… cannot be used: it …”.
+    /// The reason why a new path cannot be used, to continue “… cannot be used: it …”.
     func problem(with path: String) -> String? {
         if let problem = PortableNames.problem(with: path) { return problem }
         let folded = PortableNames.folded(path)
@@ -185,7 +185,7 @@ extension OpenFile {
         return try file.reopened()
     }
 
-    /// A handle of its own for the file, closed when nobody has it any more.
+    /// A handle of its own for the file, closed when it is released.
     func fileHandle() throws -> FileHandle {
         let copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 0)
         if copy < 0 { throw FileSystem.failure("open", path) }

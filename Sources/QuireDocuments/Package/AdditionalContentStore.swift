@@ -69,7 +69,7 @@ struct AdditionalContentStore: Sendable {
         }
     }
 
-    /// Writes a new generation: an old one with changes. When it returns the generation is durable, but nobody knows it.
+    /// Writes a new generation: an old one with changes. When it returns the generation is durable, but not recorded.
     ///
     /// - Returns: Its number, or `nil` if no file is left.
     func write(_ changes: AdditionalContentChanges, after live: Int?) throws -> Int? {
@@ -126,7 +126,7 @@ struct AdditionalContentStore: Sendable {
         try FileSystem.synchronizeFolders(ofTree: folder, beneath: layout.path)
     }
 
-    /// Makes a folder of the package a new generation. When it returns the generation is durable, but nobody knows it.
+    /// Makes a folder of the package a new generation. When it returns the generation is durable, but not recorded.
     ///
     /// - Returns: Its number.
     func adopt(_ path: String, after live: Int? = nil) throws -> Int {
@@ -142,7 +142,7 @@ struct AdditionalContentStore: Sendable {
     private func nextGeneration(after live: Int?) throws -> Int {
         try FileSystem.makeFolder(
             layout.additionalContent, beneath: layout.path, withIntermediates: true)
-        // Also if it was there: whoever made it may have been killed before it was durable.
+        // Also if it was there: the process that made it may have been killed before it was durable.
         if live == nil { try FileSystem.synchronizeFolder(layout.path) }
         let (next, overflow) = try (generations() + [live ?? 0]).reduce(0, max)
             .addingReportingOverflow(1)
@@ -155,7 +155,7 @@ struct AdditionalContentStore: Sendable {
         return next
     }
 
-    /// Removes a generation that no save has recorded.
+    /// Removes a generation that no save has recorded. Where it cannot be removed, the next opening does it.
     func discard(_ generation: Int) {
         try? FileSystem.removeTree(
             layout.additionalContent(generation: generation), beneath: layout.path)
@@ -163,10 +163,10 @@ struct AdditionalContentStore: Sendable {
 
     /// Removes everything but a generation. Only for the owner of the package's lock.
     ///
-    /// What cannot be removed stays until the next time.
+    /// Files that cannot be removed stay until the next time.
     func collectGarbage(except live: Int?) {
         for path in leftovers(except: live) {
-            // Under another name first: whoever lists it meanwhile finds all of it, or not the folder any more.
+            // Under another name first, so that a concurrent listing finds all of it, or no folder.
             let removed = FileSystem.temporarySibling(of: path, for: "removed")
             let isMoved: Void? = try? FileSystem.renameWithoutReplacing(
                 path, to: removed, beneath: layout.path)

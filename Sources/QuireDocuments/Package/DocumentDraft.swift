@@ -2,9 +2,9 @@ public import Foundation
 import Logging
 public import Quire
 
-/// What a document has not been able to save: changes of its objects, valid or not, and of its additional content.
+/// The changes that a document could not save: those of its objects, valid or not, and of its additional content.
 ///
-/// It lies in the package's store, beside what was saved, until a save has written what it stands for.
+/// It lies in the package's store, beside what was saved, until a save has written its changes.
 public struct DocumentDraft: Sendable, Hashable {
     /// When it was made.
     public var date: Date
@@ -35,10 +35,10 @@ public struct DocumentDraft: Sendable, Hashable {
         self.content = content
     }
 
-    /// Whether it stands for no changes.
+    /// Whether it has no changes.
     public var isEmpty: Bool { objects.isEmpty && content.isEmpty && largeFiles.isEmpty }
 
-    /// Whether another draft, of whatever time, stands for the same changes.
+    /// Whether another draft, of any date, has the same changes.
     func hasSameChanges(as other: DocumentDraft) -> Bool {
         objects == other.objects && content == other.content && largeFiles == other.largeFiles
     }
@@ -125,7 +125,7 @@ extension DocumentPackage {
     /// Whether there is a draft, readable or not.
     public func hasDraft() throws -> Bool { try store.hasDraft() }
 
-    /// Removes the draft, if there is one: what it stands for is given up.
+    /// Removes the draft, if there is one; its changes are lost.
     ///
     /// - Throws: ``QuireError`` with code `readOnly`, `outOfSpace` or `storeUnavailable`.
     public func removeDraft() throws {
@@ -208,7 +208,7 @@ extension DocumentPackage {
 
 // MARK: - Drafts of an open document
 
-/// What became of the draft that a package had when its document was opened.
+/// The status of the draft that a package had when its document was opened.
 public enum DocumentDraftStatus: Sendable {
     /// There was none.
     case none
@@ -221,7 +221,7 @@ public enum DocumentDraftStatus: Sendable {
 }
 
 extension ManagedDocument {
-    /// What became of the draft that the package had when it was opened: of changes that could not be saved, because
+    /// The status of the draft that the package had when it was opened: of changes that could not be saved, because
     /// objects were invalid or in conflict, before the process ended. None while the document is closed.
     public var draftStatus: DocumentDraftStatus {
         openDocument?.draftStatus ?? DocumentDraftStatus.none
@@ -242,7 +242,7 @@ extension ManagedDocument {
 extension OpenDocument {
     private nonisolated static let logger = Logger(label: "quire.document")
 
-    /// Keeps what is unsaved in a draft after a save has failed, if there is any use in it.
+    /// Keeps unsaved changes in a draft after a save has failed, unless writing the draft would fail too.
     ///
     /// - Returns: The error to report: that of the save, which says also if there is no draft.
     func saveDraft(after error: any Error) async -> QuireError {
@@ -266,7 +266,7 @@ extension OpenDocument {
         return error
     }
 
-    /// Collects what is unsaved, of which any queue may make a draft.
+    /// Collects unsaved changes, of which any queue may make a draft.
     func collectDraft() -> @Sendable () throws -> UnsavedDraft {
         let own = context.unsavedChanges()
         let pushed = parent.performAndWait { $0.unsavedChanges() }
@@ -283,9 +283,9 @@ extension OpenDocument {
         }
     }
 
-    /// Keeps what is unsaved in a draft. When it returns, the draft survives power loss.
+    /// Keeps unsaved changes in a draft. When it returns, the draft survives power loss.
     ///
-    /// What there is to keep is collected before this first suspends; on the main queue that is O(*n*) in changed
+    /// The changes are collected before this first suspends; on the main queue that is O(*n*) in changed
     /// objects, and no value is copied or encoded there. No save may run: nothing moves from one context to the other
     /// meanwhile.
     func saveDraft() async throws {
@@ -323,7 +323,7 @@ extension OpenDocument {
         }
     }
 
-    /// Gives the sentences about what could not be put back.
+    /// Restores additional content, and returns sentences about the omissions.
     private func restoreContent(
         _ content: [String: Data?], _ largeFiles: [String: SpooledFile]
     ) -> [String] {
@@ -344,7 +344,7 @@ extension OpenDocument {
         return omissions
     }
 
-    /// Gives up the draft with the changes that it stands for. What cannot be removed is only logged.
+    /// Removes the draft, whose changes are given up. A failure is only logged.
     func removeDraft() async {
         guard draftInStore != nil else { return }
         draftInStore = nil
@@ -358,7 +358,7 @@ extension OpenDocument {
 }
 
 extension OpenedPackage {
-    /// What there is of a draft.
+    /// The draft of an opened package.
     enum Draft: Sendable {
         case none, ignored
         /// With its large files, by path.

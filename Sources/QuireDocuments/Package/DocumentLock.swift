@@ -20,7 +20,7 @@ final class DocumentLock: Sendable {
     /// Takes the lock.
     ///
     /// - Throws: ``QuireError`` with code `locked`, and a sentence that says who has it; `invalidFormat` if the file has
-    ///   other names, and is hence somebody's own.
+    ///   other names, and is hence a file of the user.
     static func acquire(for layout: DocumentPackageLayout) throws -> DocumentLock {
         // A former owner may have removed the file between our opening and locking it; then it is not the lock.
         for _ in 0..<100 {
@@ -45,7 +45,7 @@ final class DocumentLock: Sendable {
 
     /// Takes the lock, and waits if another owner has it. The time runs from when that was found out.
     ///
-    /// The kernel tells when the file is closed, as it is also when its owner is killed. Whether it is locked is asked by an
+    /// The kernel reports when the file is closed, also when its owner is killed. Whether it is locked is asked by an
     /// opening for reading: to try to take the lock, which closes the file again if it fails, would wake all who wait.
     ///
     /// - Throws: ``QuireError`` with code `locked` when the time is over.
@@ -74,7 +74,7 @@ final class DocumentLock: Sendable {
                 deadline = end
                 let rest = end - .now
                 if rest <= .zero { throw failure }
-                // The kernel does not tell what happens on another machine.
+                // The kernel does not report changes by another machine.
                 _ = changed.wait(timeout: .now() + min(rest, .seconds(1)).dispatchInterval)
             }
             if let deadline, ContinuousClock.now >= deadline { throw failure }
@@ -116,7 +116,7 @@ final class DocumentLock: Sendable {
         return found.isSameFile(as: own)
     }
 
-    /// What is written to it would be in a file that is no part of the package.
+    /// Writing to it would change a file outside the package.
     private static func hasOtherNames(_ layout: DocumentPackageLayout) -> QuireError {
         QuireError(
             .invalidFormat,
@@ -135,7 +135,7 @@ final class DocumentLock: Sendable {
             subject: .init(file: layout.path))
     }
 
-    /// Who has the lock, or `nil` if nobody has. Takes no lock.
+    /// The owner that holds the lock, if any. Takes no lock.
     static func owner(of layout: DocumentPackageLayout) throws -> DocumentOwner? {
         do {
             let file = try OpenFile.open(layout.lock, beneath: layout.path, for: .reading)
@@ -157,16 +157,16 @@ final class DocumentLock: Sendable {
 
 // MARK: - Waiting
 
-/// How opening a package for writing waits while another owner has it open.
+/// The wait of opening a package for writing while another owner has it open.
 ///
 /// ```swift
 /// let wait = LockWait(timeout: .seconds(5)) { owner in print("Waiting for \(owner.processName ?? "another process")…") }
 /// let package = try DocumentPackage.open(at: path, waiting: wait)
 /// ```
 public struct LockWait: Sendable {
-    /// How long to wait at most.
+    /// The maximum time to wait.
     public var timeout: Duration
-    /// Called once if there is somebody to wait for, with who that is, on the thread that waits.
+    /// Called once if there is an owner to wait for, with that owner, on the waiting thread.
     public var willWait: (@Sendable (DocumentOwner) -> Void)?
 
     /// Waits for a time at most.
@@ -178,7 +178,7 @@ public struct LockWait: Sendable {
 
 // MARK: - The owner
 
-/// Who has a package open for writing, as its lock file says.
+/// The owner that has a package open for writing, as recorded in its lock file.
 ///
 /// The lock itself is the kernel's and is never stale. What the file says beside it is for people: a program that is not
 /// Quire may have written anything, so nothing depends on it, and whatever it does not say is `nil`.
@@ -202,7 +202,7 @@ public struct DocumentOwner: Sendable, Hashable {
         self == DocumentOwner.current(since: since) && processIdentifier != nil
     }
 
-    /// Who it is, to continue “… is open for writing”: `by process 123 (quire) on host`; empty if nothing is known.
+    /// The owner, to continue “… is open for writing”: `by process 123 (quire) on host`; empty if nothing is known.
     package var phrase: String {
         guard let processIdentifier else { return "" }
         let name = processName.map { " (\($0))" } ?? ""
@@ -225,7 +225,7 @@ extension DocumentOwner {
             processStart: thisStart)
     }
 
-    /// What the lock file says: a line for each thing, its key, a space, and the rest.
+    /// The text of the lock file: a line for each value, with its key, a space, and the value.
     var text: String {
         let seconds = since.map { String(Int64($0.timeIntervalSince1970)) }
         let lines: [(String, String?)] = [
@@ -281,7 +281,7 @@ extension DocumentOwner {
     }
 
     /// Whether it was a process of this machine that has ended since, or of the machine before it was started anew. Of
-    /// others nothing can be told.
+    /// others nothing is known.
     var isKnownToBeGone: Bool {
         guard let bootIdentifier, let thisBoot = Self.thisBoot else { return false }
         if bootIdentifier != thisBoot { return hostName == ProcessInfo.processInfo.hostName }
@@ -295,9 +295,9 @@ extension DocumentOwner {
 }
 
 extension DocumentPackage {
-    /// Who has a package open for writing, or `nil` if nobody has. Takes no lock and leaves no trace.
+    /// The owner that has a package open for writing, if any. Takes no lock and leaves no trace.
     ///
-    /// Those who only read are not known: they leave no trace either.
+    /// Readers are not known: they leave no trace either.
     ///
     /// - Throws: ``QuireError`` with code `notFound` or `invalidFormat` if there is no package.
     public static func owner(at path: String) throws -> DocumentOwner? {
@@ -309,14 +309,14 @@ extension DocumentPackage {
 
 // MARK: - Asking the owner
 
-/// What became of asking another process to save a package.
+/// The result of asking another process to save a package.
 public enum OwnerReply: Sendable, Hashable {
-    /// Nobody has it open for writing, or this process itself: what is on disk is what there is.
+    /// It is not open for writing, or only in this process: the package on disk is complete.
     case nobody
     /// It has been saved.
     case saved
-    /// Somebody has it open who cannot be asked: on another machine, of another user, or a program that does not listen.
-    /// What is on disk is what was saved last.
+    /// Its owner cannot be asked: on another machine, of another user, or a program that does not listen.
+    /// The package on disk is the last save.
     case unreachable
 }
 

@@ -1,18 +1,19 @@
 public import Foundation
+import Logging
 public import Quire
 
 /// New bytes for a file of additional content.
 public enum AdditionalContentSource: Sendable {
     /// These.
     case data(Data)
-    /// Those of a file on disk, by its path.
+    /// The bytes of a file on disk, by its path.
     case file(String)
-    /// Those that a file handle gives until its end.
+    /// The bytes of a file handle until its end.
     case handle(FileHandle)
 }
 
 extension DocumentPackage {
-    /// Changes files of additional content of a package that nobody edits as a document, in one save: all or nothing.
+    /// Changes files of additional content of a package that is not open as a document, in one save: all or nothing.
     ///
     /// Nothing is held in memory but what is given as data.
     ///
@@ -58,7 +59,7 @@ extension DocumentPackage {
         do {
             try store.save(save)
         } catch {
-            // If nobody knows whether it was saved, the next owner of the package finds out.
+            // If it is unknown whether it was saved, the next owner of the package finds out.
             if let generation, !error.leavesCommitOpen { content.discard(generation) }
             throw error
         }
@@ -118,7 +119,7 @@ extension DocumentPackage {
     /// content, all or nothing.
     ///
     /// The document stays itself: it keeps its place, its UUID, its versions and the right to write, which is not given up
-    /// for a moment. Whoever reads beside sees the old or the new content, never a mix. The commit of one transaction
+    /// for a moment. Readers see the old or the new content, never a mix. The commit of one transaction
     /// replaces the content; whatever stops the machine before leaves the old, after it the new.
     ///
     /// ```swift
@@ -132,7 +133,7 @@ extension DocumentPackage {
     /// save any more, and a new package, with a store that was opened since, comes in the place of this one. This one still
     /// reads, and finds the files that rows read before refer to, until the new one's ``removeReplacedContent()``.
     ///
-    /// Nobody may save meanwhile. Not to be called on the main queue.
+    /// No save may run meanwhile. Not to be called on the main queue.
     ///
     /// - Parameters:
     ///   - other: The package with the content. Others may go on reading and saving it.
@@ -144,7 +145,7 @@ extension DocumentPackage {
     /// - Throws: ``QuireError`` with code `readOnly`, `incompatibleModel`, `outOfSpace`, `locked`, `cancelled`, `notFound`,
     ///   or what reading and writing throw; then the content is as it was. With code `storeUnavailable`, if the disk failed,
     ///   or the store could not be opened after its content had been replaced, or with `outOfSpace`, if the last pages could
-    ///   not be synchronized: close the package; whoever opens it finds the old or the new content.
+    ///   not be synchronized: close the package; the next opening finds the old or the new content.
     public func replaceContent(
         with other: DocumentPackage, migrating migration: StoreMigrationOptions? = nil,
         progress: Progress? = nil
@@ -182,7 +183,7 @@ extension DocumentPackage {
                 try store.replaceContent(withDatabaseAt: staging.store, progress: progress)
             }
         } catch {
-            // If nobody knows which content is there, the next owner of the package finds out.
+            // If it is unknown which content is there, the next owner of the package finds out.
             if !error.leavesCommitOpen { staged.moveOut() }
             throw error
         }
@@ -199,7 +200,13 @@ extension DocumentPackage {
     /// Removes what only the replaced content needs. To be called when nothing of it is read any more; until then, or if it
     /// never is, it costs space and nothing else.
     public func removeReplacedContent() {
-        tidy(generation: try? liveGeneration())
+        do {
+            tidy(generation: try liveGeneration())
+        } catch {
+            // Without the live generation's number all of them would be removed.
+            Self.logger.warning(
+                "The replaced content of “\(layout.path)” was not removed: \(error)")
+        }
     }
 
     private func openStoreAgain() throws -> SQLiteStore {
@@ -294,7 +301,7 @@ private final class StagedContent {
 
 // MARK: - Location
 
-/// Where an open package is, and whether what is there is what is open.
+/// The location of an open package, and whether the files there are those that are open.
 enum PackageLocation: Sendable, Equatable {
     /// It is at its path.
     case here
@@ -311,7 +318,7 @@ enum PackageLocation: Sendable, Equatable {
 }
 
 extension DocumentPackage {
-    /// Finds out where the package is, and what others have done to it.
+    /// Determines the location of the package, and changes of its files by others.
     func location() -> PackageLocation {
         if isInPlace {
             switch store.fileReplacement {
@@ -354,7 +361,7 @@ extension DocumentPackage {
             subject: .init(file: layout.path))
     }
 
-    /// The package is nowhere any more.
+    /// The error of a package that was deleted.
     var deleted: QuireError {
         QuireError(
             .notFound,
@@ -365,7 +372,7 @@ extension DocumentPackage {
     /// Puts a copy of the open store, whose files others have removed or replaced, back to its path. This object is not to be
     /// used any more.
     ///
-    /// - Returns: The package to go on with. When this returns, it survives power loss.
+    /// - Returns: The package to use further. When this returns, it survives power loss.
     /// - Throws: ``QuireError`` with code `outOfSpace`, or what reading and writing throw.
     func restoringStore() throws -> DocumentPackage {
         try checkMayWrite()

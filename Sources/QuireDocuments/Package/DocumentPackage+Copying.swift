@@ -1,6 +1,6 @@
 import Foundation
 import Quire
-internal import QuireRescue
+import QuireRescue
 
 // Copies of a package, all of the state that one save left.
 
@@ -17,7 +17,7 @@ extension DocumentPackage {
     ///   - path: The package to make.
     ///   - replacing: Whether to replace a package that is there.
     ///   - keepingDamage: Whether a damaged package is copied too, with its damage.
-    ///   - waiting: How to wait if somebody has the package to replace open for writing, which blocks the thread; `nil` to
+    ///   - waiting: How to wait while the package to replace is open for writing, which blocks the thread; `nil` to
     ///     fail at once.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `invalidFormat` if the package is damaged, `locked`, or what
     ///   reading and writing throw. Then there is no copy. With code `notFound` and the path of the copy as its subject if
@@ -38,7 +38,7 @@ extension DocumentPackage {
         if !lost.isEmpty { throw incomplete(path, without: lost) }
     }
 
-    /// What the system says about the package folder, wherever it is.
+    /// The file information of the package folder, wherever it is.
     func folderInformation() throws -> FileInformation? {
         try folder?.information() ?? FileSystem.information(at: layout.path)
     }
@@ -55,7 +55,7 @@ extension DocumentPackage {
                 try writeCopy(to: path, keepingDamage: keepingDamage)
                 return path
             } catch let error as QuireError where error.code == .alreadyExists {
-                // Somebody else was faster.
+                // Another process was faster.
                 continue
             }
         }
@@ -248,7 +248,7 @@ extension DocumentPackage {
         (byte < 16 ? "0" : "") + String(byte, radix: 16)
     }
 
-    /// What the store refers to and is not there.
+    /// The files that the store refers to and that are missing.
     func missingFiles() throws -> [String] {
         var problems = try store.externalFiles()
             .filter { !FileSystem.exists($0.path, beneath: layout.path) }

@@ -6,7 +6,7 @@ public import Quire
 // does not guarantee that its blocks are overwritten.
 
 extension DocumentPackage {
-    /// The class of protection of a document on disk. No key is needed, so that nobody has vouched for it yet: opening the
+    /// The class of protection of a document on disk. No key is needed, so that it is not authenticated: opening the
     /// document does.
     ///
     /// - Throws: ``QuireError`` with code `invalidFormat` or `unsupported` if its keybag cannot be read.
@@ -27,7 +27,7 @@ extension DocumentPackage {
         try StoreProtection.domain(ofStoreAt: DocumentPackageLayout(path: path).store)
     }
 
-    /// Changes the class of protection of a document that nobody has open. All of it is sealed with new keys.
+    /// Changes the class of protection of a document that is not open. All of it is sealed with new keys.
     ///
     /// The document is as it was, or has the new class, whatever interrupts it. **What was on the disk before is not
     /// overwritten**: after protecting a document for the first time, the blocks of its files may be read by who has the disk
@@ -37,10 +37,10 @@ extension DocumentPackage {
     ///   - path: The document. It must be unlocked if it is protected.
     ///   - fileProtection: The class that it gets. Slots of its keybag stay, unless it is `none`.
     ///   - domain: The domain that unlocks it if it was not protected; `nil` for the process's.
-    ///   - waiting: How to wait if somebody has it open for writing, which blocks the thread; `nil` to fail at once.
+    ///   - waiting: How to wait while another owner has it open for writing, which blocks the thread; `nil` to fail at once.
     /// - Complexity: O(*n*) in the size of the document.
     /// - Throws: ``QuireError`` with code `protectionUnavailable` if there is no domain, `protectedDataUnavailable` if a domain
-    ///   is locked, `locked` if somebody has it open for writing or changes it meanwhile, `invalidFormat` if one of its
+    ///   is locked, `locked` if another owner has it open for writing or changes it meanwhile, `invalidFormat` if one of its
     ///   versions is damaged, `outOfSpace`, or what reading and writing throw. Then nothing has changed.
     public static func setFileProtection(
         _ fileProtection: FileProtection, ofDocumentAt path: String,
@@ -68,16 +68,16 @@ extension DocumentPackage {
         }
     }
 
-    /// Gives a protected document that nobody has open new keys: a new master key and class keys, and a new key for each file.
+    /// Gives a protected document that is not open new keys: a new master key and class keys, and a new key for each file.
     /// All of it is sealed anew.
     ///
-    /// Whoever had a key to the document before has none to the new one, unless it is a domain that it belongs to. Passphrases,
+    /// Keys to the document before do not open the new one, unless it is a domain that it belongs to. Passphrases,
     /// key files and recovery keys of its own are removed; add them again. What was on the disk before is not overwritten, and
     /// copies keep their keys. The document has its old or its new keys, whatever interrupts it.
     ///
     /// - Parameters:
     ///   - path: The document. It and the domains that it belongs to must be unlocked.
-    ///   - waiting: How to wait if somebody has it open for writing, which blocks the thread; `nil` to fail at once.
+    ///   - waiting: How to wait while another owner has it open for writing, which blocks the thread; `nil` to fail at once.
     /// - Complexity: O(*n*) in the size of the document.
     /// - Throws: As ``setFileProtection(_:ofDocumentAt:domain:waiting:)``; `protectionUnavailable` if it is not protected, or
     ///   belongs to no domain, so that nothing would unlock it.
@@ -127,14 +127,14 @@ extension DocumentPackage {
         try store.protection?.domain.removeFromUserKeyring()
     }
 
-    /// Destroys the keys of a protected document that nobody has open, and removes it. No key is needed.
+    /// Destroys the keys of a protected document that is not open, and removes it. No key is needed.
     ///
     /// The keybag is overwritten first, so that the rest, wherever its blocks remain readable, cannot be decrypted. File systems
     /// that copy on write and flash memory may keep the old blocks of the keybag as well: destroy its key files, too. Copies of
     /// the document keep their keys. After an interruption the document may be there without keys; call it again.
     ///
-    /// - Throws: ``QuireError`` with code `protectionUnavailable` if it is not protected, `locked` if somebody has it open for
-    ///   writing, or what writing throws.
+    /// - Throws: ``QuireError`` with code `protectionUnavailable` if it is not protected, `locked` if another owner has it
+    ///   open for writing, or what writing throws.
     public static func erase(documentAt path: String, waiting: LockWait? = nil) throws {
         let layout = DocumentPackageLayout(path: path)
         try checkIsPackage(layout)

@@ -11,8 +11,8 @@ extension DocumentPackage {
     ///   - path: The package.
     ///   - model: The model; `nil` for the one that the store carries.
     ///   - options: How to repair.
-    ///   - waiting: How to wait if somebody else has it open for writing, which blocks the thread; `nil` to fail at once.
-    /// - Throws: ``QuireError`` with code `locked` if somebody has the package open for writing, or what
+    ///   - waiting: How to wait while another owner has it open for writing, which blocks the thread; `nil` to fail at once.
+    /// - Throws: ``QuireError`` with code `locked` if the package is open for writing, or what
     ///   ``StoreRepair/repair(_:model:options:)`` throws. Then the package is as it was.
     public static func repair(
         at path: String, model: ManagedObjectModel? = nil,
@@ -144,6 +144,7 @@ extension DocumentPackage {
     ) throws -> (named: Int?, brought: Int?) {
         let content = AdditionalContentStore(
             layout: layout, classKey: store.protection?.classKey)
+        // The records of a recovered store may be damaged; then the newest generation is taken.
         let named = (try? content.generation(in: store.records())) ?? nil
         var generation: Int?
         if let old, FileSystem.exists(old.additionalContent, beneath: old.path) {
@@ -170,7 +171,7 @@ extension DocumentPackage {
 
 /// Something about a package that is not as it should be.
 public struct DocumentProblem: Sendable, Hashable {
-    /// How bad it is.
+    /// The severity.
     public enum Severity: String, Sendable {
         /// Something of the document is lost or cannot be trusted.
         case error
@@ -178,7 +179,7 @@ public struct DocumentProblem: Sendable, Hashable {
         case warning
     }
 
-    /// How bad it is.
+    /// The severity.
     public var severity: Severity
     /// The file or folder it is about.
     public var path: String
@@ -203,7 +204,7 @@ extension DocumentPackage {
                     severity: .error, path: layout.store,
                     message: "There are \(report.unlistedProblems) more problems of these kinds."))
         }
-        // Of files of external data only those are noted that nothing refers to: leftovers.
+        // Of external data only unreferenced files are recorded: leftovers.
         let warnings = report.notes.filter { $0.kind != .externalData }
             .map { problem($0, .warning) }
         let problems = try errors + warnings + packageProblems()
@@ -219,7 +220,7 @@ extension DocumentPackage {
 }
 
 extension DocumentPackage {
-    /// What is wrong with the package beside its store: the additional content, the metadata, and what should not be
+    /// The problems of the package beside its store: the additional content, the metadata, and what should not be
     /// there.
     package func packageProblems() throws -> [DocumentProblem] {
         let foreign = layout.foreignEntries().map {
@@ -233,7 +234,7 @@ extension DocumentPackage {
 }
 
 extension StoreCheckReport {
-    /// Adds what is wrong with a package: errors are problems, warnings are notes.
+    /// Adds the problems of a package: errors are problems, warnings are notes.
     package mutating func add(_ found: [DocumentProblem]) {
         for problem in found {
             let entry = StoreProblem(
@@ -296,7 +297,7 @@ extension DocumentPackage {
         return problems
     }
 
-    /// Files that have no place in a package, somebody's own perhaps. What ``leftovers()`` finds is not among them.
+    /// Files that do not belong into a package, perhaps the user's own. What ``leftovers()`` finds is not among them.
     private func strayFileProblems() throws -> [DocumentProblem] {
         var problems: [DocumentProblem] = []
         func expect(_ expected: Set<String>, in folder: String) throws {
@@ -334,8 +335,8 @@ extension DocumentPackage {
 // MARK: - Leftovers
 
 extension DocumentPackage {
-    /// What interrupted saves have left: temporary files, generations of additional content that the store does not name,
-    /// external data that no object refers to. It does no harm, and goes when the package is opened for writing.
+    /// Leftovers of interrupted saves: temporary files, generations of additional content that the store does not name,
+    /// external data that no object refers to. They are harmless, and are removed when the package is opened for writing.
     ///
     /// While the package is open for writing, what a running save makes and what earlier saves no longer need are among it.
     ///
@@ -354,7 +355,7 @@ extension DocumentPackage {
     }
 
     /// Removes what interrupted saves have left. Only for the owner of the lock, before anything has been read or saved.
-    /// What cannot be removed stays until the next time.
+    /// Files that cannot be removed stay until the next time.
     func removeLeftovers() {
         for path in (try? leftovers()) ?? [] {
             try? FileSystem.removeTree(path, beneath: layout.path)

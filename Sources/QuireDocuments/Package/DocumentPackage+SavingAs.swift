@@ -1,7 +1,7 @@
 import Foundation
 import Quire
 
-/// What a document has beyond what its package was saved with.
+/// The changes of a document since its package was saved.
 struct UnsavedChanges: Sendable {
     var objects = ChangeSet()
     var content = AdditionalContentChanges()
@@ -11,7 +11,7 @@ struct UnsavedChanges: Sendable {
     var isEmpty: Bool { objects.isEmpty && content.isEmpty }
 }
 
-/// Where a document is to be written to.
+/// The destination of saving as another package.
 struct SaveDestination: Sendable {
     var path: String
     /// Whether a document that is there is replaced.
@@ -21,10 +21,10 @@ struct SaveDestination: Sendable {
 }
 
 extension DocumentPackage {
-    /// When the store was written last; `nil` if that cannot be told.
+    /// The time of the last write to the store; `nil` if it is unknown.
     var modificationDate: Date? { Self.modificationDate(of: layout) }
 
-    /// When the store of a package was written last; `nil` if that cannot be told.
+    /// The time of the last write to the store of a package; `nil` if it is unknown.
     static func modificationDate(of layout: DocumentPackageLayout) -> Date? {
         let times = ["", "-wal"].compactMap {
             ((try? FileSystem.information(at: layout.store + $0)) ?? nil)?.modificationTime
@@ -33,14 +33,14 @@ extension DocumentPackage {
     }
 }
 
-// Saving elsewhere than to the package itself: a copy of the last save is made beside the destination, what is unsaved is
+// Saving elsewhere than to the package itself: a copy of the last save is made beside the destination, unsaved changes are
 // added to it in one transaction, and then it gets its name. The package itself is only read.
 //
 // If others have deleted the package, or put another one in its place, the copy is made all the same, of the open store and
-// of what is unsaved. Its files are gone: those that the copy lacks are reported when it is there.
+// of the unsaved changes. Its files are gone: those that the copy lacks are reported when it is there.
 
 extension DocumentPackage {
-    /// Writes a copy that has what is unsaved too.
+    /// Writes a copy that includes unsaved changes.
     ///
     /// - Throws: As ``writeCopy(to:replacing:keepingDamage:waiting:)``; also with code `notFound` after the copy was made.
     func writeCopy(to destination: SaveDestination, with unsaved: UnsavedChanges) throws {
@@ -54,7 +54,7 @@ extension DocumentPackage {
         if !lost.isEmpty { throw incomplete(destination.path, without: lost) }
     }
 
-    /// Writes such a copy and opens it, to go on with it in the place of this package. Nobody else can have opened it
+    /// Writes such a copy and opens it, to be used instead of this package. No one else can have opened it
     /// before.
     ///
     /// - Returns: The package, whose store continues this one's, the objects whose derived values are new, and the error
@@ -78,13 +78,13 @@ extension DocumentPackage {
                 filled.lost.isEmpty ? nil : incomplete(destination.path, without: filled.lost)
             )
         } catch {
-            if !destination.replaces { Self.takeBack(layout.path) }
+            if !destination.replaces { Self.removeUnused(layout.path) }
             throw error
         }
     }
 
-    /// Removes a new package that cannot be gone on with. Its name is free even if no file can be opened any more.
-    static func takeBack(_ path: String) {
+    /// Removes a new package that cannot be used. Its name is free even if no file can be opened any more.
+    static func removeUnused(_ path: String) {
         let temporary = FileSystem.temporarySibling(of: path, for: "new")
         guard (try? FileSystem.renameWithoutReplacing(path, to: temporary)) != nil else { return }
         try? FileSystem.removeTree(temporary)
@@ -93,7 +93,7 @@ extension DocumentPackage {
     /// Whether the package is found under its path, and not moved, deleted, or another in its place.
     var isInPlace: Bool { folder.map { Self.isFound($0, at: layout.path) } ?? true }
 
-    /// Where the package is now, wherever it was moved to; `nil` if it was deleted.
+    /// The present path of the package; `nil` if it was deleted.
     var presentPath: String? {
         guard let folder else { return layout.path }
         // Linux knows the path of a folder that is open.
@@ -136,7 +136,7 @@ extension DocumentPackage {
         return try add(unsaved, to: target, isLost: isLost)
     }
 
-    /// Adds what is unsaved to a copy of the last save.
+    /// Adds unsaved changes to a copy of the last save.
     ///
     /// - Parameter isLost: Whether the copy may lack files that others have removed with this package.
     private func add(
@@ -152,7 +152,7 @@ extension DocumentPackage {
                 FileSystem.exists(target.additionalContent(generation: $0)) ? $0 : nil
             }
             var (changes, new) = (unsaved.objects, old)
-            // What it stands for is written now.
+            // Its changes are written now.
             changes.records[SQLiteStore.draftRecordKey] = .some(nil)
             if !unsaved.content.isEmpty {
                 new = try content.write(unsaved.content, after: old)
@@ -172,7 +172,7 @@ extension DocumentPackage {
                     let present = Set(try content.files(in: new).map(\.path))
                     let missing = unsaved.contentNames.sorted.filter { !present.contains($0) }
                     lost += missing.map { .additionalContent($0) }
-                    // What is not known by name, as nobody has read it.
+                    // Files whose names are unknown, because they were not read.
                     if named != nil && old == nil && unsaved.content.isEmpty && missing.isEmpty {
                         lost.append(.additionalContent(nil))
                     }
@@ -187,7 +187,7 @@ extension DocumentPackage {
     }
 }
 
-// MARK: - Packages that are gone
+// MARK: - Deleted packages
 
 /// A file that a copy lacks because others have removed it together with the package.
 enum MissingFile: Sendable, Equatable {

@@ -12,13 +12,13 @@ import Synchronization
 /// ==========
 ///
 /// - A package that exists is whole: it was built beside its place, synchronized and renamed.
-/// - One owner of ``DocumentPackageLayout/lock`` writes. Those who only read take no lock and leave no trace.
+/// - One owner of ``DocumentPackageLayout/lock`` writes. Readers take no lock and leave no trace.
 /// - The commit of the store's transaction is the only moment at which a document changes. Files that it refers to are
 ///   on disk before; files that nothing refers to any more go after. So whatever is interrupted, the package is that of
 ///   the last commit, with rubbish beside it that the next owner of the lock removes.
 /// - The metadata file follows the store. Nothing depends on it.
 public final class DocumentPackage: Sendable {
-    /// Where things are.
+    /// The paths of the package.
     public let layout: DocumentPackageLayout
     /// The store.
     public let store: SQLiteStore
@@ -35,7 +35,7 @@ public final class DocumentPackage: Sendable {
     let lock: DocumentLock?
     /// Whether another object owns the lock now.
     private let hasSuccessor = Atomic(false)
-    private static let logger = Logger(label: "quire.document")
+    static let logger = Logger(label: "quire.document")
 
     init(
         layout: DocumentPackageLayout, store: SQLiteStore, lock: DocumentLock?,
@@ -48,6 +48,7 @@ public final class DocumentPackage: Sendable {
             versionStore ?? VersionStore(layout: layout, protection: store.protection)
         content = AdditionalContentStore(
             layout: layout, classKey: store.protection?.classKey)
+        // Without the folder the package counts as being at its path.
         self.folder = folder ?? (try? OpenFile.open(layout.path, for: .folder))
         storeFile = (try? FileSystem.information(at: layout.store)) ?? nil
     }
@@ -79,7 +80,7 @@ public final class DocumentPackage: Sendable {
             // Given again, because the classes that are bound to it are not in the file.
             return try open(layout, model, options, nil, lock)
         } catch {
-            takeBack(layout.path)
+            removeUnused(layout.path)
             throw error
         }
     }
@@ -89,14 +90,14 @@ public final class DocumentPackage: Sendable {
     /// - Parameters:
     ///   - path: The package folder.
     ///   - model: The model, if it shall not be the one that the store carries.
-    ///   - readOnly: Whether to open it for reading only, which leaves no trace and works beside somebody who writes.
+    ///   - readOnly: Whether to open it for reading only, which leaves no trace and works beside a writer.
     ///   - options: How the store uses its file.
     ///   - migration: How the store is migrated if it was made with another version of the model; `nil` if it is not to
     ///     be. The package stays whole: additional content and external data are those that there were. What it was before
     ///     is kept as a version, unless ``StoreMigrationOptions/keepsVersion`` says otherwise.
-    ///   - waiting: How to wait if somebody else has it open for writing, which blocks the thread; `nil` to fail at once.
+    ///   - waiting: How to wait while another owner has it open for writing, which blocks the thread; `nil` to fail at once.
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if it is no package, `unsupported` if it was made by
-    ///   a newer version, `locked` if somebody else has it open for writing, or what the store throws.
+    ///   a newer version, `locked` if another owner has it open for writing, or what the store throws.
     public static func open(
         at path: String, model: ManagedObjectModel? = nil, readOnly: Bool = false,
         options: SQLiteStoreOptions = .init(), migrating migration: StoreMigrationOptions? = nil,
@@ -191,7 +192,7 @@ public final class DocumentPackage: Sendable {
         return successor
     }
 
-    /// Takes the lock back from a package that was not gone on with after all, and closes that.
+    /// Takes the lock back from a successor that is not used after all, and closes that.
     func resume(insteadOf successor: DocumentPackage) {
         hasSuccessor.store(false, ordering: .releasing)
         successor.hasSuccessor.store(true, ordering: .releasing)
@@ -230,9 +231,9 @@ public final class DocumentPackage: Sendable {
     /// Builds a package beside its place and puts it there.
     ///
     /// - Parameters:
-    ///   - replacing: Whether to replace a package that is there. Nobody may have it open for writing.
-    ///   - waiting: How to wait if somebody has.
-    ///   - locking: Whether it is to be locked from the first moment, for somebody who goes on with it.
+    ///   - replacing: Whether to replace an existing package, which must not be open for writing.
+    ///   - waiting: How to wait while it is open for writing.
+    ///   - locking: Whether it is locked from the first moment, for a caller that uses it further.
     ///   - original: The folder whose permissions it gets; `nil` for those of any new folder.
     ///   - whenLocked: Called when the package that is there is locked, before it is replaced.
     /// - Returns: The lock, if there is to be one.

@@ -1,7 +1,7 @@
 import Foundation
 import Quire
 
-/// Where things are in a document package.
+/// The paths of a document package.
 ///
 /// A package is input: whatever is opened, made or removed in it is so beneath the package folder, by regular files and
 /// folders only, symbolic links not followed (see `FileLocation`). The package folder itself may be a symbolic link.
@@ -10,7 +10,7 @@ import Quire
 ///       DocumentMetadata.plist                            derived from the store; made again if it is missing
 ///       Protection.keybag                                 if it is protected: all below is sealed then, but for names
 ///       Thumbnail.png                                     a picture for libraries, if the document gives one
-///       .lock                                             only while somebody has it open for writing
+///       .lock                                             only while it is open for writing
 ///       StoreContent/persistentStore                      the SQLite store
 ///       StoreContent/.persistentStore_SUPPORT/_EXTERNAL_DATA/UUID     large binary values
 ///       AdditionalContent/7/…                             the files of generation 7, which the store names
@@ -94,7 +94,7 @@ public struct DocumentPackageLayout: Sendable, Hashable {
         return errors
     }
 
-    /// What is wrong with a path that an archive brings, to continue “… cannot be used: it …”.
+    /// The reason to refuse a path of an archive, to continue “… cannot be used: it …”.
     static func objection(toArchived path: String, isFolder: Bool) -> String? {
         let parts = path.split(separator: "/").map(String.init)
         switch parts.first {
@@ -117,7 +117,7 @@ public struct DocumentPackageLayout: Sendable, Hashable {
         }
     }
 
-    /// The number of a generation's folder, or `nil` if the name is none.
+    /// The number of a generation's folder, or `nil` if the name is not valid.
     static func generation(ofFolder name: String) -> Int? {
         guard let number = Int(name), number > 0, String(number) == name else { return nil }
         return number
@@ -126,7 +126,7 @@ public struct DocumentPackageLayout: Sendable, Hashable {
 
 // MARK: - Metadata
 
-/// What `DocumentMetadata.plist` says: a copy of what the store knows, for those who do not want to open it.
+/// The content of `DocumentMetadata.plist`: a copy of store metadata that can be read without opening the store.
 ///
 /// The store is right where they differ. Keys that are not ours are kept.
 struct DocumentMetadata: Equatable {

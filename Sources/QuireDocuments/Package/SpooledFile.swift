@@ -3,7 +3,7 @@ import Quire
 import Synchronization
 
 /// New bytes for a file of additional content that are on disk already, in the package, under a temporary name. They go
-/// when nobody needs them any more: a save gives them a second name.
+/// when they are released: a save gives them a second name.
 ///
 /// Files are held open, unless there are very many, so that their bytes survive if others remove the package.
 final class SpooledFile: Sendable {
@@ -37,7 +37,7 @@ final class SpooledFile: Sendable {
         if let place { _ = try? FileSystem.removeFileIfPresent(place.path, beneath: place.root) }
     }
 
-    /// Where its name is, wherever the package was moved to; `nil` if it was removed, or is another file's by now.
+    /// The path of its name, wherever the package was moved to; `nil` if it was removed, or belongs to another file by now.
     private var place: (path: String, root: String)? {
         let roots = [firstRoot, folder?.descriptorPath].compactMap(\.self)
         for root in roots {
@@ -153,7 +153,7 @@ final class SpooledFile: Sendable {
         self.init(temporary, id: id, in: package)
     }
 
-    /// Makes an empty file that somebody is to fill.
+    /// Makes an empty file to be filled.
     fileprivate convenience init(beginningIn package: DocumentPackage) throws {
         let temporary = Self.temporaryName(in: package)
         try Self.make(temporary, in: package) { root in

@@ -1,7 +1,7 @@
 public import Foundation
 public import Quire
 
-/// What a new document begins as: a folder with a model (`Model.xcdatamodeld`), the first objects
+/// A template for new documents: a folder with a model (`Model.xcdatamodeld`), the first objects
 /// (`Seed.json`), a description in a line (`Description.txt`), and perhaps a folder of additional content
 /// (`AdditionalContent`).
 ///
@@ -14,7 +14,7 @@ public struct DocumentTemplate: Sendable, Hashable {
     public let name: String
     /// The path of the folder.
     public let path: String
-    /// What it is good for, in a line; empty if the template does not say.
+    /// The purpose in a line; empty if the template has none.
     public let summary: String
 
     /// Opens a template's folder.
@@ -109,7 +109,7 @@ extension DocumentTemplate {
             subject: .init(file: name))
     }
 
-    /// Where templates are: `QUIRE_TEMPLATES` of the environment; otherwise a folder `Templates`, or
+    /// The folder of templates: `QUIRE_TEMPLATES` of the environment; otherwise a folder `Templates`, or
     /// `share/quire/Templates`, beside the program or beside a folder above it. So both a checkout
     /// (`.build/release/quire`) and an installation (`bin/quire`) find theirs. `nil` if there is none.
     public static var defaultFolder: String? {
@@ -280,6 +280,39 @@ struct TemplateSeed {
             failure.subject.file = file
             failure.subject.position = node.line
             throw failure
+        }
+    }
+}
+
+// MARK: - Documents
+
+extension ManagedDocument {
+    /// Makes the package with a template's model, objects and additional content, and opens it for writing.
+    ///
+    /// It is on disk, with all of that, when this returns; if anything fails there is no package.
+    ///
+    /// ```swift
+    /// let document = ManagedDocument(path: "Library.quire")
+    /// try await document.create(from: .named("Library"))
+    /// ```
+    ///
+    /// - Throws: ``QuireError`` with code `alreadyExists` if there is anything at the path, `invalidModel`,
+    ///   `invalidFormat` or `validation` if the template is at fault, or what writing throws.
+    public func create(from template: DocumentTemplate) async throws {
+        let model = try template.model()
+        let content = try template.additionalContent()
+        try await create(model: model)
+        do {
+            try template.insertSeed(into: managedObjectContext)
+            for file in content { try additionalContent.write(file.data, at: file.path) }
+            try await save()
+            // Taking back what the template brought makes no sense.
+            undoManager?.removeAllActions()
+        } catch {
+            // What was made a moment ago holds nothing of the user's.
+            try? await close(discardingChanges: true)
+            try? FileSystem.removeTree(path)
+            throw error
         }
     }
 }

@@ -12,7 +12,7 @@ import Quire
 /// Numbers are little-endian. Nothing in it is trusted: the index has a digest, its numbers are checked against the file's
 /// size, and a block is compared with its digest when it is read.
 final class BlockPack: Sendable {
-    /// Where a block is.
+    /// The position of a block.
     struct Entry: Sendable {
         var digest: BlockDigest
         var offset: Int64

@@ -19,7 +19,7 @@ struct BlockStore {
     init(of layout: DocumentPackageLayout) throws {
         folder = layout.versionBlocks
         root = layout.path
-        // Somebody who writes may put the blocks of several files into one, and remove these, while we look.
+        // A writer may merge several files into one, and remove them, meanwhile.
         for attempt in 1...5 {
             do {
                 try load(mayMiss: attempt == 5)
@@ -197,7 +197,7 @@ struct PageChunker {
 
     init(_ store: BlockStore) { self.store = store }
 
-    /// Cuts a database that nobody has open.
+    /// Cuts a database that is not open.
     ///
     /// - Parameters:
     ///   - pageSize: The size of its pages, if it is sealed, so that its header does not say.

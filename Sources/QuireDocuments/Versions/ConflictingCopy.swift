@@ -9,7 +9,7 @@ public struct ConflictingCopy: Sendable, Hashable {
     /// When it was saved last.
     public let date: Date
 
-    /// What such tools add to a name, before its extension:
+    /// The suffixes that such tools add to a name, before its extension:
     ///
     /// - `Name (conflicted copy 2026-11-22 101500)`, `Name (Jane's conflicted copy 2026-11-22)`: Dropbox, Nextcloud
     /// - `Name.sync-conflict-20261122-101500-ABCDEFG`: Syncthing
@@ -80,7 +80,7 @@ extension DocumentPackage {
     /// Makes a conflicting copy a conflict version of this document, and removes it when that is on disk. What it was is
     /// then resolved by ``resolveConflict(_:keeping:migrating:)``.
     ///
-    /// - Throws: ``QuireError`` with code `readOnly`, `notFound`, `locked` if somebody has the copy open, or what reading and
+    /// - Throws: ``QuireError`` with code `readOnly`, `notFound`, `locked` if the copy is open, or what reading and
     ///   writing throw. Then the copy is still there.
     @discardableResult
     public func adopt(
@@ -96,7 +96,7 @@ extension DocumentPackage {
             try? other.close()
             throw error
         }
-        // While nobody else may open it.
+        // While no one else can open it.
         let removed = FileSystem.temporarySibling(of: copy.path, for: "removed")
         try FileSystem.rename(copy.path, to: removed)
         try FileSystem.synchronizeFolder(containing: copy.path)

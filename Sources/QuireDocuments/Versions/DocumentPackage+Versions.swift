@@ -98,7 +98,7 @@ extension DocumentPackage {
 
     /// Removes a version, and what only it needs.
     ///
-    /// - Throws: ``QuireError`` with code `readOnly`, `notFound`, `locked` if somebody is reading it, `invalidState` if it is
+    /// - Throws: ``QuireError`` with code `readOnly`, `notFound`, `locked` if a reader has it open, `invalidState` if it is
     ///   a conflict version that has not been resolved, or what removing throws.
     public func deleteVersion(_ version: DocumentVersion.ID) throws {
         try checkMayWrite()
@@ -115,7 +115,7 @@ extension DocumentPackage {
 
     /// Removes old versions. Those that are being read stay, and go the next time.
     ///
-    /// - Returns: The versions that are gone.
+    /// - Returns: The versions that were removed.
     /// - Throws: ``QuireError`` with code `readOnly`, or what removing throws.
     @discardableResult
     public func pruneVersions(
@@ -131,11 +131,9 @@ extension DocumentPackage {
 
 // MARK: - Versions kept by the policy
 
-// What a policy makes of a save. None of it can make a save fail.
+// Versions that a policy keeps of saves. A failure never makes a save fail.
 
 extension DocumentPackage {
-    private static let logger = Logger(label: "quire.document")
-
     /// Call before a save writes anything, not on the main queue: keeps what the document was when it was opened, if the
     /// policy says so and this is the first save since.
     func keepVersionBeforeSave(_ policy: VersionPolicy) {
@@ -148,16 +146,18 @@ extension DocumentPackage {
         guard case .every(let interval) = policy.occasion, !isReadOnly else { return }
         versionStore.decidingAfterSave.lock()
         defer { versionStore.decidingAfterSave.unlock() }
-        if let last = (try? versionStore.ids())?.last.flatMap(VersionStore.date),
-            Date().timeIntervalSince(last) < interval / .seconds(1)
-        {
-            return
+        keep(.periodic, policy) {
+            let last = try versionStore.ids().last.flatMap(VersionStore.date)
+            return last.map { Date().timeIntervalSince($0) >= interval / .seconds(1) } ?? true
         }
-        keep(.periodic, policy)
     }
 
-    private func keep(_ reason: DocumentVersion.Reason, _ policy: VersionPolicy) {
+    private func keep(
+        _ reason: DocumentVersion.Reason, _ policy: VersionPolicy,
+        if isDue: () throws -> Bool = { true }
+    ) {
         do {
+            guard try isDue() else { return }
             try keepVersion(reason: reason, onlyIfNew: true)
             if let retention = policy.retention { try pruneVersions(retention) }
         } catch {
@@ -168,7 +168,7 @@ extension DocumentPackage {
 
 // MARK: - Conflicts
 
-/// What others have done to a package that is open.
+/// A change of an open package by others.
 public enum PackageChange: Sendable, Hashable {
     /// It was moved or renamed, and is there now.
     case moved(to: String)
@@ -178,18 +178,18 @@ public enum PackageChange: Sendable, Hashable {
     case replaced
 }
 
-/// Which side of a conflict the document goes on with. The other one stays as a version.
+/// The side of a conflict that is to be the document's content.
 public enum ConflictSide: Sendable, Hashable {
-    /// What the document has now.
-    case present
-    /// What the conflict version has.
-    case version
+    /// The content of the document here, unsaved changes included.
+    case current
+    /// The content that others have put into the document's place, or that of a conflict version.
+    case other
 }
 
 extension DocumentPackage {
     // MARK: Noticing
 
-    /// What others have done to the package since it was opened; `nil` if it is where it was.
+    /// The change of the package by others since it was opened; `nil` if it is where it was.
     ///
     /// If it was replaced, by a tool that synchronizes folders for example, this object still has the former content: open
     /// what is at the path, and keep this content there by ``keepConflictVersion(of:)``.
@@ -225,24 +225,24 @@ extension DocumentPackage {
             progress: progress)
     }
 
-    /// Where its files are, wherever the folder was moved to, also if it has no name any more.
+    /// The present layout of its files, wherever the folder was moved to, also if it has no name any more.
     var presentLayout: DocumentPackageLayout {
         guard let folder, !isInPlace else { return layout }
         return DocumentPackageLayout(path: presentPath ?? "/proc/self/fd/\(folder.descriptor)")
     }
 
-    /// The conflict versions that nobody has dealt with, newest first.
+    /// The unresolved conflict versions, newest first.
     public func unresolvedConflictVersions() throws -> [DocumentVersion] {
         try versions().filter(\.isUnresolvedConflict)
     }
 
     // MARK: Resolving
 
-    /// Deals with a conflict version: the document goes on with one side, and the other stays as a version.
+    /// Resolves a conflict version: one side becomes the content of the document, and the other stays as a version.
     ///
     /// - Parameters:
     ///   - version: The conflict version.
-    ///   - side: Which side the document goes on with.
+    ///   - side: The side that becomes the content of the document.
     ///   - migration: How the version is migrated if it is of another version of the model.
     /// - Returns: The package to use from now on: this one, or if its content was replaced another; see
     ///   ``replaceContent(with:migrating:progress:)``.
@@ -263,11 +263,11 @@ extension DocumentPackage {
                 subject: .init(file: layout.path, value: version))
         }
         let package =
-            side == .present
+            side == .current
             ? self : try replaceContent(withVersion: version, migrating: migration)
         do {
             try versionStore.markResolved(version)
-        } catch  where side == .version {
+        } catch  where side == .other {
             // The content has been replaced; that the version still counts as unresolved does no harm.
         }
         return package
@@ -275,7 +275,7 @@ extension DocumentPackage {
 }
 
 extension VersionStore {
-    /// Notes that a conflict version has been dealt with.
+    /// Marks a conflict version as resolved.
     func markResolved(_ id: String) throws {
         try writing.withLock {
             try FileSystem.writeNewFile(

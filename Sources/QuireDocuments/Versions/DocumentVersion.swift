@@ -6,7 +6,7 @@ import Synchronization
 public struct DocumentVersion: Sendable, Hashable, Identifiable {
     /// Why a version was kept.
     public enum Reason: String, Sendable, Hashable, Codable, CaseIterable {
-        /// Somebody asked for it.
+        /// Kept on request.
         case requested
         /// It is what the document was before it was changed for the first time since it had been opened.
         case beforeChanges
@@ -20,7 +20,7 @@ public struct DocumentVersion: Sendable, Hashable, Identifiable {
         case conflict
     }
 
-    /// Where the content of a conflict version comes from, as far as it is known.
+    /// The origin of a conflict version's content, as far as it is known.
     public struct Origin: Sendable, Hashable, Codable {
         /// The machine.
         public var host: String?
@@ -54,11 +54,11 @@ public struct DocumentVersion: Sendable, Hashable, Identifiable {
     public let id: String
     /// When it was kept.
     public let date: Date
-    /// What the user calls it.
+    /// The name given by the user.
     public let name: String?
     /// Why it was kept.
     public let reason: Reason
-    /// Where the content of a conflict version comes from.
+    /// The origin of a conflict version's content.
     public let origin: Origin?
     /// The bytes of the document at that time: rows, external data and additional content.
     public let size: Int64
@@ -66,7 +66,7 @@ public struct DocumentVersion: Sendable, Hashable, Identifiable {
     public let addedSize: Int64
     /// Whether a conflict version has been dealt with.
     public let isResolved: Bool
-    /// What is wrong with it, as far as can be seen without reading all of it; `nil` if nothing is.
+    /// The damage that is visible without reading all of the version; `nil` if there is none.
     public let problem: String?
 
     /// Whether all of it seems to be there; ``DocumentPackage/check()`` reads all of it.
@@ -77,10 +77,10 @@ public struct DocumentVersion: Sendable, Hashable, Identifiable {
 
 // MARK: - Retention
 
-/// Which versions stay when old ones are pruned.
+/// The rules for pruning old versions.
 ///
 /// All of the last day, the last of each day for a month, then the last of each week; never those that the user has named,
-/// nor conflict versions that nobody has dealt with.
+/// nor unresolved conflict versions.
 public struct VersionRetention: Sendable, Hashable {
     /// For how many seconds all versions stay.
     public var keepsAll: TimeInterval = 24 * 60 * 60
@@ -88,9 +88,9 @@ public struct VersionRetention: Sendable, Hashable {
     public var keepsDaily: TimeInterval = 30 * 24 * 60 * 60
     /// For how many seconds the last version of each week stays; `nil` for ever.
     public var keepsWeekly: TimeInterval?
-    /// How many versions stay at most; `nil` for any number. The oldest go first.
+    /// The maximum number of versions; `nil` for no limit. The oldest go first.
     public var maximumCount: Int?
-    /// How many bytes the versions that stay may have added at most; `nil` for any number. The oldest go first.
+    /// The maximum number of bytes added by the versions; `nil` for no limit. The oldest go first.
     public var maximumSize: Int64?
     /// Whether versions that the user has named stay in any case.
     public var keepsNamed = true
@@ -142,7 +142,7 @@ public struct VersionRetention: Sendable, Hashable {
 
     private func isExempt(_ version: DocumentVersion) -> Bool {
         version.isUnresolvedConflict || keepsNamed && version.name != nil
-            // What it is cannot be told; somebody may want to look at it.
+            // Its content is unknown, and may be wanted.
             || !version.isComplete
     }
 }
@@ -153,7 +153,7 @@ public struct VersionPolicy: Sendable, Hashable {
     public enum Occasion: Sendable, Hashable {
         /// Never.
         case onDemand
-        /// What the document was when it was opened, as soon as a save is about to change it.
+        /// The state at opening, before the first save that changes it.
         case beforeFirstChange
         /// After a save, if the last version is older.
         case every(Duration)
@@ -161,7 +161,7 @@ public struct VersionPolicy: Sendable, Hashable {
 
     /// When versions are kept without being asked for.
     public var occasion: Occasion
-    /// Which stay when a version has been kept so; `nil` if none is ever pruned by itself.
+    /// The retention applied after a version was kept; `nil` if versions are never pruned automatically.
     public var retention: VersionRetention?
 
     /// A policy.
@@ -170,7 +170,7 @@ public struct VersionPolicy: Sendable, Hashable {
         self.retention = retention
     }
 
-    /// Versions are kept when somebody asks for one.
+    /// Versions are kept on request.
     public static let onDemand = VersionPolicy(occasion: .onDemand)
 }
 
@@ -191,7 +191,7 @@ public final class VersionCheckout: Sendable {
     /// The package. Open it for reading only: its files may be those of the document.
     public let path: String
     private let sibling: TemporarySibling
-    /// What errors call it instead of by its temporary path.
+    /// The path that errors show instead of the temporary one.
     private let reportedPath: String
     /// The keys of the document, retained so that the package is unlocked while the document is.
     private let protection: StoreProtection?

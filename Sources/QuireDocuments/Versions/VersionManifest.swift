@@ -2,7 +2,7 @@ import Crypto
 import Foundation
 import Quire
 
-/// What is in a version. Written once, last of all its parts; only that a conflict has been resolved is noted later, in
+/// The contents of a version. Written once, last of all its parts; only the mark of a resolved conflict follows later, in
 /// a file beside it.
 ///
 /// In the file there is a line with its digest before it, so that what is read is what was written. That of a protected

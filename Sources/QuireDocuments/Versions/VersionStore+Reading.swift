@@ -1,6 +1,6 @@
 import Foundation
 import Quire
-public import QuireRescue
+import QuireRescue
 
 extension VersionStore {
     /// The versions, newest first.
@@ -20,14 +20,14 @@ extension VersionStore {
 
     /// - Throws: ``QuireError`` with code `notFound` or `invalidFormat`.
     func manifest(of id: String) throws -> VersionManifest {
-        guard isThere(id) else { throw missing(id) }
+        guard exists(id) else { throw missing(id) }
         return try VersionManifest(
             contentsOf: FileSystem.path(layout.version(id), Self.manifestName),
             beneath: layout.path, unsealing: protection?.classKey)
     }
 
     /// Whether there is something with a version's name.
-    func isThere(_ id: String) -> Bool {
+    func exists(_ id: String) -> Bool {
         Self.date(in: id) != nil && FileSystem.exists(layout.version(id), beneath: layout.path)
     }
 
@@ -42,8 +42,8 @@ extension VersionStore {
             let manifest = try manifest(of: id)
             return version(id, manifest, problem: try visibleProblem(id, manifest, blocks))
         } catch {
-            // One that has been removed meanwhile is none.
-            guard isThere(id), let date = Self.date(in: id) else {
+            // Versions that were removed meanwhile are skipped.
+            guard exists(id), let date = Self.date(in: id) else {
                 return nil
             }
             let message = (error as? QuireError)?.message ?? "\(error)"
@@ -64,7 +64,7 @@ extension VersionStore {
             problem: problem)
     }
 
-    /// What is wrong with a version that shows without reading all of it.
+    /// The damage of a version that shows without reading all of it.
     private func visibleProblem(
         _ id: String, _ manifest: VersionManifest, _ blocks: BlockStore
     ) throws -> String? {
@@ -74,7 +74,7 @@ extension VersionStore {
         return try fileProblems(id, manifest).first?.message
     }
 
-    /// What is wrong with the files of a version, as far as their sizes tell.
+    /// The damage of a version's files, as far as their sizes show it.
     func fileProblems(_ id: String, _ manifest: VersionManifest) throws -> [DocumentProblem] {
         var problems: [DocumentProblem] = []
         for (path, size) in files(id, manifest).sorted(by: { $0.key < $1.key }) {
@@ -104,11 +104,11 @@ extension VersionStore {
 
     // MARK: - Restoring
 
-    /// Runs a body while nobody may remove a version.
+    /// Runs a body while no version can be removed.
     func reading<Result>(
         _ id: String, _ body: (String, VersionManifest) throws -> Result
     ) throws -> Result {
-        guard isThere(id) else { throw missing(id) }
+        guard exists(id) else { throw missing(id) }
         let folder = layout.version(id)
         let claim = try OpenFile.open(folder, beneath: layout.path, for: .folder)
         guard try claim.claim(shared: true) else { throw missing(id) }
@@ -228,7 +228,7 @@ extension VersionStore {
                     }
                 }
             } catch let error as QuireError {
-                if error.code == .notFound, !isThere(id) { continue }
+                if error.code == .notFound, !exists(id) { continue }
                 problems.append(problem(layout.version(id), error.message))
             }
         }

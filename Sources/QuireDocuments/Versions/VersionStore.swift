@@ -1,7 +1,7 @@
 import Foundation
 import Logging
 import Quire
-internal import QuireRescue
+import QuireRescue
 import Synchronization
 
 /// The versions of a document that were kept, in the package's folder `Versions`.
@@ -14,12 +14,12 @@ import Synchronization
 /// ==========
 ///
 /// - A version is there once its folder has its name. Everything in it, and all blocks that it needs, are on disk before.
-/// - What is in a version never changes, and no block goes that a version needs. Whoever reads a version claims its
+/// - What is in a version never changes, and no block goes that a version needs. A reader of a version claims its
 ///   folder meanwhile, and a claimed version is not removed.
 /// - Only the owner of the package's lock writes, one operation at a time.
 /// - Folders with temporary names are rubbish of interrupted operations. Files of blocks that no version needs do no harm:
 ///   the next version may need them, and the next removal of a version collects them.
-/// - What is wrong with a version is nobody else's problem: neither the document's nor another version's.
+/// - Damage of a version affects neither the document nor other versions.
 /// - In a protected document manifests are sealed files, and blocks are sealed pages, whose nonces are derived from the pages so
 ///   that equal ones are equal blocks. All have the keys of the document.
 final class VersionStore: Sendable {
@@ -31,9 +31,9 @@ final class VersionStore: Sendable {
     let layout: DocumentPackageLayout
     /// The keys of the document; `nil` if it is not protected.
     let protection: StoreProtection?
-    /// Held by whoever writes.
+    /// Held while writing.
     let writing = NSLock()
-    /// Held by whoever finds out whether it is time for a version, until that is kept: the next must see it.
+    /// Held from the decision whether a version is due until it is kept, so that the next decision sees it.
     let decidingAfterSave = NSLock()
     private let hasSaved = Atomic(false)
 
@@ -51,7 +51,7 @@ final class VersionStore: Sendable {
         self.init(layout: layout, protection: try StoreProtection.find(forStoreAt: layout.store))
     }
 
-    /// What is said of a version when it is kept.
+    /// The description of a version to keep.
     struct Description {
         var name: String?
         var reason = DocumentVersion.Reason.requested
@@ -257,6 +257,7 @@ final class VersionStore: Sendable {
         return information
     }
 
+    /// The last version and its manifest; `nil` if it is damaged: the next one then shares nothing with it.
     private func lastVersion() throws -> (String, VersionManifest)? {
         guard let id = try ids().last, let manifest = try? manifest(of: id) else { return nil }
         return (id, manifest)
@@ -280,7 +281,7 @@ final class VersionStore: Sendable {
             + UUID().uuidString.prefix(8)
     }
 
-    /// The time in a version's name, or `nil` if it is none.
+    /// The time in a version's name, or `nil` if the name is not valid.
     static func date(in id: String) -> Date? {
         let bytes = Array(id.utf8)
         guard bytes.count == 28, bytes[8] == UInt8(ascii: "T"), bytes[18] == UInt8(ascii: "Z"),
@@ -312,13 +313,13 @@ extension VersionStore {
     /// Removes versions, and blocks that none needs any more.
     ///
     /// - Parameter skippingBusy: Whether one that is being read stays, rather than being an error.
-    /// - Returns: The versions that are gone.
+    /// - Returns: The versions that were removed.
     func remove(_ ids: [String], skippingBusy: Bool) throws -> [String] {
         writing.lock()
         defer { writing.unlock() }
         var removed: [String] = []
         for id in ids {
-            guard isThere(id) else { throw missing(id) }
+            guard exists(id) else { throw missing(id) }
             let root = layout.path
             let claim = try OpenFile.open(layout.version(id), beneath: root, for: .folder)
             guard try claim.claim() else {
@@ -354,14 +355,14 @@ extension VersionStore {
         return removed
     }
 
-    /// Removes blocks that no version needs. If it cannot be told which a version needs, all stay.
+    /// Removes blocks that no version needs. All stay if a manifest or node that lists needed blocks cannot be read.
     private func removeBlocks() throws {
         var blocks = try BlockStore(of: layout)
         var needed: Set<BlockDigest> = []
         for id in try ids() {
             guard let manifest = try? manifest(of: id) else { return }
             for node in BlockDigest.list(Array(manifest.nodes)) where needed.insert(node).inserted {
-                // A node that is damaged says nothing of its pages; the next version may mend it.
+                // The next version may repair a damaged node.
                 guard let digests = blocks.block(node) else { return }
                 needed.formUnion(BlockDigest.list(digests))
             }

@@ -250,7 +250,7 @@ import Testing
             await failure { try await document.revert() },
             await failure { try await document.check().forEach { _ in } },
             await failure { try await document.saveAs(folder.path("x.quire")) },
-            await failure { try await document.resolveConflict(keeping: .own) },
+            await failure { try await document.resolveConflict(keeping: .current) },
             await failure { try await content.write(contentsOf: file, at: "mine") },
             await failure { try await content.write(contentsOfFolder: folder.path, at: "mine") },
         ] { #expect(error?.code == .invalidState) }

@@ -359,10 +359,10 @@ private final class SequenceRun {
         try require(kept.count == 1, "what was saved is not kept as a version")
         try require(try document.titles() == memory.sorted(), "unsaved changes are lost")
         if keepsOwn {
-            try await document.resolveConflict(keeping: .own)
+            try await document.resolveConflict(keeping: .current)
             _ = save()
         } else {
-            try await document.resolveConflict(keeping: .others)
+            try await document.resolveConflict(keeping: .other)
             forgetEdits()
         }
     }

@@ -171,9 +171,9 @@ import Testing
             try await ManagedDocument.titles(at: path) == ["and more", "from elsewhere", "saved"])
     }
 
-    @Test(arguments: [DocumentConflictChoice.own, .others])
+    @Test(arguments: [ConflictSide.current, .other])
     func unsavedChangesAndAReplacementAreAConflictThatLosesNothing(
-        _ choice: DocumentConflictChoice
+        _ side: ConflictSide
     ) async throws {
         let document = try await make()
         try document.addNote("mine")
@@ -188,15 +188,15 @@ import Testing
         #expect(await failure { try await document.close() }?.code == .mergeConflict)
         // If the process ended now, the changes would come back.
         #expect(try document.package.hasDraft())
-        try await document.resolveConflict(keeping: choice)
+        try await document.resolveConflict(keeping: side)
         #expect(document.documentState == .normal)
         #expect(!document.hasUnsavedChanges)
         try await document.close()
         #expect(
             try await ManagedDocument.titles(at: path)
-                == (choice == .own ? ["mine", "saved", "theirs"] : ["saved", "theirs"]))
+                == (side == .current ? ["mine", "saved", "theirs"] : ["saved", "theirs"]))
         let package = try DocumentPackage.open(at: path, readOnly: true)
-        #expect(try package.additionalContent().map(\.path) == (choice == .own ? ["mine"] : []))
+        #expect(try package.additionalContent().map(\.path) == (side == .current ? ["mine"] : []))
         #expect(try !package.hasDraft())
         try package.close()
     }

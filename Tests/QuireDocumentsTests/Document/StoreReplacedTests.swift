@@ -79,9 +79,9 @@ import Testing
         }
     }
 
-    @Test(arguments: Replacement.allCases, [DocumentConflictChoice.own, .others])
+    @Test(arguments: Replacement.allCases, [ConflictSide.current, .other])
     func aSaveToAReplacedStoreIsAConflictThatKeepsBothSides(
-        _ way: Replacement, _ choice: DocumentConflictChoice
+        _ way: Replacement, _ side: ConflictSide
     ) async throws {
         let document = try await make()
         let other = try await makeCopy()
@@ -98,13 +98,13 @@ import Testing
         #expect(await failure { try await document.close() }?.code == .mergeConflict)
         // If the process ended now, the changes would come back.
         #expect(try document.package.hasDraft())
-        try await document.resolveConflict(keeping: choice)
+        try await document.resolveConflict(keeping: side)
         await document.waitUntil { $0.documentState == .normal }
         #expect(try await document.check() == [])
         try await document.close()
         #expect(
             try await ManagedDocument.titles(at: path)
-                == (choice == .own ? ["mine", "saved", "theirs"] : ["saved", "theirs"]))
+                == (side == .current ? ["mine", "saved", "theirs"] : ["saved", "theirs"]))
     }
 
     /// What a document has done last that has not saved anything to its store since it opened that.
@@ -154,7 +154,7 @@ import Testing
         let checkout = try await document.checkOut(version.id)
         #expect(try await ManagedDocument.titles(at: checkout.path) == ["saved", "saved later"])
         checkout.close()
-        try await document.resolveConflict(keeping: .own)
+        try await document.resolveConflict(keeping: .current)
         #expect(try await document.unresolvedConflictVersions() == [])
         try await document.close()
         #expect(try await ManagedDocument.titles(at: path) == ["saved", "theirs", "unsaved"])
@@ -210,7 +210,7 @@ import Testing
         #expect(document.documentState.contains(.inConflict))
         #expect(try document.titles() == ["mine", "saved"])
         #expect(await failure { try await document.close() }?.code == .mergeConflict)
-        try await document.resolveConflict(keeping: .own)
+        try await document.resolveConflict(keeping: .current)
         await document.waitUntil { $0.documentState == .normal }
         #expect(!document.hasUnsavedChanges)
         try document.addNote("more")
@@ -247,7 +247,7 @@ import Testing
         #expect(await failure { try await document.save() }?.code == .mergeConflict)
         #expect(await failure { try await document.close() }?.code == .mergeConflict)
         #expect(document.hasUnsavedChanges)
-        try await document.resolveConflict(keeping: .own)
+        try await document.resolveConflict(keeping: .current)
         try await document.close()
         #expect(try await ManagedDocument.titles(at: path) == ["saved"])
     }
@@ -263,7 +263,7 @@ import Testing
         try document.addNote("mine")
         try await lose(way)
         #expect(await failure { try await document.save() }?.code == .mergeConflict)
-        try await document.resolveConflict(keeping: .others)
+        try await document.resolveConflict(keeping: .other)
         await document.waitUntil { $0.documentState == .normal }
         let left = way == .removeLog ? ["saved"] : ["in the log", "saved"]
         #expect(try document.titles() == left)

@@ -89,7 +89,7 @@ import Testing
         none.maximumCount = 0
         #expect(try package.pruneVersions(none) == [])
         #expect(failure { try package.deleteVersion(version.id) }?.code == .invalidState)
-        let resolved = try package.resolveConflict(version.id, keeping: .version)
+        let resolved = try package.resolveConflict(version.id, keeping: .other)
         try package.close()
         #expect(try PackageContents(resolved) == theirs)
         #expect(try resolved.unresolvedConflictVersions() == [])
@@ -109,13 +109,13 @@ import Testing
         _ = try makeCopy(named: "Notes 2.quire", adding: "elsewhere")
         let package = try DocumentPackage.open(at: path)
         let version = try package.adopt(try #require(try package.conflictingCopies().first))
-        let same = try package.resolveConflict(version.id, keeping: .present)
+        let same = try package.resolveConflict(version.id, keeping: .current)
         #expect(same === package)
         #expect(try PackageContents(package) == mine)
         let listed = try #require(try package.versions().first)
         #expect(listed.id == version.id && listed.isResolved && !listed.isUnresolvedConflict)
         #expect(
-            failure { _ = try package.resolveConflict(version.id, keeping: .version) }?.code
+            failure { _ = try package.resolveConflict(version.id, keeping: .other) }?.code
                 == .invalidState)
         #expect(try package.check() == [])
         try package.close()
@@ -156,7 +156,7 @@ import Testing
         let checkout = try new.checkOut(version.id)
         #expect(try PackageContents(at: checkout.path) == mine)
         checkout.close()
-        let resolved = try new.resolveConflict(version.id, keeping: .version)
+        let resolved = try new.resolveConflict(version.id, keeping: .other)
         #expect(try PackageContents(resolved) == mine)
         try new.close()
         #expect(try resolved.check() == [])
@@ -190,7 +190,7 @@ import Testing
         let copy = try #require(try document.package.conflictingCopies().first)
         let version = try document.package.adopt(copy)
         #expect(try await document.unresolvedConflictVersions() == [version])
-        try await document.resolveConflict(version.id, keeping: .version)
+        try await document.resolveConflict(version.id, keeping: .other)
         #expect(try document.titles() == ["elsewhere", "first", "picture"])
         #expect(try await document.unresolvedConflictVersions() == [])
         // What was unsaved is in the version that was kept.

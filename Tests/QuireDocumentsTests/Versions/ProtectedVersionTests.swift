@@ -248,7 +248,7 @@ import Testing
         #expect(!FileSystem.exists(copy))
         if own != .none { try requireNoCanary() }
         try package.addNotes("ours")
-        let resolved = try package.resolveConflict(version.id, keeping: .version)
+        let resolved = try package.resolveConflict(version.id, keeping: .other)
         try package.close()
         #expect(try PackageContents(resolved) == theirs)
         #expect(try resolved.check() == [])

@@ -131,6 +131,18 @@ import Testing
         try reopened.close()
     }
 
+    @Test func nothingIsRemovedIfTheLiveGenerationIsUnknown() async throws {
+        try await makeBoth()
+        let old = try DocumentPackage.open(at: path)
+        let new = try replace(old)
+        let expected = try contents(ofFolder: new.layout.additionalContent)
+        try new.store.close()
+        new.removeReplacedContent()
+        #expect(try contents(ofFolder: new.layout.additionalContent) == expected)
+        try old.close()
+        try new.close()
+    }
+
     @Test func equalFilesOfTheSameNameStay() async throws {
         try await ManagedDocument.make(at: path, notes: ["picture": Self.large])
         let old = try DocumentPackage.open(at: path)
