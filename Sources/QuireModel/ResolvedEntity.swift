@@ -15,8 +15,8 @@ public final class ResolvedEntity: Sendable {
         case relationship(index: Int)
         /// A composite attribute as a whole: the slots of its leaves.
         case composite(slots: Range<Int>)
-        /// A fetched property.
-        case fetched(FetchedPropertyDescription)
+        /// A fetched property; indirect, so that the others are copied without a look at it.
+        indirect case fetched(FetchedPropertyDescription)
     }
 
     /// The entity's number, from 1: its place in a walk of all entities, parents before children and siblings

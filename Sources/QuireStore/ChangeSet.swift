@@ -45,7 +45,7 @@ public struct ObjectChange: Sendable {
     /// What the object was before, as far as it is known without asking the store.
     public var base: ObjectSnapshot?
     /// The same, where it is no row.
-    package var savedValues: SavedValues?
+    @usableFromInline package var savedValues: SavedValues?
 
     /// Describes a change.
     @inlinable
@@ -66,12 +66,12 @@ public struct ObjectChange: Sendable {
 
 extension ObjectChange {
     /// The version of what is known of the object before; 0 if that is not the store's, `nil` if nothing is known.
-    package var baseVersion: UInt32? { base?.version ?? savedValues.map { _ in 0 } }
+    @inlinable package var baseVersion: UInt32? { base?.version ?? savedValues.map { _ in 0 } }
 
     /// Whether the object's own row is written and its version goes up: if a value changed, or the order of
     /// a to-many relationship. An object that merely came into or went out of an unordered to-many
     /// relationship of this one is recorded elsewhere, so that two contexts may add to it without a conflict.
-    public var writesRow: Bool {
+    @inlinable public var writesRow: Bool {
         !changedSlots.isEmpty || toManyChanges.contains { $0.order != nil }
     }
 }
@@ -142,13 +142,15 @@ extension ObjectChange {
 // MARK: - Saved values
 
 /// What an object was before a change, where that is no row: its context has saved it to a parent since it was read.
+@usableFromInline
 package struct SavedValues: Sendable {
     /// What was read.
-    package let row: ObjectSnapshot?
+    @usableFromInline package let row: ObjectSnapshot?
     /// Values by slot. Only those in `own` mean anything; the others are the row's.
-    package let values: ContiguousArray<AttributeValue>
-    package let own: SlotMask
+    @usableFromInline package let values: ContiguousArray<AttributeValue>
+    @usableFromInline package let own: SlotMask
 
+    @inlinable
     package init(row: ObjectSnapshot?, values: ContiguousArray<AttributeValue>, own: SlotMask) {
         self.row = row
         self.values = values
