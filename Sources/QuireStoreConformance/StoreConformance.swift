@@ -81,7 +81,7 @@ public struct StoreConformance: Sendable {
             })
     }
 
-    private func run(_ check: StoreCheck) -> Result {
+    private func run(_ check: ConformanceCheck) -> Result {
         let scene = StoreScene(conformance: self)
         do {
             let store = try scene.open(check.model)
@@ -105,13 +105,15 @@ public struct StoreConformance: Sendable {
         return Result(name: check.name, failures: scene.failures, omission: nil)
     }
 
-    static let checks: [StoreCheck] =
-        StoreCheck.values + StoreCheck.relationships + StoreCheck.requests + StoreCheck.saving
-        + StoreCheck.conflicts + StoreCheck.files + StoreCheck.derived + StoreCheck.batches
+    static let checks: [ConformanceCheck] =
+        ConformanceCheck.values + ConformanceCheck.relationships + ConformanceCheck.requests
+        + ConformanceCheck.saving
+        + ConformanceCheck.conflicts + ConformanceCheck.files + ConformanceCheck.derived
+        + ConformanceCheck.batches
 }
 
 /// A check.
-struct StoreCheck: Sendable {
+struct ConformanceCheck: Sendable {
     /// The fact.
     let name: String
     /// The capabilities that the check needs.
@@ -134,10 +136,10 @@ struct StoreCheck: Sendable {
 
 // MARK: - Files
 
-extension StoreCheck {
+extension ConformanceCheck {
     /// Opening, closing and metadata.
-    static let files: [StoreCheck] = [
-        StoreCheck("a store that is opened again is the same", needs: [.saving, .reopening]) {
+    static let files: [ConformanceCheck] = [
+        ConformanceCheck("a store that is opened again is the same", needs: [.saving, .reopening]) {
             scene in
             try fill(scene)
             let uuid = scene.store.identity.uuid
@@ -148,7 +150,7 @@ extension StoreCheck {
                 scene.expect(try dump(scene), is: before, "What the store holds")
             }
         },
-        StoreCheck("a closed store answers with errors") { scene in
+        ConformanceCheck("a closed store answers with errors") { scene in
             let id = try scene.insert("Tag", [["name": "a"]])[0]
             try scene.store.close()
             try scene.store.close()
@@ -164,7 +166,7 @@ extension StoreCheck {
                 try scene.store.save(changes)
             }
         },
-        StoreCheck("a store for reading only refuses to save", needs: [.saving, .reopening]) {
+        ConformanceCheck("a store for reading only refuses to save", needs: [.saving, .reopening]) {
             scene in
             try fill(scene)
             let before = try dump(scene)
@@ -181,7 +183,7 @@ extension StoreCheck {
             }
             scene.expect(try dump(scene), is: before, "What the store holds afterwards")
         },
-        StoreCheck("metadata of applications is kept", needs: [.saving, .metadata]) { scene in
+        ConformanceCheck("metadata of applications is kept", needs: [.saving, .metadata]) { scene in
             let value: PropertyListValue = [
                 "text": "a <&> b", "number": 7, "truth": true, "list": [1, "two", ["three": 3.5]],
                 "data": .data(Data([0, 255])),

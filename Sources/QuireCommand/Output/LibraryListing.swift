@@ -19,7 +19,7 @@ struct LibraryListing {
         table.rows = entries.map { entry in
             [
                 URL(fileURLWithPath: entry.path).lastPathComponent,
-                entry.title, entry.modified.map(DateText.text) ?? "",
+                entry.title, entry.modified.map(PrintedDate.text) ?? "",
                 String(entry.size), String(entry.objectCount),
                 entry.error == nil ? entry.owner == nil ? "" : "open" : "broken",
                 entry.fileProtection == .none ? "" : entry.fileProtection.rawValue,
@@ -35,7 +35,8 @@ struct LibraryListing {
         .object([
             "path": .string(entry.path), "name": .string(entry.name),
             "title": .string(entry.title), "uuid": JSONValue(entry.uuid),
-            "created": DateText.json(entry.created), "modified": DateText.json(entry.modified),
+            "created": PrintedDate.json(entry.created),
+            "modified": PrintedDate.json(entry.modified),
             "bytes": .integer(entry.size),
             "objects": .object(entry.metadata.objectCounts.mapValues { .integer(Int64($0)) }),
             "values": .object(entry.metadata.values.mapValues { .string($0) }),
@@ -88,7 +89,7 @@ enum OwnerListing {
         var text = owner.processIdentifier.map { "process \($0)" } ?? "somebody"
         if let name = owner.processName { text += " (\(name))" }
         if let host = owner.hostName { text += " on \(host)" }
-        if let since = owner.since { text += " since \(DateText.text(since))" }
+        if let since = owner.since { text += " since \(PrintedDate.text(since))" }
         return text
     }
 
@@ -97,7 +98,7 @@ enum OwnerListing {
         return .object([
             "process": owner.processIdentifier.map { .integer(Int64($0)) } ?? .null,
             "name": JSONValue(owner.processName), "host": JSONValue(owner.hostName),
-            "since": DateText.json(owner.since),
+            "since": PrintedDate.json(owner.since),
         ])
     }
 }

@@ -57,7 +57,7 @@ struct ModelListing {
             "type": .string(attribute.type.name),
             "optional": .boolean(attribute.isOptional),
             "transient": .boolean(attribute.isTransient),
-            "default": PropertyValue.attribute(attribute.defaultValue, attribute.type).json,
+            "default": PrintedValue.attribute(attribute.defaultValue, attribute.type).json,
             "externalStorage": .boolean(attribute.allowsExternalBinaryDataStorage),
         ])
     }
@@ -132,7 +132,7 @@ struct ModelListing {
         if attribute.derivationExpression != nil { notes.append("derived") }
         if attribute.allowsExternalBinaryDataStorage { notes.append("external storage") }
         if !attribute.defaultValue.isNull {
-            let text = PropertyValue.attribute(attribute.defaultValue, attribute.type).text
+            let text = PrintedValue.attribute(attribute.defaultValue, attribute.type).text
             notes.append("default \(text.isEmpty ? "empty" : text)")
         }
         return notes.joined(separator: ", ")

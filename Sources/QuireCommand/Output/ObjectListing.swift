@@ -114,7 +114,7 @@ struct DictionaryListing {
 
     /// Prints a table with a line per row.
     func printTable(_ output: Output) throws {
-        var first: [[PropertyValue]] = []
+        var first: [[PrintedValue]] = []
         var table: TableOutput?
         try rows.forEach { values in
             let values = values.map(shown)
@@ -134,7 +134,7 @@ struct DictionaryListing {
     }
 
     /// A table that has the first rows. They decide about the sides of columns.
-    private func table(of first: [[PropertyValue]], to output: Output) throws -> TableOutput {
+    private func table(of first: [[PrintedValue]], to output: Output) throws -> TableOutput {
         var table = TableOutput(
             rows.names.enumerated().map { column, name in
                 (name, Self.isNumber(first.lazy.map { $0[column] }) ? .right : .left)
@@ -144,9 +144,9 @@ struct DictionaryListing {
     }
 
     /// A value as it is printed.
-    private func shown(_ value: AttributeValue) -> PropertyValue {
+    private func shown(_ value: AttributeValue) -> PrintedValue {
         // One in a file that could be read would be bytes.
-        guard case .external(let data) = value else { return PropertyValue(value) }
+        guard case .external(let data) = value else { return PrintedValue(value) }
         do {
             return .attribute(.binary(try data.data()), .binary)
         } catch {
@@ -157,7 +157,7 @@ struct DictionaryListing {
     }
 
     /// Whether a column holds numbers and nothing else.
-    private static func isNumber(_ column: some Sequence<PropertyValue>) -> Bool {
+    private static func isNumber(_ column: some Sequence<PrintedValue>) -> Bool {
         var hasNumber = false
         for value in column {
             if case .attribute(.null, _) = value { continue }
@@ -168,7 +168,7 @@ struct DictionaryListing {
     }
 }
 
-extension PropertyValue {
+extension PrintedValue {
     /// A value that tells its type itself.
     init(_ value: AttributeValue) {
         switch value {
@@ -191,7 +191,7 @@ extension PropertyValue {
 
 /// The answer of a verb that changes objects: `{"ids": […]}`, or a sentence.
 @MainActor
-struct ChangedObjects {
+struct ChangeReply {
     /// The change: "Inserted".
     let participle: String
     /// The identifiers, asked for after the save, which makes them permanent.

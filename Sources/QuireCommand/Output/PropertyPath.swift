@@ -139,13 +139,13 @@ struct PropertyPath {
     /// - Throws: What reading the object throws.
     func value(
         of object: ManagedObject, noting unreadable: UnreadableValues
-    ) throws -> PropertyValue {
+    ) throws -> PrintedValue {
         try Self.value(of: object, steps[...], unreadable)
     }
 
     private static func value(
         of object: ManagedObject, _ steps: ArraySlice<Step>, _ unreadable: UnreadableValues
-    ) throws -> PropertyValue {
+    ) throws -> PrintedValue {
         let rest = steps.dropFirst()
         switch steps.first {
         case nil: return .object(object.objectID)
@@ -169,7 +169,7 @@ struct PropertyPath {
     }
 
     /// The value of a path that ends early at a missing object.
-    private static func empty(_ steps: ArraySlice<Step>) -> PropertyValue {
+    private static func empty(_ steps: ArraySlice<Step>) -> PrintedValue {
         if steps.contains(where: { if case .toMany = $0 { true } else { false } }) {
             return .list([])
         }
@@ -182,7 +182,7 @@ struct PropertyPath {
     /// The value of an attribute. One whose file is missing or damaged does not prevent reading the others.
     private static func attribute(
         _ slot: ResolvedEntity.Slot, of object: ManagedObject, _ unreadable: UnreadableValues
-    ) throws -> PropertyValue {
+    ) throws -> PrintedValue {
         do {
             return .attribute(
                 try object.value(forKey: slot.name), slot.attribute?.type ?? .undefined)
@@ -198,8 +198,8 @@ struct PropertyPath {
     private static func composite(
         _ key: String, of object: ManagedObject, _ entity: ResolvedEntity,
         _ unreadable: UnreadableValues
-    ) throws -> PropertyValue {
-        var tree = PropertyValue.composite([:])
+    ) throws -> PrintedValue {
+        var tree = PrintedValue.composite([:])
         for name in entity.elementNames(of: key) {
             let slot = entity.slots.first { $0.name == name }
             tree.insert(
@@ -223,9 +223,9 @@ struct PropertyPath {
     }
 }
 
-extension PropertyValue {
+extension PrintedValue {
     /// Puts a value into a composite.
-    fileprivate mutating func insert(_ value: PropertyValue, at path: ArraySlice<String>) {
+    fileprivate mutating func insert(_ value: PrintedValue, at path: ArraySlice<String>) {
         guard let first = path.first, case .composite(var elements) = self else { return }
         if path.count == 1 {
             elements[first] = value

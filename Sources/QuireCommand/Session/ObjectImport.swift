@@ -169,7 +169,7 @@ final class ObjectImport {
     }
 
     private func text(_ value: AttributeValue) -> String {
-        PropertyValue.attribute(value, .undefined).text
+        PrintedValue.attribute(value, .undefined).text
     }
 
     // MARK: - Making

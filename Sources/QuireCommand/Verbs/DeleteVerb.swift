@@ -42,6 +42,6 @@ struct DeleteVerb: DocumentVerb {
         }
         let ids = objects.map(\.objectID)
         for object in objects { document.context.delete(object) }
-        return Reply { try ChangedObjects("Deleted") { ids }.print($0) }
+        return Reply { try ChangeReply("Deleted") { ids }.print($0) }
     }
 }

@@ -35,7 +35,7 @@ struct ExplainVerb: DocumentVerb {
     private static func json(_ explanation: FetchExplanation) -> JSONValue {
         .object([
             "sql": .string(explanation.sql),
-            "values": .array(explanation.bindings.map { PropertyValue($0).json }),
+            "values": .array(explanation.bindings.map { PrintedValue($0).json }),
             "inMemory": JSONValue(explanation.inMemory?.format),
             "sortsInMemory": .boolean(explanation.sortsInMemory),
             "computesInMemory": .boolean(explanation.computesInMemory),
@@ -82,7 +82,7 @@ struct ExplainVerb: DocumentVerb {
         switch value {
         case .null: "NULL"
         case .string(let text): JSONValue.string(text).text()
-        default: PropertyValue(value).text
+        default: PrintedValue(value).text
         }
     }
 }

@@ -34,7 +34,7 @@ struct InsertVerb: DocumentVerb {
         for change in changes { try change.apply(to: object) }
         // At once, so that later lines of a session can name it.
         try document.context.obtainPermanentIDs(for: [object])
-        return Reply { try ChangedObjects("Inserted") { [object.objectID] }.print($0) }
+        return Reply { try ChangeReply("Inserted") { [object.objectID] }.print($0) }
     }
 }
 

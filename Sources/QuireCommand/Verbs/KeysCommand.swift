@@ -244,7 +244,7 @@ enum ProtectionListing {
     static func json(_ slot: ProtectionDomain.Slot) -> JSONValue {
         .object([
             "id": .string(slot.id.uuidString), "kind": .string(slot.kind.rawValue),
-            "label": .string(slot.label), "created": DateText.json(slot.created),
+            "label": .string(slot.label), "created": PrintedDate.json(slot.created),
         ])
     }
 
@@ -256,7 +256,7 @@ enum ProtectionListing {
         table.rows = slots.map {
             [
                 $0.id.uuidString, $0.kind.rawValue, $0.label,
-                DateText.text($0.created),
+                PrintedDate.text($0.created),
             ]
         }
         return table.text

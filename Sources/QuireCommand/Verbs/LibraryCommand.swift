@@ -261,7 +261,7 @@ struct LibraryCommand: AsyncParsableCommand {
         var members: [String: JSONValue] = [
             "path": .string(item.path), "originalPath": .string(item.originalPath),
         ]
-        if withDate { members["deleted"] = DateText.json(item.deleted) }
+        if withDate { members["deleted"] = PrintedDate.json(item.deleted) }
         return .object(members)
     }
 }

@@ -65,7 +65,7 @@ struct SetVerb: DocumentVerb {
         for object in objects {
             for change in changes[object.entity.name] ?? [] { try change.apply(to: object) }
         }
-        return Reply { try ChangedObjects("Changed") { objects.map(\.objectID) }.print($0) }
+        return Reply { try ChangeReply("Changed") { objects.map(\.objectID) }.print($0) }
     }
 
     /// The entity whose objects have all the keys, if that is clear.

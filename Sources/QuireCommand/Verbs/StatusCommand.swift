@@ -57,7 +57,7 @@ struct StatusCommand: AsyncParsableCommand {
         } else {
             lines.append("Nobody has it open for writing.")
         }
-        if let date = status.lastSaved { lines.append("Last saved \(DateText.text(date)).") }
+        if let date = status.lastSaved { lines.append("Last saved \(PrintedDate.text(date)).") }
         if status.fileProtection != .none {
             let state = status.isLocked ? " and locked" : ""
             lines.append("Protected (\(status.fileProtection.rawValue))\(state).")
@@ -87,7 +87,7 @@ struct StatusCommand: AsyncParsableCommand {
             "unsavedChanges": status.ownerHasUnsavedChanges.map { .boolean($0) } ?? .null,
             "draft": status.hasDraft.map { .boolean($0) } ?? .null,
             "protection": ProtectionListing.json(status.fileProtection, isLocked: status.isLocked),
-            "lastSaved": DateText.json(status.lastSaved),
+            "lastSaved": PrintedDate.json(status.lastSaved),
             "generation": status.generation.map { .integer(Int64($0)) } ?? .null,
             "versions": .integer(Int64(status.versionCount)),
             "leftovers": status.leftovers.map { .array($0.map { .string($0) }) } ?? .null,

@@ -1,11 +1,11 @@
 import Dispatch
 import Quire
 
-/// Waits for something, but not for ever.
+/// Waits for a body, with a timeout.
 ///
 /// - Parameters:
-///   - timeout: How long.
-///   - onTimeout: What to throw then.
+///   - timeout: The maximum time.
+///   - onTimeout: Makes the error of a timeout.
 ///   - failEarly: Gets, once, what ends the wait with an error at any time.
 ///   - body: What to wait for. If it does not come to an end in time it goes on alone, and what it gives is dropped.
 /// - Throws: What the body throws, or what `onTimeout` gives.
@@ -34,12 +34,12 @@ func waitBounded<Result: Sendable>(
     }.get()
 }
 
-/// Waits for something that cannot fail, but not for ever.
+/// Waits for a body that does not throw, with a timeout.
 func waitBounded(_ timeout: Duration, for body: @escaping @Sendable () async -> Void) async {
     try? await waitBounded(timeout, onTimeout: { CancellationError() }, for: body)
 }
 
-/// A continuation that several may want to resume, and the first does.
+/// A continuation with several callers, of which the first resumes it.
 ///
 /// `@unchecked`: what it holds is only touched with the lock held.
 private final class OneShotContinuation<Result: Sendable>: @unchecked Sendable {

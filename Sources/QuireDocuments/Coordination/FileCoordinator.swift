@@ -87,7 +87,7 @@ public final class FileCoordinator: Sendable {
         FileAccessRegistry.shared.add(presenter)
     }
 
-    /// Does not have a presenter asked any more. An access that is asking it goes on doing so.
+    /// Unregisters a presenter. An access that is asking it goes on doing so.
     public static func removeFilePresenter(_ presenter: any FilePresenter) {
         FileAccessRegistry.shared.remove(presenter)
     }
@@ -116,7 +116,7 @@ public final class FileCoordinator: Sendable {
     ///
     /// - Parameters:
     ///   - path: The file or folder, which need not exist.
-    ///   - purpose: What for.
+    ///   - purpose: The purpose of writing.
     ///   - body: Writes to it.
     /// - Throws: As ``coordinate(readingItemAt:options:_:)``.
     public func coordinate<Result: Sendable>(

@@ -243,7 +243,7 @@ final class FileEventSubscription: Sendable {
 
     deinit { cancel() }
 
-    /// Ends it. Doing so twice does nothing.
+    /// Ends it. Calling it twice does nothing.
     func cancel() {
         let end = end.withLock { end in
             defer { end = nil }

@@ -164,7 +164,7 @@ final class LocalListener: @unchecked Sendable {
 
     deinit { close() }
 
-    /// Ends listening. Doing so twice does nothing.
+    /// Ends listening. Calling it twice does nothing.
     func close() {
         if source.isCancelled { return }
         source.cancel()

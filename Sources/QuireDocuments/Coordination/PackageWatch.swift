@@ -2,7 +2,7 @@ public import Dispatch
 import Foundation
 import Quire
 
-/// Tells what happens to a package while it is open: that it is moved, deleted, replaced, or written to.
+/// Watches an open package: reports when it is moved, deleted, replaced, or written to.
 ///
 /// ```swift
 /// let watch = try PackageWatch(path: document.path, queue: .main) { event in

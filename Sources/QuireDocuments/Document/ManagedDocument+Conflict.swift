@@ -60,7 +60,7 @@ extension ManagedDocument {
         }
     }
 
-    /// Why a document in conflict is not saved.
+    /// The error of saving a document in conflict.
     var conflictError: QuireError {
         let isLost = openDocument?.isStoreMissing ?? false
         // Deleting a package removes its store first, which may be noticed before the rest is gone.
@@ -99,7 +99,7 @@ extension ManagedDocument {
         }
     }
 
-    /// Goes on with what others have made of the package.
+    /// Handles changes of the package by others.
     ///
     /// - Parameter isSaving: Whether there is something to be saved, so that it matters if files are missing.
     /// - Returns: Whether it is the same package, wherever it is.
@@ -128,7 +128,7 @@ extension ManagedDocument {
         return false
     }
 
-    /// The files of the store are not what is open, and there is nothing else to show.
+    /// Records that the store's files at its path are not those that are open, and that there is nothing else to show.
     private func markStoreMissing(of open: OpenDocument) {
         open.isStoreMissing = true
         carryOut(machine.setConflict(true))

@@ -128,7 +128,7 @@ extension DocumentLibrary {
     ///
     /// - Parameters:
     ///   - name: Its name; a number is added if it is taken.
-    ///   - template: What it begins as.
+    ///   - template: The template of its content.
     ///   - type: The class of the document, whose hooks are called.
     /// - Returns: The path.
     /// - Throws: As ``ManagedDocument/create(from:)``, and `invalidValue` if the name cannot be used.

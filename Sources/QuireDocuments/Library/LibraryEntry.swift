@@ -22,7 +22,7 @@ extension DocumentLibrary {
         public var owner: DocumentOwner?
         /// The class of its protection, as its keybag says it. No key has vouched for that.
         public var fileProtection = FileProtection.none
-        /// Why it cannot be opened, as far as that is seen from outside.
+        /// The reason why it cannot be opened, as far as that is visible from outside.
         public var error: QuireError?
 
         /// The path.

@@ -38,7 +38,7 @@ public struct LibraryMetadata: Sendable, Hashable {
 extension LibraryMetadata {
     /// The name of the file of the thumbnail in a package.
     static let thumbnailName = "Thumbnail.png"
-    /// The greatest size of that file that is read as a whole.
+    /// The maximum size of that file.
     static let maximumThumbnailSize = 64 << 20
 
     private enum Key {
@@ -50,7 +50,7 @@ extension LibraryMetadata {
         static let values = "Values"
     }
 
-    /// Reads what a package says, without the thumbnail. What is missing or makes no sense is left out.
+    /// Reads the metadata of a package, without the thumbnail. Missing and invalid values are left out.
     init(readingFrom layout: DocumentPackageLayout) {
         self.init()
         let all = DocumentMetadata.dictionary(of: layout)

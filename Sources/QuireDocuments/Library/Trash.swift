@@ -39,7 +39,7 @@ public struct Trash: Sendable {
 
     /// Puts a file or folder into the trash. It is renamed, never copied.
     ///
-    /// - Returns: What it is there.
+    /// - Returns: The item in the trash.
     /// - Throws: ``QuireError`` with code `notFound`, or `unsupported` if there is no place for a trash on the file system.
     @discardableResult
     func put(_ path: String) throws -> Item {
@@ -240,7 +240,7 @@ extension DocumentLibrary {
     ///   - path: The document.
     ///   - trash: The trash.
     ///   - waiting: How to wait if another process has it open for writing; `nil` to fail at once.
-    /// - Returns: What it is there, to take it back by ``Trash/restore(_:to:)``.
+    /// - Returns: The item in the trash, for ``Trash/restore(_:to:)``.
     /// - Throws: ``QuireError`` with code `locked` if it is open for writing, this process included, or as
     ///   ``Trash``: `unsupported` if there is no place for a trash on its file system.
     @discardableResult

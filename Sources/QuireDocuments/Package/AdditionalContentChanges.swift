@@ -3,11 +3,11 @@ import Quire
 
 /// A change of a file of additional content.
 enum AdditionalContentChange: Sendable {
-    /// It has these bytes.
+    /// New bytes as data.
     case data(Data)
-    /// It has the bytes of a file.
+    /// New bytes in a spooled file.
     case file(SpooledFile)
-    /// It goes.
+    /// Removal.
     case removal
 
     var isRemoval: Bool {
@@ -15,7 +15,7 @@ enum AdditionalContentChange: Sendable {
         return false
     }
 
-    /// The bytes that it has then; `nil` if it goes.
+    /// The new bytes; `nil` for a removal.
     func data() throws -> Data? {
         switch self {
         case .data(let data): data
@@ -81,7 +81,7 @@ struct AdditionalContentChanges: Sendable {
     /// A draft is in the store, and in memory while it is written.
     private static let maximumSizeInDraft: Int64 = 64 << 20
 
-    /// These changes after others have been made.
+    /// These changes, applied after others.
     func following(_ earlier: AdditionalContentChanges) -> AdditionalContentChanges {
         AdditionalContentChanges(files: earlier.files.merging(files) { _, new in new })
     }

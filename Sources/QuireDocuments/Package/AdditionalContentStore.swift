@@ -6,7 +6,7 @@ import Quire
 /// A generation is a folder that never changes. A save that changes additional content writes a new one, in which
 /// unchanged files are hard links to those of the one before, and makes it durable **before** the store's transaction
 /// records its number. So the store always names a generation that is there, and rows and files are of the same save.
-/// Generations that the store does not name are rubbish of interrupted or finished saves.
+/// Generations that the store does not name are leftovers of interrupted or finished saves.
 struct AdditionalContentStore: Sendable {
     /// The key among the store's records under which the number of the live generation is.
     static let recordKey = "additionalContentGeneration"
@@ -17,7 +17,7 @@ struct AdditionalContentStore: Sendable {
 
     /// The generation that a store's records name, or `nil` if there is no additional content.
     ///
-    /// - Throws: ``QuireError`` with code `invalidFormat` if the record is no number.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if the record is not a number.
     func generation(in records: [String: String]) throws -> Int? {
         guard let text = records[Self.recordKey] else { return nil }
         guard let generation = DocumentPackageLayout.generation(ofFolder: text) else {
@@ -175,7 +175,7 @@ struct AdditionalContentStore: Sendable {
         }
     }
 
-    /// Call after a generation was listed or copied: one that is removed meanwhile is not there then.
+    /// Throws if a generation was removed while it was listed or copied; call it afterwards.
     ///
     /// - Throws: ``QuireError`` with code `notFound`.
     func checkIsThere(_ generation: Int) throws {

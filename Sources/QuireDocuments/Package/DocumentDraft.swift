@@ -57,7 +57,7 @@ public struct DocumentDraft: Sendable, Hashable {
 
     /// Reads a draft.
     ///
-    /// - Throws: ``QuireError`` with code `invalidFormat` if the bytes are none, `unsupported` if a newer version has
+    /// - Throws: ``QuireError`` with code `invalidFormat` if the bytes are not valid, `unsupported` if a newer version has
     ///   made them.
     init(decoding bytes: Data) throws {
         let list: [String: PropertyListValue]?
@@ -180,14 +180,14 @@ extension DocumentPackage {
         return files
     }
 
-    /// Removes large files that no draft needs any more. What cannot be removed goes when the package is opened.
+    /// Removes large files that no draft needs any more. Files that cannot be removed go when the package is opened.
     func removeDraftFiles(except kept: Set<String> = []) {
         for path in draftFiles(except: kept) {
             try? FileSystem.removeTree(path, beneath: layout.path)
         }
     }
 
-    /// The large files that the draft does not need. What one needs that cannot be read is not known.
+    /// The large files that the draft does not need; none if the draft cannot be read.
     func unusedDraftFiles() -> [String] {
         guard FileSystem.exists(layout.draftFiles, beneath: layout.path) else { return [] }
         do {
@@ -227,8 +227,8 @@ extension ManagedDocument {
         openDocument?.draftStatus ?? DocumentDraftStatus.none
     }
 
-    /// Why what the last save could not save is in no draft either, so that it is lost if the process ends; `nil` if it is in
-    /// one, or if that save succeeded.
+    /// The reason why changes that the last save could not save are in no draft either, so that they are lost if the process
+    /// ends; `nil` if they are in one, or if that save succeeded.
     ///
     /// The error of that save says so too. The document stays open with its changes.
     public var draftError: QuireError? { openDocument?.draftError }

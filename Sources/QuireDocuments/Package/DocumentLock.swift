@@ -2,7 +2,7 @@ import Dispatch
 public import Foundation
 import Quire
 
-/// The right to write to a package, which one process has, and in that one owner.
+/// The write lock of a package, held by one owner in one process.
 ///
 /// It is a lock on the open file `.lock`, which the kernel drops when the process ends, however it ends: there are
 /// no stale locks. What the file says is for people only. The file is removed with the lock.
@@ -19,7 +19,7 @@ final class DocumentLock: Sendable {
 
     /// Takes the lock.
     ///
-    /// - Throws: ``QuireError`` with code `locked`, and a sentence that says who has it; `invalidFormat` if the file has
+    /// - Throws: ``QuireError`` with code `locked`, and a message that names the owner; `invalidFormat` if the file has
     ///   other names, and is hence a file of the user.
     static func acquire(for layout: DocumentPackageLayout) throws -> DocumentLock {
         // A former owner may have removed the file between our opening and locking it; then it is not the lock.
@@ -89,7 +89,7 @@ final class DocumentLock: Sendable {
         }
     }
 
-    /// Gives the lock up. Doing so twice does nothing.
+    /// Releases the lock. Calling it twice does nothing.
     func release() {
         guard file.descriptor >= 0 else { return }
         // While we still have the lock: afterwards it could be another owner's file.
@@ -149,7 +149,7 @@ final class DocumentLock: Sendable {
         withUnsafeTemporaryAllocation(byteCount: 4096, alignment: 1) { buffer in
             let count = (try? file.read(into: buffer)) ?? 0
             let owner = DocumentOwner(text: String(decoding: buffer[..<count], as: UTF8.self))
-            // What a former owner wrote, if this one could not, misleads.
+            // If this owner could not write its own text, that of a former one remains.
             return owner.isKnownToBeGone ? DocumentOwner() : owner
         }
     }
@@ -191,10 +191,10 @@ public struct DocumentOwner: Sendable, Hashable {
     public var hostName: String?
     /// Since when it has the package open.
     public var since: Date?
-    /// Tells one start of a machine from another, as Linux names it.
+    /// The boot identifier of the machine.
     public var bootIdentifier: String?
     /// When the process was started, in clock ticks since the machine was; with ``bootIdentifier`` and
-    /// ``processIdentifier`` it names one process among all that ever were.
+    /// ``processIdentifier`` it identifies a process uniquely.
     public var processStart: UInt64?
 
     /// Whether the owner is this very process.
@@ -236,7 +236,7 @@ extension DocumentOwner {
         return lines.compactMap { key, value in value.map { "\(key) \(Self.line($0))\n" } }.joined()
     }
 
-    /// Reads what a lock file says, be it anything.
+    /// Parses the text of a lock file, whatever it contains.
     init(text: String) {
         for line in text.split(separator: "\n") where line.utf8.count <= 400 {
             guard let space = line.firstIndex(of: " ") else { continue }
@@ -256,7 +256,7 @@ extension DocumentOwner {
         }
     }
 
-    /// Something that can be shown in a line.
+    /// A text that can be printed in a line.
     private static func line(_ text: some StringProtocol) -> String {
         String(
             text.unicodeScalars.filter { $0.properties.generalCategory != .control }.prefix(80)

@@ -4,7 +4,7 @@ public import Quire
 
 /// New bytes for a file of additional content.
 public enum AdditionalContentSource: Sendable {
-    /// These.
+    /// The bytes as data.
     case data(Data)
     /// The bytes of a file on disk, by its path.
     case file(String)
@@ -19,8 +19,8 @@ extension DocumentPackage {
     ///
     /// - Parameters:
     ///   - added: New files, and new bytes for files that there are, by their paths.
-    ///   - removed: The paths of files that go.
-    /// - Throws: ``QuireError`` with code `readOnly`, `notFound` if a file that is to go is not there or there is none to copy,
+    ///   - removed: The paths of files to remove.
+    /// - Throws: ``QuireError`` with code `readOnly`, `notFound` if a file to remove or to copy does not exist,
     ///   `invalidValue` if a path cannot be used, `outOfSpace`, or what reading and writing throw. Then nothing has changed.
     public func changeAdditionalContent(
         adding added: [String: AdditionalContentSource] = [:], removing removed: [String] = []
@@ -160,7 +160,7 @@ extension DocumentPackage {
         }
     }
 
-    /// Makes the content of this package what a body puts into a new folder.
+    /// Replaces the content of this package by the files that a body puts into a new folder.
     ///
     /// - Parameter fill: Fills a folder that has the layout of a package, with files that may be moved away from there.
     func replaceContent(
@@ -197,8 +197,8 @@ extension DocumentPackage {
         }
     }
 
-    /// Removes what only the replaced content needs. To be called when nothing of it is read any more; until then, or if it
-    /// never is, it costs space and nothing else.
+    /// Removes files that only the replaced content needs. Call it when nothing of that is read any more; until then, or if
+    /// it never is, it costs space and nothing else.
     public func removeReplacedContent() {
         do {
             tidy(generation: try liveGeneration())
@@ -268,7 +268,7 @@ private final class StagedContent {
             guard var migration else {
                 return try SQLiteStore.open(at: path, model: model, options: options)
             }
-            // What is migrated is a copy already.
+            // The migrated store is a copy already.
             migration.copyPath = nil
             return try SQLiteStore.open(
                 at: path, model: model, options: options, migrating: migration)
@@ -291,7 +291,7 @@ private final class StagedContent {
         try FileSystem.synchronizeFolder(containing: support, beneath: root)
     }
 
-    /// Takes back what was put into its place.
+    /// Removes the parts that were moved into the package.
     func moveOut() {
         let root = package.layout.path
         for path in added { _ = try? FileSystem.removeFileIfPresent(path, beneath: root) }
@@ -354,7 +354,7 @@ extension DocumentPackage {
         }
     }
 
-    /// Another document is at the path.
+    /// The error of another document at the path.
     var otherDocument: QuireError {
         QuireError(
             .notFound, "“\(layout.path)” is another document now.",

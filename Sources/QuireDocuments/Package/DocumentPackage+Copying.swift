@@ -66,14 +66,14 @@ extension DocumentPackage {
         try Self.checkOutside(path, of: layout, folderInformation())
     }
 
-    /// Throws if something is to be made in a document package, where nothing of the user's has a place.
+    /// Throws if a path is inside a document package, which holds only its own files.
     ///
     /// - Throws: ``QuireError`` with code `invalidValue`, which names the package.
     public static func checkOutside(_ path: String) throws {
         try checkOutside(path, of: nil, nil)
     }
 
-    /// As ``checkOutside(_:)``, for what is made of a package that may be too damaged to be known for one.
+    /// As ``checkOutside(_:)``, for a package that may be too damaged to be recognized.
     static func checkOutside(
         _ path: String, of own: DocumentPackageLayout?, _ information: FileInformation?
     ) throws {
@@ -158,14 +158,14 @@ extension DocumentPackage {
         try store.writeCopy(
             to: target.store, linking: method == .linking, withoutDraft: true,
             keepingDamage: keepingDamage)
-        // What the copy says, which may be of an earlier save than what the store says by now.
+        // The generation of the copy, which may be of an earlier save than the present one of the store.
         var options = SQLiteStoreOptions()
         options.isReadOnly = true
         let copy = try SQLiteStore.open(
             at: target.store, model: store.layout.model, options: options)
         defer { try? copy.close() }
         var generation = try content.generation(in: copy.records())
-        // Whose additional content has numbers too, and is not this document's.
+        // The generations of another document are numbered alike.
         let isOtherDocument =
             !isInPlace && DocumentMetadata.storeUUID(of: layout) != store.identity.uuid
         if isOtherDocument { generation = nil }
@@ -222,7 +222,7 @@ extension DocumentPackage {
         var (problems, digests): ([String], [String: String]) = ([], [:])
         for file in try copy.externalFiles() {
             guard let information = try FileSystem.information(at: file.path) else {
-                // It went with what others have removed.
+                // It was removed by others together with the package.
                 if !isLost { problems.append(externalDataMessage(file.path, "is missing")) }
                 continue
             }

@@ -73,7 +73,7 @@ final class BlockPack: Sendable {
         }
     }
 
-    /// The bytes of a block, or `nil` if they are not what they were.
+    /// The bytes of a block, or `nil` if they are damaged.
     func block(_ entry: Entry) -> [UInt8]? {
         guard let bytes = try? file.read(entry.length, at: entry.offset),
             bytes.withUnsafeBytes({ BlockDigest(of: $0) }) == entry.digest

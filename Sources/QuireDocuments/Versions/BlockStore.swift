@@ -15,7 +15,7 @@ struct BlockStore {
     private var places: [BlockDigest: (pack: Int, entry: Int)] = [:]
     private var lastNumber = 0
 
-    /// Looks at what is there, which may be nothing.
+    /// Reads the list of blocks, which may be empty.
     init(of layout: DocumentPackageLayout) throws {
         folder = layout.versionBlocks
         root = layout.path

@@ -225,7 +225,7 @@ public final class VersionCheckout: Sendable {
 
     deinit { close() }
 
-    /// Runs what works with the package. Errors name the document and the version.
+    /// Runs a body with the package. Errors name the document and the version.
     package func reporting<Result>(_ body: () throws -> Result) throws -> Result {
         try FileSystem.building(reportedPath, as: path, body)
     }

@@ -2,17 +2,17 @@ import Foundation
 import Quire
 
 /// The value of a column of an object.
-enum PropertyValue {
+enum PrintedValue {
     /// An attribute's value, with its type.
     case attribute(AttributeValue, AttributeType)
     /// A composite attribute's elements.
-    case composite([String: PropertyValue])
+    case composite([String: PrintedValue])
     /// The destination of a to-one relationship.
     case object(ManagedObjectID?)
     /// The destinations of a to-many relationship.
     case objects([ManagedObjectID])
     /// The values at the end of a path through a to-many relationship.
-    case list([PropertyValue])
+    case list([PrintedValue])
     /// A value whose file cannot be read, with the reason as a sentence.
     case unreadable(String)
 
@@ -104,7 +104,7 @@ extension AttributeType {
 // MARK: - Dates
 
 /// Points in time as the command prints them.
-enum DateText {
+enum PrintedDate {
     /// To the second, in UTC: `2026-11-22T03:10:00Z`.
     static func text(_ date: Date) -> String {
         Date(timeIntervalSince1970: date.timeIntervalSince1970.rounded(.down))

@@ -1,10 +1,10 @@
 import Foundation
 import Quire
 
-extension StoreCheck {
+extension ConformanceCheck {
     /// Relationships and inheritance.
-    static let relationships: [StoreCheck] = [
-        StoreCheck("relationships of every kind come back") { scene in
+    static let relationships: [ConformanceCheck] = [
+        ConformanceCheck("relationships of every kind come back") { scene in
             try fill(scene)
             func check() throws {
                 scene.expect(
@@ -29,7 +29,7 @@ extension StoreCheck {
                 try check()
             }
         },
-        StoreCheck("relationships can be changed from either side") { scene in
+        ConformanceCheck("relationships can be changed from either side") { scene in
             try fill(scene)
             try scene.perform { context in
                 let emma = try one(context, "Book", "title", "Emma")
@@ -55,7 +55,7 @@ extension StoreCheck {
                 try related(scene, "Tag", "classic", "books", "title"), is: [],
                 "The books tagged “classic”")
         },
-        StoreCheck("deleting an object takes it out of relationships") { scene in
+        ConformanceCheck("deleting an object takes it out of relationships") { scene in
             try fill(scene)
             try scene.perform { context in
                 context.delete(try one(context, "Author", "name", "Austen"))
@@ -68,7 +68,7 @@ extension StoreCheck {
                 try related(scene, "Tag", "novel", "books", "title"), is: ["Middlemarch"],
                 "The books tagged “novel”")
         },
-        StoreCheck("related rows come by primary key, each once") { scene in
+        ConformanceCheck("related rows come by primary key, each once") { scene in
             try fill(scene)
             let author = try scene.store.rows(
                 matching: FetchRequest(
@@ -87,7 +87,8 @@ extension StoreCheck {
                 try scene.store.relatedRows(of: missing, through: books).isEmpty,
                 "An object that is not there has related rows.")
         },
-        StoreCheck("objects of sub-entities are found as those of their superentity") { scene in
+        ConformanceCheck("objects of sub-entities are found as those of their superentity") {
+            scene in
             _ = try scene.insert("Person", [["name": "Ann"]])
             _ = try scene.insert("Employee", [["name": "Bob", "salary": 10]])
             let boss = try scene.insert("Manager", [["name": "Cid", "salary": 20]])[0]
@@ -114,7 +115,7 @@ extension StoreCheck {
             ).map(\.entity.name)
             scene.expect(entities, is: ["Person", "Employee", "Manager"], "The entities of people")
         },
-        StoreCheck(
+        ConformanceCheck(
             "ordered relationships keep their order", needs: [.saving, .orderedRelationships],
             model: ConformanceModel.ordered
         ) { scene in

@@ -1,10 +1,11 @@
 import Foundation
 import Quire
 
-extension StoreCheck {
+extension ConformanceCheck {
     /// Saves.
-    static let saving: [StoreCheck] = [
-        StoreCheck("saved objects are there, changed ones changed, deleted ones gone") { scene in
+    static let saving: [ConformanceCheck] = [
+        ConformanceCheck("saved objects are there, changed ones changed, deleted ones gone") {
+            scene in
             let ids = try scene.insert("Tag", [["name": "a"], ["name": "b"], ["name": "c"]])
             try scene.perform { context in
                 try context.existingObject(with: ids[0])["name"] = "A"
@@ -23,7 +24,7 @@ extension StoreCheck {
                 try check()
             }
         },
-        StoreCheck("identifiers are given out once") { scene in
+        ConformanceCheck("identifiers are given out once") { scene in
             var seen: Set<ManagedObjectID> = []
             for _ in 0..<3 {
                 for name in ["Tag", "Book", "Person", "Manager"] {
@@ -39,7 +40,7 @@ extension StoreCheck {
             let saved = try scene.insert("Tag", [["name": "a"]])[0]
             scene.expect(!seen.contains(saved), "\(saved) was set aside for somebody else.")
         },
-        StoreCheck(
+        ConformanceCheck(
             "identifiers of deleted objects are not given out again",
             needs: [.saving, .reopening, .lastingIdentifiers]
         ) { scene in
@@ -54,11 +55,11 @@ extension StoreCheck {
                 !ids.map(\.uriRepresentation).contains(next.uriRepresentation),
                 "\(next) was that of a deleted object.")
         },
-        StoreCheck("an empty change set changes nothing") { scene in
+        ConformanceCheck("an empty change set changes nothing") { scene in
             scene.expect(
                 try scene.store.save(ChangeSet()).isEmpty, "Objects are said to have changed.")
         },
-        StoreCheck("many objects are saved at once") { scene in
+        ConformanceCheck("many objects are saved at once") { scene in
             let ids = try scene.insert(
                 "Book",
                 (0..<400).map { ["title": .string("b\($0)"), "year": .integer(Int64($0))] })
@@ -70,7 +71,7 @@ extension StoreCheck {
                     "The title of object \(index)")
             }
         },
-        StoreCheck("readers see whole saves", needs: [.saving, .atomicSaves]) { scene in
+        ConformanceCheck("readers see whole saves", needs: [.saving, .atomicSaves]) { scene in
             let ids = try scene.insert("Author", [["born": 0], ["born": 0]])
             let store = scene.store
             let failures = Failures()
@@ -98,7 +99,7 @@ extension StoreCheck {
             group.wait()
             for failure in failures.all { scene.fail(failure) }
         },
-        StoreCheck("records are kept with saves", needs: [.saving, .records]) { scene in
+        ConformanceCheck("records are kept with saves", needs: [.saving, .records]) { scene in
             try scene.perform { context in
                 context.setRecord("one", forKey: "a")
                 context.setRecord("zwei <&> 二", forKey: "b")
@@ -134,10 +135,10 @@ extension ResolvedEntity {
 
 // MARK: - Conflicts
 
-extension StoreCheck {
+extension ConformanceCheck {
     /// Checks of conflicts of saving.
-    static let conflicts: [StoreCheck] = [
-        StoreCheck("versions count saves", needs: [.saving, .versions]) { scene in
+    static let conflicts: [ConformanceCheck] = [
+        ConformanceCheck("versions count saves", needs: [.saving, .versions]) { scene in
             let id = try scene.insert("Tag", [["name": "a"]])[0]
             scene.expect(
                 try scene.store.row(for: id)?.version, is: 1, "The version of a new object")
@@ -146,7 +147,7 @@ extension StoreCheck {
             try scene.store.save(changes)
             scene.expect(try scene.store.row(for: id)?.version, is: 2, "The version once changed")
         },
-        StoreCheck(
+        ConformanceCheck(
             "versions last", needs: [.saving, .versions, .reopening, .lastingVersions]
         ) { scene in
             let id = try scene.insert("Tag", [["name": "a"]])[0]
@@ -157,7 +158,7 @@ extension StoreCheck {
             let row = try scene.store.rows(matching: FetchRequest("Tag")).first
             scene.expect(row?.version, is: 2, "The version when opened again")
         },
-        StoreCheck(
+        ConformanceCheck(
             "an object that others have saved is not saved over", needs: [.saving, .versions]
         ) { scene in
             let ids = try scene.insert("Tag", [["name": "a"], ["name": "b"]])
@@ -176,7 +177,7 @@ extension StoreCheck {
                 scene.expect(try scene.store.records(), is: [:], "The records")
             }
         },
-        StoreCheck(
+        ConformanceCheck(
             "deletions of objects that others have saved are refused", needs: [.saving, .versions]
         ) { scene in
             let id = try scene.insert("Tag", [["name": "a"]])[0]
@@ -190,7 +191,7 @@ extension StoreCheck {
             try scene.store.save(changes)
             scene.expect(try scene.store.row(for: id) == nil, "The object is there.")
         },
-        StoreCheck(
+        ConformanceCheck(
             "changes of objects that are gone, and references to them, are refused",
             needs: [.saving, .versions]
         ) { scene in
@@ -219,7 +220,7 @@ extension StoreCheck {
                 try scene.store.save(changes)
             }
         },
-        StoreCheck(
+        ConformanceCheck(
             "deletions of objects that others refer to by now are refused",
             needs: [.saving, .versions]
         ) { scene in
@@ -236,7 +237,7 @@ extension StoreCheck {
             }
             scene.expect(try scene.store.row(for: tag) != nil, "The object is gone.")
         },
-        StoreCheck(
+        ConformanceCheck(
             "values that must be unique are", needs: [.saving, .constraints],
             model: ConformanceModel.unique
         ) { scene in
@@ -287,10 +288,10 @@ extension StoreScene {
 
 // MARK: - Batch requests
 
-extension StoreCheck {
+extension ConformanceCheck {
     /// Derived attributes.
-    static let derived: [StoreCheck] = [
-        StoreCheck(
+    static let derived: [ConformanceCheck] = [
+        ConformanceCheck(
             "derived attributes follow what they are derived from",
             needs: [.saving, .derivedAttributes], model: ConformanceModel.derived
         ) { scene in
@@ -336,8 +337,8 @@ extension StoreCheck {
     ]
 
     /// Batch requests.
-    static let batches: [StoreCheck] = [
-        StoreCheck("batches insert", needs: [.saving, .batchRequests]) { scene in
+    static let batches: [ConformanceCheck] = [
+        ConformanceCheck("batches insert", needs: [.saving, .batchRequests]) { scene in
             var request = BatchInsertRequest(
                 entityName: "Book",
                 objects: (0..<10).map { ["title": .string("b\($0)"), "year": .integer(Int64($0))] })
@@ -356,7 +357,7 @@ extension StoreCheck {
             if scene.reopens { try scene.reopen() }
             scene.expect(try scene.count("Book"), is: 10, "The number of objects when reopened")
         },
-        StoreCheck(
+        ConformanceCheck(
             "batches take over stored objects", needs: [.saving, .batchRequests, .constraints],
             model: ConformanceModel.unique
         ) { scene in
@@ -376,7 +377,7 @@ extension StoreCheck {
             scene.expect(try scene.value("number", of: id), is: .null, "A replaced value")
             scene.expect(try scene.count("Account"), is: 1, "The number of objects")
         },
-        StoreCheck("batches update", needs: [.saving, .batchRequests, .versions]) { scene in
+        ConformanceCheck("batches update", needs: [.saving, .batchRequests, .versions]) { scene in
             try fill(scene)
             var request = BatchUpdateRequest(
                 entityName: "Book",
@@ -396,7 +397,8 @@ extension StoreCheck {
                 try scene.read(FetchRequest("Book", sortOrderings: [SortOrdering("year")]), "year"),
                 is: [1816, 1818, 1871], "The years")
         },
-        StoreCheck("batches delete as the rules say", needs: [.saving, .batchRequests]) { scene in
+        ConformanceCheck("batches delete as the rules say", needs: [.saving, .batchRequests]) {
+            scene in
             try fill(scene)
             let result = try scene.store.delete(
                 BatchDeleteRequest(

@@ -1,10 +1,10 @@
 import Foundation
 import Quire
 
-extension StoreCheck {
+extension ConformanceCheck {
     /// Requests.
-    static let requests: [StoreCheck] = [
-        StoreCheck("conditions find the objects that satisfy them") { scene in
+    static let requests: [ConformanceCheck] = [
+        ConformanceCheck("conditions find the objects that satisfy them") { scene in
             try fill(scene)
             for (format, titles) in conditions {
                 let request = FetchRequest(
@@ -19,7 +19,7 @@ extension StoreCheck {
                 } catch { scene.fail("“\(format)” fails: \(error)") }
             }
         },
-        StoreCheck("orders put objects in order") { scene in
+        ConformanceCheck("orders put objects in order") { scene in
             try fill(scene)
             for (orderings, titles) in orders {
                 let request = FetchRequest("Book", sortOrderings: orderings)
@@ -29,7 +29,7 @@ extension StoreCheck {
                 )
             }
         },
-        StoreCheck("without an order objects come by primary key") { scene in
+        ConformanceCheck("without an order objects come by primary key") { scene in
             let ids = try scene.insert("Tag", (0..<20).map { ["name": .string("\(19 - $0)")] })
             scene.expect(
                 Array(try scene.store.objectIDs(matching: FetchRequest("Tag"))), is: ids,
@@ -38,7 +38,7 @@ extension StoreCheck {
                 try scene.store.rows(matching: FetchRequest("Tag")).map(\.objectID), is: ids,
                 "The rows in no order")
         },
-        StoreCheck("bounds bound") { scene in
+        ConformanceCheck("bounds bound") { scene in
             _ = try scene.insert("Tag", (0..<10).map { ["name": .string("\($0)")] })
             for (offset, limit, names) in [
                 (0, 3, ["0", "1", "2"]), (8, 0, ["8", "9"]), (7, 2, ["7", "8"]), (9, 5, ["9"]),
@@ -60,7 +60,7 @@ extension StoreCheck {
                 }
             }
         },
-        StoreCheck("dictionaries hold what is asked for") { scene in
+        ConformanceCheck("dictionaries hold what is asked for") { scene in
             try fill(scene)
             var request = FetchRequest("Book", sortOrderings: [SortOrdering("title")])
             request.resultType = .dictionaries
@@ -88,7 +88,7 @@ extension StoreCheck {
                 try scene.store.dictionaries(matching: request).count, is: 2,
                 "The number of distinct dictionaries")
         },
-        StoreCheck("wrong requests are refused") { scene in
+        ConformanceCheck("wrong requests are refused") { scene in
             scene.expectError(.unknownEntity, when: "the entity is none") {
                 _ = try scene.store.rows(matching: FetchRequest("Nothing"))
             }
@@ -102,7 +102,7 @@ extension StoreCheck {
                     matching: FetchRequest("Book", sortOrderings: [SortOrdering("nothing")]))
             }
         },
-        StoreCheck("rows are found by identifiers") { scene in
+        ConformanceCheck("rows are found by identifiers") { scene in
             let ids = try scene.insert("Tag", (0..<300).map { ["name": .string("\($0)")] })
             let others = try scene.insert("Author", [["name": "a"]])
             let missing = try scene.store.reserveObjectIDs(
@@ -158,10 +158,10 @@ extension StoreCheck {
 
 // MARK: - Values
 
-extension StoreCheck {
+extension ConformanceCheck {
     /// Values of every type.
-    static let values: [StoreCheck] = [
-        StoreCheck("a new store is empty", needs: []) { scene in
+    static let values: [ConformanceCheck] = [
+        ConformanceCheck("a new store is empty", needs: []) { scene in
             for entity in scene.store.layout.entities {
                 scene.expect(try scene.count(entity.name), is: 0, "The count of \(entity.name)")
                 scene.expect(
@@ -169,7 +169,8 @@ extension StoreCheck {
                     "There are rows of \(entity.name).")
             }
         },
-        StoreCheck("values of every type come back", model: ConformanceModel.everyType) { scene in
+        ConformanceCheck("values of every type come back", model: ConformanceModel.everyType) {
+            scene in
             var saved: [(ManagedObjectID, String, AttributeValue)] = []
             for (key, values) in extremeValues {
                 let ids = try scene.insert("Everything", values.map { [key: $0] })
@@ -189,7 +190,7 @@ extension StoreCheck {
                 try compare("after opening the store again")
             }
         },
-        StoreCheck("what has no value has none", model: ConformanceModel.everyType) { scene in
+        ConformanceCheck("what has no value has none", model: ConformanceModel.everyType) { scene in
             let id = try scene.insert("Everything", [[:]])[0]
             for key in extremeValues.keys {
                 scene.expect(try scene.value(key, of: id), is: .null, "“\(key)” of a new object")
@@ -209,7 +210,7 @@ extension StoreCheck {
                 scene.expect(try scene.value(key, of: id), is: .null, "“\(key)” after all")
             }
         },
-        StoreCheck(
+        ConformanceCheck(
             "decimal numbers keep all digits", needs: [.saving, .exactDecimals],
             model: ConformanceModel.everyType
         ) { scene in
