@@ -92,6 +92,7 @@ let package = Package(
         .library(name: "Quire", targets: ["Quire"]),
         .library(name: "QuireDocuments", targets: ["QuireDocuments"]),
         .library(name: "QuireMacros", targets: ["QuireMacros"]),
+        .library(name: "QuireRescue", targets: ["QuireRescue"]),
         .library(name: "QuireStoreConformance", targets: ["QuireStoreConformance"]),
         .executable(name: "quire", targets: ["QuireCommand"]),
     ],

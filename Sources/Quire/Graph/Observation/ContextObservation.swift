@@ -107,8 +107,6 @@ final class ContextObservation {
         withExtendedLifetime(entry) {}
     }
 
-    /// The number of objects that have a registrar, for tests.
-    var observedObjectCount: Int { entries.count }
     /// How many there is room for, for tests.
     var capacity: Int { entries.capacity }
 }
