@@ -155,9 +155,7 @@ let package = Package(
             dependencies: [
                 "QuireStore", "QuireModelFiles", "QuireQuery", "QuireModel", "QuireProtection",
                 "QuireSystem", "CSQLite",
-                .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
-                .product(name: "OrderedCollections", package: "swift-collections"),
             ],
             exclude: ["README.md"],
             swiftSettings: settings),
@@ -167,7 +165,6 @@ let package = Package(
                 "QuireStore", "QuireModelFiles", "QuireQuery", "QuireModel", "QuireProtection",
                 "QuireSystem", "CLibXML2",
                 .product(name: "Logging", package: "swift-log"),
-                .product(name: "OrderedCollections", package: "swift-collections"),
             ],
             exclude: ["README.md"],
             swiftSettings: settings),
@@ -176,7 +173,6 @@ let package = Package(
             dependencies: [
                 "QuireSQLite", "QuireAtomicStores", "QuireStore", "QuireModelFiles", "QuireQuery",
                 "QuireModel", "QuireProtection", "QuireSystem",
-                .product(name: "Logging", package: "swift-log"),
                 .product(name: "OrderedCollections", package: "swift-collections"),
             ],
             exclude: ["README.md"],
@@ -187,7 +183,6 @@ let package = Package(
                 "QuireMigration", "QuireSQLite", "QuireAtomicStores", "QuireStore",
                 "QuireModelFiles", "QuireQuery", "QuireModel", "QuireProtection", "QuireSystem",
                 .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "Logging", package: "swift-log"),
             ],
             exclude: ["README.md"],
             swiftSettings: settings),
