@@ -6,8 +6,8 @@ internal import QuireModelFiles
 ///
 /// Indexes and triggers of the model that the store lacks are created, and filled from the existing rows. In a store that
 /// this framework made, those with names that Core Data, or this framework, gives to indexes of the model's entities are
-/// dropped if the model lacks them or defines them otherwise. Everything else in the store is left alone, what the reader of the model left out
-/// included, and where nothing differs nothing is written.
+/// dropped if the model lacks them or defines them otherwise. Everything else in the store is left alone, what the reader of
+/// the model left out included, and where nothing differs nothing is written.
 ///
 /// In a store that another program made, whatever is there stays as it is, but for full-text indexes of this framework: its
 /// model may say of an index what is not understood here, and its program expects to find what it made. Only a migration

@@ -85,7 +85,8 @@ public struct SQLiteStoreOptions: Sendable {
     /// before they are used, so that nothing is written but by saves. A store that is opened for reading only gives some
     /// out too: for objects that are saved to a copy.
     package var isOnlyWriter = false
-    /// The path of the store whose external data the rows refer to, if it is another one: of a copy that is looked at or mended.
+    /// The path of the store whose external data the rows refer to, if it is another one: of a copy that is looked at or
+    /// mended.
     package var externalDataOwner: String?
     /// Where to look for what was found out of a store like it.
     var schemaCache = SQLiteSchemaCache.shared

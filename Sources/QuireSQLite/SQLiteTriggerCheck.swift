@@ -6,8 +6,8 @@ internal import QuireSystem
 /// nor this framework makes, and tables that lose rows where a constraint is violated.
 ///
 /// A trigger's name proves nothing. Its actions are reported by SQLite to an authorizer callback while the statements that fire
-/// it are compiled. A trigger is accepted if it runs after the change of a row (`AFTER`), has no recursive query, cannot abandon
-/// the statement (`RAISE`), calls functions only that compute values, and writes nothing but
+/// it are compiled. A trigger is accepted if it runs after the change of a row (`AFTER`), has no recursive query, cannot
+/// abandon the statement (`RAISE`), calls functions only that compute values, and writes nothing but
 ///
 /// - rows of the R-tree or full-text index that it is named after, as `Z_RT_Place_byPlace_INSERT` those of
 ///   `Z_RT_Place_byPlace`, or
