@@ -120,7 +120,7 @@ final class OpenFileIdentity: Sendable {
                 + "elsewhere, or open it again.", subject: .init(file: path))
     }
 
-    /// Unlinks the store's log from the path of another file, whose next connection would take it for its own. Open connections
+    /// Unlinks the store's log from the path of another file, whose next connection would use it as its own. Open connections
     /// continue to use it.
     func unlinkLog() {
         guard let log = files.withLock({ $0.log }),
@@ -179,7 +179,7 @@ extension SQLiteConnection {
     /// everything unchanged; afterwards, because only that proves where the commit went.
     ///
     /// - Throws: ``QuireError`` with code `storeReplaced` if the files are not those at the store's path. Then nothing is
-    /// committed, or, if they were replaced during the commit, ``lostCommit`` is the error. ``SQLiteFailure``.
+    ///   committed, or, if they were replaced during the commit, ``lostCommit`` is the error. ``SQLiteFailure``.
     package func commit() throws {
         try files?.check()
         try execute("COMMIT")

@@ -58,7 +58,7 @@ package final class SQLiteConnection: @unchecked Sendable {
     /// followed; see ``SQLiteFiles``.
     ///
     /// - Throws: ``SQLiteFailure``, or ``QuireError`` with code `invalidFormat` if its journal names another file; inside a
-    /// package also `notFound`.
+    ///   package also `notFound`.
     package init(path: String, mode: Mode, cipher: PageCipher? = nil) throws {
         self.path = path
         // The target of VACUUM INTO is a URI, which names its VFS and cipher.
@@ -311,8 +311,8 @@ struct SQLitePragmas {
 // MARK: - Duplicates
 
 extension SQLiteConnection {
-    /// The error for a unique index that cannot be created because of duplicates: it names the entity, the properties, and
-    /// two of the objects.
+    /// The error for a unique index that cannot be created because of duplicate values: it names the entity, the properties,
+    /// and two of the objects.
     func duplicatesError(_ failure: SQLiteFailure, _ schema: SQLSchema) -> QuireError {
         guard let found = schema.uniqueProperties(inMessage: failure.message),
             let entity = schema.layout.entity(named: found.entity)

@@ -173,8 +173,8 @@ package final class SQLiteDatabaseFile: Sendable {
             subject: .init(file: path))
     }
 
-    /// A fingerprint that must not change while the parts are copied, for consistency. The write-ahead log may grow:
-    /// appended frames are whole transactions, or are ignored. Its header changes when it is restarted.
+    /// A fingerprint that must not change while the parts are copied, so that they are consistent. The write-ahead log may
+    /// grow: appended frames are whole transactions, or are ignored. Its header changes when it is restarted.
     package static func state(of path: String) throws -> [Int64] {
         let root = StorePath.packageRoot(of: path)
         var state: [Int64] = []

@@ -35,8 +35,7 @@ package final class SQLiteDerivedRows {
     }
 
     /// - Parameter includingOwnTexts: Whether to include text functions of the object's own attributes, which a save writes
-    ///   with
-    /// the object's row.
+    ///   with the object's row.
     private static func derivations(
         of schema: SQLSchema, includingOwnTexts: Bool
     ) -> [(entity: ResolvedEntity, derivation: ResolvedEntity.Derivation)] {

@@ -256,7 +256,7 @@ struct SQLiteExternalDataWriter {
         guard (try? FileSystem.link(twin, to: temporary, beneath: root)) != nil else { return }
         do {
             try FileSystem.rename(temporary, to: path, beneath: root)
-            // A rename does nothing if both names were the same file already.
+            // `rename` does nothing if both names are the same file.
             _ = try FileSystem.removeFileIfPresent(temporary, beneath: root)
         } catch {
             _ = try? FileSystem.removeFileIfPresent(temporary, beneath: root)

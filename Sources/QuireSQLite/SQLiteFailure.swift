@@ -113,8 +113,8 @@ extension SQLiteFailure {
     /// The only place that maps SQLite's result codes to error codes and messages.
     ///
     /// - Parameters:
-    /// - path: The store's path.
-    /// - schema: Names the entity and properties of a violated constraint, if known already.
+    ///   - path: The store's path.
+    ///   - schema: Names the entity and properties of a violated constraint, if known already.
     package func error(path: String, schema: SQLSchema? = nil) -> QuireError {
         let subject = QuireError.Subject(file: path)
         func make(_ code: QuireError.Code, _ sentence: String) -> QuireError {
@@ -216,8 +216,8 @@ extension SQLiteFailure {
 }
 
 extension Error {
-    /// Whether the outcome of the commit is unknown until the store is reopened. A full disk counts if detected while the
-    /// log was synchronized.
+    /// Whether the outcome of the commit is unknown until the store is reopened. A full disk counts if it was detected while
+    /// the log was synchronized.
     package var leavesCommitOpen: Bool {
         let error = self as? QuireError
         return error?.code == .storeUnavailable || isFailedSynchronization

@@ -9,8 +9,8 @@ internal import QuireSystem
 package enum SQLiteFiles {
     private static let suffixes = ["-wal", "-journal", "-shm"]
 
-    /// The path to pass to SQLite with `SQLITE_OPEN_NOFOLLOW`, which refuses symbolic links anywhere in a path: it resolves the
-    /// database's folder, which was found beneath the root, including links above the root.
+    /// The path to pass to SQLite with `SQLITE_OPEN_NOFOLLOW`, which refuses symbolic links anywhere in a path: that of the
+    /// database's folder, found beneath the root, with links above the root resolved.
     ///
     /// - Throws: ``QuireError`` with code `notFound`, or `invalidFormat` that names the symbolic link.
     static func canonicalPath(_ path: String, beneath root: String) throws -> String {

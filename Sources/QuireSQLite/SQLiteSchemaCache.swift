@@ -35,8 +35,8 @@ final class SQLiteSchemaCache: Sendable {
     /// The cached schema of an identical store, if any.
     ///
     /// - Parameters:
-    /// - metadata: The store's metadata as stored.
-    /// - hashes: Parses the version hashes.
+    ///   - metadata: The store's metadata as stored.
+    ///   - hashes: Parses the version hashes.
     func find(
         _ key: Key, metadata: Data, hashes: () throws -> [String: Data]
     ) rethrows -> SQLiteOpenedSchema? {
@@ -125,7 +125,7 @@ struct ModelVersionCheck {
     /// Must be called in a write transaction, before its first write.
     ///
     /// - Throws: ``QuireError`` with code `incompatibleModel` if the store has a different model now, or `unsupported`; see
-    /// ``checkTriggers(_:)``.
+    ///   ``checkTriggers(_:)``.
     mutating func check(_ connection: SQLiteConnection) throws {
         let version = try connection.integer("PRAGMA schema_version")
         if version == schemaVersion { return try checkTriggers(connection, version) }

@@ -270,7 +270,7 @@ package struct SQLiteSchemaSynchronization {
     /// Executes a plan in one transaction.
     ///
     /// - Throws: ``QuireError`` with code `constraintConflict` if objects violate a uniqueness constraint of the model;
-    /// ``SQLiteFailure``. Then nothing has changed.
+    ///   ``SQLiteFailure``. Then nothing has changed.
     func run(_ plan: Plan) throws {
         if plan.isEmpty { return }
         try connection.begin()

@@ -14,13 +14,13 @@ extension SQLiteStore {
     /// removed the store's files, external data removed with them are missing from the copy.
     ///
     /// - Parameters:
-    /// - path: The copy's path, in an existing folder.
-    /// - linking: Whether the copy may share the external data files, which are immutable, with this store.
-    /// - withoutDraft: Whether the copy omits the draft.
-    /// - keepingDamage: Whether a damaged store is copied all the same, page by page, without missing external data.
-    /// Otherwise damage, and rows with it, may be lost in the copy.
+    ///   - path: The copy's path, in an existing folder.
+    ///   - linking: Whether the copy may share the external data files, which are immutable, with this store.
+    ///   - withoutDraft: Whether the copy omits the draft.
+    ///   - keepingDamage: Whether a damaged store is copied all the same, page by page, without missing external data.
+    ///     Otherwise damage, and rows with it, may be lost in the copy.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `outOfSpace`, `invalidFormat` if a table of the copy has fewer rows,
-    /// `notFound` if a concurrent save removed external data, or `storeUnavailable`.
+    ///   `notFound` if a concurrent save removed external data, or `storeUnavailable`.
     package func writeCopy(
         to path: String, linking: Bool = false, withoutDraft: Bool = false,
         keepingDamage: Bool = false
@@ -69,11 +69,11 @@ extension SQLiteStore {
     /// Writes a copy of the store with different keys, or unprotected. Nothing is synchronized.
     ///
     /// - Parameters:
-    /// - path: The copy's path, in an existing folder.
-    /// - other: The keys that seal the copy; `nil` for an unprotected copy.
-    /// - withoutDraft: Whether the copy omits the draft.
+    ///   - path: The copy's path, in an existing folder.
+    ///   - other: The keys that seal the copy; `nil` for an unprotected copy.
+    ///   - withoutDraft: Whether the copy omits the draft.
     /// - Throws: Errors of ``writeCopy(to:linking:withoutDraft:keepingDamage:)``; `invalidFormat` also if external data fail
-    /// authentication. Then there is no copy.
+    ///   authentication. Then there is no copy.
     package func writeCopy(
         to path: String, protectedBy other: StoreProtection?, withoutDraft: Bool = false
     ) throws {
@@ -131,7 +131,7 @@ extension SQLiteStore {
             for name in names.sorted() {
                 let source = externalData.path(ofFileNamed: name)
                 let target = copy.externalData.path(ofFileNamed: name)
-                // Not the outer options: they are gone if a signal is ending the process.
+                // Without intermediate folders: these are gone if a signal is ending the process.
                 for folder in [copy.externalData.supportFolder, copy.externalData.folder]
                 where !FileSystem.exists(folder) {
                     try FileSystem.makeFolder(folder)
@@ -254,12 +254,12 @@ extension SQLiteStore {
     /// bytes in both. Without external data. Concurrent reads and saves are allowed. Nothing is synchronized.
     ///
     /// - Parameters:
-    /// - path: The copy's path, in an existing folder.
-    /// - other: The keys that seal the copy; `nil` for an unprotected copy. If only one of both is protected, the page sizes
-    /// differ, and the copy is written row by row (`VACUUM INTO`).
-    /// - byWriter: Whether to read through the writing connection, which has the store's file open whatever has happened to
-    /// its path. Saves wait meanwhile.
-    /// - progress: Polled for cancellation.
+    ///   - path: The copy's path, in an existing folder.
+    ///   - other: The keys that seal the copy; `nil` for an unprotected copy. If only one of both is protected, the page sizes
+    ///     differ, and the copy is written row by row (`VACUUM INTO`).
+    ///   - byWriter: Whether to read through the writing connection, which has the store's file open whatever has happened to
+    ///     its path. Saves wait meanwhile.
+    ///   - progress: Polled for cancellation.
     /// - Throws: ``QuireError`` with code `cancelled`, `outOfSpace` or `storeUnavailable`; then there is no copy.
     package func writePageCopy(
         to path: String, protectedBy other: StoreProtection?, byWriter: Bool = false,

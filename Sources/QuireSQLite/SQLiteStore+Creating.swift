@@ -9,12 +9,11 @@ extension SQLiteStore {
     /// Creates an empty store for a model, which it then carries.
     ///
     /// - Parameters:
-    /// - path: The path of a file that does not exist, in an existing folder.
-    /// - model: The model.
-    /// - options: How to use the file.
+    ///   - path: The path of a file that does not exist, in an existing folder.
+    ///   - model: The model.
+    ///   - options: How to use the file.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `invalidModel`, `outOfSpace`, `readOnly`, `protectionUnavailable` if
-    ///   it
-    /// cannot be protected as the options require, or `storeUnavailable`. Then no file is left.
+    ///   it cannot be protected as the options require, or `storeUnavailable`. Then no file is left.
     public static func create(
         at path: String, model: ManagedObjectModel,
         options: SQLiteStoreOptions = SQLiteStoreOptions()
@@ -120,7 +119,7 @@ extension SQLiteStore {
             try $0.bind(String(decoding: model.modelXML(), as: UTF8.self), at: 1)
             try $0.run()
         }
-        // The carried model has facts that Core Data's cache cannot hold.
+        // Core Data's model cache lacks facts specific to this framework.
         try connection.execute(SQLiteTables.createModelCache)
         try connection.withStatement("INSERT INTO \(SQLiteTables.modelCache) VALUES (?)") {
             if let cache = model.modelCache { try $0.bind(cache, at: 1) }
@@ -135,7 +134,7 @@ extension SQLiteStore: BulkInsertingStore {
     /// Loads objects in one transaction.
     ///
     /// - Throws: The closure's error, or ``QuireError`` with code `constraintConflict`, `outOfSpace`, `readOnly` or
-    /// `storeUnavailable`. Then nothing has changed.
+    ///   `storeUnavailable`. Then nothing has changed.
     package func load(_ body: (any BulkInserter) throws -> Void) throws {
         try withWriter { writer in
             let connection = writer.connection

@@ -85,7 +85,8 @@ extension SQLiteStore {
 
 extension SQLiteStore {
     /// The database version as a reading connection sees it: `PRAGMA data_version` counts the commits of other connections, and
-    /// reading connections never commit. `nil` once another file is at the path: connections do not see its commits.
+    /// reading connections never commit. `nil` once another file is at the store's path: the connections do not see its
+    /// commits.
     public var contentVersion: ContentVersion? {
         guard usesReaderPool, fileReplacement == nil else { return nil }
         let version = try? read { connection in
@@ -159,7 +160,8 @@ extension SQLiteStore {
         }
     }
 
-    /// The paths of unreferenced external data files: of interrupted saves, or, while the store is open, of completed ones.
+    /// The paths of unreferenced external data files: left by interrupted saves, or, while the store is open, by completed
+    /// ones.
     package func unreferencedExternalFiles() throws -> [String] {
         let present = try externalData.names()
         if present.isEmpty { return [] }

@@ -17,13 +17,13 @@ extension SQLiteStore {
     /// Opens a store.
     ///
     /// - Parameters:
-    /// - path: The path of its file. A log beside it is part of the store.
-    /// - model: The model of its objects; `nil` for the one that the store carries.
-    /// - options: How to use the file.
+    ///   - path: The path of its file. A log beside it is part of the store.
+    ///   - model: The model of its objects; `nil` for the one that the store carries.
+    ///   - options: How to use the file.
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if the file is not a store or is damaged,
-    /// `incompatibleModel` if store and model do not match, or the store carries no model and none is passed,
-    /// `protectedDataUnavailable` if it is protected and locked,
-    /// `protectionUnavailable` if it is not protected as the options require, `readOnly`, `locked` or `storeUnavailable`.
+    ///   `incompatibleModel` if store and model do not match, or the store carries no model and none is passed,
+    ///   `protectedDataUnavailable` if it is protected and locked,
+    ///   `protectionUnavailable` if it is not protected as the options require, `readOnly`, `locked` or `storeUnavailable`.
     public static func open(
         at path: String, model: ManagedObjectModel? = nil,
         options: SQLiteStoreOptions = SQLiteStoreOptions()

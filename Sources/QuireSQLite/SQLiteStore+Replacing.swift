@@ -10,7 +10,7 @@ extension SQLiteStore {
     /// A store that is open is not removed.
     ///
     /// - Throws: ``QuireError`` with code `locked` if the store is open, in this process or another; `invalidFormat` if
-    /// the file is not a SQLite database, `readOnly` or `storeUnavailable`.
+    ///   the file is not a SQLite database, `readOnly` or `storeUnavailable`.
     public static func destroy(at path: String) throws {
         let path = FileSystem.absolute(path)
         if !FileSystem.exists(path) { return }
@@ -26,8 +26,8 @@ extension SQLiteStore {
     /// At every instant, also after a crash or power loss, there is the whole old or the whole new store.
     ///
     /// - Parameters:
-    /// - path: The path to replace. The store there must not be open.
-    /// - source: The path of the store to copy. It may be open.
+    ///   - path: The path to replace. The store there must not be open.
+    ///   - source: The path of the store to copy. It may be open.
     /// - Throws: Errors of ``destroy(at:)`` for the old store; `notFound`, `invalidFormat` or `outOfSpace` for the new one.
     public static func replace(at path: String, withStoreAt source: String) throws {
         let path = FileSystem.absolute(path)
@@ -80,7 +80,7 @@ extension SQLiteStore {
     /// Copies the keybag of a store that is about to be moved into place.
     ///
     /// - Throws: ``QuireError`` with code `protectionUnavailable` if the present store has another keybag, or only one of both
-    /// has one: store and keybag are two files, which cannot be replaced atomically.
+    ///   has one: store and keybag are two files, which cannot be replaced atomically.
     private static func takeKeybag(of temporary: String, to path: String) throws {
         let (old, new) = try (
             StoreProtection.domain(ofStoreAt: path), StoreProtection.domain(ofStoreAt: temporary)
@@ -181,9 +181,9 @@ extension SQLiteStore {
     /// live until the content has been replaced.
     ///
     /// - Parameters:
-    /// - path: The path of the database.
-    /// - records: The values to record in the new content, `nil` to remove one.
-    /// - open: Opens it, and migrates it if it has another model version and is to be migrated.
+    ///   - path: The path of the database.
+    ///   - records: The values to record in the new content, `nil` to remove one.
+    ///   - open: Opens it, and migrates it if it has another model version and is to be migrated.
     /// - Returns: The names of the external data files that its rows refer to.
     /// - Throws: ``QuireError`` with code `incompatibleModel`, `invalidFormat`, or errors of reading and writing.
     package func prepareReplacement(
@@ -321,11 +321,10 @@ extension SQLiteStore {
     /// the new rows must be durable on disk before.
     ///
     /// - Parameters:
-    /// - path: A database prepared by ``prepareReplacement(at:records:opening:)``.
-    /// - progress: Gets the number of pages as its total; cancelling it keeps the old content.
+    ///   - path: A database prepared by ``prepareReplacement(at:records:opening:)``.
+    ///   - progress: Gets the number of pages as its total; cancelling it keeps the old content.
     /// - Throws: ``QuireError`` with code `outOfSpace`, `locked`, `cancelled`, `readOnly` or `storeUnavailable`. The old
-    ///   content is
-    /// kept unless the outcome of the commit is unknown (`leavesCommitOpen`).
+    ///   content is kept unless the outcome of the commit is unknown (`leavesCommitOpen`).
     package func replaceContent(withDatabaseAt path: String, progress: Progress? = nil) throws {
         try withWriter { writer in
             // A copy of this store, or its replacement: it has the same keys, or none if this has none.
@@ -383,9 +382,9 @@ extension SQLiteStore {
     /// The open store is unaffected until ``PersistentStoreCoordinator/replace(_:with:)``.
     ///
     /// - Parameters:
-    /// - path: The present path of the file.
-    /// - predecessor: The open store.
-    /// - options: How to use the file.
+    ///   - path: The present path of the file.
+    ///   - predecessor: The open store.
+    ///   - options: How to use the file.
     /// - Throws: ``QuireError`` with code `incompatibleModel` if it is another store, or errors of opening.
     package static func open(
         at path: String, continuing predecessor: SQLiteStore, options: SQLiteStoreOptions

@@ -45,7 +45,7 @@ extension SQLiteStore {
     /// leaves the transaction as it is.
     ///
     /// - Throws: The closure's error, the error of a failed save, or ``QuireError`` with code `outOfSpace`, `readOnly` or
-    /// `storeUnavailable`.
+    ///   `storeUnavailable`.
     package func saveInOneTransaction<Result>(_ body: () throws -> Result) throws -> Result {
         try withWriter { writer in
             precondition(writer.joinedSaves == nil, "saveInOneTransaction(_:) cannot be nested.")
@@ -287,7 +287,7 @@ struct SQLiteKeys {
     /// Runs the statements `head` + test + `tail` for all keys.
     ///
     /// - Parameter slack: A range query is used if the range holds at most this many times as many numbers as there are keys;
-    /// unless it is 1, more rows than requested may be returned.
+    ///   unless it is 1, more rows than requested may be returned.
     func forEachStatement(
         _ head: String, _ tail: String, slack: Int64, _ connection: SQLiteConnection,
         _ body: (SQLiteStatement) throws -> Void

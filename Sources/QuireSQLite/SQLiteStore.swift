@@ -15,11 +15,11 @@ import Synchronization
 /// ==========
 ///
 /// - One connection writes, under a lock; the others read, each used by one thread at a time. Only without a
-/// write-ahead log does the writing connection read as well, so that reads and saves take turns.
+///   write-ahead log does the writing connection read as well, so that reads and saves take turns.
 /// - A save is one transaction. External data files are on disk before it commits, and are removed after it has.
 /// - After a failure that leaves the on-disk state unknown, nothing is written until the store is reopened.
 /// - Only the files at the store's path are written. If another program has replaced or removed them, saving fails with
-/// code `storeReplaced`; reads continue on the open files.
+///   code `storeReplaced`; reads continue on the open files.
 /// - Only SQLite opens the database file: closing another descriptor of it would drop SQLite's locks.
 ///
 /// ```swift
@@ -212,7 +212,7 @@ public final class SQLiteStore: PersistentStore {
     /// The change another program has made to the store's files; `nil` if there is none or it cannot be determined.
     package var fileReplacement: FileReplacement? { (try? source.files?.change()) ?? nil }
 
-    /// Unlinks the log from a path at which there is another store now, which would take the log for its own. Reads continue.
+    /// Unlinks the log from a path at which there is another store now, which would use the log as its own. Reads continue.
     package func unlinkLog() {
         if fileReplacement == .replaced { source.files?.unlinkLog() }
     }
@@ -371,7 +371,7 @@ public final class SQLiteStore: PersistentStore {
     /// Reserves identifiers for new objects.
     ///
     /// - Complexity: O(`count`). Durable reservations take a transaction, one for as many identifiers as have been reserved
-    /// durably before.
+    ///   durably before.
     /// - Throws: ``QuireError`` with code `readOnly`, `outOfSpace` or `storeUnavailable`.
     public func reserveObjectIDs(
         for entity: ResolvedEntity, count: Int, durably: Bool
@@ -557,7 +557,7 @@ public final class SQLiteStore: PersistentStore {
     /// Checkpoints the log into the database, so that one file is left, and closes all connections.
     ///
     /// - Throws: ``QuireError`` with code `outOfSpace` or `storeUnavailable` if the checkpoint failed. The store is closed all
-    /// the same, and nothing saved is lost: it is in the log, which stays beside the file.
+    ///   the same, and nothing saved is lost: it is in the log, which stays beside the file.
     public func close() throws {
         guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
         readers.close()

@@ -83,11 +83,10 @@ public struct SQLiteStoreOptions: Sendable {
     /// that only saves write. A read-only store reserves identifiers too, for objects that are saved to a copy.
     package var isOnlyWriter = false
     /// The path of the store that owns the external data, if it differs: for a copy that is inspected or repaired.
-    /// mended.
     package var externalDataOwner: String?
-    /// Where to look for what was found out of a store like it.
+    /// The cache of schemas of identical stores.
     var schemaCache = SQLiteSchemaCache.shared
 
-    /// The usual options.
+    /// Creates the default options.
     public init() {}
 }

@@ -10,10 +10,10 @@ internal import QuireSystem
 /// statement (`RAISE`), calls only functions that compute values, and writes only
 ///
 /// - rows of the R-tree or full-text index that it is named after, as `Z_RT_Place_byPlace_INSERT` those of
-/// `Z_RT_Place_byPlace`, or
+///   `Z_RT_Place_byPlace`, or
 /// - one column, reported to the connection by one of Core Data's functions, as triggers of derived attributes do. The column
-/// is a derived attribute's, or of no property of the model, or holds integers: Apple's programs count objects in
-/// attributes that their models do not declare as derived.
+///   is a derived attribute's, or of no property of the model, or holds integers: Apple's programs count objects in
+///   attributes that their models do not declare as derived.
 ///
 /// So an accepted trigger does not insert, delete or relate objects, and it terminates; the duration of its queries is not
 /// bounded.

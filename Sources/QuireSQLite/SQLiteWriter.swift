@@ -136,7 +136,7 @@ struct WriterRecovery {
 
     /// - Returns: The new writing connection.
     /// - Throws: ``QuireError`` with code `invalidFormat` if the database is damaged, or a failure. The new connection is then
-    /// closed and the log left alone.
+    ///   closed and the log left alone.
     func run() throws -> SQLiteConnection {
         let connection = try source.connect(.writing, options: options)
         do {

@@ -8,7 +8,7 @@ internal import QuireModel
 ///
 /// - A count is incremented and decremented with its owner's foreign keys, or with the rows of a join table.
 /// - A sum of integers is, too; other sums are recomputed from all related objects, because adding and subtracting
-/// floating-point numbers does not restore the original value.
+///   floating-point numbers does not restore the original value.
 /// - A copy is made when the row is inserted, its reference changes, or the referenced row is inserted, updated or deleted.
 /// - `now()` is set whenever `Z_OPT` is: when an object itself is saved, not when a value is derived.
 ///

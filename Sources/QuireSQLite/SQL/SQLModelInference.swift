@@ -35,14 +35,14 @@ protocol SQLInferenceSource {
 ///
 /// - **Entities**, their names and hierarchy are in `Z_PRIMARYKEY`. None is abstract.
 /// - **Properties** are named after their columns in lower case, like in Core Data's XML stores: `ZPAGECOUNT` is
-/// `pagecount`. A reserved name, such as `description`, stays in upper case. A property belongs to the lowest common
-/// ancestor of the entities with a value, or to the root if no row has one.
+///   `pagecount`. A reserved name, such as `description`, stays in upper case. A property belongs to the lowest common
+///   ancestor of the entities with a value, or to the root if no row has one.
 /// - **Attributes** have the column's declared type, corrected by its content. Integers stay integers: Booleans cannot be
-/// told apart. Bytes are UUIDs if every value has 16 of them, and possibly external if every value has that form.
-/// All attributes are optional.
+///   told apart. Bytes are UUIDs if every value has 16 of them, and possibly external if every value has that form.
+///   All attributes are optional.
 /// - **To-one relationships** are columns with an entity column (`Z4_OWNER`), an order column (`Z_FOK_OWNER`) or an index
-/// (`ZBOOK_ZOWNER_INDEX`), or that have an entity's name and hold only its keys. Only an ordered one gets an inverse, named
-/// after both: `book_shelf`. Other to-many sides leave no trace.
+///   (`ZBOOK_ZOWNER_INDEX`), or that have an entity's name and hold only its keys. Only an ordered one gets an inverse, named
+///   after both: `book_shelf`. Other to-many sides leave no trace.
 /// - **Many-to-many relationships** are join tables, which name both sides.
 /// - **To-many relationships without inverse** are columns with their owner's number: `Z3FAVOURITES`.
 struct SQLModelInference {
@@ -80,7 +80,7 @@ struct SQLModelInference {
     ///
     /// - Complexity: O(*n*) in the rows: all are examined.
     /// - Throws: ``QuireError`` with code `invalidFormat` if there are no entities with tables, or their names or hierarchy
-    /// are inconsistent.
+    ///   are inconsistent.
     static func run(catalog: SQLCatalog, source: any SQLInferenceSource) throws -> Result {
         var inference = try SQLModelInference(catalog: catalog, source: source)
         return try inference.result()

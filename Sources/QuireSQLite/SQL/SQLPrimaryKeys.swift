@@ -41,8 +41,8 @@ struct SQLPrimaryKeys {
     /// Reserves keys of a known hierarchy.
     ///
     /// - Parameters:
-    /// - root: The number of the root entity, whose hierarchy shares one sequence of keys.
-    /// - count: The number of keys; at least one.
+    ///   - root: The number of the root entity, whose hierarchy shares one sequence of keys.
+    ///   - count: The number of keys; at least one.
     mutating func reserve(root: Int, count: Int) throws -> ClosedRange<Int64> {
         var range = ranges[root] ?? Range(0)
         let last = try Self.key(range.last, plus: Int64(count))

@@ -10,8 +10,8 @@ extension SQLSchema {
     /// To-many relationships without storage are not an error: they are empty; see ``missing``.
     ///
     /// - Parameters:
-    /// - entities: The numbers of the entities that the store keeps; `nil` for all.
-    /// - hasStrays: Whether tables may hold rows whose `Z_ENT` does not belong there.
+    ///   - entities: The numbers of the entities that the store keeps; `nil` for all.
+    ///   - hasStrays: Whether tables may hold rows whose `Z_ENT` does not belong there.
     /// - Throws: ``QuireError`` with code `incompatibleModel`, naming everything else that the store lacks.
     package init(
         _ layout: ResolvedModel, catalog: SQLCatalog, entities: Set<Int>? = nil,

@@ -26,7 +26,7 @@ final class SealingFile {
     private let kind: Kind
     private let cipher: PageCipher
     private let file: SQLiteFile
-    /// A buffer for a page and its frame header. The cipher is slow with some other alignments.
+    /// A buffer for a page, preceded by its frame header. The cipher is slow with some other alignments.
     private let scratch = UnsafeMutableRawPointer.allocate(byteCount: 8192, alignment: 4096)
     private var nonces = PageNonces()
     /// The page number of the record header written last, and the expected offset of its content.
@@ -70,7 +70,7 @@ final class SealingFile {
         let page = isWhole ? buffer : scratch
         let code = file.read(page, Self.pageSize, at: start)
         if code == SQLiteFile.shortRead {
-            // Beyond the end SQLite takes pages for empty. A truncated page is not empty.
+            // Pages beyond the end are empty for SQLite. A truncated page is not empty.
             var size: Int64 = 0
             let found = file.size(&size)
             if found != SQLITE_OK { return found }

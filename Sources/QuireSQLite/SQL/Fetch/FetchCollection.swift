@@ -18,8 +18,8 @@ struct FetchCollection {
         return FetchCondition("EXISTS (SELECT 1 FROM \(scope.tables) WHERE \(condition.fragment))")
     }
 
-    /// ``contains(_:)`` as an IN subquery where possible: the outer object is among the owners of matching elements. SQLite can
-    /// start with these if they are few.
+    /// ``contains(_:)`` as an IN subquery where possible: the outer object is among the owners of matching elements. SQLite
+    /// can start with these if they are few.
     func containsOneOfFew(_ test: FetchCondition) -> FetchCondition {
         guard let link = scope.link, !test.isNever, condition.isAlways else {
             return contains(test)

@@ -263,7 +263,7 @@ extension DictionaryStatement {
     /// Compiles a request with a translatable predicate, in the stages of ``FetchStatement`` and a few more.
     ///
     /// - Throws: ``UntranslatableExpression`` if a column, a group, the HAVING predicate or the order has no SQL equivalent, or
-    /// ``QuireError``.
+    ///   ``QuireError``.
     init(_ query: ResolvedDictionaryQuery, schema: SQLSchema, store: StoreIdentity) throws {
         let entity = query.query.entity
         let context = CompilationContext(query: query.query, schema: schema, store: store)
