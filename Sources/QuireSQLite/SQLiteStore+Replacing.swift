@@ -21,7 +21,7 @@ extension SQLiteStore {
         try StoreProtection.removeKeybag(ofStoreAt: path)
     }
 
-    /// Replaces the store at a path, if any, with a copy of another store, which keeps its UUID.
+    /// Replaces the store at a path, if any, with a copy of another store. The copy has the other's UUID.
     ///
     /// At every instant, also after a crash or power loss, there is the whole old or the whole new store.
     ///

@@ -36,7 +36,7 @@ struct SQLPrimaryKeys {
         if ranges[root] == nil { ranges[root] = Range(greatest) }
     }
 
-    // MARK: Giving out
+    // MARK: Reserving
 
     /// Reserves keys of a known hierarchy.
     ///

@@ -195,7 +195,7 @@ struct FetchCondition {
     }
 }
 
-// MARK: - What SQL cannot express
+// MARK: - Residual predicates
 
 /// A conjunction of two parts: the translatable one, and the residual predicate, tested in memory on the objects that satisfy
 /// the first.
