@@ -48,7 +48,7 @@ struct SQLiteExternalFiles {
         }
     }
 
-    /// Records sizes and digests of the files, and deletes the records of dereferenced ones, so that a check can verify them.
+    /// Records sizes and digests of the files, for verification by a check, and deletes the records of dereferenced ones.
     func writeDigests(removing removed: Set<String>, _ connection: SQLiteConnection) throws {
         if isEmpty && removed.isEmpty { return }
         try connection.execute(SQLiteTables.createExternalData)

@@ -1,8 +1,8 @@
 internal import QuireModel
 internal import QuireModelFiles
 
-/// Synchronizes a store's indexes and triggers with a model: they are not part of the version hashes, so a store may be opened
-/// with a model that has different ones.
+/// Synchronizes a store's indexes, and the triggers of computed data, with a model. Indexes do not affect the version hashes,
+/// so a store may be opened with a model that has different ones.
 ///
 /// Missing indexes and triggers of the model are created, and filled from existing rows. In a store made by this framework,
 /// those with names that Core Data, or this framework, gives to indexes of the model's entities are dropped if the model lacks
