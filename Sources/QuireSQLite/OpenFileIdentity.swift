@@ -2,17 +2,17 @@ import CSQLite
 internal import QuireSystem
 import Synchronization
 
-/// Which files the connections of a store have open, so that nothing is taken for saved that was committed to files which
-/// the store's path does not lead to any more, because another program has replaced or removed them.
+/// The identity of the files that a store's connections have open, so that a save is not reported as successful when it was
+/// committed to files that another program has meanwhile replaced or removed at the store's path.
 ///
-/// Files are compared by device and inode, which cannot be used for other files as long as these are open. They are only
-/// examined, never opened: closing them would drop SQLite's locks.
+/// Files are compared by device and inode, which are not reused while the files are open. They are only stat'ed, never
+/// opened: closing them would drop SQLite's locks.
 final class OpenFileIdentity: Sendable {
     private struct Files {
         var database: FileInformation?
-        /// The write-ahead log, which stays the same as long as a connection that writes is open.
+        /// The write-ahead log, which stays the same while a writing connection is open.
         var log: FileInformation?
-        /// The log's index in shared memory, which does so too. It has the locks by which processes that use the log agree.
+        /// The log's shared-memory index, which stays the same as well. It holds the locks between processes that use the log.
         var index: FileInformation?
     }
 
@@ -26,13 +26,13 @@ final class OpenFileIdentity: Sendable {
 
     // MARK: Recording
 
-    /// Takes notice of the file at the path as that of the store, which is not opened there.
+    /// Records the file at the path as the store's, without a connection to it.
     func noteDatabase() {
         let found = (try? FileSystem.information(at: path)) ?? nil
         files.withLock { $0.database = found }
     }
 
-    /// Takes notice of the log and its index, if there are any by now.
+    /// Records the log and its index, if they exist.
     ///
     /// - Parameter sharesIndex: Whether the index is a file.
     func noteLog(sharesIndex: Bool) {
@@ -44,10 +44,10 @@ final class OpenFileIdentity: Sendable {
         }
     }
 
-    /// Call before a connection that has just been opened is used: beside another file's connection it would use the log,
-    /// and its index in memory, that belong to the first one.
+    /// Must be called before a new connection is used: beside a connection to another file it would use that file's log and
+    /// shared-memory index.
     ///
-    /// - Throws: ``QuireError`` with code `storeReplaced` if it has opened another file than the others.
+    /// - Throws: ``QuireError`` with code `storeReplaced` if it has opened a different file than the other connections.
     func didOpen(_ connection: SQLiteConnection) throws {
         guard let found = try FileSystem.information(at: path), !connection.hasMoved else {
             throw replacedError
@@ -56,7 +56,7 @@ final class OpenFileIdentity: Sendable {
         try check()
     }
 
-    /// Takes notice of other connections to what may be the same file, which are open still.
+    /// Registers open connections of another store to what may be the same file.
     ///
     /// - Returns: Whether it is the same.
     func noteConnections(of other: OpenFileIdentity) -> Bool {
@@ -67,13 +67,13 @@ final class OpenFileIdentity: Sendable {
         return true
     }
 
-    /// Whether SQLite takes the log's index to be where the file was before it was moved, so that the last connection to end
-    /// would remove what is there: those of a process share what the first of them has noted of the index.
+    /// Whether SQLite has recorded the log's index at the path before a move, so that the last connection would remove the file
+    /// there on close: connections of a process share the record of the first one.
     var hasIndexElsewhere: Bool { isMoved.load(ordering: .relaxed) }
 
     // MARK: Comparing
 
-    /// What has become of the files; `nil` if they are those that are open.
+    /// The difference between the files at the path and the open ones, or `nil`.
     func change() throws -> SQLiteStore.FileReplacement? {
         if let change = try changeOfContent() { return change }
         guard let index = files.withLock({ $0.index }) else { return nil }
@@ -81,7 +81,7 @@ final class OpenFileIdentity: Sendable {
         return found?.isSameFile(as: index) == true ? nil : .indexReplaced
     }
 
-    /// What has become of the files that hold what is committed.
+    /// The difference for the files that hold committed data.
     private func changeOfContent() throws -> SQLiteStore.FileReplacement? {
         let known = files.withLock { $0 }
         guard let database = known.database else { return nil }
@@ -92,19 +92,19 @@ final class OpenFileIdentity: Sendable {
         return found.isSameFile(as: log) ? nil : .logReplaced
     }
 
-    /// - Throws: ``QuireError`` with code `storeReplaced` if the path leads to other files than those that are open.
+    /// - Throws: ``QuireError`` with code `storeReplaced` if the files at the path are not the open ones.
     func check() throws {
         guard let change = try change() else { return }
         if change == .replaced { unlinkLog() }
         throw replacedError
     }
 
-    /// As ``check()``, of what has just been committed. The index holds nothing of it.
+    /// Checks like ``check()``, after a commit. The index holds no committed data.
     func checkAfterCommit() throws {
-        // What cannot be examined now was there before.
+        // A file that cannot be stat'ed now was there before.
         guard let change = (try? changeOfContent()) ?? nil else { return }
         if change == .removed, (try? FileSystem.information(at: logPath)) == nil, isLinked {
-            // It has been moved, along with what was committed.
+            // It has been moved, along with the commit.
             return
         }
         if change == .replaced { unlinkLog() }
@@ -120,8 +120,8 @@ final class OpenFileIdentity: Sendable {
                 + "elsewhere, or open it again.", subject: .init(file: path))
     }
 
-    /// Removes the name of the store's log from the path of another file, which it would be taken for a part of, by
-    /// whoever opens that next. Our connections go on using it.
+    /// Unlinks the store's log from the path of another file, whose next connection would use it as its own. Open connections
+    /// continue to use it.
     func unlinkLog() {
         guard let log = files.withLock({ $0.log }),
             let found = (try? FileSystem.information(at: logPath)) ?? nil,
@@ -132,7 +132,7 @@ final class OpenFileIdentity: Sendable {
         }
     }
 
-    /// Whether the database has a name, wherever that is.
+    /// Whether the open database has a link count above zero, at any path.
     private var isLinked: Bool {
         guard let database = files.withLock({ $0.database }) else { return false }
         let descriptors = (try? FileSystem.names(in: "/proc/self/fd")) ?? []
@@ -144,18 +144,18 @@ final class OpenFileIdentity: Sendable {
 }
 
 extension SQLiteStore {
-    /// What another program has done to the files of a store that is open.
+    /// A change by another program to the files of an open store.
     package enum FileReplacement: Sendable {
-        /// Nothing is at its path.
+        /// No file is at its path.
         case removed
         /// Another file is at its path.
         case replaced
-        /// The write-ahead log is not beside it any more.
+        /// The write-ahead log is no longer beside it.
         case logRemoved
-        /// Another file is where the write-ahead log was.
+        /// Another file is at the write-ahead log's path.
         case logReplaced
-        /// The log's index is another file, or gone: other processes that use the log see neither our locks nor what we
-        /// write, nor we theirs.
+        /// The log's index is another file, or missing: other processes that use the log see neither our locks nor our writes,
+        /// nor we theirs.
         case indexReplaced
     }
 }
@@ -163,23 +163,23 @@ extension SQLiteStore {
 // MARK: - Transactions
 
 extension SQLiteConnection {
-    /// Whether the database's path leads to another file than the one that is open.
+    /// Whether a different file than the open one is at the database's path.
     fileprivate var hasMoved: Bool {
         var hasMoved: Int32 = 0
         _ = sqlite3_file_control(handle, "main", SQLITE_FCNTL_HAS_MOVED, &hasMoved)
         return hasMoved != 0
     }
 
-    /// Begins a transaction that writes.
+    /// Begins a write transaction.
     package func begin() throws { try execute("BEGIN IMMEDIATE") }
 
     /// Commits, if the files are those at the store's path.
     ///
-    /// They are compared twice. Before, so that the usual case, files that were replaced while nothing was saved, is an
-    /// error after which nothing has happened. Afterwards, because only that shows where what was committed is.
+    /// They are compared twice: before, so that in the usual case, files replaced while nothing was saved, the error leaves
+    /// everything unchanged; afterwards, because only that proves where the commit went.
     ///
     /// - Throws: ``QuireError`` with code `storeReplaced` if the files are not those at the store's path. Then nothing is
-    ///   committed, or, if they were replaced meanwhile, ``lostCommit`` is the error. ``SQLiteFailure``.
+    ///   committed, or, if they were replaced during the commit, ``lostCommit`` is the error. ``SQLiteFailure``.
     package func commit() throws {
         try files?.check()
         try execute("COMMIT")

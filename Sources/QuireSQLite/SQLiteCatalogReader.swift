@@ -4,7 +4,7 @@ internal import QuireModelFiles
 package import QuireStore
 internal import QuireSystem
 
-/// Reads what a database says of itself.
+/// Reads the catalog of a database.
 package struct SQLiteCatalogReader {
     package let connection: SQLiteConnection
 
@@ -17,7 +17,7 @@ package struct SQLiteCatalogReader {
         try texts("SELECT name FROM sqlite_schema WHERE type = 'table'")
     }
 
-    /// Tables with columns, and entities of a store that has Core Data's books.
+    /// The tables with columns, and the entities in Core Data's metadata tables, if any.
     package func catalog() throws -> SQLCatalog {
         let tables = try tableNames().filter { $0.utf8.first == UInt8(ascii: "Z") }.map { name in
             SQLCatalog.Table(name: name, columns: try columns(of: name))
@@ -80,7 +80,7 @@ package struct SQLiteCatalogReader {
 package struct SQLiteMetadataReader {
     package let connection: SQLiteConnection
     package let path: String
-    /// The database of the connection that holds the table.
+    /// The name of the attached database with the table.
     package var database = "main"
 
     package init(connection: SQLiteConnection, path: String, database: String = "main") {
@@ -94,7 +94,7 @@ package struct SQLiteMetadataReader {
         return try StoreMetadata(storeUUID: uuid, propertyList: propertyList, path: path)
     }
 
-    /// The store's UUID, and the other metadata as they are in it.
+    /// The store's UUID and serialized metadata.
     func row() throws -> (uuid: String, propertyList: Data) {
         try connection.withStatement(
             "SELECT Z_UUID, Z_PLIST FROM \(database).Z_METADATA ORDER BY Z_VERSION LIMIT 1"
@@ -118,18 +118,18 @@ package struct SQLiteMetadataReader {
 
 // MARK: - Tables
 
-/// Tables of our own in a store. Made when they are first used; Core Data leaves tables alone that it does not know.
+/// This framework's tables in a store. Created on first use; Core Data ignores unknown tables.
 package enum SQLiteTables {
-    /// The model in Xcode's XML, for stores made here.
+    /// The model in Xcode's XML, in stores made here.
     package static let model = "QUIRE_MODEL"
-    /// Texts that documents keep with the rows.
+    /// Texts that documents store with the rows.
     package static let records = "QUIRE_DOCUMENT"
-    /// Sizes and digests of the files with external data, for stores made here.
+    /// Sizes and digests of external data files, in stores made here.
     package static let externalData = "QUIRE_EXTERNAL_DATA"
-    /// What somebody has not been able to save, in pieces; gone when it is saved.
+    /// Unsaved changes in pieces; deleted when they are saved.
     package static let draft = "QUIRE_DRAFT"
 
-    /// The model as Core Data keeps it.
+    /// Core Data's model cache.
     package static let modelCache = "Z_MODELCACHE"
 
     package static let createModel = "CREATE TABLE QUIRE_MODEL (Z_CONTENT VARCHAR)"
@@ -145,7 +145,7 @@ package enum SQLiteTables {
 }
 
 extension SQLiteConnection {
-    /// Whether there is a table of a name.
+    /// Whether a table exists.
     package func hasTable(_ name: String) throws -> Bool {
         try withStatement("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?") {
             try $0.bind(name, at: 1)
@@ -153,7 +153,7 @@ extension SQLiteConnection {
         }
     }
 
-    /// Replaces Core Data's own copy of the model, if the store has one.
+    /// Replaces Core Data's model cache, if the store has one.
     package func replaceModelCache(with model: ManagedObjectModel) throws {
         guard try hasTable(SQLiteTables.modelCache) else { return }
         try withStatement("UPDATE \(SQLiteTables.modelCache) SET Z_CONTENT = ?") {

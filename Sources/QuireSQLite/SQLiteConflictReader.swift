@@ -2,12 +2,12 @@ internal import QuireModel
 internal import QuireQuery
 internal import QuireStore
 
-/// Reads, within a save that cannot be, what stands against it.
+/// Reads, within a failing save, the rows that it conflicts with.
 struct SQLiteConflictReader {
     let store: SQLiteStore
     let connection: SQLiteConnection
 
-    /// The row of an object, or `nil` if it is gone.
+    /// The row of an object, or `nil` if it has been deleted.
     func row(of id: ManagedObjectID) throws -> ObjectSnapshot? {
         let entity = store.layout.entity(number: id.entityNumber)
         let root = store.layout.entity(number: entity.rootNumber)
@@ -36,7 +36,7 @@ struct SQLiteConflictReader {
         let values: [AttributeValue]
     }
 
-    /// Which constraints rows break that could not be written, and with whom.
+    /// The constraints violated by refused rows, with the conflicting objects.
     func violations(
         of refused: [ObjectChange], among changes: ChangeSet
     ) throws -> [ConstraintViolation] {
@@ -70,7 +70,7 @@ struct SQLiteConflictReader {
         return order.compactMap { found[$0] }
     }
 
-    /// The object that has the values already.
+    /// The object that already has the values.
     private func holder(
         of key: Key, _ slots: [Int], _ change: ObjectChange
     ) throws -> ManagedObjectID? {

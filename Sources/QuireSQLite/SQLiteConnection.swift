@@ -5,60 +5,60 @@ package import QuireProtection
 package import QuireQuery
 internal import QuireSystem
 
-/// The owner of a connection to a database.
+/// The owner of a SQLite connection.
 ///
-/// Unchecked because a connection is used by one thread at a time: whoever holds it does so under a lock, or has
-/// taken it out of a pool. The library's own locks are therefore off.
+/// Unchecked because a connection is used by one thread at a time: its holder uses it under a lock, or has taken it out of a
+/// pool. SQLite's own mutexes are therefore off.
 package final class SQLiteConnection: @unchecked Sendable {
-    /// What a connection may do.
+    /// The access mode of a connection.
     package enum Mode {
-        /// Make the file if it is not there.
+        /// Creates the file if it does not exist.
         case creating
-        /// Read and write a file that is there.
+        /// Reads and writes an existing file.
         case writing
-        /// Read a file that others may write.
+        /// Reads a file that other connections may write.
         case reading
-        /// Read a file that nobody writes, without any lock or file beside it.
+        /// Reads a file that no process writes, without locks and without files beside it.
         case immutable
-        /// Read and write a database in memory that other connections of the process may have as well.
+        /// Reads and writes an in-memory database that connections of this process may share.
         case memory
 
         var locksFile: Bool { self != .immutable && self != .memory }
     }
 
-    /// The library's connection. Valid until ``close()``.
+    /// SQLite's connection. Valid until ``close()``.
     let handle: OpaquePointer
     /// The path of the database.
     let path: String
-    /// A number that no other connection of the process has.
+    /// A number unique among the connections of the process.
     let number = ContentVersion.newCounter()
     private var statements: [String: SQLiteStatement] = [:]
     private var isClosed = false
-    /// The file, whose locks must not be dropped while the connection is open.
+    /// The identity of the file, whose locks must not be dropped while the connection is open.
     private let lockedFile: FileLockRegistry.Identity?
-    /// What triggers of derived attributes tell and ask; the functions that they call retain it.
+    /// The log of derived attributes for triggers; retained by the SQL functions that they call.
     let derivedLog = SQLiteDerivedLog()
-    /// Which files the store has open, if transactions must not write to others.
+    /// The files that the store has open, if transactions must check that they are still at the path.
     var files: OpenFileIdentity?
     /// Whether triggers may write R-trees and full-text indexes.
     private(set) var isSchemaTrusted = false
-    /// Why what was committed is not at the store's path, if the files were replaced while it was committed.
+    /// The error if the files were replaced during a commit, so that the transaction is not at the store's path.
     var lostCommit: QuireError?
-    /// How it waits for locks of other processes; SQLite refers to it.
+    /// The busy handler; SQLite holds an unretained reference to it.
     private var busyWait: SQLiteBusyWait?
     /// The registration of the cipher with the VFS; `nil` for an unprotected database.
     package let sealing: SealingFileSystem.Registration?
-    /// Counts the statements handed out, for tests.
+    /// A count of the statements handed out, for tests.
     var counter: SQLiteStatementCounter?
 
-    /// How many prepared statements are kept.
+    /// The maximum number of cached statements.
     private static let maximumStatementCount = 512
 
-    /// Opens a database with everything off that a hostile file could use. One in a package is opened without following
-    /// symbolic links; see ``SQLiteFiles``.
+    /// Opens a database with all features disabled that a hostile file could exploit. Inside a package symbolic links are not
+    /// followed; see ``SQLiteFiles``.
     ///
-    /// - Throws: ``SQLiteFailure``, or ``QuireError`` with code `invalidFormat` if its journal names another file; for one in
-    ///   a package also `notFound`.
+    /// - Throws: ``SQLiteFailure``, or ``QuireError`` with code `invalidFormat` if its journal names another file; inside a
+    ///   package also `notFound`.
     package init(path: String, mode: Mode, cipher: PageCipher? = nil) throws {
         self.path = path
         // The target of VACUUM INTO is a URI, which names its VFS and cipher.
@@ -94,7 +94,7 @@ package final class SQLiteConnection: @unchecked Sendable {
             throw failure
         }
         handle = opened
-        // SQLite has opened the file by now, and locks it when it first reads.
+        // SQLite has opened the file, and locks it with the first read.
         lockedFile = mode.locksFile ? FileLockRegistry.add(file) : nil
         for (option, value) in [
             (SQLITE_DBCONFIG_DEFENSIVE, 1), (SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0),
@@ -102,29 +102,29 @@ package final class SQLiteConnection: @unchecked Sendable {
         ] as [(Int32, Int32)] {
             _ = quire_sqlite3_db_config_int(handle, option, value)
         }
-        sqlite3_limit(handle, SQLITE_LIMIT_ATTACHED, 1)  // What VACUUM needs.
+        sqlite3_limit(handle, SQLITE_LIMIT_ATTACHED, 1)  // VACUUM needs one.
         sqlite3_limit(handle, SQLITE_LIMIT_WORKER_THREADS, 0)
         if sealing != nil { reserveBytesForSealing() }
     }
 
     deinit { close() }
 
-    /// Ends the connection. Closing twice does nothing.
+    /// Closes the connection. Idempotent.
     package func close() {
         guard !isClosed else { return }
         isClosed = true
         statements.removeAll()
         if busyWait != nil { sqlite3_busy_handler(handle, nil, nil) }
-        // Waits for statements that somebody still holds, rather than failing.
+        // Defers to the last statement still held, rather than failing.
         sqlite3_close_v2(handle)
         if let lockedFile { FileLockRegistry.remove(lockedFile) }
     }
 
-    /// Lets triggers write R-trees and full-text indexes, which SQLite refuses as long as it does not trust the schema.
+    /// Lets triggers write R-trees and full-text indexes, which SQLite refuses in an untrusted schema.
     ///
-    /// A hostile file's triggers can then use SQLite's own tables and functions, but still none that reach beyond the
-    /// database: those are for statements only, as is loading extensions; and the connection stays defensive. The
-    /// functions of this framework do nothing but compute.
+    /// A hostile file's triggers can then use SQLite's virtual tables and functions, but none that reach beyond the database:
+    /// those, like loading extensions, are for direct statements only; and the connection stays defensive. This framework's
+    /// functions have no side effects.
     package func trustSchema(_ isTrusted: Bool = true) {
         isSchemaTrusted = isTrusted
         _ = quire_sqlite3_db_config_int(
@@ -138,20 +138,20 @@ package final class SQLiteConnection: @unchecked Sendable {
         _ = sqlite3_file_control(handle, "main", SQLITE_FCNTL_RESERVE_BYTES, &size)
     }
 
-    /// Sets how it waits for locks of other processes.
+    /// Installs a busy handler for locks of other processes.
     func setBusyWait(_ wait: SQLiteBusyWait) {
         wait.install(on: self)
         busyWait = wait
     }
 
-    /// Leaves the write-ahead log as it is when the connection ends.
+    /// Disables the checkpoint on close, so that the write-ahead log is left as it is.
     func keepLogOnClose() {
         _ = quire_sqlite3_db_config_int(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     }
 
     // MARK: - Statements
 
-    /// Runs statements that return nothing of interest.
+    /// Runs statements whose rows are ignored.
     package func execute(_ sql: String) throws {
         if sqlite3_exec(handle, sql, nil, nil, nil) != SQLITE_OK { throw failure() }
     }
@@ -174,7 +174,7 @@ package final class SQLiteConnection: @unchecked Sendable {
         return SQLiteStatement(prepared)
     }
 
-    /// Hands out a prepared statement, which is kept for the next time, and resets it afterwards.
+    /// Runs a closure with a cached prepared statement, which is reset afterwards.
     package func withStatement<Result>(
         _ sql: String, _ body: (SQLiteStatement) throws -> Result
     ) throws -> Result {
@@ -188,7 +188,7 @@ package final class SQLiteConnection: @unchecked Sendable {
         return try body(statement)
     }
 
-    /// A prepared statement, which is kept for the next time. The caller resets it.
+    /// A cached prepared statement. The caller resets it.
     func keptStatement(_ sql: String) throws -> SQLiteStatement {
         if let statement = statements[sql] {
             return statement.isInUse ? try prepare(sql) : statement
@@ -212,23 +212,23 @@ package final class SQLiteConnection: @unchecked Sendable {
         }
     }
 
-    /// The number of rows that the last statement changed.
+    /// The number of rows changed by the last statement.
     package var changeCount: Int { Int(sqlite3_changes64(handle)) }
 
-    /// Whether the file cannot be written, although it may have been asked for.
+    /// Whether the file is not writable, although writing may have been requested.
     package var isReadOnly: Bool { sqlite3_db_readonly(handle, "main") == 1 }
 
     /// Whether a transaction is open.
     package var isInTransaction: Bool { sqlite3_get_autocommit(handle) == 0 }
 
-    /// What went wrong last.
+    /// The last error.
     func failure() -> SQLiteFailure { SQLiteFailure(of: handle) }
 
     /// Runs a closure whose statements fail soon after a monitor is cancelled.
     package func watched<Result>(by monitor: FetchMonitor, _ body: () throws -> Result) rethrows
         -> Result
     {
-        // SQLite asks every so many steps, so a cancellation between two statements is not lost.
+        // SQLite calls the progress handler periodically, so a cancellation between two statements is not lost.
         sqlite3_progress_handler(
             handle, 1000,
             { monitor in
@@ -241,10 +241,10 @@ package final class SQLiteConnection: @unchecked Sendable {
         return try withExtendedLifetime(monitor) { try body() }
     }
 
-    /// Gives back memory that is not needed any more.
+    /// Releases memory that is no longer needed.
     func releaseMemory() { sqlite3_db_release_memory(handle) }
 
-    /// The URI of a file for SQLite.
+    /// The SQLite URI of a file.
     package static func uri(_ path: String, _ query: String) -> String {
         var result = "file:"
         for byte in path.utf8 {
@@ -263,12 +263,12 @@ package final class SQLiteConnection: @unchecked Sendable {
 
 // MARK: - Pragmas
 
-/// Pragmas that a program sets by ``SQLiteStoreOptions/pragmas``, as statements.
+/// Pragmas of ``SQLiteStoreOptions/pragmas``, as statements.
 struct SQLitePragmas {
-    /// The statements, in the order of the names.
+    /// The statements, sorted by name.
     let statements: [String]
 
-    /// Names of pragmas that would take away what a store promises, or that options of their own set.
+    /// Pragmas that would break the store's guarantees, or for which there are options.
     private static let refused: Set<String> = [
         "application_id", "auto_vacuum", "busy_timeout", "case_sensitive_like", "cell_size_check",
         "defer_foreign_keys", "encoding", "foreign_keys", "ignore_check_constraints",
@@ -278,7 +278,7 @@ struct SQLitePragmas {
         "synchronous", "temp_store", "trusted_schema", "user_version", "writable_schema",
     ]
 
-    /// Checks pragmas.
+    /// Checks and translates pragmas.
     ///
     /// - Throws: ``QuireError`` with code `invalidValue` if one is refused, or is not made of letters, digits, `_` and `-`.
     init(_ pragmas: [String: String], path: String) throws {
@@ -311,8 +311,8 @@ struct SQLitePragmas {
 // MARK: - Duplicates
 
 extension SQLiteConnection {
-    /// The error of an index that cannot be made because objects have the same values where it demands that they be unique:
-    /// it names the entity, the properties, and two of the objects.
+    /// The error for a unique index that cannot be created because of duplicate values: it names the entity, the properties,
+    /// and two of the objects.
     func duplicatesError(_ failure: SQLiteFailure, _ schema: SQLSchema) -> QuireError {
         guard let found = schema.uniqueProperties(inMessage: failure.message),
             let entity = schema.layout.entity(named: found.entity)
@@ -325,7 +325,7 @@ extension SQLiteConnection {
             "“\(found.entity).\(found.properties[0])”"
             + names.dropFirst().map { " and \($0)" }.joined()
             + " must be unique\(isSingle ? "" : " together"), and "
-        // What cannot be read is not worth another error.
+        // An unreadable example is not worth another error.
         let example = try? duplicates(found.table, found.columns, schema)
         if let example, example.objects.count == 2 {
             let values = zip(found.properties, example.values).compactMap { name, value in
@@ -347,7 +347,7 @@ extension SQLiteConnection {
             underlying: failure)
     }
 
-    /// Two objects with the same values in some columns, and the values.
+    /// Two objects with equal values in some columns, and the values.
     private func duplicates(
         _ table: String, _ columns: [String], _ schema: SQLSchema
     ) throws -> (objects: [String], values: [String]) {
@@ -375,7 +375,7 @@ extension SQLiteConnection {
         }
     }
 
-    /// A stored value as people write it; `nil` if what is stored is not that.
+    /// A stored value for display; `nil` if its type has no readable form.
     private static func text(
         _ value: String, of property: String, in entity: ResolvedEntity
     ) -> String? {
@@ -391,7 +391,7 @@ extension SQLiteConnection {
 
 // MARK: - Primary keys
 
-/// The books about primary keys, which are kept by the numbers of root entities.
+/// The greatest primary keys in `Z_PRIMARYKEY`, by the number of the root entity.
 extension SQLiteConnection {
     package func maximumPrimaryKey(of entityNumber: Int) throws -> Int64 {
         try integer("SELECT Z_MAX FROM Z_PRIMARYKEY WHERE Z_ENT = ?", Int64(entityNumber)) ?? 0
@@ -408,7 +408,7 @@ extension SQLiteConnection {
 
 // MARK: - Waiting
 
-/// Waits for other processes that have a database locked, as SQLite's own handler does, and says so.
+/// A busy handler that waits for locks of other processes as SQLite's own does, and reports the wait.
 ///
 /// Unchecked because a connection is used by one thread at a time.
 final class SQLiteBusyWait: @unchecked Sendable {
@@ -422,7 +422,7 @@ final class SQLiteBusyWait: @unchecked Sendable {
         self.wait = wait
     }
 
-    /// Has a connection wait, as long as it is open and this object lives.
+    /// Installs the handler on a connection, which must not outlive this object.
     func install(on connection: SQLiteConnection) {
         let me = Unmanaged.passUnretained(self).toOpaque()
         let handler: @convention(c) (UnsafeMutableRawPointer?, Int32) -> Int32 = { context, count in
@@ -433,10 +433,10 @@ final class SQLiteBusyWait: @unchecked Sendable {
         sqlite3_busy_handler(connection.handle, handler, me)
     }
 
-    /// Waits a little.
+    /// Sleeps for one interval.
     ///
-    /// - Parameter count: How often that was done for this lock.
-    /// - Returns: Whether to try again.
+    /// - Parameter count: The number of earlier calls for this lock.
+    /// - Returns: Whether to retry.
     private func isToTryAgain(after count: Int32) -> Bool {
         if count == 0 { deadline = .now + wait.timeout }
         if ContinuousClock.now >= deadline { return false }

@@ -5,47 +5,47 @@ package import QuireProtection
 internal import QuireSystem
 import Synchronization
 
-/// The file behind an open store, and how connections to it are made.
+/// The file of an open store; makes the connections to it.
 package final class SQLiteDatabaseFile: Sendable {
-    /// How the file is used.
+    /// The access mode of the file.
     enum Access: Sendable {
-        /// Reading and writing.
+        /// Reads and writes.
         case writing
-        /// Reading a file that is at rest, leaving no trace.
+        /// Reads a file at rest, without leaving a trace.
         case immutable
-        /// Reading a file that this process has open for writing as well, whose log is in use.
+        /// Reads a file that this process also has open for writing, with the log in use.
         case besideWriter
-        /// Reading a file that another process has open, whose log is in use.
+        /// Reads a file that another process has open, with the log in use.
         case besideOthers
-        /// Reading and writing in memory: all who open the same name in this process share it.
+        /// Reads and writes in memory, shared by all who open the same name in this process.
         case memory
-        /// Reading a private copy, because the file has a log that is not merged into it.
+        /// Reads a private copy, because the file has a log that is not checkpointed.
         case copy(folder: TemporarySibling)
     }
 
-    /// What a connection is for.
+    /// The purpose of a connection.
     package enum Purpose {
         case creating, writing, reading
     }
 
-    /// The store's path as it was given, from the root.
+    /// The store's absolute path.
     package let storePath: String
     /// The path of the database that is opened.
     let databasePath: String
     let access: Access
-    /// Which files the connections have open; `nil` in memory.
+    /// The files that the connections have open; `nil` in memory.
     let files: OpenFileIdentity?
-    /// That the process has the file open for writing, or as others have; `nil` if not.
+    /// The registration of this process's use of the file, for writing or beside other processes; `nil` if at rest.
     private let use: OpenDatabaseRegistry.Use?
     let isOnNetwork: Bool
     /// The keys that seal the store's files; `nil` if the store is not protected.
     package let protection: StoreProtection?
     private let isReleased = Atomic(false)
 
-    /// The writer may hold much of the database in memory during a large save, which halves its time.
+    /// A large page cache for the writer, which halves the time of large saves.
     private static let writerCacheSize = 64 << 20
 
-    /// Finds out how to use a file, which need not exist if it is to be created.
+    /// Chooses the access mode for a file, which need not exist if it is to be created.
     ///
     /// - Parameter protection: The keys of the store; `nil` to look for its keybag.
     package init(path: String, isReadOnly: Bool, protection: StoreProtection? = nil) throws {
@@ -97,16 +97,16 @@ package final class SQLiteDatabaseFile: Sendable {
 
     deinit { release() }
 
-    /// Removes what was made for reading. Called when all connections are closed.
+    /// Removes temporary files made for reading. Called after all connections are closed.
     package func release() {
         guard !isReleased.exchange(true, ordering: .acquiringAndReleasing) else { return }
         if let use { OpenDatabaseRegistry.remove(use) }
         if case .copy(let folder) = access { folder.remove() }
     }
 
-    // MARK: - Files that others use
+    // MARK: - Files in use by other processes
 
-    /// Whether another process has a store open, and its log can be read along with it.
+    /// Whether another process has a store open whose log is readable here.
     private static func isInUse(_ path: String, _ cipher: PageCipher?) -> Bool {
         guard
             let memory = try? OpenFile.open(
@@ -114,7 +114,7 @@ package final class SQLiteDatabaseFile: Sendable {
             (try? memory.hasLocks()) == true
         else { return false }
         memory.close()
-        // Who may not write beside the file may not be able to.
+        // Without write permission beside the file this may fail.
         guard let connection = try? SQLiteConnection(path: path, mode: .reading, cipher: cipher)
         else {
             return false
@@ -134,7 +134,7 @@ package final class SQLiteDatabaseFile: Sendable {
         }
     }
 
-    /// Copies the store and its log to a temporary folder, so that merging them leaves the originals alone.
+    /// Copies the store and its log to a temporary folder, so that a checkpoint leaves the originals alone.
     private static func copy(_ path: String) throws -> TemporarySibling {
         let folder = try TemporarySibling.makeFolderInTemporaryDirectory()
         do {
@@ -146,10 +146,10 @@ package final class SQLiteDatabaseFile: Sendable {
         }
     }
 
-    /// Copies a store and its log, as of one moment, to a name that must be free.
+    /// Copies a consistent snapshot of a store and its log to an unused name.
     package static func copy(_ path: String, to target: String) throws {
         let root = StorePath.packageRoot(of: path)
-        // Somebody may write meanwhile; then the parts would not belong together.
+        // A concurrent write would make the parts inconsistent.
         for _ in 0..<20 {
             let before = try state(of: path)
             for suffix in [""] + logSuffixes {
@@ -161,7 +161,7 @@ package final class SQLiteDatabaseFile: Sendable {
                 }
             }
             guard try state(of: path) == before else { continue }
-            // One may have no permission to write what one may read.
+            // The original's permissions may not include writing.
             for suffix in [""] + logSuffixes where FileSystem.exists(target + suffix) {
                 try OpenFile.open(target + suffix, for: .reading).setPermissions(0o600)
             }
@@ -173,8 +173,8 @@ package final class SQLiteDatabaseFile: Sendable {
             subject: .init(file: path))
     }
 
-    /// What must stay as it is while the parts are copied, so that they belong together. A write-ahead log may grow: what
-    /// is added is whole transactions, or is ignored. It begins with other numbers when it is used anew.
+    /// A fingerprint that must not change while the parts are copied, so that they are consistent. The write-ahead log may
+    /// grow: appended frames are whole transactions, or are ignored. Its header changes when it is restarted.
     package static func state(of path: String) throws -> [Int64] {
         let root = StorePath.packageRoot(of: path)
         var state: [Int64] = []
@@ -201,7 +201,7 @@ package final class SQLiteDatabaseFile: Sendable {
 
     // MARK: - Connections
 
-    /// Opens a connection and sets it up.
+    /// Opens and configures a connection.
     package func connect(_ purpose: Purpose, options: SQLiteStoreOptions) throws -> SQLiteConnection
     {
         let mode: SQLiteConnection.Mode
@@ -243,7 +243,7 @@ package final class SQLiteDatabaseFile: Sendable {
                 try connection.execute(pragma)
             }
             if purpose == .reading { try connection.execute("PRAGMA query_only = ON") }
-            // Without shared memory the log can be used by one connection alone.
+            // Without shared memory only one connection can use the log.
             if isOnNetwork && (purpose == .creating || purpose == .writing) {
                 try connection.execute("PRAGMA locking_mode = EXCLUSIVE")
             }
@@ -256,7 +256,7 @@ package final class SQLiteDatabaseFile: Sendable {
 
     // MARK: - Journal
 
-    /// Whether the options, and the file system, want a write-ahead log.
+    /// Whether the options and the file system call for a write-ahead log.
     func wantsLog(_ options: SQLiteStoreOptions) -> Bool {
         if access.isMemory { return false }
         return switch options.journal {
@@ -271,7 +271,7 @@ package final class SQLiteDatabaseFile: Sendable {
         try journalMode("PRAGMA journal_mode", connection) == "wal"
     }
 
-    /// Sets the journal that the options want.
+    /// Sets the journal mode of the options.
     ///
     /// - Returns: Whether it is a write-ahead log.
     package func chooseJournal(
@@ -280,7 +280,7 @@ package final class SQLiteDatabaseFile: Sendable {
         if wantsLog(options) {
             if !isOnNetwork { try removeJournal(connection) }
             if try journalMode("PRAGMA journal_mode = WAL", connection) == "wal" {
-                // The log is made when it is first read.
+                // SQLite creates the log with the first read.
                 try connection.execute("SELECT count(*) FROM sqlite_schema")
                 noteLog()
                 return true
@@ -290,20 +290,20 @@ package final class SQLiteDatabaseFile: Sendable {
             _ = try journalMode("PRAGMA journal_mode = MEMORY", connection)
             return false
         }
-        // Emptied rather than removed: removing it is not durable until the folder has been synchronized.
+        // Truncated rather than removed: an unlink is not durable until the folder has been synchronized.
         _ = try journalMode("PRAGMA journal_mode = TRUNCATE", connection)
         return false
     }
 
-    /// Takes notice of the log that is in use. Without shared memory its index is none of the files.
+    /// Registers the log in use. Without shared memory there is no index file.
     func noteLog() { files?.noteLog(sharesIndex: !isOnNetwork) }
 
-    /// Removes a rollback journal that has been emptied. One that is in use stays.
+    /// Removes a truncated rollback journal. One in use stays.
     func removeJournal(_ connection: SQLiteConnection) throws {
         guard !access.isMemory, FileSystem.exists(databasePath + "-journal"),
             try files?.change() == nil
         else { return }
-        // SQLite removes it when it goes from one mode to the other, unless it has the file for itself.
+        // SQLite removes it on a change of journal mode, unless the locking mode is exclusive.
         try connection.execute(
             "PRAGMA locking_mode = NORMAL; SELECT count(*) FROM sqlite_schema")
         _ = try journalMode("PRAGMA journal_mode = TRUNCATE", connection)
@@ -319,20 +319,20 @@ package final class SQLiteDatabaseFile: Sendable {
 // MARK: - Databases in memory
 
 extension SQLiteDatabaseFile.Access {
-    /// Whether there is no file.
+    /// Whether the database is in memory.
     var isMemory: Bool { if case .memory = self { true } else { false } }
 }
 
-/// Databases in memory, which last as long as any connection to them is open.
+/// In-memory databases, which live as long as any connection to them is open.
 enum SQLiteMemoryPath {
-    /// The name of the database of a path; `nil` if it is the path of a file.
+    /// The name of the in-memory database for a path; `nil` for the path of a file.
     static func name(of storePath: String) -> String? {
         guard StorePath.isInMemory(storePath) else { return nil }
         return StorePath.sharedMemoryName(of: storePath).map { "shared-" + $0 }
             ?? "private-\(UUID().uuidString)"
     }
 
-    /// Whether the database of a path is open somewhere in the process.
+    /// Whether the in-memory database for a path is open in the process.
     static func exists(_ storePath: String) -> Bool {
         StorePath.sharedMemoryName(of: storePath) != nil && OpenDatabaseRegistry.contains(storePath)
     }

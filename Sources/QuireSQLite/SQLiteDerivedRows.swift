@@ -4,17 +4,17 @@ internal import QuireModel
 internal import QuireQuery
 internal import QuireStore
 
-/// Computes, within a save, the derived values that triggers cannot: functions of texts of other objects, as
-/// SQLite's functions know ASCII only, and sums of decimal numbers, of which triggers keep an approximation.
+/// Computes, within a save, the derived values that triggers cannot: text functions of other objects' attributes, as SQLite's
+/// functions know ASCII only, and sums of decimal numbers, which triggers only approximate.
 ///
-/// Which rows are concerned is found out from the change set: those that it inserts, or changes the relationship of, and
-/// those that are related to objects which it inserts, changes or deletes.
+/// The affected rows are determined from the change set: rows that it inserts, or whose relationship it changes, and rows
+/// related to objects which it inserts, updates or deletes.
 package final class SQLiteDerivedRows {
     private let schema: SQLSchema
     private let connection: SQLiteConnection
     private let changes: ChangeSet
     private let derivations: [(entity: ResolvedEntity, derivation: ResolvedEntity.Derivation)]
-    /// The primary keys of the rows concerned, by the position of the derivation.
+    /// The primary keys of the affected rows, by index of the derivation.
     private var owners: [Set<Int64>]
 
     init(schema: SQLSchema, connection: SQLiteConnection, changes: ChangeSet) {
@@ -25,7 +25,7 @@ package final class SQLiteDerivedRows {
         owners = [Set<Int64>](repeating: [], count: derivations.count)
     }
 
-    /// For a batch request, which has no change set.
+    /// Creates a computation for a batch request, which has no change set.
     package init(schema: SQLSchema, connection: SQLiteConnection) {
         self.schema = schema
         self.connection = connection
@@ -34,7 +34,7 @@ package final class SQLiteDerivedRows {
         owners = []
     }
 
-    /// - Parameter includingOwnTexts: Whether functions of texts of the object itself are among them, which a save writes
+    /// - Parameter includingOwnTexts: Whether to include text functions of the object's own attributes, which a save writes
     ///   with the object's row.
     private static func derivations(
         of schema: SQLSchema, includingOwnTexts: Bool
@@ -53,9 +53,9 @@ package final class SQLiteDerivedRows {
         }
     }
 
-    // MARK: - Which rows
+    // MARK: - Affected rows
 
-    /// Call before the rows are written: what is deleted leads nowhere afterwards.
+    /// Must be called before the rows are written: afterwards deleted rows have no references.
     func prepare() throws {
         for (position, item) in derivations.enumerated() {
             guard case .sum(let index, _) = item.derivation.form else { continue }
@@ -67,7 +67,7 @@ package final class SQLiteDerivedRows {
         }
     }
 
-    /// Computes and writes the values. Call after everything else is written.
+    /// Computes and writes the values. Must be called after everything else is written.
     func write() throws {
         for (position, item) in derivations.enumerated() {
             try collect(item.entity, item.derivation, position)
@@ -77,8 +77,8 @@ package final class SQLiteDerivedRows {
         }
     }
 
-    /// Computes the values of all objects and writes those that are others, because a batch request does not say which
-    /// rows it has changed.
+    /// Recomputes all objects' values and writes those that differ, because a batch request does not report the rows that it
+    /// changes.
     ///
     /// - Complexity: O(*n*) in the objects of entities with such attributes.
     package func writeAll() throws {
@@ -142,7 +142,7 @@ package final class SQLiteDerivedRows {
         }
     }
 
-    /// Adds the rows that lead to an object through a relationship.
+    /// Adds the rows that refer to an object by a relationship.
     private func addOwners(
         of objectID: ManagedObjectID, _ relationship: ResolvedEntity.Relationship, _ position: Int
     ) throws {
@@ -217,7 +217,7 @@ package final class SQLiteDerivedRows {
         }
     }
 
-    /// The text that a row has, or an object to which it refers.
+    /// The text in a row, or in its to-one destination.
     private func text(
         at slot: Int, _ relationship: ResolvedEntity.Relationship?, of key: Int64,
         in entity: ResolvedEntity
@@ -246,7 +246,7 @@ package final class SQLiteDerivedRows {
         }
     }
 
-    /// The exact sum of what the objects of a relationship have.
+    /// The exact sum over a relationship's destinations.
     private func sum(
         of slot: Int, _ relationship: ResolvedEntity.Relationship, of key: Int64,
         in entity: ResolvedEntity
@@ -277,7 +277,7 @@ package final class SQLiteDerivedRows {
 }
 
 extension SQLiteStatement {
-    /// The column as a decimal number; `nil` if it is none.
+    /// The column as a decimal number; `nil` if it is not one.
     fileprivate func decimal(_ column: Int32) -> Decimal? {
         switch sqlite3_column_type(handle, column) {
         case SQLITE_INTEGER: Decimal(integer(column))
@@ -290,7 +290,7 @@ extension SQLiteStatement {
 
 // MARK: - The log of changed rows
 
-/// What the triggers of derived attributes tell a connection during a save, and ask it. Used as its connection is.
+/// The reports and queries of derived attributes' triggers during a save. Used by the thread that uses the connection.
 final class SQLiteDerivedLog {
     /// A row by its `Z_ENT` and primary key.
     struct Row: Hashable {
@@ -302,10 +302,10 @@ final class SQLiteDerivedLog {
     /// The time of the save.
     private var date: Date?
 
-    /// The time that `now()` stands for, in seconds since the year 2001: the same throughout a save.
+    /// The value of `now()`, in seconds since the year 2001: constant throughout a save.
     var now: Double { (date ?? Date()).timeIntervalSinceReferenceDate }
 
-    /// Begins a save.
+    /// Starts logging for a save.
     func begin() {
         rows = []
         date = Date()
@@ -314,7 +314,7 @@ final class SQLiteDerivedLog {
     /// Notes that a derived value of a row was set.
     func note(entity: Int64, key: Int64) { rows.insert(Row(entity: entity, key: key)) }
 
-    /// Ends a save, and gives the objects whose derived values it has set and that are none of its changes.
+    /// Ends a save. Returns the objects outside the change set whose derived values it has set.
     func end(besides changes: ChangeSet, schema: SQLSchema, store: StoreIdentity)
         -> [ManagedObjectID]
     {

@@ -4,19 +4,19 @@ package import QuireProtection
 internal import QuireStore
 package import QuireSystem
 
-/// The files in which a store keeps large binary values: `.NAME_SUPPORT/_EXTERNAL_DATA/UUID` beside the store,
-/// where NAME is the store's name without extension.
+/// The external data files of a store: `.NAME_SUPPORT/_EXTERNAL_DATA/UUID` beside the store, where NAME is the store's name
+/// without extension.
 ///
-/// A file never changes once it has its name. It is there, on disk, before the transaction commits that refers to
-/// it, and goes only after one has committed that does not any more.
+/// A file is immutable once it has its name. It is durable before the commit of the transaction that refers to it, and removed
+/// only after the commit of one that no longer does.
 package struct SQLiteExternalData: ExternalDataReading {
     /// The folder of the files.
     package let folder: String
-    /// The store's folder. What is beneath it is input; see ``FileLocation``.
+    /// The store's folder. Its content is untrusted input; see ``FileLocation``.
     package let root: String
-    /// What the store knows of them, if it is open.
+    /// The records of the open store.
     let records: SQLiteExternalRecords?
-    /// Where they are read, which is elsewhere when another store has taken this one's place.
+    /// The folder to read from, which changes when a successor takes this store's place.
     package let place: ExternalDataPlace
 
     /// The files of the store at a path.
@@ -39,32 +39,32 @@ package struct SQLiteExternalData: ExternalDataReading {
         place = ExternalDataPlace(folder, beneath: root, classKey: classKey)
     }
 
-    /// What was read from this store finds its files with another one.
+    /// Redirects reads of this store's values to another store's files.
     func move(to other: SQLiteExternalData) { place.move(to: other.place) }
 
-    /// The folder around it, which has the store's name.
+    /// The parent folder, named after the store.
     package var supportFolder: String { FileSystem.folder(of: folder) }
 
     package func path(ofFileNamed name: String) -> String { FileSystem.path(folder, name) }
 
-    /// What is in the folder under a name; `nil` if there is nothing.
+    /// The entry with a name in the folder, or `nil`.
     ///
-    /// - Throws: ``QuireError`` with code `invalidFormat` if a symbolic link is in the way.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if its path contains a symbolic link.
     package func information(ofFileNamed name: String) throws -> FileInformation? {
         try FileSystem.information(at: path(ofFileNamed: name), beneath: root)
     }
 
-    /// Whether there is a file of a name that can be read, and not something else in its place.
+    /// Whether a regular, readable file exists under a name.
     package func hasFile(named name: String) -> Bool {
         (try? information(ofFileNamed: name))??.kind == .regular
     }
 
-    /// Whether there is nothing under a name, as far as that can be told.
+    /// Whether no entry exists under a name, as far as can be determined.
     package func lacksFile(named name: String) -> Bool {
         do { return try information(ofFileNamed: name) == nil } catch { return false }
     }
 
-    /// Why there is no file of a name, as a sentence.
+    /// The reason why a file is missing, as a sentence.
     package func problem(withFileNamed name: String) -> String {
         let path = path(ofFileNamed: name)
         do {
@@ -78,7 +78,7 @@ package struct SQLiteExternalData: ExternalDataReading {
             "The file “\(path)” that holds a value of the store is missing; restore it from a backup."
     }
 
-    /// The names in the folder; none if it is not there.
+    /// The names in the folder; empty if it does not exist.
     package func names() throws -> [String] {
         do {
             return try FileSystem.names(in: folder, beneath: root)
@@ -87,7 +87,7 @@ package struct SQLiteExternalData: ExternalDataReading {
         }
     }
 
-    /// Writes a new file. Its bytes are synchronized, its name is not.
+    /// Writes a new file. Its content is synchronized, its name is not.
     func write(_ data: Data, toFileNamed name: String) throws {
         let path = path(ofFileNamed: name)
         try FileSystem.writeNewFile(
@@ -97,7 +97,7 @@ package struct SQLiteExternalData: ExternalDataReading {
 
     package func data(named name: String) throws -> Data { try externalData(named: name).data() }
 
-    /// The value in a file, which is not looked at.
+    /// The value in a file, which is not accessed.
     package func externalData(named name: String) throws -> ExternalData {
         guard Self.isFileName(name) else {
             throw QuireError(
@@ -109,9 +109,9 @@ package struct SQLiteExternalData: ExternalDataReading {
             .file(ExternalDataFile(name, in: place, records: records)))
     }
 
-    // MARK: - The form of a value
+    // MARK: - Stored form
 
-    /// Whether a text is 8-4-4-4-12 hexadecimal digits. Nothing else may become part of a path.
+    /// Whether a text is 8-4-4-4-12 hexadecimal digits. Only such a name may become part of a path.
     package static func isFileName(_ name: String) -> Bool { isFileName(name.utf8) }
 
     private static func isFileName(_ name: some Collection<UInt8>) -> Bool {
@@ -126,7 +126,7 @@ package struct SQLiteExternalData: ExternalDataReading {
         }
     }
 
-    /// Whether a stored value has the form that a value in the row or in a file must have.
+    /// Whether a stored value has the form of an inline or external value.
     static func isWellFormed(_ bytes: UnsafeRawBufferPointer) -> Bool {
         switch bytes.first {
         case ExternalDataTag.inline: true
@@ -135,7 +135,7 @@ package struct SQLiteExternalData: ExternalDataReading {
         }
     }
 
-    /// The name of the file that a stored value refers to; `nil` if it refers to none.
+    /// The file name in a stored value; `nil` for an inline value.
     package static func fileName(in bytes: UnsafeRawBufferPointer) -> String? {
         guard bytes.first == ExternalDataTag.external, bytes.count >= 37,
             bytes.count == 37 || bytes[37] == 0
@@ -152,17 +152,17 @@ package struct SQLiteExternalData: ExternalDataReading {
 
 // MARK: - Cleaning up
 
-/// Removes files with external data that no row refers to.
+/// Removes unreferenced external data files.
 ///
-/// Those that a save has left behind go when the store is closed: not earlier, because rows read before may still refer to
-/// them. If others have the store open by then, whose rows may, they are left for whoever closes or opens it last. Those
-/// that were written for a value which was never saved, because the process was killed, go when nobody else can be writing:
-/// when the owner of the document's lock opens or closes it, or after a day. What somebody in this process holds stays.
+/// Files dereferenced by a save are removed when the store is closed: not earlier, because rows read before may still refer to
+/// them. If other processes then have the store open, they are left for the last one to close or open it. Files of killed
+/// processes, written for values never saved, are removed when no other process can be writing: when the owner of the
+/// document's lock opens or closes it, or after a day. Files retained in this process stay.
 struct SQLiteExternalDataCleanup {
     let store: SQLiteStore
     let writer: SQLiteWriter
 
-    /// Files of nobody are left for so long, in seconds: another process may be about to refer to one.
+    /// The minimum age in seconds of an orphan to remove: another process may be about to refer to it.
     private static let patience: Int64 = 24 * 60 * 60
 
     /// The paths of the files to remove.
@@ -170,7 +170,7 @@ struct SQLiteExternalDataCleanup {
         var names = writer.unreferencedFiles
         do {
             names.formUnion(try orphans())
-            // The rows have the last word: a version that was restored may refer to them again.
+            // The rows are authoritative: a restored version may refer to a file again.
             if !names.isEmpty { names.subtract(try store.externalFileNames(writer.connection)) }
         } catch {
             return []
@@ -178,28 +178,27 @@ struct SQLiteExternalDataCleanup {
         return names.map(store.externalData.path(ofFileNamed:))
     }
 
-    /// Removes files of a store that this process has closed, unless others have it open. What cannot be removed is in
-    /// nobody's way.
+    /// Removes files of a store that this process has closed, unless it is open elsewhere. Files that cannot be removed do no
+    /// harm.
     static func remove(_ paths: [String], ofStoreAt storePath: String) {
-        // Whoever closes the store last removes its log.
+        // The last connection to close removes the log.
         if paths.isEmpty || FileSystem.exists(storePath + "-wal") { return }
         remove(paths, beneath: FileSystem.folder(of: storePath))
     }
 
-    /// Removes what nobody holds.
+    /// Removes files that are not retained.
     private static func remove(_ paths: [String], beneath root: String) {
         for path in paths where !ExternalFileRetainCounts.contains(FileSystem.name(of: path)) {
             _ = try? FileSystem.removeFileIfPresent(path, beneath: root)
         }
     }
 
-    /// Removes what an owner of the lock has left who was killed. Call it when the store has been opened by the next one, if
-    /// nobody had it open.
+    /// Removes files of a killed owner of the lock. Called when the next owner has opened the store, if it was not open.
     func collectAfterOpening() {
         Self.remove(unusedFiles(), beneath: store.externalData.root)
     }
 
-    /// Files of which nothing is recorded, and which nobody is about to refer to.
+    /// Unrecorded files that no process can be about to refer to.
     private func orphans() throws -> [String] {
         guard store.carriesModel else { return [] }
         var known: Set<String> = []

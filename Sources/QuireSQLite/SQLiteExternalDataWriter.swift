@@ -3,26 +3,26 @@ package import QuireModel
 internal import QuireStore
 internal import QuireSystem
 
-/// Files with external data that a save refers to.
+/// The external data files referenced by a save.
 struct SQLiteExternalFiles {
-    /// A file that is complete and on disk.
+    /// A complete, synchronized file.
     struct File {
         let name: String
         let record: ExternalDataRecord
-        /// What keeps the file until the save has made it the store's, if it was there before the save.
+        /// The spooled file, if it existed before the save; retained until the save has moved it into the store.
         var spooled: ExternalDataFile?
-        /// The value that the save was given, which may have been moved from elsewhere.
+        /// The original value, which may have been moved from elsewhere.
         var origin: ExternalDataFile?
     }
 
-    /// Where a value is.
+    /// The attribute of an object that holds a value.
     struct Place: Hashable {
         let object: UInt64
         let slot: Int
     }
 
     fileprivate(set) var files: [Place: File] = [:]
-    /// The names of files by what they hold.
+    /// The names of files by their contents.
     fileprivate var names: [ExternalDataRecord: String] = [:]
     let externalData: SQLiteExternalData
 
@@ -31,7 +31,7 @@ struct SQLiteExternalFiles {
     var isEmpty: Bool { files.isEmpty }
     var all: some Collection<File> { files.values }
 
-    /// The name of the file with a value; `nil` if the value is kept in the row.
+    /// The name of a value's file; `nil` if the value is inline.
     func name(object: ManagedObjectID, slot: Int) -> String? {
         files.isEmpty ? nil : files[Place(object: object.bits, slot: slot)]?.name
     }
@@ -41,15 +41,14 @@ struct SQLiteExternalFiles {
         names[file.record] = file.name
     }
 
-    /// Makes the names of the files durable.
+    /// Makes the file names durable.
     func synchronizeFolder() throws {
         if !files.isEmpty {
             try FileSystem.synchronizeFolder(externalData.folder, beneath: externalData.root)
         }
     }
 
-    /// Records sizes and digests of the files, and forgets those of files that nothing refers to any more, so that a
-    /// check can tell whether they are whole.
+    /// Records sizes and digests of the files, for verification by a check, and deletes the records of dereferenced ones.
     func writeDigests(removing removed: Set<String>, _ connection: SQLiteConnection) throws {
         if isEmpty && removed.isEmpty { return }
         try connection.execute(SQLiteTables.createExternalData)
@@ -73,9 +72,9 @@ struct SQLiteExternalFiles {
         }
     }
 
-    // MARK: - What becomes of them
+    // MARK: - Outcome
 
-    /// Leaves the files to the store, which has been saved.
+    /// Transfers the files to the store after a commit.
     func didSave() {
         giveToStore()
         for file in files.values {
@@ -84,11 +83,11 @@ struct SQLiteExternalFiles {
         }
     }
 
-    /// Leaves the files where they are.
+    /// Keeps the files where they are.
     func giveToStore() { for file in files.values { file.spooled?.giveToStore() } }
 
-    /// Removes the files of a save that failed, but those that were there before: another save may be tried with them. What
-    /// cannot be removed is in nobody's way.
+    /// Removes the files of a failed save, except those that existed before: another save may use them. Files that cannot be
+    /// removed do no harm.
     func remove() {
         for file in files.values {
             if let spooled = file.spooled {
@@ -101,18 +100,18 @@ struct SQLiteExternalFiles {
     }
 }
 
-/// Puts the large binary values of a save into files, durably, before its transaction begins.
+/// Writes the large binary values of a save to files, durably, before its transaction begins.
 ///
-/// What is in a file of the store's folder already is not copied: one that was written for a value not saved yet becomes the
-/// store's, others get a second name. So do files with bytes that the store has in another one, which is compared with them
-/// first. Every value has a name of its own, so that each can go without the others.
+/// Files in the store's folder are not copied: one spooled for an unsaved value is taken over, others get a hard link. So do
+/// files whose bytes equal those of another file of the store, after comparison. Every value has its own name, so that each can
+/// be removed separately.
 struct SQLiteExternalDataWriter {
     let store: SQLiteStore
     let connection: SQLiteConnection
     let changes: ChangeSet
     private var externalData: SQLiteExternalData { store.externalData }
 
-    /// Writes the files. If one fails, those before it are removed.
+    /// Writes the files. On failure the files already written are removed.
     func write() throws -> SQLiteExternalFiles {
         var files = SQLiteExternalFiles(externalData: store.externalData)
         do {
@@ -147,7 +146,7 @@ struct SQLiteExternalDataWriter {
         }
     }
 
-    /// Puts bytes into a file.
+    /// Writes bytes to a new file.
     private func new(_ data: Data, _ files: SQLiteExternalFiles) throws -> SQLiteExternalFiles.File
     {
         let record = ExternalDataRecord(
@@ -160,7 +159,7 @@ struct SQLiteExternalDataWriter {
         return .init(name: name, record: record)
     }
 
-    /// Makes a file the store's that holds a value.
+    /// Takes over, links or copies the file of a value.
     private func take(
         _ value: ExternalData, _ file: ExternalDataFile, _ files: SQLiteExternalFiles
     ) throws -> SQLiteExternalFiles.File {
@@ -194,8 +193,8 @@ struct SQLiteExternalDataWriter {
         return .init(name: name, record: copy, origin: file)
     }
 
-    /// The name that a value gets here. One that is not saved in its own store keeps its name if it can, so that it is found
-    /// when the document goes on with this store.
+    /// The name for a value in this store. A value not saved in its own store keeps its name if possible, so that it is found
+    /// when the document switches to this store.
     private func nameForCopy(of file: ExternalDataFile) -> String {
         let isFree =
             file.isSpooled && SQLiteExternalData.isFileName(file.name)
@@ -204,7 +203,7 @@ struct SQLiteExternalDataWriter {
         return isFree ? file.name : UUID().uuidString
     }
 
-    /// What a file of the store holds. The store's own record is asked for here: another connection would wait for this one.
+    /// The record of a store's file. Read on this connection: a different one would deadlock.
     private func record(
         of file: ExternalDataFile, _ value: ExternalData
     ) throws -> ExternalDataRecord {
@@ -217,7 +216,7 @@ struct SQLiteExternalDataWriter {
         return ExternalDataRecord(size: digest.size, sha256: digest.sha256)
     }
 
-    // MARK: - Files with the same bytes
+    // MARK: - Duplicates
 
     /// A file of the store with the same bytes as a value.
     private func twin(
@@ -228,16 +227,16 @@ struct SQLiteExternalDataWriter {
         for name in names where SQLiteExternalData.isFileName(name) {
             let path = externalData.path(ofFileNamed: name)
             if path == value.path { continue }
-            // It may have been damaged since; then the value must not become the damaged one.
+            // It may be damaged; then the value must not be replaced by it.
             let other = try externalData.externalData(named: name)
             if other.size == record.size, (try? other.readsSame(as: value)) == true { return path }
         }
         return nil
     }
 
-    /// Gives a file of the store with the same bytes a second name.
+    /// Creates a hard link to a file of the store with the same bytes.
     ///
-    /// - Returns: Whether there is one, and the file system has second names.
+    /// - Returns: Whether there is one, and the file system supports hard links.
     private func linkTwin(
         of value: ExternalData, _ record: ExternalDataRecord, to path: String,
         _ files: SQLiteExternalFiles
@@ -246,7 +245,7 @@ struct SQLiteExternalDataWriter {
         return (try? FileSystem.link(twin, to: path, beneath: externalData.root)) != nil
     }
 
-    /// Replaces the file of a value by a second name of another with the same bytes.
+    /// Replaces the file of a value by a hard link to a duplicate.
     private func shareTwin(
         of value: ExternalData, _ file: ExternalDataFile, _ record: ExternalDataRecord,
         _ files: SQLiteExternalFiles
@@ -257,7 +256,7 @@ struct SQLiteExternalDataWriter {
         guard (try? FileSystem.link(twin, to: temporary, beneath: root)) != nil else { return }
         do {
             try FileSystem.rename(temporary, to: path, beneath: root)
-            // Nothing happens if both were the same file already.
+            // `rename` does nothing if both names are the same file.
             _ = try FileSystem.removeFileIfPresent(temporary, beneath: root)
         } catch {
             _ = try? FileSystem.removeFileIfPresent(temporary, beneath: root)
@@ -268,7 +267,7 @@ struct SQLiteExternalDataWriter {
 
 // MARK: - Records
 
-/// What an open store has recorded of its files with external data. It does not keep the store open.
+/// An open store's records of its external data files. Does not keep the store open.
 package final class SQLiteExternalRecords: ExternalDataRecords {
     private struct Followed {
         weak var store: SQLiteStore?
@@ -276,23 +275,23 @@ package final class SQLiteExternalRecords: ExternalDataRecords {
 
     private let followed = Lock(Followed())
 
-    /// Asks a store from now on.
+    /// Sets the store to query.
     func follow(_ store: SQLiteStore) { followed.withLock { $0.store = store } }
 
     private var store: SQLiteStore? { followed.withLock { $0.store } }
 
-    /// Whether whole values are compared with their digests when they are read.
+    /// Whether whole values are verified against their digests when read.
     package var verifiesWholeValues: Bool { store?.options.verifiesExternalData ?? false }
 
     package func record(ofFileNamed name: String) -> ExternalDataRecord? {
         guard let store else { return nil }
-        // Without a record it cannot be told whether the file is whole; reading it still works.
+        // Without a record the file cannot be verified; reading it still works.
         return try? store.read { try $0.externalDataRecord(ofFileNamed: name) }
     }
 }
 
 extension SQLiteConnection {
-    /// What the store has recorded of a file with external data.
+    /// The recorded size and digest of an external data file.
     func externalDataRecord(ofFileNamed name: String) throws -> ExternalDataRecord? {
         guard try hasTable(SQLiteTables.externalData) else { return nil }
         return try withStatement(
@@ -304,7 +303,7 @@ extension SQLiteConnection {
         }
     }
 
-    /// The names of files that are recorded with these bytes.
+    /// The names of files recorded with the same size and digest.
     func externalFiles(like record: ExternalDataRecord) throws -> [String] {
         guard try hasTable(SQLiteTables.externalData) else { return [] }
         return try withStatement(

@@ -5,24 +5,24 @@ internal import QuireProtection
 internal import QuireQuery
 package import QuireSystem
 
-/// A call of SQLite that failed: its code and what SQLite says about it.
+/// A failed SQLite call: its result code and message.
 package struct SQLiteFailure: Error, CustomStringConvertible {
     /// The extended result code.
     package let code: Int32
     /// SQLite's message.
     let message: String
-    /// `errno` of the system call that failed, if SQLite knows one.
+    /// `errno` of the failed system call, if SQLite knows it.
     var systemError: Int32 = 0
 
-    /// The code without its extension.
+    /// The primary result code.
     var primaryCode: Int32 { code & 0xFF }
 
     package var description: String { "SQLite error \(code): \(message)" }
 
-    /// Whether the file may be in a state that nobody knows, so that the store must not go on writing.
+    /// Whether the on-disk state is unknown after this error; the writer must then be poisoned.
     ///
-    /// After a failed fsync the kernel may have dropped what was to be written, and the next fsync succeeds all the
-    /// same. So a failure is never followed by another try.
+    /// After a failed fsync the kernel may have dropped the dirty pages, and the next fsync succeeds all the same. So a failed
+    /// call is never retried.
     var leavesFileUnknown: Bool {
         primaryCode == SQLITE_IOERR
             && ![
@@ -31,8 +31,8 @@ package struct SQLiteFailure: Error, CustomStringConvertible {
             ].contains(code)
     }
 
-    /// Whether the disk, or a quota, is full. Only for writing pages SQLite has a code that says so: making a journal or the
-    /// log's index fails with others.
+    /// Whether the disk or a quota is full. SQLite has a code for it only when writing pages: creating a journal or the log's
+    /// index fails with different codes.
     var isOutOfSpace: Bool {
         switch primaryCode {
         case SQLITE_FULL: true
@@ -41,35 +41,34 @@ package struct SQLiteFailure: Error, CustomStringConvertible {
         }
     }
 
-    /// What the system says about the call that failed.
+    /// The system's message for the failed call.
     private var systemText: String? {
         systemError == 0 ? nil : String(cString: strerror(systemError))
     }
 
-    /// Whether somebody else has locked what was to be used.
+    /// SQLITE_BUSY or SQLITE_LOCKED.
     var isBusy: Bool { primaryCode == SQLITE_BUSY || primaryCode == SQLITE_LOCKED }
 
-    /// What the messages of our own functions begin with if a query makes no sense.
+    /// The prefix of error messages of this framework's SQL functions for invalid queries.
     static let queryPrefix = "QUIRE: "
 
-    // The extended codes are macros that compute, which Swift does not import.
+    // The extended codes are computed macros, which Swift does not import.
     private static let sharedMemorySize = SQLITE_IOERR | (19 << 8)
     private static let sharedMemoryMap = SQLITE_IOERR | (21 << 8)
-    /// A file or folder could not be synchronized, a file not be truncated or removed: calls of which SQLite forgets what the
-    /// system said if it has to roll back.
+    /// Failed fsync of a file or folder, truncate or unlink: calls whose `errno` SQLite forgets if it has to roll back.
     private static let unrecordedCodes = [4, 5, 6, 10].map { SQLITE_IOERR | ($0 << 8) }
-    /// The file is not at its path any more.
+    /// The file is no longer at its path.
     private static let databaseMoved = SQLITE_READONLY | (4 << 8)
-    /// A primary key is taken.
+    /// A primary key is already in use.
     static let primaryKeyConstraint = SQLITE_CONSTRAINT | (6 << 8)
-    /// A row number is taken.
+    /// A rowid is already in use.
     static let rowNumberConstraint = SQLITE_CONSTRAINT | (10 << 8)
-    /// A value of a unique index is taken.
+    /// A value of a unique index is already in use.
     package static let uniqueConstraint = SQLITE_CONSTRAINT | (8 << 8)
 }
 
 extension SQLiteFailure {
-    /// What went wrong last with a connection.
+    /// The last error of a connection.
     init(of connection: OpaquePointer?) {
         let lastError = errno
         let code = sqlite3_extended_errcode(connection)
@@ -78,7 +77,7 @@ extension SQLiteFailure {
             systemError: Self.systemError(code, of: connection, lastError))
     }
 
-    /// A failure of a call that does not note it in its connection, made right after it.
+    /// The failure of a call that does not record it in its connection. Must be created right after the call.
     init(_ code: Int32, of connection: OpaquePointer?) {
         let lastError = errno
         self.init(
@@ -86,7 +85,7 @@ extension SQLiteFailure {
             systemError: Self.systemError(code, of: connection, lastError))
     }
 
-    /// `errno` of the system call that failed, or 0.
+    /// `errno` of the failed system call, or 0.
     private static func systemError(
         _ code: Int32, of connection: OpaquePointer?, _ lastError: Int32
     ) -> Int32 {
@@ -95,8 +94,7 @@ extension SQLiteFailure {
         return fileError(of: connection) ?? (known == 0 ? lastError : known)
     }
 
-    /// `errno` of the last call that failed with a file that is open still. SQLite's own record is overwritten by what
-    /// it does next.
+    /// `errno` of the last failed call on a file that is still open. SQLite's own record is overwritten by its next call.
     private static func fileError(of connection: OpaquePointer?) -> Int32? {
         for whose in [SQLITE_FCNTL_JOURNAL_POINTER, SQLITE_FCNTL_FILE_POINTER] {
             var file: UnsafeMutablePointer<sqlite3_file>?
@@ -112,11 +110,11 @@ extension SQLiteFailure {
 
     /// The error to throw to callers of the store.
     ///
-    /// The one place that chooses codes and sentences for what SQLite reports.
+    /// The only place that maps SQLite's result codes to error codes and messages.
     ///
     /// - Parameters:
     ///   - path: The store's path.
-    ///   - schema: To name entity and properties of a broken constraint, if it is known already.
+    ///   - schema: Names the entity and properties of a violated constraint, if known already.
     package func error(path: String, schema: SQLSchema? = nil) -> QuireError {
         let subject = QuireError.Subject(file: path)
         func make(_ code: QuireError.Code, _ sentence: String) -> QuireError {
@@ -187,7 +185,7 @@ extension SQLiteFailure {
         }
     }
 
-    /// The error to throw if a store's log could not be merged into it when it was closed.
+    /// The error for a log that could not be checkpointed on close.
     func notMergedError(path: String) -> QuireError {
         QuireError(
             error(path: path).code,
@@ -218,8 +216,8 @@ extension SQLiteFailure {
 }
 
 extension Error {
-    /// Whether it leaves open if a transaction has been committed: the store finds out when it is opened again. A full disk
-    /// does if it was found when the log was synchronized.
+    /// Whether the outcome of the commit is unknown until the store is reopened. A full disk counts if it was detected while
+    /// the log was synchronized.
     package var leavesCommitOpen: Bool {
         let error = self as? QuireError
         return error?.code == .storeUnavailable || isFailedSynchronization
@@ -230,7 +228,7 @@ extension Error {
 // MARK: - Messages of constraints
 
 extension SQLSchema {
-    /// The entity and properties that SQLite's message about a broken constraint means, such as
+    /// The entity and properties of a constraint in SQLite's message, such as
     /// `UNIQUE constraint failed: ZCAR.ZNUMBERPLATE`.
     func uniqueProperties(
         inMessage message: String
@@ -243,7 +241,7 @@ extension SQLSchema {
             let table = tables.first(where: { $0.name.uppercased() == first[0].uppercased() })
         else { return nil }
         let columns = fields.compactMap { $0.count == 2 ? $0[1].uppercased() : nil }
-        // The entity that declares the constraint has all its columns; the topmost such one is meant.
+        // The topmost entity that has all columns declares the constraint.
         for number in layout.entity(number: table.rootNumber).subtree {
             let entity = layout.entity(number: number)
             var names: [String: String] = [:]

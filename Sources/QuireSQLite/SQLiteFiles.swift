@@ -1,21 +1,21 @@
 import Foundation
 internal import QuireSystem
 
-/// The files of a database: the one at its path, and the logs and the index that SQLite finds beside it by their names.
+/// The files of a database: the one at its path, and the logs and the index that SQLite finds beside it by name.
 ///
-/// SQLite opens them by their paths. A database that is in a document package is input, and is to be opened beneath the
-/// package's folder as all that is in one; see ``FileLocation``. It is known by its place, `StoreContent/persistentStore`,
-/// which is UIManagedDocument's too, so that no way to open a store, or to look at it, can forget that it is in a package.
+/// SQLite opens them by path. A database in a document package is untrusted input and must be opened beneath the package's
+/// folder; see ``FileLocation``. It is recognized by its location `StoreContent/persistentStore`, the same as
+/// UIManagedDocument's, so that no code path can forget that it is in a package.
 package enum SQLiteFiles {
     private static let suffixes = ["-wal", "-journal", "-shm"]
 
-    /// The path to give to SQLite together with `SQLITE_OPEN_NOFOLLOW`, which refuses every path with a symbolic link anywhere
-    /// in it: that of the database's folder, which was found beneath the root, without those above the root.
+    /// The path to pass to SQLite with `SQLITE_OPEN_NOFOLLOW`, which refuses symbolic links anywhere in a path: that of the
+    /// database's folder, found beneath the root, with links above the root resolved.
     ///
     /// - Throws: ``QuireError`` with code `notFound`, or `invalidFormat` that names the symbolic link.
     static func canonicalPath(_ path: String, beneath root: String) throws -> String {
         let location = try FileLocation(path, beneath: root)
-        // SQLite would refuse it as well, but would not say which one it is.
+        // SQLite would refuse it as well, but without naming it.
         if let found = try location.information() { try found.require(.regular, at: path) }
         if let folder = location.folder?.presentPath {
             return FileSystem.path(folder, location.name)
@@ -30,11 +30,11 @@ package enum SQLiteFiles {
 
     /// Checks that the rollback journal of a database names no super-journal.
     ///
-    /// Such a name ends the journal of a transaction over several databases. SQLite reads the file of that name and, when
-    /// none of the journals that it lists are there, deletes it, wherever it is: a package could so have any file of
-    /// the user's deleted. Called before a connection is opened that may play a journal back.
+    /// Such a name ends the journal of a transaction over several databases. SQLite reads the file of that name and, if
+    /// none of the journals listed in it exist, deletes it, wherever it is: a package could have any file of the user deleted.
+    /// Called before opening a connection that may roll a journal back.
     ///
-    /// - Parameter path: As it is given to SQLite, which looks for the journal beside what a symbolic link leads to.
+    /// - Parameter path: The path passed to SQLite, which looks for the journal beside the target of a symbolic link.
     /// - Throws: ``QuireError`` with code `invalidFormat` that names the other file, or `inputOutput`.
     static func checkJournal(of path: String) throws {
         let root = StorePath.packageRoot(of: path)
@@ -52,8 +52,8 @@ package enum SQLiteFiles {
             return
         }
         defer { file.close() }
-        // The record at the end: name, length, checksum, and the magic number of a journal's header. Another process may
-        // cut the journal off meanwhile.
+        // The trailing record: name, length, checksum, and the magic number of a journal header. Another process may truncate
+        // the journal meanwhile.
         let size = try file.information().size
         guard size >= 16, let end = try? file.read(16, at: size - 16),
             end[8...].elementsEqual([0xD9, 0xD5, 0x05, 0xF9, 0x20, 0xA1, 0x63, 0xD7])
@@ -61,13 +61,13 @@ package enum SQLiteFiles {
         func number(at offset: Int) -> UInt32 {
             end[offset..<offset + 4].reduce(0) { $0 << 8 | UInt32($1) }
         }
-        // SQLite is built for names of 512 bytes. What it takes for no name it ignores, so that a journal of pages alone,
-        // whatever bytes they end with, is played back.
+        // SQLite is built for names of 512 bytes. It ignores an invalid record, so that a journal of pages alone, whatever its
+        // last bytes, is rolled back.
         let length = Int64(number(at: 0))
         guard length > 0, length <= min(size - 16, 1 << 16),
             let name = try? file.read(Int(length), at: size - 16 - length), name[0] != 0
         else { return }
-        // It adds them as `char`, which is signed on some machines.
+        // SQLite adds them as `char`, which is signed on some machines.
         let sums = [
             name.reduce(UInt32(0)) { $0 &+ UInt32($1) },
             name.reduce(UInt32(0)) { $0 &+ UInt32(bitPattern: Int32(Int8(bitPattern: $1))) },
@@ -81,10 +81,10 @@ package enum SQLiteFiles {
             subject: .init(file: journal))
     }
 
-    /// Checks that a database and what is beside it are regular files, or are not there.
+    /// Checks that a database and the files beside it are regular files, or missing.
     ///
-    /// SQLite would wait for a FIFO for ever. It follows no symbolic link to a log, but says nothing that helps. The database
-    /// itself may be one, which is the user's, unless it is in a package.
+    /// SQLite would block on a FIFO. It does not follow a symbolic link to a log, but its error does not say so. The database
+    /// itself may be a link of the user's, unless it is in a package.
     ///
     /// - Throws: ``QuireError`` with code `invalidFormat` that names the entry, or `inputOutput`.
     package static func check(_ path: String) throws {
@@ -93,7 +93,7 @@ package enum SQLiteFiles {
         if root == nil,
             try FileSystem.informationWithoutFollowing(at: path)?.kind == .symbolicLink
         {
-            // A dangling one is to be created, or reported as missing.
+            // A dangling link is to be created, or reported as missing.
             guard let resolved = realpath(path, nil) else { return }
             defer { free(resolved) }
             path = String(cString: resolved)
@@ -112,15 +112,14 @@ package enum SQLiteFiles {
 
 /// The database files that this process has open for writing.
 ///
-/// What they hold is to be read through SQLite, which knows the log. (That nothing else drops their locks is what
-/// ``FileLockRegistry`` sees to.)
+/// Their content must be read through SQLite, which knows the log. (``FileLockRegistry`` prevents dropping their locks.)
 package enum OpenDatabaseRegistry {
     /// One use of a file, until ``remove(_:)``.
     struct Use: Sendable { fileprivate var number: Int }
 
     private struct File {
         var path: String
-        /// Which file it is, as soon as there is one: others may put another one at the path.
+        /// The file's identity, once it exists: another program may replace the file at the path.
         var identity: FileLockRegistry.Identity?
     }
 
@@ -139,7 +138,7 @@ package enum OpenDatabaseRegistry {
         }
     }
 
-    /// Takes notice of the file at the path as the one that is open.
+    /// Records the identity of the file at the path.
     static func didOpen(_ path: String, _ use: Use) {
         let identity = FileLockRegistry.identity(of: path)
         files.withLock { files in
@@ -151,23 +150,23 @@ package enum OpenDatabaseRegistry {
 
     static func remove(_ use: Use) { files.withLock { $0.files[use.number] = nil } }
 
-    /// Whether the file at a path is open, with the log beside it; if there is no file, whether one is that had this path.
+    /// Whether the file at a path is open, with its log beside it; if there is no file, whether one with this path is.
     package static func contains(_ path: String) -> Bool {
         let files = files.withLock { Array($0.files.values) }
         if files.isEmpty { return false }
         let identity = FileLockRegistry.identity(of: path)
-        // A path says nothing of two files that are there.
+        // Equal paths do not imply equal files.
         let same = files.filter {
             $0.identity == identity || $0.identity == nil || identity == nil
         }
         if same.contains(where: { resolved($0.path) == resolved(path) }) { return true }
-        // A file that has been moved has taken its log along. One that has not is another link to it, whose log would be
-        // another one; or a new file that has been given the number of one that was removed.
+        // A moved file has taken its log along. Otherwise it is a hard link, which would have a different log; or a new file
+        // with the reused inode of a removed one.
         return identity != nil && same.contains { $0.identity == identity }
             && FileSystem.exists(path + "-wal")
     }
 
-    /// One name for a file however it is reached, also while it does not exist yet.
+    /// One canonical name for a file by any path, even if it does not exist yet.
     private static func resolved(_ path: String) -> String {
         let folder = URL(fileURLWithPath: FileSystem.folder(of: path)).resolvingSymlinksInPath()
         let whole = folder.appendingPathComponent(FileSystem.name(of: path))

@@ -4,14 +4,14 @@ internal import QuireModel
 internal import QuireQuery
 internal import QuireSystem
 
-/// The SQL functions that a store's own statements and its triggers call.
+/// The SQL functions used by a store's statements and triggers.
 enum SQLiteFunctions {
-    /// Makes the functions known to a connection.
+    /// Registers the functions with a connection.
     static func register(on connection: SQLiteConnection) throws {
         try registerTextFunctions(on: connection)
         try registerWordsFunction(on: connection)
         try registerValueFunctions(on: connection)
-        // Innocuous, or triggers could not call them, as the schema is not trusted.
+        // Innocuous; otherwise triggers could not call them, as the schema is not trusted.
         for name in triggerFunctions {
             try add(name, argumentCount: 5, flags: SQLITE_INNOCUOUS, to: connection) {
                 context, count, values in
@@ -80,7 +80,7 @@ enum SQLiteFunctions {
         }
     }
 
-    /// Ends the statement with an error of the query.
+    /// Fails the statement with a query error.
     private static func fail(_ context: OpaquePointer?, _ error: any Error) {
         sqlite3_result_error(
             context, SQLiteFailure.queryPrefix + ((error as? QuireError)?.message ?? "\(error)"), -1
@@ -101,10 +101,10 @@ enum SQLiteFunctions {
 
     // MARK: - Triggers
 
-    /// What the triggers that Core Data writes for derived attributes call after they have set a column, with the
-    /// table, `Z_ENT`, `Z_PK`, the property's (the last: the column's) name and the new value.
+    /// The functions that Core Data's triggers of derived attributes call after setting a column, with the table, `Z_ENT`,
+    /// `Z_PK`, the property's (the last: the column's) name and the new value.
     ///
-    /// The triggers do the work in plain SQL; the call tells which objects in memory are out of date.
+    /// The triggers do the work in plain SQL; the call reports which objects in memory are stale.
     private static let triggerFunctions = SQLDerivedFunction.allNotes
 
     private typealias Implementation =
@@ -125,15 +125,15 @@ enum SQLiteFunctions {
         if code != SQLITE_OK { throw connection.failure() }
     }
 
-    /// The log of the connection that a function is called on.
+    /// The log of the connection that calls a function.
     private static func log(_ context: OpaquePointer?) -> SQLiteDerivedLog? {
         sqlite3_user_data(context).map {
             Unmanaged<SQLiteDerivedLog>.fromOpaque($0).takeUnretainedValue()
         }
     }
 
-    /// Fails the statement if the call is not of the form that the triggers of Core Data have: then somebody else
-    /// wrote the trigger, and what it means to do is unknown.
+    /// Fails the statement if the call does not have the form of Core Data's triggers: then the trigger is foreign and its
+    /// purpose unknown.
     private static func noteAffectedObject(
         _ context: OpaquePointer?, _ count: Int32,
         _ values: UnsafeMutablePointer<OpaquePointer?>?
@@ -157,7 +157,7 @@ enum SQLiteFunctions {
 
 // MARK: - Values
 
-/// The functions of expressions that SQL cannot compute as memory does: both call ``ValueFunctions`` and
+/// The functions of expressions that plain SQL computes differently from memory: both call ``ValueFunctions`` and
 /// ``AggregateFunctions``.
 extension SQLiteFunctions {
     static func registerValueFunctions(on connection: SQLiteConnection) throws {
@@ -182,7 +182,7 @@ extension SQLiteFunctions {
         if code != SQLITE_OK { throw connection.failure() }
     }
 
-    /// The functions that each connection is told of, by the numbers that stand for them.
+    /// The registered functions, by number.
     private static let registered: [(number: Int, function: QueryFunction, name: String)] =
         QueryFunction.allCases.enumerated().filter { $0.element.hasSQLFunction }.map {
             ($0.offset, $0.element, $0.element.sqlName)
@@ -190,7 +190,7 @@ extension SQLiteFunctions {
 
     private typealias Values = UnsafeMutablePointer<OpaquePointer?>?
 
-    /// The function that a registration was made for; its number stands in place of a pointer.
+    /// The function of a registration; the user-data pointer is its number.
     private static func function(of context: OpaquePointer?) -> QueryFunction {
         QueryFunction.allCases[Int(bitPattern: sqlite3_user_data(context)) - 1]
     }
@@ -215,9 +215,9 @@ extension SQLiteFunctions {
         setResult(type.value(of: value) ?? .null, of: context)
     }
 
-    // MARK: - Several values
+    // MARK: - Aggregates
 
-    /// What an aggregate function has been given so far.
+    /// The values collected by an aggregate function.
     private final class CollectedValues {
         var values: [AttributeValue] = []
     }
@@ -234,7 +234,7 @@ extension SQLiteFunctions {
         collected.values.append(value(values?[0]))
     }
 
-    /// SQLite calls this once for each group, even if the statement is given up, so the values are released.
+    /// SQLite calls this once for each group, even if the statement is aborted, so the values are released.
     private static func finish(_ context: OpaquePointer?) {
         var values: [AttributeValue] = []
         if let place = place(in: context), let known = place.pointee {
@@ -244,7 +244,7 @@ extension SQLiteFunctions {
         setResult(AggregateFunctions.value(of: function(of: context), values), of: context)
     }
 
-    /// Where a group keeps its pointer; SQLite fills it with zeros at first.
+    /// The aggregate context with a group's pointer; zeroed by SQLite at first.
     private static func place(
         in context: OpaquePointer?
     ) -> UnsafeMutablePointer<UnsafeMutableRawPointer?>? {
@@ -255,7 +255,7 @@ extension SQLiteFunctions {
 
     // MARK: - Values
 
-    /// An argument in the form that stores keep.
+    /// An argument in its stored form.
     private static func value(_ value: OpaquePointer?) -> AttributeValue {
         switch sqlite3_value_type(value) {
         case SQLITE_INTEGER: return .integer(sqlite3_value_int64(value))
@@ -286,7 +286,7 @@ extension SQLiteFunctions {
         }
     }
 
-    /// Gives a text back as a function's result.
+    /// Sets a text as a function's result.
     static func setResult(_ text: String, of context: OpaquePointer?) {
         var text = text
         text.withUTF8 { bytes in
@@ -304,20 +304,20 @@ extension SQLiteFunctions {
 
 // MARK: - Decimal numbers
 
-/// Decimal numbers as Core Data's stores keep them: as an integer, or as the nearest floating-point number.
+/// Decimal numbers as in Core Data's stores: as an integer, or as the nearest floating-point number.
 ///
-/// A floating-point number stands for its shortest decimal text, so 0.1 comes back as 0.1. Numbers of up to 15 digits
-/// come back as they are, others as the nearest that a floating-point number says.
+/// A floating-point number is read as its shortest decimal text, so 0.1 reads as 0.1. Numbers of up to 15 digits round-trip,
+/// others become the nearest floating-point number.
 package enum SQLiteDecimal {
-    /// What is written for a decimal number.
+    /// The stored form of a decimal number.
     package enum Stored: Equatable {
         case integer(Int64)
         case double(Double)
-        /// What is not a number.
+        /// NaN.
         case text(String)
     }
 
-    /// How Core Data keeps what is not a number.
+    /// Core Data's stored form of NaN.
     private static let notANumber = "NaN"
 
     /// The stored form.
@@ -325,11 +325,11 @@ package enum SQLiteDecimal {
         if value.isNaN { return .text(notANumber) }
         let text = value.description
         if let integer = Int64(text) { return .integer(integer) }
-        // The text of a decimal number is one of a floating-point number.
+        // The text of a decimal number is a valid floating-point literal.
         return .double(Double(text) ?? 0)
     }
 
-    /// Checks that a number comes back as it is.
+    /// Checks that a number round-trips.
     ///
     /// - Throws: ``QuireError`` with code `invalidValue`, naming the property, if it has more digits than the stored form.
     static func checkIsExact(
@@ -347,7 +347,7 @@ package enum SQLiteDecimal {
                 value: value.description))
     }
 
-    /// The number that a floating-point number stands for; `nil` if it is infinite or too large or small.
+    /// The decimal value of a floating-point number; `nil` if it is infinite, too large or too small.
     static func decimal(_ value: Double) -> Decimal? {
         guard value.isFinite else { return nil }
         // Most have few digits. With at most 15 the scaled number is exact, and dividing it rounds correctly.
@@ -365,7 +365,7 @@ package enum SQLiteDecimal {
         return decimal(value.description)
     }
 
-    /// The number that a text is; `nil` if it is none.
+    /// The decimal value of a text; `nil` if it is not a number.
     static func decimal(_ text: String) -> Decimal? {
         if text == notANumber { return .nan }
         guard let decimal = Decimal(string: text, locale: nil), !decimal.isNaN,

@@ -1,11 +1,11 @@
 public import QuireModel
 
-/// Reads what a model can be inferred from.
+/// Reads the facts from which a model is inferred.
 struct SQLiteModelInference: SQLInferenceSource {
     let connection: SQLiteConnection
     private let indexNames: Set<String>
 
-    /// How many columns one statement asks about: SQLite allows 2,000 results.
+    /// The number of columns per statement: SQLite allows 2,000 result columns.
     private static let columnsAtOnce = 200
 
     init(connection: SQLiteConnection) throws {
@@ -85,17 +85,17 @@ struct SQLiteModelInference: SQLInferenceSource {
 }
 
 extension SQLiteStore {
-    /// Makes a model of a store's tables alone, good for reading it: for a store whose model is lost.
+    /// Infers a model from a store's tables alone, sufficient for reading it: for a store whose model is lost.
     ///
-    /// Names of entities are the store's, names of properties those of the columns in lower case; what cannot be told,
-    /// such as the to-many side of most relationships, is not in it. See ``SQLiteStoreOptions/infersModel``.
+    /// Entities have the store's names, properties the column names in lower case; it lacks what leaves no trace, such as the
+    /// to-many side of most relationships. See ``SQLiteStoreOptions/infersModel``.
     ///
     /// ```swift
     /// let model = try SQLiteStore.inferredModel(at: "old.sqlite")
     /// try Data(model.modelXML()).write(to: URL(fileURLWithPath: "old.xcdatamodel/contents"))
     /// ```
     ///
-    /// - Complexity: O(*n*) in the rows: all are looked at.
+    /// - Complexity: O(*n*) in the rows: all are examined.
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` or `storeUnavailable`.
     public static func inferredModel(at path: String) throws -> ManagedObjectModel {
         var options = SQLiteStoreOptions()

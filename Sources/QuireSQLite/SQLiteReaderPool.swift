@@ -2,35 +2,35 @@ import Dispatch
 import Foundation
 internal import QuireSystem
 
-/// Connections for reading, used by one thread at a time each.
+/// A pool of reading connections, each used by one thread at a time.
 ///
-/// There are at most ``maximumCount``: a thread that asks for one more waits until another thread gives one back. A
-/// thread that has one already gets another at once, beyond that number: it would wait for itself.
+/// There are at most ``maximumCount``: a thread that requests another waits until one is returned. A thread that has one
+/// already gets another at once, beyond that number: it would deadlock.
 final class SQLiteReaderPool: Sendable {
     private struct State {
         var idle: [SQLiteConnection] = []
-        /// How many connections each thread uses.
+        /// The number of connections in use by each thread.
         var users: [UInt: Int] = [:]
         var isClosed = false
-        /// Incremented by ``closeIdle()``; connections of a former generation are not used again.
+        /// Incremented by ``closeIdle()``; connections of an older generation are not reused.
         var generation = 0
     }
 
-    /// How many threads read at the same time.
+    /// The maximum number of concurrently reading threads.
     static let maximumCount = 16
-    /// How many connections wait for use.
+    /// The maximum number of idle connections.
     private static let maximumIdleCount = 4
     private let state = Lock(State())
-    /// Has a place for each connection that may be used.
+    /// Counts the connections that may still be checked out.
     private let places = DispatchSemaphore(value: maximumCount)
     /// Entered by each user of a connection.
     private let users = DispatchGroup()
     private let open: @Sendable () throws -> SQLiteConnection
 
-    /// Makes a pool that opens connections when they are needed.
+    /// Creates a pool that opens connections on demand.
     init(open: @escaping @Sendable () throws -> SQLiteConnection) { self.open = open }
 
-    /// Runs a closure with a connection that nobody else uses meanwhile.
+    /// Runs a closure with a connection for its exclusive use.
     ///
     /// - Returns: `nil` if the pool has been closed.
     func withConnection<Result>(_ body: (SQLiteConnection) throws -> Result) throws -> Result? {
@@ -78,7 +78,7 @@ final class SQLiteReaderPool: Sendable {
         for connection in idle { connection.close() }
     }
 
-    /// Closes all connections, after those who use one have finished.
+    /// Closes all connections, after waiting for those in use.
     func close() {
         let idle = state.withLock { state -> [SQLiteConnection] in
             state.isClosed = true

@@ -2,8 +2,8 @@ internal import QuireModel
 internal import QuireStore
 internal import QuireSystem
 
-/// Looks, within a save, for references that would lead nowhere: because others have deleted what the change set
-/// refers to, or now refer to what it deletes. Runs after the rows are written.
+/// Finds, within a save, dangling references: to rows that other writers have deleted, or from rows of other writers to those
+/// that the change set deletes. Runs after the rows are written.
 struct SQLiteReferenceCheck {
     let store: SQLiteStore
     let connection: SQLiteConnection
@@ -13,13 +13,13 @@ struct SQLiteReferenceCheck {
         try missingTargets() + newlyReferenced()
     }
 
-    // MARK: - What is referred to
+    // MARK: - Referenced objects
 
     private func missingTargets() throws -> [(id: ManagedObjectID, change: ObjectConflict.Change)] {
         var targets = Targets(
             minimumCapacity: changes.inserted.count + changes.deleted.count)
         changes.inserted.forEachInPlace { targets.exclude($0.pointee.objectID) }
-        // What the change set itself leaves leading nowhere, by a rule of the model, it may.
+        // References that the change set itself leaves dangling by a delete rule are allowed.
         for deletion in changes.deleted { targets.exclude(deletion.objectID) }
         changes.inserted.forEachInPlace { targets.addReferences(of: $0) }
         changes.updated.forEachInPlace {
@@ -32,7 +32,7 @@ struct SQLiteReferenceCheck {
         return missing.map { ($0, updated.contains($0) ? .update : .reference) }
     }
 
-    /// Collects identifiers, each once.
+    /// Collects unique identifiers.
     private struct Targets: ~Copyable {
         private(set) var order: [ManagedObjectID] = []
         private var seen: IdentifierTable
@@ -40,11 +40,11 @@ struct SQLiteReferenceCheck {
 
         init(minimumCapacity: Int) { seen = IdentifierTable(minimumCapacity: minimumCapacity) }
 
-        /// Has an identifier left out. Call it before any is added.
+        /// Excludes an identifier. Must be called before any is added.
         mutating func exclude(_ id: ManagedObjectID) { seen.set(0, for: id.bits) }
 
         mutating func add(_ id: ManagedObjectID) {
-            // Objects of one owner mostly come together.
+            // Objects of one owner are mostly adjacent.
             if id.bits == last { return }
             last = id.bits
             if seen.set(0, for: id.bits) == nil { order.append(id) }
@@ -75,7 +75,7 @@ struct SQLiteReferenceCheck {
             "SELECT 1 FROM \(SQLName.quoted(table)) WHERE Z_PK = ?", id.primaryKey) != nil
     }
 
-    // MARK: - What refers to deleted objects
+    // MARK: - References to deleted objects
 
     private func newlyReferenced() throws -> [(id: ManagedObjectID, change: ObjectConflict.Change)]
     {
@@ -94,7 +94,7 @@ struct SQLiteReferenceCheck {
         return result
     }
 
-    /// One for each to-one relationship that leads to an entity and that its deletion clears or forbids.
+    /// One query for each to-one relationship to an entity that its deletion nullifies or denies.
     private func queries(forEntity number: Int) -> [String] {
         let entity = store.layout.entity(number: number)
         return entity.relationships.compactMap { relationship in

@@ -2,13 +2,13 @@ internal import QuireModel
 internal import QuireStore
 internal import QuireSystem
 
-/// Writes what relationships keep outside the rows of the objects that own them: join tables, places in orders, and
-/// columns of relationships without inverse. Runs after all rows are written.
+/// Writes relationship storage outside the owners' rows: join tables, order keys, and columns of relationships without
+/// inverse. Runs after all rows are written.
 final class SQLiteRelationshipWriter {
     private let store: SQLiteStore
     private let connection: SQLiteConnection
     private let schema: SQLSchema
-    /// The statements that add a pair, by the position of the join table.
+    /// The INSERT statements by index of the join table.
     private var pairings: [Int: SQLiteStatement] = [:]
     private var lastPairing: (index: Int, statement: SQLiteStatement)?
 
@@ -20,7 +20,7 @@ final class SQLiteRelationshipWriter {
 
     func write(_ changes: ChangeSet) throws {
         for deletion in changes.deleted { try forget(deletion.objectID) }
-        // Pairs are written from the side that the table is named after; both sides are in the set.
+        // Join rows are written from the naming side; both sides are in the change set.
         try changes.updated.forEachInPlace {
             if !$0.pointee.toManyChanges.isEmpty { try writeMembers(of: $0.pointee) }
         }
@@ -149,7 +149,7 @@ final class SQLiteRelationshipWriter {
             .map { "\(SQLName.quoted($0)) = NULL" }.joined(separator: ", ")
     }
 
-    /// Removes what is left of a deleted object: its pairs, and its key in columns of relationships without inverse.
+    /// Removes references to a deleted object: join rows, and columns of relationships without inverse.
     private func forget(_ objectID: ManagedObjectID) throws {
         let places = schema.entity(number: objectID.entityNumber).toMany
         for case let place? in places {
@@ -189,7 +189,7 @@ final class SQLiteRelationshipWriter {
         }
     }
 
-    /// The table and columns in which an ordered relationship keeps the places of its objects.
+    /// The table and columns with the order keys of an ordered relationship.
     private struct OrderKeySlot {
         let table: String
         let owner: String
@@ -215,7 +215,7 @@ final class SQLiteRelationshipWriter {
         }
     }
 
-    /// Gives all members of an object the places that an order wants, leaving alone what is in order already.
+    /// Assigns order keys to all members of an owner, keeping those already in order.
     private func arrange(_ members: [Int64], of owner: Int64, _ place: OrderKeySlot) throws {
         var present: [Int64: Int64] = [:]
         try connection.withStatement(
@@ -233,7 +233,7 @@ final class SQLiteRelationshipWriter {
         }
     }
 
-    /// Gives new members of an object the places after all others.
+    /// Appends new members of an owner to the order.
     private func append(_ members: [Int64], to owner: Int64, _ place: OrderKeySlot) throws {
         let last = try connection.integer(
             "SELECT max(\(place.order)) FROM \(place.table) WHERE \(place.owner) = ?", owner)

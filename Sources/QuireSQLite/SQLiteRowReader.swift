@@ -4,12 +4,12 @@ internal import QuireModel
 package import QuireStore
 internal import QuireSystem
 
-/// Copies rows from a running statement into packed rows, straight from the library's columns.
+/// Copies rows of a running statement into packed rows, directly from SQLite's columns.
 package struct SQLiteRowReader {
     let connection: SQLiteConnection
     let selection: SQLRowSelection
     let schema: SQLSchema
-    /// What the bits of the store's identifiers have besides entity and primary key.
+    /// The bits of the store's identifiers other than entity and primary key.
     let storeBits: UInt64
 
     package init(connection: SQLiteConnection, selection: SQLRowSelection, store: SQLiteStore) {
@@ -19,18 +19,18 @@ package struct SQLiteRowReader {
         storeBits = store.identity.numberBits
     }
 
-    /// Steps to the end of a statement that selects ``SQLRowSelection/list``.
+    /// Steps through a statement that selects ``SQLRowSelection/list``.
     package func readAll(_ statement: SQLiteStatement, into builder: inout RowSetBuilder) throws {
         try readAll(statement, into: &builder) { _ in }
     }
 
-    /// Steps to the end of a statement, and calls a closure after each row.
+    /// Steps through a statement, and calls a closure after each row.
     @inline(__always)
     func readAll(
         _ statement: SQLiteStatement, into builder: inout RowSetBuilder,
         then body: (OpaquePointer) -> Void
     ) throws {
-        // Most often all rows are of one entity: its plan is looked up once.
+        // Usually all rows are of one entity: its plan is looked up once.
         var number: Int64 = 0
         var plan: SQLRowSelection.Plan?
         while try statement.step() {
@@ -65,8 +65,8 @@ package struct SQLiteRowReader {
             version: UInt32(truncatingIfNeeded: version))
         try plan.cells.withUnsafeBufferPointer { cells in
             for index in cells.indices {
-                // One look into the statement instead of three. The value is the statement's own, and good as long
-                // as nobody steps on; the connection is ours alone, which the library asks for.
+                // One access to the statement instead of three. The value is unprotected and valid until the next step; SQLite
+                // requires exclusive use of the connection, which we have.
                 let column = cells[index].column
                 guard let value = sqlite3_column_value(row, column) else { continue }
                 let type = sqlite3_value_type(value)
@@ -91,14 +91,14 @@ package struct SQLiteRowReader {
 
     // MARK: - Values
 
-    // Each says whether the value is of a type that the slot can hold.
+    // Each returns whether the slot can hold a value of the type.
 
     @inline(__always)
     private func readText(
         _ value: OpaquePointer, _ type: Int32, _ slot: Int, into builder: inout RowSetBuilder
     ) throws -> Bool {
         guard type == SQLITE_TEXT else { return false }
-        // The order of the calls matters: asking for the text may convert.
+        // The order of the calls matters: reading the text may convert the value.
         let start = sqlite3_value_text(value)
         try builder.setBytes(
             UnsafeRawBufferPointer(start: start, count: Int(sqlite3_value_bytes(value))), at: slot)
@@ -188,7 +188,7 @@ package struct SQLiteRowReader {
     }
 
     private func blob(_ value: OpaquePointer) -> UnsafeRawBufferPointer {
-        // The order of the calls matters: asking for the bytes may convert.
+        // The order of the calls matters: reading the blob may convert the value.
         let start = sqlite3_value_blob(value)
         return UnsafeRawBufferPointer(
             start: start, count: start == nil ? 0 : Int(sqlite3_value_bytes(value)))
@@ -203,8 +203,7 @@ package struct SQLiteRowReader {
         }
     }
 
-    /// The entity of an object that a row refers to without saying so. The destination itself if there is no such
-    /// object.
+    /// The entity of a referenced object that has no entity column. The destination entity if the object does not exist.
     private func lookedUp(_ target: Int64, destination: Int) throws -> Int {
         let place = schema.entity(number: destination)
         let number = try connection.integer(

@@ -9,15 +9,15 @@ internal import QuireSystem
 final class SQLiteRowWriter {
     private let store: SQLiteStore
     private let writer: SQLiteWriter
-    /// The files that hold values of the rows.
+    /// The files of external values in the rows.
     var files: SQLiteExternalFiles
     private let dropsExternalData: Bool
     private let arena = SQLiteBindingArena()
-    /// The object whose row was written last, to name it in errors.
+    /// The object whose row was written last, for error messages.
     @exclusivity(unchecked) private(set) var currentObject: ManagedObjectID?
-    /// Objects whose rows are not of the version expected.
+    /// Objects that failed the optimistic-lock check.
     private(set) var conflicts: [(id: ManagedObjectID, change: ObjectConflict.Change)] = []
-    /// Files that rows have referred to before.
+    /// Files dereferenced by the written rows.
     private(set) var droppedFiles: Set<String> = []
 
     init(
@@ -77,14 +77,14 @@ final class SQLiteRowWriter {
         }
     }
 
-    /// Whether an object's row is there. What others have deleted too need not be deleted again.
+    /// Whether an object's row exists. An object already deleted elsewhere need not be deleted again.
     func exists(_ objectID: ManagedObjectID) throws -> Bool {
         let table = store.schema.entity(number: objectID.entityNumber).tableName
         return try connection.integer(
             "SELECT 1 FROM \(SQLName.quoted(table)) WHERE Z_PK = ?", objectID.primaryKey) != nil
     }
 
-    /// Drops what was bound to a statement that failed.
+    /// Invalidates the bindings of a failed statement.
     func discardBindings() { arena.reset() }
 
     // MARK: - Binding
@@ -149,7 +149,7 @@ final class SQLiteRowWriter {
         case (.binary, .binary(let data)):
             try bind(data, binding, of: change, to: statement)
         case (.binary, .external(let data)):
-            // One in a file has its name; what is left is small.
+            // An external value has a file name; what remains is small.
             let name = files.name(object: change.pointee.objectID, slot: binding.slot)
             try bind(name == nil ? data.contents() : Data(), binding, of: change, to: statement)
         case (.decimal, .decimal(let decimal)):
@@ -200,7 +200,7 @@ final class SQLiteRowWriter {
 
     // MARK: - External data
 
-    /// Notes the files that the row refers to now and will not when it is written or deleted.
+    /// Collects the files that the row refers to before it is updated or deleted.
     private func noteFiles(of objectID: ManagedObjectID, slots: SlotMask?) throws {
         let entity = store.layout.entity(number: objectID.entityNumber)
         let place = store.schema.entity(entity)

@@ -4,18 +4,17 @@ internal import QuireModel
 internal import QuireStore
 internal import QuireSystem
 
-/// One save: the steps in the order in which they must happen.
+/// One save: its steps in execution order.
 ///
-/// External data is on disk before the transaction begins; the transaction is the only point at which anything
-/// becomes visible. If a step throws, the transaction is rolled back, and files that it would have referred to are
-/// removed.
+/// External data is on disk before the transaction begins; the commit is the only point at which anything becomes visible.
+/// If a step throws, the transaction is rolled back and the files that it would have referred to are removed.
 struct SQLiteSave {
     let store: SQLiteStore
     let writer: SQLiteWriter
     let changes: ChangeSet
     private var connection: SQLiteConnection { writer.connection }
 
-    /// - Returns: The objects not in the change set whose derived values the save has set.
+    /// - Returns: The objects outside the change set whose derived values the save has set.
     func run(beforeCommit: () throws -> Void) throws -> [ManagedObjectID] {
         do {
             return try write(beforeCommit: beforeCommit)
@@ -51,7 +50,7 @@ struct SQLiteSave {
             derived = connection.derivedLog.end(
                 besides: changes, schema: store.schema, store: store.identity)
             try writeRecords()
-            // Only in stores made here; others get no tables that they do not have.
+            // Foreign stores get no tables that they do not have.
             if store.carriesModel {
                 try files.writeDigests(removing: rows.droppedFiles, connection)
             }
@@ -70,7 +69,7 @@ struct SQLiteSave {
             let error = describe(error, object: rows.currentObject)
             writer.joinedSaves?.failure = error.error
             Self.undo(after: error.failure, store: store, writer: writer)
-            // If nobody knows whether the transaction is on disk, it may refer to them after all.
+            // If the outcome of the commit is unknown, the transaction may refer to the files after all.
             if writer.poison != nil {
                 rows.files.giveToStore()
                 writer.uncertainFiles.formUnion(rows.files.all.map(\.name))
@@ -90,7 +89,7 @@ struct SQLiteSave {
         return derived
     }
 
-    /// With more rows than this the memory that the save took is given back.
+    /// Row count above which the connection's memory is released after a save.
     private static let largeCount = 10_000
 
     // MARK: - Failing
@@ -107,7 +106,7 @@ struct SQLiteSave {
         return (described, failure)
     }
 
-    /// Ends a transaction that failed.
+    /// Rolls back a failed transaction; poisons the writer if the on-disk state is unknown.
     static func undo(after failure: SQLiteFailure?, store: SQLiteStore, writer: SQLiteWriter) {
         var failure = failure
         if writer.connection.isInTransaction {
@@ -124,11 +123,11 @@ struct SQLiteSave {
         if let lost = writer.connection.lostCommit { writer.poison = lost }
     }
 
-    // MARK: - Others
+    // MARK: - External commits
 
     private func checkDataVersion() throws {
         let version = try connection.integer("PRAGMA data_version")
-        // Before the first save nothing is known.
+        // Before the first save no version is known.
         if version != writer.dataVersion {
             try writer.modelVersionCheck.check(connection)
             store.didFindExternalCommit()
@@ -138,8 +137,8 @@ struct SQLiteSave {
 
     // MARK: - Primary keys
 
-    /// Records the keys of new objects although they are not saved. While conflicts are resolved objects are read,
-    /// which must not turn out to have the same ones.
+    /// Records the keys of new objects although the save failed. Objects read while conflicts are resolved must not turn out
+    /// to have the same keys.
     private func claimPrimaryKeys() throws {
         if changes.inserted.isEmpty || store.options.isOnlyWriter { return }
         do {
@@ -154,7 +153,7 @@ struct SQLiteSave {
         }
     }
 
-    /// What the store is to record as the greatest keys, by the numbers of root entities.
+    /// The greatest keys to record, by the number of the root entity.
     private func checkPrimaryKeys() throws -> [Int: Int64] {
         var greatest: [Int: Int64] = [:]
         var current: (entity: Int, root: Int, greatest: Int64)?
@@ -219,7 +218,7 @@ struct SQLiteSave {
 }
 
 extension [ObjectChange] {
-    /// Calls a closure with the address of each change: a copy would retain everything that the change holds.
+    /// Calls a closure with the address of each change: a copy would retain the change's contents.
     @inline(__always)
     func forEachInPlace(_ body: (UnsafePointer<ObjectChange>) throws -> Void) rethrows {
         try withUnsafeBufferPointer { changes in
@@ -231,12 +230,11 @@ extension [ObjectChange] {
 
 // MARK: - Rows
 
-/// Writes the rows of a change set, and finds everything that stands against it before anything is committed:
-/// rows that others have changed, references to rows that others have deleted, deletions of rows that others now
-/// refer to, and values that are not unique.
+/// Writes the rows of a change set and collects all conflicts before the commit: rows changed by other writers (optimistic
+/// lock), references to rows deleted by them, deletions of rows they now refer to, and violated unique constraints.
 ///
-/// A row whose unique values are taken is tried again when the others are written, because they may give them up;
-/// so objects may exchange unique values.
+/// A row that violates a unique constraint is retried after the others, which may release the values; so objects may
+/// exchange unique values.
 struct SQLiteSaveRows {
     let store: SQLiteStore
     let writer: SQLiteWriter
@@ -254,7 +252,7 @@ struct SQLiteSaveRows {
         }
     }
 
-    /// Writes the rows.
+    /// Writes the rows of the change set.
     ///
     /// - Throws: ``QuireError`` with ``SaveConflicts``.
     func write() throws {
@@ -284,7 +282,7 @@ struct SQLiteSaveRows {
         if !refused.isEmpty {
             conflicts.constraints = try reader.violations(
                 of: refused.map(\.change), among: changes)
-            // Throws what the database says.
+            // Throws SQLite's error.
             if conflicts.isEmpty && found.isEmpty { try rewrite(refused[0]) }
         }
         if !found.isEmpty {
@@ -315,14 +313,14 @@ struct SQLiteSaveRows {
         }
     }
 
-    /// Writes refused rows as long as any can be written. Gives those that cannot.
+    /// Retries refused rows as long as any can be written. Returns those that cannot.
     private func writeAgain(_ first: [Refused]) throws -> [Refused] {
         var refused = try writeWhatGoes(first)
         let updates = refused.compactMap {
             if case .update(let change) = $0 { change } else { nil }
         }
         if updates.isEmpty { return refused }
-        // Those that are left may be waiting for each other.
+        // The remaining rows may be waiting for each other.
         for change in updates { try giveUpUniqueValues(of: change) }
         refused = try writeWhatGoes(refused)
         return refused

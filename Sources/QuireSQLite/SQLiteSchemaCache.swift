@@ -2,13 +2,13 @@ import Foundation
 internal import QuireStore
 internal import QuireSystem
 
-/// What was found out of the stores that were opened last, so that the next one like them is opened without reading its model
+/// A cache of the schemas of recently opened stores, so that an identical store is opened without reading its model
 /// again: programs mostly open stores of one model.
 ///
-/// A store is like another one if all that it is found out from is the same, byte by byte: the statements of its tables,
-/// indexes and triggers, the numbers of its entities, and the model in it; and the version hashes in its metadata.
+/// Stores are identical if all inputs are equal byte by byte: the statements of tables, indexes and triggers, the numbers of
+/// entities, and the carried model; and the version hashes in the metadata.
 final class SQLiteSchemaCache: Sendable {
-    /// All that a schema is found out from but for the metadata.
+    /// All inputs of a schema except the metadata.
     struct Key: Sendable, Equatable {
         fileprivate let bytes: [UInt8]
         fileprivate let configuration: String?
@@ -18,25 +18,25 @@ final class SQLiteSchemaCache: Sendable {
     private struct Entry {
         var key: Key
         var opened: SQLiteOpenedSchema
-        /// Metadata that have its version hashes: reading a property list takes as long as all the rest.
+        /// Metadata with the same version hashes: parsing a property list takes as long as everything else.
         var metadata: Data
     }
 
-    /// The one of this process.
+    /// The process-wide cache.
     static let shared = SQLiteSchemaCache()
 
-    /// At most this many stores, and of each at most this many bytes, are remembered.
+    /// The maximum number of entries, and of bytes in each key.
     static let maximumCount = 8
     fileprivate static let maximumSize = 1 << 20
 
-    /// The one that was used last is the last.
+    /// The entries, least recently used first.
     private let entries = Lock<[Entry]>([])
 
-    /// What was found out of a store like one, if any is remembered.
+    /// The cached schema of an identical store, if any.
     ///
     /// - Parameters:
-    ///   - metadata: The store's metadata, as they are in it.
-    ///   - hashes: Reads the version hashes in them.
+    ///   - metadata: The store's metadata as stored.
+    ///   - hashes: Parses the version hashes.
     func find(
         _ key: Key, metadata: Data, hashes: () throws -> [String: Data]
     ) rethrows -> SQLiteOpenedSchema? {
@@ -65,7 +65,7 @@ final class SQLiteSchemaCache: Sendable {
 extension SQLiteSchemaCache.Key {
     /// The key of a store that carries its model.
     ///
-    /// - Returns: `nil` if it carries none, or is no store, or is so large that it is not remembered.
+    /// - Returns: `nil` if it carries none, is not a store, or is too large for the cache.
     init?(of connection: SQLiteConnection, options: SQLiteStoreOptions) throws {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(32 << 10)
@@ -98,18 +98,18 @@ extension SQLiteSchemaCache.Key {
 
 // MARK: - Changes by other programs
 
-/// Sees to it that nothing is written by the names and numbers of a model that the store has no more, because somebody
-/// else has migrated it since it was opened, and nothing to a store whose triggers change objects.
+/// Prevents writes with the names and numbers of an outdated model, after another process has migrated the store, and writes
+/// to a store whose triggers change objects.
 struct ModelVersionCheck {
     private let path: String
     private let schema: SQLSchema
-    /// Counts the changes of the schema, whoever makes them.
+    /// The schema cookie, which any schema change increments.
     private var schemaVersion: Int64?
     private let hashes: [String: Data]
-    /// The version of the schema whose triggers have been accepted.
+    /// The schema version whose triggers have been accepted.
     private var acceptedTriggers: Int64?
 
-    /// Remembers the model of a store that has just been opened, with the hashes that its metadata have.
+    /// Records the model of a store just opened, with the version hashes of its metadata.
     init(
         _ connection: SQLiteConnection, schema: SQLSchema, path: String, hashes: [String: Data]
     ) {
@@ -119,12 +119,12 @@ struct ModelVersionCheck {
         schemaVersion = try? connection.integer("PRAGMA schema_version")
     }
 
-    /// Has the next check compare the models in any case.
+    /// Forces the next check to compare the models.
     mutating func mustCompare() { schemaVersion = nil }
 
-    /// Call in a transaction that writes, before it does.
+    /// Must be called in a write transaction, before its first write.
     ///
-    /// - Throws: ``QuireError`` with code `incompatibleModel` if the store has another model now, or `unsupported`; see
+    /// - Throws: ``QuireError`` with code `incompatibleModel` if the store has a different model now, or `unsupported`; see
     ///   ``checkTriggers(_:)``.
     mutating func check(_ connection: SQLiteConnection) throws {
         let version = try connection.integer("PRAGMA schema_version")
@@ -141,7 +141,7 @@ struct ModelVersionCheck {
         try checkTriggers(connection, version)
     }
 
-    /// Call in a transaction that writes nothing of objects, before it does.
+    /// Must be called in a transaction that writes no objects, before its first write.
     ///
     /// - Throws: ``QuireError`` with code `unsupported` if a trigger of the store is neither Core Data's nor this
     ///   framework's; see ``SQLiteTriggerCheck``.
@@ -160,18 +160,18 @@ struct ModelVersionCheck {
 
 // MARK: - Opening
 
-/// What opening a store finds out by reading the model that it carries and comparing that with its tables.
+/// The result of reading a store's carried model and matching it with the tables.
 struct SQLiteOpenedSchema: Sendable {
-    /// Where the objects of the model lie.
+    /// The mapping of the model to the tables.
     var schema: SQLSchema
-    /// Whether the store carries its model the way this framework writes it.
+    /// Whether the store carries its model in this framework's form.
     var carriesModel: Bool
-    /// Why the model was made of the tables alone; `nil` if it was not.
+    /// The reason why the model was inferred from the tables; `nil` if it was not.
     var inferenceReason: SQLiteInferenceReason?
-    /// The version hashes of the model, by the metadata.
+    /// The model's version hashes, from the metadata.
     var hashes: [String: Data]
-    /// The configuration whose entities' objects the store keeps; `nil` for all.
+    /// The configuration whose entities the store keeps; `nil` for all.
     var configuration: String?
-    /// Whether the indexes and triggers are known to be those of the model.
+    /// Whether indexes and triggers are known to match the model.
     var isSynchronized = false
 }

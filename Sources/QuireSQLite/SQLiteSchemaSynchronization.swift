@@ -1,29 +1,27 @@
 internal import QuireModel
 internal import QuireModelFiles
 
-/// Brings the indexes of a store, and what is computed by triggers, in line with a model: they are no part of what
-/// makes a model another one, so a store is opened with a model that has others.
+/// Synchronizes a store's indexes, and the triggers of computed data, with a model. Indexes do not affect the version hashes,
+/// so a store may be opened with a model that has different ones.
 ///
-/// Indexes and triggers of the model that the store lacks are created, and filled from the existing rows. In a store that
-/// this framework made, those with names that Core Data, or this framework, gives to indexes of the model's entities are
-/// dropped if the model lacks them or defines them otherwise. Everything else in the store is left alone, what the reader of the model left out
-/// included, and where nothing differs nothing is written.
+/// Missing indexes and triggers of the model are created, and filled from existing rows. In a store made by this framework,
+/// those with names that Core Data, or this framework, gives to indexes of the model's entities are dropped if the model lacks
+/// them or defines them differently. Everything else is left alone, including what the model reader left out; if nothing
+/// differs, nothing is written.
 ///
-/// In a store that another program made, whatever is there stays as it is, but for full-text indexes of this framework: its
-/// model may say of an index what is not understood here, and its program expects to find what it made. Only a migration
-/// makes the schema of such a store anew.
+/// In a store that another program made, existing parts stay, except this framework's full-text indexes: its model may have
+/// index options not understood here, and its program expects to find what it made. Only a migration recreates the schema of
+/// such a store.
 ///
-/// Concerned are fetch indexes and uniqueness constraints (`Z_Entity_…`), R-trees (`Z_RT_Entity_…`), full-text indexes
-/// (`QUIRE_FT_Entity_…`), and triggers of derived attributes (`Z_DA_…`). An index that is named after an attribute is a
-/// leftover of an older model, which migrations of Core Data keep as well. If a derived attribute has any trigger, Core
-/// Data has made it, or this, and it is right as it is. Indexes that models list for old versions of Core Data are not
-/// made later.
+/// Covers fetch indexes and uniqueness constraints (`Z_Entity_…`), R-trees (`Z_RT_Entity_…`), full-text indexes
+/// (`QUIRE_FT_Entity_…`), and triggers of derived attributes (`Z_DA_…`). An index named after an attribute is a leftover of an
+/// older model, which Core Data's migrations keep as well. A derived attribute with any trigger is taken to be complete: Core
+/// Data or this framework made it. Indexes that models list for old versions of Core Data are not added later.
 package struct SQLiteSchemaSynchronization {
     package let connection: SQLiteConnection
     package let schema: SQLSchema
-    /// Whether the store carries its model as this framework writes it, so that it was made, or migrated, here. The model is
-    /// then replaced by the one the store is brought in line with: who opens it without a model must not find other indexes
-    /// in the carried one.
+    /// Whether the store carries its model in this framework's form, so that it was made, or migrated, here. Synchronization
+    /// then replaces the carried model, so that opening without a model does not find different indexes in it.
     package let carriesModel: Bool
 
     package init(connection: SQLiteConnection, schema: SQLSchema, carriesModel: Bool) {
@@ -32,16 +30,16 @@ package struct SQLiteSchemaSynchronization {
         self.carriesModel = carriesModel
     }
 
-    /// What is to be done.
+    /// The steps of a synchronization.
     package struct Plan {
-        /// What goes, triggers first.
+        /// The parts to drop, triggers first.
         package var dropped: [(kind: SQLSchemaPart.Kind, name: String)] = []
         package var made: [SQLSchemaPart] = []
 
         package var isEmpty: Bool { dropped.isEmpty && made.isEmpty }
     }
 
-    /// Something that is in the store.
+    /// An existing part of the store.
     private struct Present {
         let kind: SQLSchemaPart.Kind
         let name: String
@@ -71,14 +69,14 @@ package struct SQLiteSchemaSynchronization {
             }
         }
         kept.formUnion(statements.legacyIndexes.map { $0.name.uppercased() })
-        // Those of the model that are not made here may be Core Data's.
+        // Indexes of the model that are not created here may be Core Data's.
         for entity in schema.keptEntities {
             for index in entity.description.indexes
             where index.elements.allSatisfy({ $0.kind == .binary }) {
                 kept.insert("Z_\(entity.name)_\(index.name)".uppercased())
             }
         }
-        // A table and its triggers stand or fall together.
+        // A table and its triggers are replaced together.
         for (_, parts) in Dictionary(
             grouping: SQLComputedIndexStatements(schema: schema).parts, by: Self.indexName
         ).sorted(by: { $0.key < $1.key }) {
@@ -112,18 +110,18 @@ package struct SQLiteSchemaSynchronization {
                 plan.dropped.append((part.kind, part.name))
             }
         }
-        // Triggers first, as they name tables.
+        // Triggers first, as they refer to tables.
         plan.dropped.sort { ($0.kind == .trigger ? 0 : 1) < ($1.kind == .trigger ? 0 : 1) }
         return plan
     }
 
-    /// Whether something may be dropped, or made anew.
+    /// Whether a part may be dropped or replaced.
     private func mayDrop(_ name: String) -> Bool {
         carriesModel || name.hasPrefix(SQLName.fullTextPrefix + "_")
     }
 
-    /// The R-trees and full-text indexes that the store has as the model wants them, and that triggers keep. Others are not
-    /// searched: their columns may be others, and their rows out of date.
+    /// The R-trees and full-text indexes that match the model and are maintained by triggers. Others cannot be queried: their
+    /// columns may differ, and their rows may be stale.
     func usableIndexes() throws -> [SQLComputedIndex] {
         let all = schema.allComputedIndexes
         if all.isEmpty { return [] }
@@ -139,8 +137,8 @@ package struct SQLiteSchemaSynchronization {
         }
     }
 
-    /// The triggers, and the tables of R-trees and full-text indexes, that neither the model nor another schema calls for. A
-    /// trigger of such a table is not named beside it.
+    /// The triggers, and the tables of R-trees and full-text indexes, that belong to neither the model nor another schema. The
+    /// triggers of such a table are not listed separately.
     package func partsOfNeither(_ other: SQLSchema) throws -> [(
         part: SQLSchemaPart.Kind, name: String, table: String
     )] {
@@ -165,8 +163,8 @@ package struct SQLiteSchemaSynchronization {
         }.map { ($0.kind, $0.name, $0.table) }
     }
 
-    /// The indexes of references, entities and pairs that a store which was made here lacks. Opening it does not make them;
-    /// Core Data's stores have had several such sets over the years.
+    /// The missing indexes of references, entities and join columns in a store made here. Opening does not create them; Core
+    /// Data has used several such sets over the years.
     package func missingFixedIndexes() throws -> [SQLSchemaPart] {
         guard carriesModel else { return [] }
         let present = Set(try presentParts().map { $0.name.uppercased() })
@@ -192,8 +190,7 @@ package struct SQLiteSchemaSynchronization {
         }
     }
 
-    /// Whether something has a name that says it belongs to an index, or a derived attribute, of one of the model's
-    /// entities.
+    /// Whether a part is named like an index, or a trigger of a derived attribute, of one of the model's entities.
     private func isOurs(_ part: Present, _ triggers: SQLDerivedTriggers) -> Bool {
         let isOfEntity = { (prefix: String) in
             schema.keptEntities.contains { part.name.hasPrefix("\(prefix)_\($0.name)_") }
@@ -209,13 +206,13 @@ package struct SQLiteSchemaSynchronization {
         case .trigger:
             if isOfEntity("Z_RT") || isOfEntity(SQLName.fullTextPrefix) { return true }
             guard part.name.hasPrefix("Z_DA_") else { return false }
-            // Of an entity of the model, but none of its derived attributes.
+            // Of an entity of the model, but of none of its derived attributes.
             return schema.keptEntities.contains { part.name.contains("_\($0.name)_") }
                 && !triggers.partsByAttribute.contains { part.name.contains($0.name) }
         }
     }
 
-    /// Whether something belongs to what the model would have if all of its file had been understood.
+    /// Whether a part belongs to a section of the model file that the reader left out.
     private func isLeftOut(_ name: String) -> Bool {
         schema.keptEntities.contains { entity in
             entity.description.leftOutNames.contains { leftOut in
@@ -231,14 +228,14 @@ package struct SQLiteSchemaSynchronization {
         }
     }
 
-    /// Whether an index is one that Core Data gave to an attribute for a model of old, which its migrations keep.
+    /// Whether an index is named after an attribute, as Core Data did for old models; its migrations keep such indexes.
     private func isNamedAfterAttribute(_ name: String) -> Bool {
         schema.keptEntities.contains { entity in
             entity.slots.contains { "Z_\(entity.name)_\($0.name)" == name }
         }
     }
 
-    /// Whether an old store has a constraint in the table's own declaration.
+    /// Whether an old store has the constraint in its CREATE TABLE statement.
     private func isUniqueAnyway(_ part: SQLSchemaPart) throws -> Bool {
         guard let unique = part.unique else { return false }
         let wanted = Set(unique.columns.map { $0.uppercased() })
@@ -262,18 +259,18 @@ package struct SQLiteSchemaSynchronization {
             ? part.name : String(part.name[..<(part.name.lastIndex(of: "_") ?? part.name.endIndex)])
     }
 
-    /// A statement without what may be written in several ways.
+    /// A statement in canonical form.
     private static func normalized(_ sql: String) -> String {
         sql.replacing("\"", with: "").replacing(" IF NOT EXISTS", with: "")
             .split(whereSeparator: \.isWhitespace).joined(separator: " ")
     }
 
-    // MARK: - Doing it
+    // MARK: - Executing
 
-    /// Does what a plan says, in one transaction.
+    /// Executes a plan in one transaction.
     ///
-    /// - Throws: ``QuireError`` with code `constraintConflict` if objects have the same values where the model demands
-    ///   that they be unique; ``SQLiteFailure``. Then nothing has changed.
+    /// - Throws: ``QuireError`` with code `constraintConflict` if objects violate a uniqueness constraint of the model;
+    ///   ``SQLiteFailure``. Then nothing has changed.
     func run(_ plan: Plan) throws {
         if plan.isEmpty { return }
         try connection.begin()
@@ -286,7 +283,7 @@ package struct SQLiteSchemaSynchronization {
         }
     }
 
-    /// Does what a plan says, within a transaction of the caller's.
+    /// Executes a plan within the caller's transaction.
     package func apply(_ plan: Plan) throws {
         for part in plan.dropped {
             try connection.execute(

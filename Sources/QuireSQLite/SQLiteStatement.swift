@@ -8,9 +8,9 @@ import Synchronization
 ///
 /// Parameters count from 1, columns from 0, as in SQLite.
 package final class SQLiteStatement {
-    /// The library's statement.
+    /// SQLite's statement.
     let handle: OpaquePointer
-    /// Whether somebody is stepping through it.
+    /// Whether the statement is checked out of the cache.
     var isInUse = false
 
     init(_ handle: OpaquePointer) { self.handle = handle }
@@ -19,7 +19,7 @@ package final class SQLiteStatement {
 
     // MARK: - Running
 
-    /// Goes to the next row.
+    /// Steps to the next row.
     ///
     /// - Returns: Whether there is one.
     @inline(__always)
@@ -30,7 +30,7 @@ package final class SQLiteStatement {
         throw failure()
     }
 
-    /// Runs a statement that returns no rows, and makes it ready to run again.
+    /// Runs a statement that returns no rows, and resets it.
     @inline(__always)
     package func run() throws {
         let code = sqlite3_step(handle)
@@ -42,7 +42,7 @@ package final class SQLiteStatement {
         sqlite3_reset(handle)
     }
 
-    /// Makes the statement ready to run again and drops what was bound.
+    /// Resets the statement and clears its bindings.
     package func reset() {
         sqlite3_reset(handle)
         sqlite3_clear_bindings(handle)
@@ -64,7 +64,7 @@ package final class SQLiteStatement {
         try check(sqlite3_bind_null(handle, index))
     }
 
-    /// Binds a text, of which SQLite makes a copy.
+    /// Binds a text, copied by SQLite.
     package func bind(_ value: String, at index: Int32) throws {
         var value = value
         try check(
@@ -77,18 +77,18 @@ package final class SQLiteStatement {
             })
     }
 
-    /// Binds bytes, of which SQLite makes a copy.
+    /// Binds bytes, copied by SQLite.
     package func bind(_ value: Data, at index: Int32) throws {
         try check(
             value.withUnsafeBytes { bytes in
-                // A missing address would bind NULL.
+                // A null pointer would bind NULL.
                 bytes.baseAddress.map {
                     quire_sqlite3_bind_blob_transient(handle, index, $0, UInt64(bytes.count))
                 } ?? sqlite3_bind_zeroblob(handle, index, 0)
             })
     }
 
-    /// Binds values in the forms that a store keeps, to the parameters from the first on.
+    /// Binds values in their stored form, from the first parameter on.
     package func bind(_ values: [AttributeValue]) throws {
         for (offset, value) in values.enumerated() {
             let index = Int32(offset + 1)
@@ -102,7 +102,7 @@ package final class SQLiteStatement {
         }
     }
 
-    /// Binds a text that stays where it is until the statement has run.
+    /// Binds a text whose memory must stay valid until the statement is reset.
     @inline(__always)
     package func bindText(_ bytes: UnsafeRawBufferPointer, at index: Int32) throws {
         try check(
@@ -111,7 +111,7 @@ package final class SQLiteStatement {
                 UInt64(bytes.count)))
     }
 
-    /// Binds bytes that stay where they are until the statement has run.
+    /// Binds bytes whose memory must stay valid until the statement is reset.
     @inline(__always)
     package func bindBlob(_ bytes: UnsafeRawBufferPointer, at index: Int32) throws {
         try check(
@@ -134,7 +134,7 @@ package final class SQLiteStatement {
 
     package func integer(_ column: Int32) -> Int64 { sqlite3_column_int64(handle, column) }
 
-    /// The column as a text; NULL is an empty one.
+    /// The column as text; empty if NULL.
     package func text(_ column: Int32) -> String {
         guard let start = sqlite3_column_text(handle, column) else { return "" }
         return String(
@@ -143,13 +143,13 @@ package final class SQLiteStatement {
             as: UTF8.self)
     }
 
-    /// The column as bytes; NULL is none.
+    /// The column as bytes; empty if NULL.
     package func data(_ column: Int32) -> Data {
         guard let start = sqlite3_column_blob(handle, column) else { return Data() }
         return Data(bytes: start, count: Int(sqlite3_column_bytes(handle, column)))
     }
 
-    /// Appends a column's type, size and bytes, a number's as text.
+    /// Appends a column's type, size and bytes; numbers as text.
     func append(_ column: Int32, to bytes: inout [UInt8]) {
         let type = sqlite3_column_type(handle, column)
         let start = sqlite3_column_blob(handle, column)
@@ -163,7 +163,7 @@ package final class SQLiteStatement {
 
 // MARK: - Counting
 
-/// Counts statements that a store has run.
+/// A count of the statements that a store has run.
 final class SQLiteStatementCounter: Sendable {
     private let value = Atomic(0)
 
@@ -174,10 +174,10 @@ final class SQLiteStatementCounter: Sendable {
 
 // MARK: - Bindings
 
-/// Memory for the texts and bytes of one row while its statement runs.
+/// Memory for the bound texts and bytes of one row.
 ///
-/// A value is copied once into memory that is used again for every row, instead of into a block that the library
-/// would allocate for each value.
+/// A value is copied once into memory that is reused for every row, instead of into a block that SQLite would allocate for
+/// each value.
 package final class SQLiteBindingArena {
     @exclusivity(unchecked) private var blocks: [UnsafeMutableRawBufferPointer] = []
     @exclusivity(unchecked) private var block = 0
@@ -191,7 +191,7 @@ package final class SQLiteBindingArena {
 
     deinit { for block in blocks { block.deallocate() } }
 
-    /// Forgets what was placed. Called when the statement has run.
+    /// Invalidates all addresses. Called after the statement has run.
     @inline(__always)
     package func reset() {
         used = 0
@@ -204,7 +204,7 @@ package final class SQLiteBindingArena {
         block = 0
     }
 
-    /// Room for some bytes, which stays where it is until the arena is reset. Its address is never missing.
+    /// Reserves bytes at a stable, non-null address, valid until the arena is reset.
     @inline(__always)
     func allocate(_ count: Int) -> UnsafeMutableRawBufferPointer {
         if used + count > blocks[block].count { addBlock(count) }
@@ -220,7 +220,7 @@ package final class SQLiteBindingArena {
         used = 0
     }
 
-    /// Places bytes.
+    /// Copies bytes into the arena.
     @inline(__always)
     package func place(_ bytes: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
         let room = allocate(bytes.count)

@@ -7,22 +7,20 @@ internal import QuireQuery
 internal import QuireSystem
 
 extension SQLiteStore {
-    /// Writes a copy of the store as of the last save, with its external data. Others may go on reading and saving.
+    /// Writes a copy of the store as of the last save, with its external data. Concurrent reads and saves are allowed.
     ///
     /// The copy has the same identity. Equal stores give equal files. Nothing is synchronized: the caller synchronizes the
-    /// folder that the copy is part of before giving it its name.
+    /// folder of the copy before renaming it. The copy has the permissions of the store. If another program has replaced or
+    /// removed the store's files, external data removed with them are missing from the copy.
     ///
     /// - Parameters:
-    ///   - path: The copy's path, in a folder that exists.
-    ///   - linking: Whether the copy may share the files of external data, which never change, with this store.
-    ///   - withoutDraft: Whether the copy is to have what was saved only.
-    ///   - keepingDamage: Whether a store that is damaged is copied all the same, page by page, without the external data
-    ///     that are missing. Otherwise its damage may be lost in the copy, and rows with it.
-    ///
-    /// The copy has the permissions of the store. If another program has replaced or removed the store's files, external data that went with them are missing from the
-    /// copy.
+    ///   - path: The copy's path, in an existing folder.
+    ///   - linking: Whether the copy may share the external data files, which are immutable, with this store.
+    ///   - withoutDraft: Whether the copy omits the draft.
+    ///   - keepingDamage: Whether a damaged store is copied all the same, page by page, without missing external data.
+    ///     Otherwise damage, and rows with it, may be lost in the copy.
     /// - Throws: ``QuireError`` with code `alreadyExists`, `outOfSpace`, `invalidFormat` if a table of the copy has fewer rows,
-    ///   `notFound` if a saving process removed external data meanwhile, or `storeUnavailable`.
+    ///   `notFound` if a concurrent save removed external data, or `storeUnavailable`.
     package func writeCopy(
         to path: String, linking: Bool = false, withoutDraft: Bool = false,
         keepingDamage: Bool = false
@@ -44,7 +42,7 @@ extension SQLiteStore {
     private func writeFiles(
         to path: String, linking: Bool, withoutDraft: Bool, keepingDamage: Bool
     ) throws {
-        // A damaged database is not read row by row, which would leave out what cannot be reached.
+        // Copying a damaged database row by row would omit unreachable rows.
         if try keepingDamage && !integrityProblems().isEmpty {
             try writePageCopy(to: path, protectedBy: protection)
             if withoutDraft { try? dropDraft(ofCopyAt: path, protectedBy: protection) }
@@ -54,8 +52,8 @@ extension SQLiteStore {
             try makeEmptyFile(at: path)
             try read { try $0.vacuum(into: path, cipher: protection?.cipher) }
             if withoutDraft { try dropDraft(ofCopyAt: path, protectedBy: protection) }
-            // VACUUM counts up the version of the schema, at this place of the header: a copy of a copy would differ. Nobody
-            // has opened the file yet who could have remembered the version. Sealed copies differ anyway.
+            // VACUUM increments the schema version, at this offset of the header: a copy of a copy would differ. No connection
+            // can have cached the version yet. Sealed copies differ anyway.
             if protection == nil {
                 let file = try OpenFile.open(path, for: .updating)
                 try file.write([0, 0, 0, 1], at: 40)
@@ -68,14 +66,14 @@ extension SQLiteStore {
         try copyExternalData(to: path, linking: linking, skippingMissing: keepingDamage)
     }
 
-    /// Writes a copy of the store with other keys or unprotected. Nothing is synchronized.
+    /// Writes a copy of the store with different keys, or unprotected. Nothing is synchronized.
     ///
     /// - Parameters:
-    ///   - path: The copy's path, in a folder that exists.
+    ///   - path: The copy's path, in an existing folder.
     ///   - other: The keys that seal the copy; `nil` for an unprotected copy.
-    ///   - withoutDraft: Whether the copy is to have what was saved only.
-    /// - Throws: As ``writeCopy(to:linking:withoutDraft:keepingDamage:)``; `invalidFormat` also if external data are not what
-    ///   was sealed. Then there is no copy.
+    ///   - withoutDraft: Whether the copy omits the draft.
+    /// - Throws: Errors of ``writeCopy(to:linking:withoutDraft:keepingDamage:)``; `invalidFormat` also if external data fail
+    ///   authentication. Then there is no copy.
     package func writeCopy(
         to path: String, protectedBy other: StoreProtection?, withoutDraft: Bool = false
     ) throws {
@@ -100,7 +98,7 @@ extension SQLiteStore {
         }
     }
 
-    /// Makes a file that a copy of the database is written into, with the permissions of the store.
+    /// Creates the empty target file of a copy, with the permissions of the store.
     private func makeEmptyFile(at path: String) throws {
         let file = try OpenFile.open(path, for: .creating)
         if let original = try FileSystem.information(at: storePath) {
@@ -109,7 +107,7 @@ extension SQLiteStore {
         file.close()
     }
 
-    /// Copies the external data that a copy of the database refers to. If that fails, the copy is removed.
+    /// Copies the external data that a database copy refers to. On failure the copy is removed.
     private func copyExternalData(
         to path: String, linking: Bool, skippingMissing: Bool
     ) throws {
@@ -118,7 +116,7 @@ extension SQLiteStore {
             options.isReadOnly = true
             options.configuration = configurationName
             options.protection = protection
-            // What the copy refers to, not what this store refers to by now.
+            // The files referenced by the copy, not those referenced by this store now.
             let copy = try SQLiteStore.open(at: path, model: layout.model, options: options)
             defer { try? copy.close() }
             let isLost = fileReplacement != nil
@@ -133,7 +131,7 @@ extension SQLiteStore {
             for name in names.sorted() {
                 let source = externalData.path(ofFileNamed: name)
                 let target = copy.externalData.path(ofFileNamed: name)
-                // Not those above: they are gone if a signal is ending the process.
+                // Without intermediate folders: these are gone if a signal is ending the process.
                 for folder in [copy.externalData.supportFolder, copy.externalData.folder]
                 where !FileSystem.exists(folder) {
                     try FileSystem.makeFolder(folder)
@@ -146,7 +144,7 @@ extension SQLiteStore {
                     try FileSystem.linkOrCopy(source, beneath: root, to: target)
                     continue
                 }
-                // What shares its bytes here shares them there.
+                // Hard links here become hard links there.
                 let information = try FileSystem.information(at: source, beneath: root)
                 if let information, information.linkCount > 1 {
                     if let twin = copied[information.inode] {
@@ -171,10 +169,10 @@ extension SQLiteStore {
         }
     }
 
-    /// Writes a copy as ``writeCopy(to:linking:withoutDraft:)`` does, which has its name when all of it is on disk. It shares
-    /// the files of external data, which never change, with this store.
+    /// Writes a copy like ``writeCopy(to:linking:withoutDraft:)``, and names it once all of it is on disk. It shares the
+    /// external data files, which are immutable, with this store.
     ///
-    /// - Throws: As ``writeCopy(to:linking:withoutDraft:)``; then there is no copy.
+    /// - Throws: Errors of ``writeCopy(to:linking:withoutDraft:)``; then there is no copy.
     package func writeDurableCopy(to path: String) throws {
         let path = FileSystem.absolute(path)
         if FileSystem.exists(path) { throw FileSystem.failure("create", path, errno: EEXIST) }
@@ -190,15 +188,15 @@ extension SQLiteStore {
         }
     }
 
-    /// Gives a store that was made of another one the permissions of that, and its external data at most these. The user whose
-    /// store it is may always read and write it.
+    /// Applies the permissions of the original to a derived store, and at most these to its external data. The owning user can
+    /// always read and write it.
     package static func copyPermissions(of original: String, to path: String) throws {
         guard let file = try FileSystem.information(at: original) else { return }
         var readers = file.permissions & 0o777
         if let root = StorePath.packageRoot(of: original),
             let folder = try FileSystem.information(at: root)
         {
-            // A file is reached by those who may search the package.
+            // A file in a package is accessible to users with search permission for the package.
             readers &= (folder.permissions & 0o111) * 7
         }
         readers |= 0o600
@@ -213,15 +211,14 @@ extension SQLiteStore {
         guard FileSystem.exists(new.folder) else { return }
         for (original, made) in [(old.supportFolder, new.supportFolder), (old.folder, new.folder)] {
             let present = try FileSystem.information(at: original, beneath: old.root)
-            // A folder's files are read by those who may search the folder.
+            // A folder's files are readable by users with search permission for the folder.
             let searchers = readers | readers >> 2 & 0o111
             try limit(made, to: (present?.permissions ?? 0o777) & searchers | 0o700)
         }
         for name in try new.names() { try limit(new.path(ofFileNamed: name), to: readers) }
     }
 
-    /// Gives a store that is at rest and on disk its name, durably: external data first, because the store must not be there
-    /// without it.
+    /// Renames a synchronized store into place, durably: external data first, because the store must not exist without it.
     package static func moveIntoPlace(_ temporary: String, to path: String) throws {
         let support = SQLiteExternalData(storePath: temporary).supportFolder
         var moved: String?
@@ -245,7 +242,7 @@ extension SQLiteStore {
             isNamed = true
             try FileSystem.synchronizeFolder(containing: path)
         } catch {
-            // It may not survive a power loss, so it is not there.
+            // It may not survive a power loss, so undo it.
             if isNamed { try? FileSystem.renameWithoutReplacing(path, to: temporary) }
             if let moved { try? FileSystem.removeTree(moved) }
             if let movedKeybag { _ = try? FileSystem.removeFileIfPresent(movedKeybag) }
@@ -253,17 +250,16 @@ extension SQLiteStore {
         }
     }
 
-    /// Writes a copy of the database as of the last save, page by page: pages that have not changed between two copies are at
-    /// the same places in both, with the same bytes. Without external data. Others may go on reading and saving. Nothing is
-    /// synchronized.
+    /// Copies the database as of the last save, page by page: pages unchanged between two copies have the same position and
+    /// bytes in both. Without external data. Concurrent reads and saves are allowed. Nothing is synchronized.
     ///
     /// - Parameters:
-    ///   - path: The copy's path, in a folder that exists.
-    ///   - other: The keys that seal the copy; `nil` for an unprotected copy. If only one of both is protected, pages have
-    ///     another size in the copy, and it is written row by row (`VACUUM INTO`).
-    ///   - byWriter: Whether to read with the connection that saves, which has the store's file open whatever has become of
+    ///   - path: The copy's path, in an existing folder.
+    ///   - other: The keys that seal the copy; `nil` for an unprotected copy. If only one of both is protected, the page sizes
+    ///     differ, and the copy is written row by row (`VACUUM INTO`).
+    ///   - byWriter: Whether to read through the writing connection, which has the store's file open whatever has happened to
     ///     its path. Saves wait meanwhile.
-    ///   - progress: Asked whether it has been cancelled.
+    ///   - progress: Polled for cancellation.
     /// - Throws: ``QuireError`` with code `cancelled`, `outOfSpace` or `storeUnavailable`; then there is no copy.
     package func writePageCopy(
         to path: String, protectedBy other: StoreProtection?, byWriter: Bool = false,
@@ -274,7 +270,7 @@ extension SQLiteStore {
             if (connection.sealing == nil) != (cipher == nil) {
                 return try connection.vacuum(into: path, cipher: cipher)
             }
-            // One transaction, so that what others save meanwhile does not begin the copy anew.
+            // One transaction, so that concurrent saves do not restart the copy.
             try connection.execute("BEGIN")
             defer { try? connection.execute("COMMIT") }
             try connection.copyPages(to: path, cipher: cipher, progress: progress)
@@ -289,7 +285,7 @@ extension SQLiteStore {
         }
     }
 
-    /// Writes a database that nobody has open with other keys, as ``writePageCopy(to:protectedBy:byWriter:progress:)`` does.
+    /// Copies an unused database with different keys, like ``writePageCopy(to:protectedBy:byWriter:progress:)``.
     ///
     /// - Throws: ``QuireError`` with code `invalidFormat` if it is damaged, `cancelled`, `outOfSpace` or `storeUnavailable`.
     package static func writePageCopy(
@@ -326,12 +322,12 @@ extension SQLiteConnection {
         try backup.finish()
     }
 
-    /// Writes the database anew, row by row, to a new file or an empty one, and checks that no row is missing.
+    /// Rewrites the database row by row into a new or empty file (`VACUUM INTO`), and checks that no row is missing.
     ///
     /// - Throws: ``SQLiteFailure``, or ``QuireError`` with code `invalidFormat` if a table of the copy has fewer rows.
     fileprivate func vacuum(into path: String, cipher: PageCipher?) throws {
         let target = try cipher.map(SealingFileSystem.Registration.init)
-        // The copy is another database, but SQLite would not write it either.
+        // SQLite applies `query_only` to the copy, too.
         let queryOnly = try integer("PRAGMA query_only") ?? 0
         try execute("PRAGMA query_only = OFF")
         defer { try? execute("PRAGMA query_only = \(queryOnly)") }
@@ -341,13 +337,13 @@ extension SQLiteConnection {
         }
         let version = try integer("PRAGMA data_version")
         try withStatement("VACUUM INTO ?") {
-            // Without a name of its own it would be opened with the store's.
+            // Without an explicit VFS it would be opened with the store's.
             let query = target?.query ?? SealingFileSystem.clearQuery
             try $0.bind(Self.uri(path, query), at: 1)
             try $0.run()
         }
         let counts = try rowCounts()
-        // After a save of another connection they are not those of the copy.
+        // After a commit of another connection the counts are not those of the copy.
         if try integer("PRAGMA data_version") == version {
             try requireRows(counts, inCopyAt: path, cipher)
         }
@@ -369,7 +365,7 @@ extension SQLiteConnection {
         }
     }
 
-    /// The number of rows of each table that is not SQLite's own.
+    /// The number of rows of each table, except SQLite's internal ones.
     func rowCounts() throws -> [String: Int64] {
         let names = try withStatement(
             "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
@@ -388,13 +384,13 @@ extension SQLiteConnection {
 
 // MARK: - Backups
 
-/// The owner of a copy of one database over another that is under way. What it has written becomes visible, in one
-/// transaction, when the last page has been copied; if it is ended before, nothing has changed.
+/// The owner of a running backup of one database over another. Its pages become visible, in one transaction, after the last
+/// page has been copied; ending it earlier changes nothing.
 final class SQLiteBackup {
     private let destination: SQLiteConnection
     private var handle: OpaquePointer?
 
-    /// Begins to copy a database over another. Nobody may use the connections until it is finished.
+    /// Starts a backup. The connections must not be used until it is finished.
     init(from source: SQLiteConnection, to destination: SQLiteConnection) throws {
         self.destination = destination
         handle = sqlite3_backup_init(destination.handle, "main", source.handle, "main")
@@ -403,9 +399,9 @@ final class SQLiteBackup {
 
     deinit { if let handle { sqlite3_backup_finish(handle) } }
 
-    /// The number of pages of the source, once a step has been made.
+    /// The number of pages of the source, after the first step.
     var pageCount: Int { Int(sqlite3_backup_pagecount(handle)) }
-    /// The number of pages still to be copied, once a step has been made.
+    /// The number of remaining pages, after the first step.
     var remainingCount: Int { Int(sqlite3_backup_remaining(handle)) }
 
     /// Copies some pages.
@@ -420,7 +416,7 @@ final class SQLiteBackup {
         }
     }
 
-    /// Ends it. What has not been committed is taken back.
+    /// Ends the backup. Uncommitted pages are rolled back.
     func finish() throws {
         guard let handle else { return }
         self.handle = nil

@@ -6,14 +6,14 @@ package import QuireStore
 internal import QuireSystem
 
 extension SQLiteStore {
-    /// Makes a new, empty store for the objects of a model, which it carries from then on.
+    /// Creates an empty store for a model, which it then carries.
     ///
     /// - Parameters:
-    ///   - path: Where; there must be nothing yet. The folder must exist.
+    ///   - path: The path of a file that does not exist, in an existing folder.
     ///   - model: The model.
     ///   - options: How to use the file.
-    /// - Throws: ``QuireError`` with code `alreadyExists`, `invalidModel`, `outOfSpace`, `readOnly`, `protectionUnavailable` if it
-    ///   cannot be protected as the options ask, or `storeUnavailable`. Then no file is left.
+    /// - Throws: ``QuireError`` with code `alreadyExists`, `invalidModel`, `outOfSpace`, `readOnly`, `protectionUnavailable` if
+    ///   it cannot be protected as the options require, or `storeUnavailable`. Then no file is left.
     public static func create(
         at path: String, model: ManagedObjectModel,
         options: SQLiteStoreOptions = SQLiteStoreOptions()
@@ -23,7 +23,7 @@ extension SQLiteStore {
             options: options)
     }
 
-    /// As ``create(at:model:options:)``, with a model that other stores have too.
+    /// Creates a store like ``create(at:model:options:)``, with a resolved model shared with other stores.
     package static func create(
         at path: String, layout: ResolvedModel, options: SQLiteStoreOptions
     ) throws -> SQLiteStore {
@@ -57,7 +57,7 @@ extension SQLiteStore {
     ) throws -> SQLiteStore {
         let connection = try source.connect(.creating, options: options)
         do {
-            // Before anything is written, or it has no effect.
+            // Must precede the first write to have an effect.
             try connection.execute(
                 "PRAGMA page_size = 4096; PRAGMA encoding = 'UTF-8'; PRAGMA auto_vacuum = INCREMENTAL"
             )
@@ -119,7 +119,7 @@ extension SQLiteStore {
             try $0.bind(String(decoding: model.modelXML(), as: UTF8.self), at: 1)
             try $0.run()
         }
-        // Core Data's own copy lacks what only this framework knows.
+        // Core Data's model cache lacks facts specific to this framework.
         try connection.execute(SQLiteTables.createModelCache)
         try connection.withStatement("INSERT INTO \(SQLiteTables.modelCache) VALUES (?)") {
             if let cache = model.modelCache { try $0.bind(cache, at: 1) }
@@ -133,7 +133,7 @@ extension SQLiteStore {
 extension SQLiteStore: BulkInsertingStore {
     /// Loads objects in one transaction.
     ///
-    /// - Throws: What the closure throws, or ``QuireError`` with code `constraintConflict`, `outOfSpace`, `readOnly` or
+    /// - Throws: The closure's error, or ``QuireError`` with code `constraintConflict`, `outOfSpace`, `readOnly` or
     ///   `storeUnavailable`. Then nothing has changed.
     package func load(_ body: (any BulkInserter) throws -> Void) throws {
         try withWriter { writer in
@@ -166,12 +166,12 @@ extension SQLiteStore: BulkInsertingStore {
 }
 
 extension SQLiteStore {
-    /// The greatest primary key that an object of a hierarchy has had.
+    /// The greatest primary key ever used in an entity hierarchy.
     package func maximumPrimaryKey(of root: ResolvedEntity) throws -> Int64 {
         try read { connection in
             let place = schema.entity(root)
             let recorded = try connection.maximumPrimaryKey(of: place.storeNumber)
-            // Some stores' books are behind their tables.
+            // `Z_MAX` may be lower than `max(Z_PK)`.
             let used = try connection.integer(
                 "SELECT max(Z_PK) FROM \(SQLName.quoted(place.tableName))")
             return max(recorded, used ?? 0)

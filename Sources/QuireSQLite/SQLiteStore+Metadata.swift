@@ -6,7 +6,7 @@ public import QuireStore
 public import QuireSystem
 
 extension SQLiteStore {
-    /// What it can do.
+    /// The store's capabilities.
     public var capabilities: StoreCapabilities {
         let common: StoreCapabilities = [
             .saving, .atomicSaves, .versions, .constraints, .derivedAttributes,
@@ -21,20 +21,20 @@ extension SQLiteStore {
             ])
     }
 
-    /// What the store says of itself and of the model it was made with.
+    /// The store's metadata, including the version hashes of its model.
     public func metadata() throws -> StoreMetadata {
         try read { try SQLiteMetadataReader(connection: $0, path: storePath).metadata() }
     }
 
-    /// The class of protection that a store on disk has, or the document package that it is in. No key is needed, so that
-    /// nobody has vouched for it yet: opening the store does.
+    /// The protection class of a store on disk, or of the document package around it. Read without keys, so it is not
+    /// authenticated: opening the store does that.
     ///
     /// - Throws: ``QuireError`` with code `invalidFormat` or `unsupported` if its keybag cannot be read.
     public static func fileProtection(at path: String) throws -> FileProtection {
         try StoreProtection.domain(ofStoreAt: path)?.protection ?? .none
     }
 
-    /// What a store says of itself, without its model. Opening it leaves no trace.
+    /// The metadata of a store, read without its model. Leaves no trace.
     ///
     /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` or `storeUnavailable`.
     public static func metadata(at path: String) throws -> StoreMetadata {
@@ -55,7 +55,7 @@ extension SQLiteStore {
         }
     }
 
-    /// Keeps a value for an application in a transaction of its own.
+    /// Sets or removes an application's metadata value, in its own transaction.
     public func setMetadata(_ value: PropertyListValue?, forKey key: String) throws {
         try StoreMetadata.requireUnreserved(key, file: storePath)
         try withWriter { writer in
@@ -84,9 +84,9 @@ extension SQLiteStore {
 // MARK: - Versions of content
 
 extension SQLiteStore {
-    /// The version of the database as a reading connection sees it. SQLite counts for each connection what others commit,
-    /// and reading connections commit nothing themselves. `nil` once another file is at the store's path: what is committed
-    /// there the connections do not see.
+    /// The database version as a reading connection sees it: `PRAGMA data_version` counts the commits of other connections, and
+    /// reading connections never commit. `nil` once another file is at the store's path: the connections do not see its
+    /// commits.
     public var contentVersion: ContentVersion? {
         guard usesReaderPool, fileReplacement == nil else { return nil }
         let version = try? read { connection in
@@ -100,31 +100,31 @@ extension SQLiteStore {
 
 // MARK: - Checking
 
-/// A file with external data, as a store knows it.
+/// An external data file as recorded by a store.
 package struct SQLiteExternalFile: Sendable {
     /// The file's path.
     package var path: String
-    /// The number of its bytes, if the store has recorded it.
+    /// The recorded size in bytes, if any.
     package var size: Int64?
-    /// The digest of its bytes, if the store has recorded it.
+    /// The recorded digest, if any.
     package var sha256: Data?
 }
 
 extension SQLiteStore {
-    /// What SQLite finds wrong with the database, one text for each problem.
+    /// The problems found by `PRAGMA integrity_check`, one text each.
     package func integrityProblems() throws -> [String] {
         try read { connection in
             try connection.withStatement("PRAGMA integrity_check") { statement in
                 var problems: [String] = []
                 do {
                     while try statement.step() {
-                        // A row can hold a hundred of them, under a heading.
+                        // One row can list a hundred problems under a heading.
                         let lines = statement.text(0).split(separator: "\n")
                         let findings = lines.filter { !$0.hasPrefix("***") }
                         problems += (findings.isEmpty ? lines : findings).map(String.init)
                     }
                 } catch let failure as SQLiteFailure where !problems.isEmpty {
-                    // It stops where a page makes no sense. What has been found before says which.
+                    // The check stops at an unreadable page; the earlier problems say which.
                     let error = failure.error(path: storePath)
                     if error.code != .invalidFormat { throw failure }
                 }
@@ -133,9 +133,9 @@ extension SQLiteStore {
         }
     }
 
-    /// The files that the rows refer to, sorted by their paths.
+    /// The referenced external data files, sorted by path.
     ///
-    /// - Complexity: O(*n*) in the rows of entities with attributes that may be kept in files.
+    /// - Complexity: O(*n*) in the rows of entities with external attributes.
     package func externalFiles() throws -> [SQLiteExternalFile] {
         let names = try externalFileNames()
         var recorded: [String: (size: Int64, sha256: Data)] = [:]
@@ -153,16 +153,15 @@ extension SQLiteStore {
         }
     }
 
-    /// The files of external data that are there, whether any row refers to them or not: for stores whose rows cannot be
-    /// read.
+    /// The existing external data files, referenced or not: for stores whose rows cannot be read.
     package func presentExternalFiles() throws -> [SQLiteExternalFile] {
         try externalData.names().filter(SQLiteExternalData.isFileName).sorted().map {
             SQLiteExternalFile(path: externalData.path(ofFileNamed: $0))
         }
     }
 
-    /// The paths of files with external data that no row refers to: rubbish of interrupted saves, or of finished ones while
-    /// the store is open.
+    /// The paths of unreferenced external data files: left by interrupted saves, or, while the store is open, by completed
+    /// ones.
     package func unreferencedExternalFiles() throws -> [String] {
         let present = try externalData.names()
         if present.isEmpty { return [] }
@@ -174,10 +173,10 @@ extension SQLiteStore {
         .map(externalData.path(ofFileNamed:))
     }
 
-    /// The names of the files that the rows refer to.
+    /// The names of the referenced files.
     func externalFileNames() throws -> Set<String> { try read(externalFileNames) }
 
-    /// The names of the files that the rows refer to, as a connection sees them.
+    /// The names of the referenced files, as a connection sees them.
     func externalFileNames(_ connection: SQLiteConnection) throws -> Set<String> {
         var names: Set<String> = []
         for (table, column) in externalColumns {
@@ -194,7 +193,7 @@ extension SQLiteStore {
         return names
     }
 
-    /// The columns whose values may be in files, with their tables, quoted.
+    /// The columns whose values may be external, with their tables, quoted.
     var externalColumns: [(table: String, column: String)] {
         var columns: Set<[String]> = []
         for entity in layout.entities {
@@ -211,18 +210,17 @@ extension SQLiteStore {
 
 // MARK: - Drafts
 
-/// Drafts: bytes that stand for what somebody has not been able to save, in the same file, beside the objects.
+/// Drafts: serialized unsaved changes, kept in the same file beside the objects.
 ///
-/// There is a draft if the records say how long it is. A save that writes what the draft stands for removes that record,
-/// and the draft goes in its transaction.
+/// A draft exists if its length is recorded. A save that contains the draft's changes removes that record, and its
+/// transaction deletes the draft.
 extension SQLiteStore {
-    /// The key among the records under which the length of the draft is.
+    /// The record key of the draft's length.
     package static let draftRecordKey = "draft"
 
     private static let pieceSize = 1 << 20
 
-    /// Keeps a draft in the place of the one that there is, in a transaction of its own. When it returns, the draft
-    /// survives power loss.
+    /// Replaces the draft, in its own transaction. When it returns, the draft survives power loss.
     ///
     /// - Throws: ``QuireError`` with code `readOnly`, `outOfSpace` or `storeUnavailable`.
     package func writeDraft(_ bytes: Data) throws {
@@ -252,9 +250,9 @@ extension SQLiteStore {
         }
     }
 
-    /// The draft, or `nil` if there is none.
+    /// The draft, or `nil`.
     ///
-    /// - Throws: ``QuireError`` with code `invalidFormat` if it is not as long as it was, or what reading throws.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if its length differs from the recorded one, or errors of reading.
     package func draft() throws -> Data? {
         try read { connection in
             guard let size = try connection.draftSize() else { return nil }
@@ -279,13 +277,13 @@ extension SQLiteStore {
         try read { try $0.draftSize() != nil }
     }
 
-    /// Removes the draft, if there is one, in a transaction of its own.
+    /// Removes the draft, if any, in its own transaction.
     package func removeDraft() throws {
         guard try hasDraft() else { return }
         try changeDraft(Self.removeRecord)
     }
 
-    /// Removes the draft of a copy that nobody has opened yet, and every trace of it.
+    /// Removes the draft, and every trace of it, from a copy that has not been opened yet.
     func dropDraft(ofCopyAt path: String, protectedBy protection: StoreProtection?) throws {
         let source = try SQLiteDatabaseFile(
             path: path, isReadOnly: false, protection: protection)
@@ -305,7 +303,7 @@ extension SQLiteStore {
         }
     }
 
-    /// Runs a transaction in which the draft that there is goes first.
+    /// Runs a transaction that first deletes the existing draft.
     private func changeDraft(_ body: (SQLiteConnection) throws -> Void) throws {
         try withWriter { writer in
             let connection = writer.connection
@@ -324,7 +322,7 @@ extension SQLiteStore {
 }
 
 extension SQLiteConnection {
-    /// How long the draft is, or `nil` if there is none.
+    /// The length of the draft; `nil` if there is none.
     package func draftSize() throws -> Int? {
         guard try hasTable(SQLiteTables.records) else { return nil }
         return try withStatement("SELECT Z_VALUE FROM \(SQLiteTables.records) WHERE Z_KEY = ?") {
@@ -336,19 +334,19 @@ extension SQLiteConnection {
 
 // MARK: - External values
 
-/// A value that a store keeps in a file.
+/// An attribute value stored in an external file.
 package struct SQLiteExternalValue: Sendable {
-    /// What is known of the bytes of a file.
+    /// The known state of a file's bytes.
     package enum State: String, Sendable {
-        /// Their digest is recorded.
+        /// A digest is recorded.
         case recorded
-        /// Nothing is recorded of them.
+        /// No digest is recorded.
         case unrecorded
-        /// The file is not there.
+        /// The file does not exist.
         case missing
-        /// They are not what was saved.
+        /// The bytes differ from those saved.
         case damaged
-        /// They are what was saved.
+        /// The bytes are those saved.
         case whole
     }
 
@@ -358,11 +356,11 @@ package struct SQLiteExternalValue: Sendable {
     package var attribute: String
     /// The name of the file.
     package var name: String
-    /// The number of its bytes: as recorded, or else as it is.
+    /// The recorded size in bytes, or else the file's.
     package var size: Int64
-    /// The digest of its bytes, if it is recorded.
+    /// The recorded digest, if any.
     package var sha256: Data?
-    /// What can be told without reading the file.
+    /// The state known without reading the file.
     package var state: State
     private let file: ExternalDataFile
 
@@ -386,9 +384,9 @@ package struct SQLiteExternalValue: Sendable {
             }
     }
 
-    /// What can be told when the file has been read.
+    /// The state known after reading the file.
     ///
-    /// - Throws: ``QuireError`` with code `inputOutput` if it cannot be.
+    /// - Throws: ``QuireError`` with code `inputOutput` if it cannot be read.
     package func verifiedState() throws -> State {
         guard state == .recorded else { return state }
         do {
@@ -400,9 +398,9 @@ package struct SQLiteExternalValue: Sendable {
 }
 
 extension SQLiteStore {
-    /// The values that are in files, by entity, object and attribute.
+    /// The external values, by entity, object and attribute.
     ///
-    /// - Complexity: O(*n*) in the rows of entities with attributes that may be kept in files; no file is read.
+    /// - Complexity: O(*n*) in the rows of entities with external attributes; no file is read.
     package func externalValues() throws -> [SQLiteExternalValue] {
         var found: [(id: ManagedObjectID, slot: ResolvedEntity.Slot, name: String)] = []
         try read { connection in

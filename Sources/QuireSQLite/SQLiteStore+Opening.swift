@@ -7,7 +7,7 @@ internal import QuireStore
 package import QuireSystem
 
 extension SQLiteStore {
-    /// Whether there is something at a path: a file, or, at `/dev/null/NAME`, a store in memory that this process has open.
+    /// Whether there is a file at a path, or, at `/dev/null/NAME`, an in-memory store open in this process.
     public static func exists(at path: String) -> Bool {
         let path = FileSystem.absolute(path)
         return StorePath.isInMemory(path)
@@ -17,13 +17,13 @@ extension SQLiteStore {
     /// Opens a store.
     ///
     /// - Parameters:
-    ///   - path: The path of its file. A log beside it is part of it.
+    ///   - path: The path of its file. A log beside it is part of the store.
     ///   - model: The model of its objects; `nil` for the one that the store carries.
     ///   - options: How to use the file.
-    /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if the file is no store or is damaged,
-    ///   `incompatibleModel` if the store lacks something of the model, the model something of the store, or the
-    ///   store carries no model and none is given, `protectedDataUnavailable` if it is protected and locked,
-    ///   `protectionUnavailable` if it is not protected as the options ask, `readOnly`, `locked` or `storeUnavailable`.
+    /// - Throws: ``QuireError`` with code `notFound`, `invalidFormat` if the file is not a store or is damaged,
+    ///   `incompatibleModel` if store and model do not match, or the store carries no model and none is passed,
+    ///   `protectedDataUnavailable` if it is protected and locked,
+    ///   `protectionUnavailable` if it is not protected as the options require, `readOnly`, `locked` or `storeUnavailable`.
     public static func open(
         at path: String, model: ManagedObjectModel? = nil,
         options: SQLiteStoreOptions = SQLiteStoreOptions()
@@ -31,7 +31,7 @@ extension SQLiteStore {
         try open(at: path, model: model, layout: nil, options: options)
     }
 
-    /// As ``open(at:model:options:)``, with a model that other stores have too.
+    /// Opens a store like ``open(at:model:options:)``, with a resolved model shared with other stores.
     package static func open(
         at path: String, model: ManagedObjectModel?, layout: ResolvedModel?,
         options: SQLiteStoreOptions, continuing predecessor: SQLiteStore? = nil,
@@ -76,7 +76,7 @@ extension SQLiteStore {
 }
 
 extension SQLiteStore {
-    /// Whether anybody may have a database open, or has left its log when killed.
+    /// Whether a database may be open in any process, or has a log left by a killed one.
     private static func isInUse(_ path: String) -> Bool {
         OpenDatabaseRegistry.contains(path) || FileSystem.exists(path + "-wal")
             || FileSystem.exists(path + "-shm")
@@ -84,10 +84,10 @@ extension SQLiteStore {
 }
 
 extension SQLiteFailure {
-    /// The error to throw if a store could not be opened.
+    /// The error for a store that could not be opened.
     package func openingError(path: String) -> QuireError {
         if primaryCode == Self.sqlError {
-            // The statements are ours and right: the tables are not what they should be.
+            // The statements are correct, so the tables are not.
             return QuireError(
                 .invalidFormat, "“\(path)” is not laid out like a Core Data store: \(message).",
                 subject: .init(file: path), underlying: self)
@@ -98,13 +98,13 @@ extension SQLiteFailure {
     private static let sqlError: Int32 = 1
 }
 
-/// Why a store is read with a model made of its tables.
+/// The reason why a store's model is inferred from its tables.
 package enum SQLiteInferenceReason: Sendable {
-    /// It carries no model.
+    /// The store carries no model.
     case noModel
-    /// The model that it carries cannot be read, or contradicts itself.
+    /// The carried model cannot be read, or contradicts itself.
     case unusableModel(QuireError)
-    /// Its tables are not those of the model that it carries.
+    /// The tables do not match the carried model.
     case misfit(QuireError)
 }
 
@@ -129,7 +129,7 @@ private struct SQLiteStoreOpening {
         var hasLog = try prepareForWriting()
         if !opened.isSynchronized {
             let isSame = try synchronize(&opened, hasLog: &hasLog)
-            // Unless it is not what the key was made of any more, because somebody else has changed it meanwhile.
+            // Not if another process has changed the store since the key was computed.
             if isSame, opened.inferenceReason == nil, let key,
                 try SQLiteSchemaCache.Key(of: connection, options: options) == key
             {
@@ -150,7 +150,7 @@ private struct SQLiteStoreOpening {
 
     private typealias Found = (SQLiteOpenedSchema, uuid: String, propertyList: Data)
 
-    /// What was found out of a store like this one.
+    /// The cached schema of an identical store.
     private func remembered(by key: SQLiteSchemaCache.Key?) throws -> Found? {
         guard let key else { return nil }
         let (uuid, propertyList) = try SQLiteMetadataReader(connection: connection, path: path)
@@ -162,7 +162,7 @@ private struct SQLiteStoreOpening {
         return opened.map { ($0, uuid, propertyList) }
     }
 
-    /// Reads the model, unless it is given, and finds out where its objects lie.
+    /// Reads the model, unless it is passed, and maps it to the catalog.
     private func read(_ given: ManagedObjectModel?, _ known: ResolvedModel?) throws -> Found {
         let reader = SQLiteCatalogReader(connection: connection)
         let tables = Set(try reader.tableNames())
@@ -180,7 +180,7 @@ private struct SQLiteStoreOpening {
         let (schema, reason) = try schemaOrInferred(
             catalog, mayInfer: known == nil && given == nil, hasStrays: !carriesModel
         ) { try known ?? layout(given, isCarried: carriesModel, tables: tables, metadata) }
-        // After the tables, which say more if they do not fit.
+        // After the tables, whose errors are more specific.
         if carriesModel, given != nil || known != nil {
             try checkHashes(of: schema.layout.model, metadata)
         }
@@ -204,7 +204,7 @@ private struct SQLiteStoreOpening {
         return predecessor.identity
     }
 
-    /// Where things are by the model that is given or carried, or else by what the tables tell, if that is wanted.
+    /// The schema for the passed or carried model, or else for an inferred one, if the options allow it.
     private func schemaOrInferred(
         _ catalog: SQLCatalog, mayInfer: Bool, hasStrays: Bool, layout: () throws -> ResolvedModel
     ) throws -> (SQLSchema, SQLiteInferenceReason?) {
@@ -251,7 +251,7 @@ private struct SQLiteStoreOpening {
         return try carried { try ManagedObjectModel(modelXML: xml, name: SQLiteTables.model) }
     }
 
-    /// The model that Core Data has put into the store.
+    /// The model that Core Data has stored in the model cache.
     private func modelOfCoreData(tables: Set<String>) throws -> ManagedObjectModel {
         var archive = Data()
         if tables.contains(SQLiteTables.modelCache) {
@@ -280,12 +280,12 @@ private struct SQLiteStoreOpening {
         }
     }
 
-    /// A store that was made here says by what model, so that one with other properties is not taken for it, whose
-    /// columns happen to be there.
+    /// Compares the version hashes of a store made here with the model's, so that a model with different properties is not
+    /// accepted because the columns happen to exist.
     private func checkHashes(
         of model: ManagedObjectModel, _ metadata: StoreMetadata
     ) throws {
-        // A store that was made for a model which came with Core Data's hashes has these.
+        // A store created with a model that came with Core Data's hashes has these.
         if let known = model.knownVersionHashes, known == metadata.entityVersionHashes { return }
         let hashes = model.entityVersionHashes()
         let changed = metadata.entityVersionHashes.filter { name, hash in
@@ -324,8 +324,8 @@ private struct SQLiteStoreOpening {
         }
     }
 
-    /// The configuration whose entities' objects the store keeps: the one that is given, or else, if it does not keep those of
-    /// all entities, one that has just the entities it does keep.
+    /// The configuration whose entities the store keeps: the one in the options, or else, if the store lacks some entities, the
+    /// one with exactly the entities it keeps.
     private func configuration(of layout: ResolvedModel, _ catalog: SQLCatalog) -> String? {
         if let given = options.configuration { return given }
         let kept = Set(catalog.entities.map(\.name)).intersection(layout.entities.map(\.name))
@@ -336,10 +336,10 @@ private struct SQLiteStoreOpening {
         }?.name
     }
 
-    /// Gives the store the model's indexes, unless it is only read.
+    /// Creates the model's indexes in the store, unless it is opened read-only.
     ///
-    /// - Parameter hasLog: Whether it has a write-ahead log, before and then.
-    /// - Returns: Whether it had them, as far as is known.
+    /// - Parameter hasLog: Whether there is a write-ahead log; updated.
+    /// - Returns: Whether the indexes were up to date, as far as is known.
     private func synchronize(_ opened: inout SQLiteOpenedSchema, hasLog: inout Bool) throws -> Bool
     {
         var isSame = true
@@ -348,7 +348,7 @@ private struct SQLiteStoreOpening {
         if !options.isReadOnly {
             let plan = try synchronization.plan()
             isSame = plan.isEmpty
-            // One that must not be written is read as it is.
+            // A store that must not be written is read as it is.
             if try !isSame && acceptsTriggers(of: opened.schema, besides: plan) {
                 hasLog = try hasLog || source.chooseJournal(connection, options: options)
                 connection.trustSchema()
@@ -360,7 +360,7 @@ private struct SQLiteStoreOpening {
         return isSame
     }
 
-    /// Whether nothing in the store forbids to write it but for what a plan drops.
+    /// Whether no trigger forbids writing the store, except those that a plan drops.
     private func acceptsTriggers(
         of schema: SQLSchema, besides plan: SQLiteSchemaSynchronization.Plan
     ) throws -> Bool {
@@ -369,7 +369,7 @@ private struct SQLiteStoreOpening {
         ).isEmpty
     }
 
-    /// Checks that the file can be written, and whether it has a write-ahead log.
+    /// Checks that the file is writable. Returns whether it has a write-ahead log.
     private func prepareForWriting() throws -> Bool {
         if options.isReadOnly { return true }
         if connection.isReadOnly {
@@ -379,7 +379,7 @@ private struct SQLiteStoreOpening {
                 subject: .init(file: path))
         }
         let hasLog = try source.hasLog(connection)
-        // A file without a log gets one when it is first saved; opening it changes nothing.
+        // A file without a log gets one at the first save; opening it changes nothing.
         if hasLog && !source.wantsLog(options) {
             return try source.chooseJournal(connection, options: options)
         }

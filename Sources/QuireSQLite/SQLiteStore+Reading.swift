@@ -6,7 +6,7 @@ public import QuireStore
 internal import QuireSystem
 
 extension SQLiteStore {
-    /// The rows that a request finds, in its order, within its limit and offset.
+    /// The rows matching a request, in its order, within its limit and offset.
     public func rows(matching request: FetchRequest) throws -> RowSet {
         let query = try ResolvedQuery(request, in: layout, store: identity)
         let selection = selection(of: query.entity)
@@ -19,7 +19,7 @@ extension SQLiteStore {
             rows, statement.remainder, query.request, sorts: statement.sortsInMemory)
     }
 
-    /// The number of rows that a request finds.
+    /// The number of rows matching a request.
     public func count(matching request: FetchRequest) throws -> Int {
         let query = try ResolvedQuery(request, in: layout, store: identity)
         let fetch = try FetchStatement(query, selecting: .count, schema: schema, store: identity)
@@ -32,7 +32,7 @@ extension SQLiteStore {
         }
     }
 
-    /// The row of an object, or `nil` if there is none.
+    /// The row of an object, or `nil`.
     public func row(for objectID: ManagedObjectID) throws -> ObjectSnapshot? {
         guard isMine(objectID) else { return nil }
         let entity = layout.entity(number: objectID.entityNumber)
@@ -40,12 +40,12 @@ extension SQLiteStore {
             selection(of: layout.entity(number: entity.rootNumber)),
             from: "FROM \(table(of: entity)) t0 WHERE t0.Z_PK = ?1", objectID.primaryKey,
             expectedRows: 1)
-        // A key is given to one object of the hierarchy; if to one of another entity, this one is gone.
+        // A key is unique in the hierarchy; if another entity has it, this object is deleted.
         guard let row = found.first, entity.subtree.contains(row.entity.number) else { return nil }
         return row
     }
 
-    /// The rows of the objects that a relationship leads to, in its order or by primary key.
+    /// The rows of a relationship's destinations, in its order or by primary key.
     public func relatedRows(
         of objectID: ManagedObjectID, through relationship: ResolvedEntity.Relationship
     ) throws -> RowSet {
@@ -86,7 +86,7 @@ extension SQLiteStore {
         }
     }
 
-    /// What earlier saves recorded.
+    /// The records of earlier saves.
     public func records() throws -> [String: String] {
         try read { connection in
             guard try connection.hasTable(SQLiteTables.records) else { return [:] }
@@ -144,9 +144,9 @@ extension SQLiteStore {
 
 // MARK: - Dictionaries
 
-/// Values of objects and of groups of them, without the objects.
+/// Dictionary requests: values of objects and of groups of them.
 extension SQLiteStore: DictionarySource {
-    /// The dictionaries that a request asks for, in its order, within its limit and offset.
+    /// The dictionaries of a request, in its order, within its limit and offset.
     public func dictionaries(matching request: FetchRequest) throws -> FetchedDictionaries {
         let query = try ResolvedDictionaryQuery(request, in: layout, store: identity)
         var values: ContiguousArray<AttributeValue> = []
@@ -181,8 +181,8 @@ extension SQLiteStore: DictionarySource {
         }
     }
 
-    /// The statement that makes dictionaries; `nil` if SQL cannot say what they hold. If it cannot say which objects
-    /// they are made of, these are found first.
+    /// The statement for dictionaries; `nil` if they cannot be translated to SQL. If only the predicate cannot, the matching
+    /// objects are fetched first.
     private func statement(
         for query: ResolvedDictionaryQuery, _ request: FetchRequest
     ) throws -> DictionaryStatement? {
@@ -192,7 +192,7 @@ extension SQLiteStore: DictionarySource {
             if split.remainder == nil {
                 return try DictionaryStatement(query, schema: schema, store: identity)
             }
-            // Before anything is read, whether the rest can be said.
+            // Before anything is read, check whether the rest can be translated.
             _ = try DictionaryStatement(
                 query.about(split.translatable), schema: schema, store: identity)
             let found = try objectIDs(matching: request.forObjects)
@@ -251,8 +251,8 @@ extension SQLiteStore: DictionarySource {
         return .objectID(ManagedObjectID(entityNumber: number, primaryKey: key, store: identity))
     }
 
-    /// The value of an attribute that may be kept in a file. If that cannot be read, it stands for the file, and the others
-    /// are found all the same.
+    /// The value of an attribute that may be external. If its file cannot be read, the value is a reference to the file, and
+    /// the fetch continues.
     private func content(of bytes: UnsafeRawBufferPointer) throws -> AttributeValue {
         if bytes.first == ExternalDataTag.inline { return .binary(Data(bytes.dropFirst())) }
         guard let name = SQLiteExternalData.fileName(in: bytes) else {
@@ -267,9 +267,9 @@ extension SQLiteStore: DictionarySource {
 
 // MARK: - Explanations
 
-/// What is done for a request, without doing it.
+/// EXPLAIN QUERY PLAN for fetch requests.
 extension SQLiteStore {
-    /// The statement of a request, and SQLite's plan for it.
+    /// A request's statement and SQLite's plan for it.
     public func explain(_ request: FetchRequest) throws -> FetchExplanation {
         switch request.resultType {
         case .objects:
@@ -315,7 +315,7 @@ extension SQLiteStore {
     private func plan(
         of sql: String, _ bindings: [AttributeValue]
     ) throws -> [FetchExplanation.Step] {
-        // Each step with its number and that of the step it is part of.
+        // Each step with its id and its parent's.
         let steps = try read { connection in
             try connection.withStatement("EXPLAIN QUERY PLAN " + sql) { statement in
                 try statement.bind(bindings)

@@ -5,31 +5,30 @@ internal import QuireStore
 internal import QuireSystem
 
 extension SQLiteStore {
-    /// Removes the store at a path: the file, its log and its external data. Nothing happens if there is none.
+    /// Removes the store at a path: the file, its log and its external data. Does nothing if there is none.
     ///
-    /// A store that somebody has open stays.
+    /// A store that is open is not removed.
     ///
     /// - Throws: ``QuireError`` with code `locked` if the store is open, in this process or another; `invalidFormat` if
-    ///   the file is no SQLite database, `readOnly` or `storeUnavailable`.
+    ///   the file is not a SQLite database, `readOnly` or `storeUnavailable`.
     public static func destroy(at path: String) throws {
         let path = FileSystem.absolute(path)
         if !FileSystem.exists(path) { return }
         try alone(with: path) { try FileSystem.removeFile(path) }
         try FileSystem.synchronizeFolder(containing: path)
         try removeSupport(SQLiteExternalData(storePath: path))
-        // Last: without it the rest could not be destroyed once more.
+        // Last: without it a partly removed store could not be opened to be destroyed again.
         try StoreProtection.removeKeybag(ofStoreAt: path)
     }
 
-    /// Puts a copy of another store in the place of the store at a path, or where there is none yet. The copy has the
-    /// other's UUID.
+    /// Replaces the store at a path, if any, with a copy of another store. The copy has the other's UUID.
     ///
     /// At every instant, also after a crash or power loss, there is the whole old or the whole new store.
     ///
     /// - Parameters:
-    ///   - path: The place. What is there must not be open.
-    ///   - source: The path of the store to copy. Others may have it open.
-    /// - Throws: As ``destroy(at:)`` for the old one; `notFound`, `invalidFormat` or `outOfSpace` for the other.
+    ///   - path: The path to replace. The store there must not be open.
+    ///   - source: The path of the store to copy. It may be open.
+    /// - Throws: Errors of ``destroy(at:)`` for the old store; `notFound`, `invalidFormat` or `outOfSpace` for the new one.
     public static func replace(at path: String, withStoreAt source: String) throws {
         let path = FileSystem.absolute(path)
         let place = SQLiteExternalData(storePath: path)
@@ -42,7 +41,7 @@ extension SQLiteStore {
             try FileSystem.building(path, as: temporary) {
                 try copyDatabase(at: source, to: temporary)
             }
-            // Names of external data are unique, so the new files can lie beside the old ones.
+            // External data files have unique names, so new files can lie beside the old ones.
             let names = try work.names()
             if !names.isEmpty {
                 try FileSystem.makeFolder(
@@ -81,7 +80,7 @@ extension SQLiteStore {
     /// Copies the keybag of a store that is about to be moved into place.
     ///
     /// - Throws: ``QuireError`` with code `protectionUnavailable` if the present store has another keybag, or only one of both
-    ///   has one: store and keybag are two files, which cannot be replaced in one step.
+    ///   has one: store and keybag are two files, which cannot be replaced atomically.
     private static func takeKeybag(of temporary: String, to path: String) throws {
         let (old, new) = try (
             StoreProtection.domain(ofStoreAt: path), StoreProtection.domain(ofStoreAt: temporary)
@@ -95,7 +94,7 @@ extension SQLiteStore {
         try new.writeCopy(to: keybag.path, beneath: keybag.root)
     }
 
-    /// Writes a copy of a store that may be open elsewhere.
+    /// Copies a store that may be open elsewhere.
     private static func copyDatabase(at source: String, to path: String) throws {
         var options = SQLiteStoreOptions()
         options.isReadOnly = true
@@ -105,10 +104,10 @@ extension SQLiteStore {
         try store.writeCopy(to: path)
     }
 
-    /// Does something to a database's file while nobody else has it open. Its log is merged into it and gone: it would be
-    /// taken for that of a file which comes in its place.
+    /// Runs a closure with exclusive access to a database file. Its log is checkpointed and removed: it would be taken for the
+    /// log of a file that replaces this one.
     ///
-    /// - Throws: ``QuireError`` with code `locked` if anybody has it open.
+    /// - Throws: ``QuireError`` with code `locked` if the file is open.
     package static func alone(with path: String, _ body: () throws -> Void) throws {
         if OpenDatabaseRegistry.contains(path) { throw inUse(path) }
         let source = try SQLiteDatabaseFile(path: path, isReadOnly: false)
@@ -119,7 +118,7 @@ extension SQLiteStore {
             try connection.execute("PRAGMA locking_mode = EXCLUSIVE")
             var options = SQLiteStoreOptions()
             options.journal = .rollback
-            // Fails if anybody else has the log open.
+            // Fails if another connection has the log open.
             guard try !source.chooseJournal(connection, options: options),
                 try !source.hasLog(connection)
             else { throw inUse(path) }
@@ -141,7 +140,7 @@ extension SQLiteStore {
             subject: .init(file: path))
     }
 
-    /// Removes the folder with external data, and the one around it if nothing else is there.
+    /// Removes the folder with external data, and its parent if empty.
     private static func removeSupport(_ place: SQLiteExternalData) throws {
         let root = place.root
         if FileSystem.exists(place.folder, beneath: root) {
@@ -155,7 +154,7 @@ extension SQLiteStore {
         }
     }
 
-    /// Removes external data of the old store. What stays for a failure is found by a check.
+    /// Removes the old store's external data. Files left after a failure are found by a check.
     private static func removeUnreferenced(at path: String, _ place: SQLiteExternalData) {
         var options = SQLiteStoreOptions()
         options.isReadOnly = true
@@ -174,19 +173,19 @@ extension SQLiteStore {
 
 // MARK: - Replacing content
 
-// The content of an open store is replaced by that of another, in one transaction.
+// Replaces the content of an open store with another's, in one transaction.
 
 extension SQLiteStore {
-    /// Makes a database that nobody else uses fit to become this store's content: of the same model, with the same UUID and
-    /// page size. Identifiers that this store has given out are not given out again, and no file of external data has the name
-    /// of one of this store's that holds other bytes: that one is live until the content has been replaced.
+    /// Prepares an unused database to become this store's content: same model, UUID and page size. Identifiers reserved by this
+    /// store are not reused, and no external data file has the name of one of this store's with different bytes: that one is
+    /// live until the content has been replaced.
     ///
     /// - Parameters:
     ///   - path: The path of the database.
-    ///   - records: What the new content shall record, `nil` for nothing.
-    ///   - open: Opens it, and migrates it if it was made with another version of the model and is to be migrated.
-    /// - Returns: The names of the files of external data that its rows refer to.
-    /// - Throws: ``QuireError`` with code `incompatibleModel`, `invalidFormat`, or what reading and writing throw.
+    ///   - records: The values to record in the new content, `nil` to remove one.
+    ///   - open: Opens it, and migrates it if it has another model version and is to be migrated.
+    /// - Returns: The names of the external data files that its rows refer to.
+    /// - Throws: ``QuireError`` with code `incompatibleModel`, `invalidFormat`, or errors of reading and writing.
     package func prepareReplacement(
         at path: String, records: [String: String?],
         opening open: (String, ManagedObjectModel, SQLiteStoreOptions) throws -> SQLiteStore
@@ -202,7 +201,7 @@ extension SQLiteStore {
         do { replacement = try open(path, model, options) } catch var error as QuireError
             where error.code == .removalDenied
         {
-            // The path of the copy means nothing to a user.
+            // The path of the copy is meaningless to a user.
             error.message.replace(path, with: storePath)
             error.subject.file = storePath
             throw error
@@ -248,8 +247,8 @@ extension SQLiteStore {
         return files
     }
 
-    /// Gives files of external data new names, in the rows and on disk, if another store has files of their names with other
-    /// bytes: one of the two is damaged, or was put there.
+    /// Renames external data files, in the rows and on disk, if another store has files of the same names with different bytes:
+    /// one of the two is damaged, or was planted.
     private func renameExternalFiles(
         differingFrom other: SQLiteExternalData, _ connection: SQLiteConnection
     ) throws {
@@ -315,20 +314,20 @@ extension SQLiteStore {
         }
     }
 
-    /// Replaces everything in the database by the content of another, in one transaction: whoever reads meanwhile sees the
-    /// old or the new content. When it returns, the new one survives power loss.
+    /// Replaces the database's content with another's, in one transaction: concurrent readers see the old or the new content.
+    /// When it returns, the new one survives power loss.
     ///
-    /// Afterwards this object, which may know what is there no more, reads, but saves nothing: open the store anew. The files
-    /// of external data that the new rows refer to must be there, durably, before.
+    /// Afterwards this object, whose caches may be stale, can read but not save: reopen the store. The external data files of
+    /// the new rows must be durable on disk before.
     ///
     /// - Parameters:
-    ///   - path: What ``prepareReplacement(at:records:opening:)`` has made fit.
-    ///   - progress: Gets the number of pages as its total; cancelling it leaves the old content.
-    /// - Throws: ``QuireError`` with code `outOfSpace`, `locked`, `cancelled`, `readOnly` or `storeUnavailable`. The old content
-    ///   is still there unless the error leaves that open (`leavesCommitOpen`).
+    ///   - path: A database prepared by ``prepareReplacement(at:records:opening:)``.
+    ///   - progress: Gets the number of pages as its total; cancelling it keeps the old content.
+    /// - Throws: ``QuireError`` with code `outOfSpace`, `locked`, `cancelled`, `readOnly` or `storeUnavailable`. The old
+    ///   content is kept unless the outcome of the commit is unknown (`leavesCommitOpen`).
     package func replaceContent(withDatabaseAt path: String, progress: Progress? = nil) throws {
         try withWriter { writer in
-            // Made of a copy of this store, or to take its place: it has the same keys, or none if this has none.
+            // A copy of this store, or its replacement: it has the same keys, or none if this has none.
             let source = try SQLiteConnection(
                 path: path, mode: .immutable, cipher: protection?.cipher)
             defer { source.close() }
@@ -362,12 +361,12 @@ extension SQLiteStore {
 
     private static let pagesAtOnce = 256
 
-    /// Opens the store of this object once more, in the same way.
+    /// Opens this store's file again, with the same options.
     package func openAgain() throws -> SQLiteStore {
         var options = options
         options.analyzesWhenOpened = false
         options.vacuumsWhenOpened = false
-        // The content that is there now may have greater keys.
+        // The present content may have greater keys.
         return try SQLiteStore.open(
             at: storePath, model: nil, layout: layout, options: options, continuing: self,
             hasItsKeys: false)
@@ -377,16 +376,16 @@ extension SQLiteStore {
 // MARK: - Continuing after a replacement
 
 extension SQLiteStore {
-    /// Opens a store that is to take the place of an open one: the same file, which has been moved, or a copy of it that is
-    /// gone on with. Identifiers of one are identifiers of the other.
+    /// Opens a successor of an open store: the same file, after a move, or a copy of it. Identifiers of one are valid in the
+    /// other.
     ///
-    /// Nothing changes for the open one until ``PersistentStoreCoordinator/replace(_:with:)``.
+    /// The open store is unaffected until ``PersistentStoreCoordinator/replace(_:with:)``.
     ///
     /// - Parameters:
-    ///   - path: The path of the file now.
+    ///   - path: The present path of the file.
     ///   - predecessor: The open store.
     ///   - options: How to use the file.
-    /// - Throws: ``QuireError`` with code `incompatibleModel` if it is another store, or what opening throws.
+    /// - Throws: ``QuireError`` with code `incompatibleModel` if it is another store, or errors of opening.
     package static func open(
         at path: String, continuing predecessor: SQLiteStore, options: SQLiteStoreOptions
     ) throws -> SQLiteStore {
@@ -395,12 +394,12 @@ extension SQLiteStore {
             continuing: predecessor)
     }
 
-    /// Another store takes this one's place. What was read from this one finds its external data with the other, also
-    /// what no row refers to any more and only undo may bring back.
+    /// Hands external data over to the store's successor. Values read from this store find their files there, including
+    /// unreferenced ones that only undo may restore.
     package func handOverExternalData(to other: SQLiteStore) {
         let unreferenced = supersede()
         for name in unreferenced where other.externalData.folder != externalData.folder {
-            // If that fails, undo to a value that was replaced says that its file is missing.
+            // If that fails, undo to a replaced value reports its file as missing.
             try? FileSystem.makeFolder(
                 other.externalData.folder, beneath: other.externalData.root,
                 withIntermediates: true)
@@ -412,6 +411,6 @@ extension SQLiteStore {
         externalData.move(to: other.externalData)
     }
 
-    /// How the store uses its file.
+    /// The options that the store was opened with.
     package var storeOptions: SQLiteStoreOptions { options }
 }

@@ -4,14 +4,14 @@ public import QuireQuery
 public import QuireStore
 internal import QuireSystem
 
-/// What saves that are one transaction have in common: they are committed, or fail, together.
+/// The state shared by saves in one transaction: they commit, or fail, together.
 final class SaveGroup {
-    /// Why the transaction was rolled back.
+    /// The error that rolled the transaction back.
     var failure: (any Error)?
     private var files: [SQLiteExternalFiles] = []
     private var droppedFiles: Set<String> = []
 
-    /// Takes over the files of a save.
+    /// Takes over a save's files.
     func add(_ files: SQLiteExternalFiles, dropping names: Set<String>) {
         if !files.isEmpty { self.files.append(files) }
         droppedFiles.formUnion(names)
@@ -24,7 +24,7 @@ final class SaveGroup {
 
     fileprivate func didFail(_ writer: SQLiteWriter) {
         for files in files {
-            // If it is not known whether the transaction is on disk, it may refer to them after all.
+            // If the outcome of the commit is unknown, the transaction may refer to the files after all.
             if writer.poison != nil {
                 files.giveToStore()
                 writer.uncertainFiles.formUnion(files.all.map(\.name))
@@ -37,16 +37,15 @@ final class SaveGroup {
 
 extension SQLiteStore {
     /// Runs a closure whose saves to this store, on this thread, are one transaction: all are committed when it returns,
-    /// or none if it throws or a save fails. So more can be saved at once than memory holds.
+    /// or none if it throws or a save fails. So a save can be larger than memory.
     ///
-    /// What the thread reads meanwhile includes what it has saved; other threads see it when it is committed, and wait
-    /// with saves of their own. Contexts must be of a coordinator that goes afterwards: another one would keep rows that
-    /// were never committed. Whatever else writes to the store, such as a batch request, metadata or permanent identifiers
-    /// for objects that are not saved yet, is an error with code `invalidState` meanwhile, which leaves the transaction as it
-    /// is.
+    /// Reads on this thread include its saves; other threads see them after the commit, and their saves wait. Contexts must
+    /// belong to a coordinator that is discarded afterwards: another one would cache rows that were never committed. Other
+    /// writes, such as a batch request, metadata or reserving permanent identifiers, meanwhile throw code `invalidState`, which
+    /// leaves the transaction as it is.
     ///
-    /// - Throws: What the closure throws, the error of a save that failed, or ``QuireError`` with code `outOfSpace`,
-    ///   `readOnly` or `storeUnavailable`.
+    /// - Throws: The closure's error, the error of a failed save, or ``QuireError`` with code `outOfSpace`, `readOnly` or
+    ///   `storeUnavailable`.
     package func saveInOneTransaction<Result>(_ body: () throws -> Result) throws -> Result {
         try withWriter { writer in
             precondition(writer.joinedSaves == nil, "saveInOneTransaction(_:) cannot be nested.")
@@ -77,9 +76,9 @@ extension SQLiteStore {
 
 // MARK: - Batch requests
 
-/// Reading many objects with few statements.
+/// Bulk reads with few statements.
 extension SQLiteStore {
-    /// The identifiers of the objects that a request finds, in its order.
+    /// The identifiers of the objects matching a request, in its order.
     public func objectIDs(matching request: FetchRequest) throws -> ObjectIDList {
         let query = try ResolvedQuery(request, in: layout, store: identity)
         let fetch = try FetchStatement(
@@ -105,7 +104,7 @@ extension SQLiteStore {
         return ObjectIDList(bits: bits, store: identity)
     }
 
-    /// The rows of objects, in any order. Missing rows are left out.
+    /// The rows of objects, in any order. Missing rows are omitted.
     public func rows(for objectIDs: [ManagedObjectID]) throws -> RowSet {
         var byRoot: [Int: ContiguousArray<Int64>] = [:]
         for id in objectIDs where isMine(id) {
@@ -131,7 +130,7 @@ extension SQLiteStore {
         return builder.finish()
     }
 
-    /// What a to-many relationship of objects of one hierarchy leads to.
+    /// The destinations of a to-many relationship for objects of one hierarchy.
     public func relatedObjects(
         of objectIDs: [ManagedObjectID], through relationship: ResolvedEntity.Relationship
     ) throws -> RelatedObjects {
@@ -155,7 +154,7 @@ extension SQLiteStore {
         }
     }
 
-    /// Objects that point back: their rows tell both.
+    /// Related objects by foreign key: their rows hold both keys.
     private func pointingBack(
         _ keys: SQLiteKeys, _ owners: borrowing IdentifierTable,
         _ relationship: ResolvedEntity.Relationship, _ place: SQLForeignKey
@@ -191,7 +190,7 @@ extension SQLiteStore {
         return result
     }
 
-    /// Objects that a table pairs.
+    /// Related objects by join table.
     private func joined(
         _ keys: SQLiteKeys, _ owners: borrowing IdentifierTable,
         _ relationship: ResolvedEntity.Relationship, _ join: SQLJoin
@@ -201,7 +200,7 @@ extension SQLiteStore {
         let target = "j.\(SQLName.quoted(join.targetColumn))"
         let order = join.orderColumn.map { "j.\(SQLName.quoted($0)), " } ?? ""
         let pairs = "\(SQLName.quoted(join.tableName)) j"
-        // Which entity a target is of, its own row says. Targets without a row are left out by who reads the rows.
+        // A destination's entity is in its own row. Destinations without a row are omitted when the rows are read.
         let isLeaf = !destination.hasSubentities
         let head =
             isLeaf
@@ -228,7 +227,7 @@ extension SQLiteStore {
         return result
     }
 
-    /// Makes identifiers of primary keys and store numbers.
+    /// Creates identifiers from primary keys and store numbers.
     private struct EntityNumbers {
         let schema: SQLSchema
         let entity: ResolvedEntity
@@ -265,16 +264,16 @@ extension SQLiteStore {
     }
 }
 
-/// Primary keys to ask for with as few statements as make sense, of texts that recur so that they stay prepared.
+/// Primary keys, queried with few statements whose texts recur so that they stay prepared.
 struct SQLiteKeys {
-    /// In rising order, each once.
+    /// The keys, ascending and unique.
     private let keys: ContiguousArray<Int64>
 
     var count: Int { keys.count }
 
-    /// How many keys one statement asks for. What is left of a statement's places is filled with the last key.
+    /// The numbers of keys per statement. Unused parameters are bound to the last key.
     private static let sizes = [1, 8, 64, 512, 4096]
-    /// From so many keys on, a range may be asked for instead.
+    /// The minimum number of keys for which a range query is considered.
     private static let minimumRange = 16
 
     init(_ keys: ContiguousArray<Int64>) {
@@ -287,8 +286,8 @@ struct SQLiteKeys {
 
     /// Runs the statements `head` + test + `tail` for all keys.
     ///
-    /// - Parameter slack: If a range holds at most so many times as many numbers as there are keys, the range is
-    ///   asked for, and more rows may come than were asked for unless it is 1.
+    /// - Parameter slack: A range query is used if the range holds at most this many times as many numbers as there are keys;
+    ///   unless it is 1, more rows than requested may be returned.
     func forEachStatement(
         _ head: String, _ tail: String, slack: Int64, _ connection: SQLiteConnection,
         _ body: (SQLiteStatement) throws -> Void

@@ -6,21 +6,21 @@ public import QuireStore
 internal import QuireSystem
 import Synchronization
 
-/// A store in one SQLite database, laid out as Core Data lays it out.
+/// A store in one SQLite database, in Core Data's layout.
 ///
-/// A store that Core Data made opens here, and what is saved here keeps its layout, its metadata and its model
-/// cache. Stores made here carry their model, so they open without anything else.
+/// Opens stores that Core Data made; saves keep their layout, metadata and model cache. Stores made here carry their model,
+/// so they open without anything else.
 ///
 /// Invariants
 /// ==========
 ///
-/// - One connection writes, under a lock; others read, each used by one thread at a time. Only when there is no
-///   write-ahead log does the writing connection read as well, so that reading and saving take turns.
-/// - A save is one transaction. Files of external data are on disk before it commits, and go after it has.
-/// - After a failure that leaves open what is on disk, nothing is written any more until the store is opened anew.
-/// - The files that are written are those at the store's path. If another program has replaced or removed them, saving
-///   fails with code `storeReplaced`; reading goes on with what is open.
-/// - The database's file is opened by SQLite only: opening it otherwise would, when closed, drop SQLite's locks.
+/// - One connection writes, under a lock; the others read, each used by one thread at a time. Only without a
+///   write-ahead log does the writing connection read as well, so that reads and saves take turns.
+/// - A save is one transaction. External data files are on disk before it commits, and are removed after it has.
+/// - After a failure that leaves the on-disk state unknown, nothing is written until the store is reopened.
+/// - Only the files at the store's path are written. If another program has replaced or removed them, saving fails with
+///   code `storeReplaced`; reads continue on the open files.
+/// - Only SQLite opens the database file: closing another descriptor of it would drop SQLite's locks.
 ///
 /// ```swift
 /// let store = try SQLiteStore.create(at: "library.sqlite", model: model)
@@ -29,65 +29,65 @@ import Synchronization
 /// try container.close()       // One file is left, without -wal and -shm.
 /// ```
 ///
-/// At `/dev/null` a store is made in memory, and at `/dev/null/NAME` one that all share who open that name in the process,
-/// as long as any of them has it open.
+/// `/dev/null` is a store in memory; `/dev/null/NAME` is one shared by all who open that name in the process, and lives as
+/// long as any of them has it open.
 public final class SQLiteStore: PersistentStore {
     /// The store's UUID and entity names.
     public let identity: StoreIdentity
     /// The model of its objects.
     public let layout: ResolvedModel
-    /// Whether it was opened for reading only.
+    /// Whether the store was opened read-only.
     public let isReadOnly: Bool
-    /// The path of the store's file, as it was given.
+    /// The path of the store's file, as passed when it was opened.
     public let storePath: String
-    /// Where the tables and columns are.
+    /// The mapping of the model to tables and columns.
     package let schema: SQLSchema
     package let options: SQLiteStoreOptions
     package let externalData: SQLiteExternalData
-    /// The version hashes of the model that the store had when it was opened.
+    /// The version hashes of the store's model when it was opened.
     private let modelHashes: [String: Data]
-    /// Whether the store carries its model the way this framework writes it.
+    /// Whether the store carries its model in this framework's form.
     package let carriesModel: Bool
-    /// Why its model was made of its tables alone; `nil` if it was not.
+    /// The reason why the model was inferred from the tables; `nil` if it was not.
     package let inferenceReason: SQLiteInferenceReason?
-    /// Whether it was opened with the model that it carries.
+    /// Whether the store was opened with the model that it carries.
     package let usesOwnModel: Bool
-    /// Whether its model was made of its tables alone; see ``SQLiteStoreOptions/infersModel``.
+    /// Whether the model was inferred from the tables; see ``SQLiteStoreOptions/infersModel``.
     public var hasInferredModel: Bool { inferenceReason != nil }
-    /// Whether any attribute may be kept in files.
+    /// Whether any attribute may be stored in external files.
     package let hasExternalData: Bool
-    /// The database that is really open, which for a copy is not the store's path.
+    /// The database that is open, which for a copy is not at the store's path.
     private let source: SQLiteDatabaseFile
-    /// Unsafe because it is used only while ``writerLock`` is held.
+    /// Unsafe because it is accessed only under ``writerLock``.
     private nonisolated(unsafe) var writer: SQLiteWriter?
-    /// Whether there is no writer because the file could not be opened again yet. Used while ``writerLock`` is held, as is:
+    /// Whether there is no writer because the file could not be reopened yet. Accessed only under ``writerLock``, as is:
     private nonisolated(unsafe) var isBeingReopened = false
-    /// Files of external data that are of no use any more, until there is a writer.
+    /// Unreferenced external data files, kept until there is a writer.
     private nonisolated(unsafe) var abandoned: Set<String> = []
     private let writerLock = NSLock()
     private let readers: SQLiteReaderPool
     let primaryKeys: SQLitePrimaryKeyAllocator
     private let selections = Lock<[Int: SQLRowSelection]>([:])
-    /// Whether there is a write-ahead log, which lets readers and the writer work at the same time.
+    /// Whether there is a write-ahead log, which lets readers and the writer work concurrently.
     private let hasLog: Atomic<Bool>
     private let isClosed = Atomic(false)
     private let externalCommits = Atomic(0)
     private let statementCounter = SQLiteStatementCounter()
-    /// The thread that runs a batch request, whose rows are made by a closure; 0 if there is none.
+    /// The thread that runs a batch request with a row closure; 0 if there is none.
     private let batchThread = Atomic<UInt>(0)
     /// The thread that holds ``writerLock`` to write; 0 if there is none.
     private let writingThread = Atomic<UInt>(0)
 
-    /// How often a save has found that others had saved.
+    /// The number of times a save has found commits of other connections.
     public var externalCommitCount: Int { externalCommits.load(ordering: .relaxed) }
-    /// How many statements have been run to read.
+    /// The number of read statements run.
     package var readStatementCount: Int { statementCounter.count }
 
-    /// A SQLite database in Core Data's layout.
+    /// The type of a SQLite database in Core Data's layout.
     public var type: StoreType { .sqlite }
-    /// The path of its file.
+    /// The path of the store's file.
     public var path: String? { storePath }
-    /// The configuration of the model whose entities' objects it keeps; `nil` for all.
+    /// The model configuration whose entities the store keeps; `nil` for all.
     public var configurationName: String? { options.configuration }
 
     init(
@@ -112,7 +112,7 @@ public final class SQLiteStore: PersistentStore {
         externalData = SQLiteExternalData(
             storePath: options.externalDataOwner ?? source.storePath,
             classKey: source.protection?.classKey, records: records)
-        // In memory there is no place beside the store.
+        // In memory there is no folder beside the store.
         hasExternalData =
             !source.access.isMemory
             && schema.layout.entities.contains { $0.slots.contains(where: \.isExternalCapable) }
@@ -143,13 +143,13 @@ public final class SQLiteStore: PersistentStore {
     /// A fingerprint of the store's files, which changes with every write.
     package func fileState() throws -> [Int64] { try SQLiteDatabaseFile.state(of: storePath) }
 
-    /// Whether it is a store in memory, which is gone when nobody has it open.
+    /// Whether the store is in memory, and is gone when its last user closes it.
     var isInMemory: Bool { source.access.isMemory }
 
-    /// Whether no other connection can have the file meanwhile: on a network, where there is no memory to agree by.
+    /// Whether no other connection can have the file open: on a network, where there is no shared memory to coordinate by.
     package var hasExclusiveAccess: Bool { source.isOnNetwork && !isReadOnly }
 
-    /// Takes notice of another store that has the same file open still, maybe at the path that it had before it was moved.
+    /// Registers another store that still has the same file open, perhaps at the path it had before it was moved.
     func noteConnections(of other: SQLiteStore) {
         guard let theirs = other.source.files,
             source.files?.noteConnections(of: theirs) == true,
@@ -158,14 +158,14 @@ public final class SQLiteStore: PersistentStore {
         distrust(after: failure)
     }
 
-    /// Whether reading and saving have connections of their own.
+    /// Whether reads and saves use separate connections.
     var usesReaderPool: Bool { hasLog.load(ordering: .acquiring) }
 
     // MARK: - Connections
 
-    /// Runs a closure with a connection that sees the last save, and turns its failures into errors.
+    /// Runs a closure with a connection that sees the last save; converts SQLite failures into errors.
     package func read<Result>(_ body: (SQLiteConnection) throws -> Result) throws -> Result {
-        // Pages that SQLite has in memory it would still read.
+        // SQLite would still read pages from its cache.
         try source.protection?.checkAvailable(storePath)
         do {
             if let writer = writerOfJoinedSaves { return try body(writer.connection) }
@@ -188,7 +188,7 @@ public final class SQLiteStore: PersistentStore {
         throw closedError()
     }
 
-    /// Reads by the connection that still has the file, when others cannot open it any more.
+    /// Reads through the writing connection, which still has the file open when new connections cannot open it.
     private func readByWriter<Result>(
         _ body: (SQLiteConnection) throws -> Result, insteadOfThrowing error: QuireError
     ) throws -> Result {
@@ -199,8 +199,8 @@ public final class SQLiteStore: PersistentStore {
         }
     }
 
-    /// Reads by the connection that saves, which has the store's file open whatever has become of its path. Saves wait
-    /// meanwhile. Nothing is written, not even what the first save is prepared by.
+    /// Reads through the writing connection, which has the store's file open whatever has happened to its path. Saves wait
+    /// meanwhile. Nothing is written, not even the preparations of the first save.
     func readByWriter<Result>(_ body: (SQLiteConnection) throws -> Result) throws -> Result {
         do {
             return try readByWriter(body, insteadOfThrowing: closedError())
@@ -209,16 +209,15 @@ public final class SQLiteStore: PersistentStore {
         }
     }
 
-    /// What another program has done to the store's files; `nil` if it is nothing, or cannot be found out.
+    /// The change another program has made to the store's files; `nil` if there is none or it cannot be determined.
     package var fileReplacement: FileReplacement? { (try? source.files?.change()) ?? nil }
 
-    /// Removes the name of the log from a path at which there is another store now, which it would be taken for a part of.
-    /// Reading goes on.
+    /// Unlinks the log from a path at which there is another store now, which would use the log as its own. Reads continue.
     package func unlinkLog() {
         if fileReplacement == .replaced { source.files?.unlinkLog() }
     }
 
-    /// Reads for a request that may be watched, and interrupted, from another thread.
+    /// Reads for a request that may be monitored, and interrupted, from another thread.
     func read<Result>(
         watchedBy monitor: FetchMonitor?, _ body: (SQLiteConnection) throws -> Result
     ) throws -> Result {
@@ -229,7 +228,7 @@ public final class SQLiteStore: PersistentStore {
         }
     }
 
-    /// Runs a closure with the writer.
+    /// Runs a closure with the writer, under its lock.
     ///
     /// - Parameter joining: Whether it may be one of several saves in a transaction; see ``saveInOneTransaction(_:)``.
     private func write<Result>(
@@ -256,8 +255,8 @@ public final class SQLiteStore: PersistentStore {
         throw closedError()
     }
 
-    /// Opens the file again after a failure that left open what is on disk; see ``WriterRecovery``. If that fails, the
-    /// next save tries again. Called with the lock held.
+    /// Reopens the file after a failure that left the on-disk state unknown; see ``WriterRecovery``. If that fails, the next
+    /// save tries again. Called with the lock held.
     private func reopen() throws {
         if let writer, let poison = writer.poison, !writer.mayBeReopened { throw poison }
         guard !isClosed.load(ordering: .acquiring) else { throw closedError() }
@@ -273,7 +272,7 @@ public final class SQLiteStore: PersistentStore {
         if !schema.computedIndexes.isEmpty { connection.trustSchema() }
         let new = SQLiteWriter(
             connection: connection, schema: schema, path: storePath, hashes: modelHashes)
-        // Others may have migrated it since.
+        // Another program may have migrated it since.
         new.modelVersionCheck.mustCompare()
         new.unreferencedFiles = abandoned
         if reopening.hasLog { new.unreferencedFiles.formUnion(old?.giveUp() ?? []) }
@@ -283,7 +282,7 @@ public final class SQLiteStore: PersistentStore {
         writer = new
     }
 
-    /// Releases the pages that connections have in memory, without waiting for those in use.
+    /// Releases the connections' page caches, without waiting for connections in use.
     func releasePages() {
         readers.closeIdle()
         guard writerLock.try() else { return }
@@ -291,7 +290,7 @@ public final class SQLiteStore: PersistentStore {
         writer?.connection.releaseMemory()
     }
 
-    /// Takes notice of a failure to synchronize something that belongs to the store.
+    /// Records a failed fsync of something that belongs to the store.
     package func distrust(after error: any Error) {
         writerLock.withLock { writer?.note(error) }
     }
@@ -327,7 +326,7 @@ public final class SQLiteStore: PersistentStore {
         return writer?.joinedSaves == nil ? nil : writer
     }
 
-    /// Whoever makes rows for a batch request holds the writer, and would wait for themselves.
+    /// Traps on re-entrance: the row closure runs while this thread holds the writer lock.
     private func checkNotInBatch() {
         precondition(
             batchThread.load(ordering: .relaxed) != UInt(pthread_self()),
@@ -335,7 +334,7 @@ public final class SQLiteStore: PersistentStore {
         )
     }
 
-    /// Runs a statement with the connection that saves, for tests and for checking a store.
+    /// Runs a statement on the writing connection, for tests and for checking a store.
     func executeOnWriter(_ sql: String) throws {
         try write { try $0.connection.execute(sql) }
     }
@@ -359,7 +358,7 @@ public final class SQLiteStore: PersistentStore {
             .storeUnavailable, "“\(storePath)” has been closed.", subject: .init(file: storePath))
     }
 
-    /// What to select for the objects of an entity and its sub-entities.
+    /// The columns to select for objects of an entity and its sub-entities; cached.
     package func selection(of entity: ResolvedEntity) -> SQLRowSelection {
         if let known = selections.withLock({ $0[entity.number] }) { return known }
         let selection = SQLRowSelection(entity, schema: schema)
@@ -369,10 +368,10 @@ public final class SQLiteStore: PersistentStore {
 
     // MARK: - Saving
 
-    /// Sets aside identifiers for new objects.
+    /// Reserves identifiers for new objects.
     ///
-    /// - Complexity: O(`count`). Where it is to be durable there is a transaction, once for as many identifiers as have
-    ///   been set aside so before.
+    /// - Complexity: O(`count`). Durable reservations take a transaction, one for as many identifiers as have been reserved
+    ///   durably before.
     /// - Throws: ``QuireError`` with code `readOnly`, `outOfSpace` or `storeUnavailable`.
     public func reserveObjectIDs(
         for entity: ResolvedEntity, count: Int, durably: Bool
@@ -380,9 +379,9 @@ public final class SQLiteStore: PersistentStore {
         if isReadOnly && !options.isOnlyWriter { throw readOnlyError() }
         if count == 0 { return [] }
         let root = entity.rootNumber
-        // Read outside the lock, which a save takes while it holds the connection.
+        // Read outside the lock, which a save acquires while it holds the connection.
         if primaryKeys.withLock({ $0.isKnown(root: root) }) {
-            // What others have used is not given out: objects that were read meanwhile may have it.
+            // Keys used by other writers are not given out: objects read meanwhile may have them.
             let number = schema.entity(number: root).storeNumber
             let recorded = try read { try $0.maximumPrimaryKey(of: number) }
             primaryKeys.withLock { $0.noteLater(recorded, root: root) }
@@ -409,7 +408,7 @@ public final class SQLiteStore: PersistentStore {
             do {
                 try writer.modelVersionCheck.check(connection)
                 let found = try maximumPrimaryKey(root: root, connection)
-                // Given out at once: another thread may be given keys before these are recorded.
+                // Reserved at once: another thread may be given keys before these are recorded.
                 let (keys, greatest) = try primaryKeys.withLock { known in
                     known.note(found, root: root)
                     let greatest = try known.maximumToRecord(root: root, count: count)
@@ -428,10 +427,9 @@ public final class SQLiteStore: PersistentStore {
         }
     }
 
-    /// Takes notice, within a transaction, of the keys that objects of a hierarchy have, so that others can be given
-    /// out in it.
+    /// Registers, within a transaction, the keys in use in an entity hierarchy, so that further keys can be reserved in it.
     ///
-    /// - Returns: The greatest one.
+    /// - Returns: The greatest key.
     func recordPrimaryKeys(root: Int, _ connection: SQLiteConnection) throws -> Int64 {
         let found = try maximumPrimaryKey(root: root, connection)
         primaryKeys.withLock {
@@ -441,15 +439,15 @@ public final class SQLiteStore: PersistentStore {
         return found
     }
 
-    /// Gives out a key that the running transaction is to record.
+    /// Reserves a key that the running transaction will record.
     func nextPrimaryKey(root: Int) throws -> Int64 {
         try primaryKeys.withLock { try $0.reserve(root: root, count: 1).lowerBound }
     }
 
-    /// The greatest key that an object of a hierarchy has had.
+    /// The greatest primary key ever used in an entity hierarchy.
     private func maximumPrimaryKey(root: Int, _ connection: SQLiteConnection) throws -> Int64 {
         let root = schema.entity(number: root)
-        // Some stores' books are behind their tables.
+        // `Z_MAX` may be lower than `max(Z_PK)`.
         let recorded = try connection.maximumPrimaryKey(of: root.storeNumber)
         let used = try connection.integer(
             "SELECT max(Z_PK) FROM \(SQLName.quoted(root.tableName))")
@@ -458,13 +456,13 @@ public final class SQLiteStore: PersistentStore {
 
     /// Writes a change set in one transaction. When it returns, the changes survive power loss.
     ///
-    /// Derived attributes are right afterwards; see ``PersistentStore/save(_:)``.
+    /// Derived attributes are up to date afterwards; see ``PersistentStore/save(_:)``.
     @discardableResult
     public func save(_ changes: ChangeSet) throws -> [ManagedObjectID] {
         try save(changes) {}
     }
 
-    /// Writes a change set in one transaction, and calls a closure before that is committed; see
+    /// Writes a change set in one transaction, and calls a closure before the commit; see
     /// ``PersistentStore/save(_:beforeCommit:)``.
     public func save(
         _ changes: ChangeSet, beforeCommit: () throws -> Void
@@ -486,7 +484,7 @@ public final class SQLiteStore: PersistentStore {
             subject: .init(file: storePath))
     }
 
-    /// Gives an old store a write-ahead log before the first save, unless it cannot have one.
+    /// Switches an old store to a write-ahead log before the first save, if possible.
     private func prepareJournal(_ writer: SQLiteWriter) throws {
         if !hasLog.load(ordering: .relaxed) {
             let hasLog = try source.chooseJournal(writer.connection, options: options)
@@ -495,7 +493,7 @@ public final class SQLiteStore: PersistentStore {
         writer.isJournalReady = true
     }
 
-    /// Checks keys that are about to be inserted against what the store has recorded meanwhile.
+    /// Checks keys about to be inserted against those the store has recorded meanwhile.
     func checkPrimaryKeys(root: Int, recorded: Int64, _ inserted: [ObjectChange]) throws {
         let taken = primaryKeys.withLock {
             $0.note(recorded, root: root)
@@ -517,7 +515,7 @@ public final class SQLiteStore: PersistentStore {
 
     func didFindExternalCommit() { externalCommits.add(1, ordering: .relaxed) }
 
-    /// Call before the transaction that records them commits.
+    /// Must be called before the transaction that records the keys commits.
     func willRecordPrimaryKeys(_ greatest: [Int: Int64]) {
         primaryKeys.withLock { keys in
             for (root, key) in greatest { keys.willRecord(key, root: root) }
@@ -530,7 +528,7 @@ public final class SQLiteStore: PersistentStore {
         }
     }
 
-    /// Removes files with external data that a process left behind which was killed.
+    /// Removes external data files left behind by a killed process.
     func collectExternalData() {
         writerLock.withLock {
             guard let writer, hasExternalData else { return }
@@ -540,10 +538,9 @@ public final class SQLiteStore: PersistentStore {
 
     // MARK: - Closing
 
-    /// Leaves the files beside the store alone when it is closed: another store has taken its place, or another file its
-    /// path.
+    /// Keeps the files beside the store when it is closed: another store has taken its place, or another file its path.
     ///
-    /// - Returns: The names of files of external data that nothing refers to any more.
+    /// - Returns: The names of unreferenced external data files.
     @discardableResult
     package func supersede() -> Set<String> {
         writerLock.withLock {
@@ -552,15 +549,15 @@ public final class SQLiteStore: PersistentStore {
         }
     }
 
-    /// Takes over files of external data that nothing refers to, to remove them when the store is closed.
+    /// Takes over unreferenced external data files, to be removed when the store is closed.
     package func willClean(_ names: Set<String>) {
         writerLock.withLock { _ = writer?.unreferencedFiles.formUnion(names) }
     }
 
-    /// Merges the log into the database, so that one file is left, and ends all use of it.
+    /// Checkpoints the log into the database, so that one file is left, and closes all connections.
     ///
-    /// - Throws: ``QuireError`` if the log could not be merged, with code `outOfSpace` or `storeUnavailable`. The store is closed
-    ///   all the same, and nothing that was saved is lost: it is in the log, which stays beside the file.
+    /// - Throws: ``QuireError`` with code `outOfSpace` or `storeUnavailable` if the checkpoint failed. The store is closed all
+    ///   the same, and nothing saved is lost: it is in the log, which stays beside the file.
     public func close() throws {
         guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
         readers.close()
@@ -575,8 +572,8 @@ public final class SQLiteStore: PersistentStore {
         if let failure { throw failure }
     }
 
-    /// Ends all use of a store whose files others have replaced, and leaves them alone: what is in a log that is not at its
-    /// path any more is given up.
+    /// Closes a store whose files another program has replaced, and leaves the files alone: the content of a log that is no
+    /// longer at its path is lost.
     package func abandon() throws {
         writerLock.withLock {
             writer?.cleansUp = false
@@ -587,8 +584,8 @@ public final class SQLiteStore: PersistentStore {
 
     deinit { try? close() }
 
-    /// Opens the file once more after a save that failed, as the next save would, so that what the failed one has left in the
-    /// log is not taken for a transaction by whoever opens the store next. If that fails too, it is still open whether it is.
+    /// Reopens the file after a failed save, as the next save would, so that the frames it left in the log are not taken for a
+    /// transaction by the next connection. If that fails too, the outcome of the save stays unknown.
     private func takeBackFailedSave(_ writer: SQLiteWriter) {
         guard writer.mayBeReopened, hasLog.load(ordering: .acquiring),
             let connection = try? WriterRecovery(source: source, options: options, hasLog: true)
@@ -602,18 +599,18 @@ public final class SQLiteStore: PersistentStore {
     /// Whether SQLite would remove the index of another file's log along with that of this one.
     private var hasIndexElsewhere: Bool { source.files?.hasIndexElsewhere == true }
 
-    /// Removes the log and its index, which were kept when the last connection ended, if nobody else uses them.
+    /// Removes the log and its index, which were kept when the last connection was closed, unless they are in use.
     private func removeLog() {
         guard fileReplacement == nil, let last = try? source.connect(.writing, options: options)
         else {
             return
         }
-        // It knows of the log when it has read.
+        // SQLite opens the log with the first read.
         try? last.execute("SELECT count(*) FROM sqlite_schema")
         last.close()
     }
 
-    /// Empties the log, so that the database is one file, and ends the connection.
+    /// Checkpoints and truncates the log, so that the database is one file, and closes the connection.
     private func finish(_ writer: SQLiteWriter) -> (any Error)? {
         var unused: [String] = []
         var keepsLog = false
@@ -625,7 +622,7 @@ public final class SQLiteStore: PersistentStore {
         }
         let change = fileReplacement
         if writer.poison != nil && change == nil && !writer.keepsLog { takeBackFailedSave(writer) }
-        // Another log belongs to what others have left; and with another index others may be using ours.
+        // A replaced log belongs to another program; with a replaced index others may be using our log.
         if writer.poison != nil || writer.keepsLog || change == .logReplaced
             || change == .indexReplaced
         {
@@ -633,7 +630,7 @@ public final class SQLiteStore: PersistentStore {
             return nil
         }
         do {
-            // Whoever else has the store open finishes the log themselves.
+            // Other processes that have the store open checkpoint the log themselves.
             if hasLog.load(ordering: .acquiring) {
                 try writer.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             } else {
@@ -653,7 +650,7 @@ public final class SQLiteStore: PersistentStore {
 }
 
 extension SQLiteStore: ProtectedDataResponder {
-    /// Releases the pages that SQLite has in memory.
+    /// Releases SQLite's page caches.
     package func protectedDataDidBecomeUnavailable() {
         if !isDataAvailable { releasePages() }
     }

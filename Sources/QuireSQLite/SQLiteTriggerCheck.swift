@@ -2,20 +2,21 @@ import CSQLite
 internal import QuireModel
 internal import QuireSystem
 
-/// Finds what changes objects behind a save's back, so that nothing may be written to a store: triggers that neither Core Data
-/// nor this framework makes, and tables that lose rows where a constraint is violated.
+/// Finds schema objects with side effects on objects, which forbid writing to a store: triggers made neither by Core Data nor
+/// by this framework, and tables that lose rows when a constraint is violated.
 ///
-/// A trigger's name proves nothing. Its actions are reported by SQLite to an authorizer callback while the statements that fire
-/// it are compiled. A trigger is accepted if it runs after the change of a row (`AFTER`), has no recursive query, cannot abandon
-/// the statement (`RAISE`), calls functions only that compute values, and writes nothing but
+/// A trigger's name proves nothing. SQLite reports its actions to an authorizer callback while the statements that fire it are
+/// prepared. A trigger is accepted if it runs after the change of a row (`AFTER`), has no recursive query, cannot abort the
+/// statement (`RAISE`), calls only functions that compute values, and writes only
 ///
 /// - rows of the R-tree or full-text index that it is named after, as `Z_RT_Place_byPlace_INSERT` those of
 ///   `Z_RT_Place_byPlace`, or
-/// - one column, telling the connection so by one of Core Data's functions, as triggers of derived attributes do. The column
-///   is a derived attribute's, or one of no property of the model, or it holds integers: Apple's programs count objects in
-///   attributes that their models do not call derived.
+/// - one column, reported to the connection by one of Core Data's functions, as triggers of derived attributes do. The column
+///   is a derived attribute's, or of no property of the model, or holds integers: Apple's programs count objects in
+///   attributes that their models do not declare as derived.
 ///
-/// So an accepted trigger does not insert, delete or relate objects, and it ends; how long its queries take is unknown.
+/// So an accepted trigger does not insert, delete or relate objects, and it terminates; the duration of its queries is not
+/// bounded.
 package struct SQLiteTriggerCheck {
     package let connection: SQLiteConnection
     package let schema: SQLSchema
@@ -25,11 +26,11 @@ package struct SQLiteTriggerCheck {
         self.schema = schema
     }
 
-    /// A trigger or table because of which nothing is written.
+    /// A trigger or table that forbids writing.
     package struct Problem {
         let name: String
         package let table: String
-        /// A clause: what it is and does.
+        /// A clause that describes it and its effect.
         package let message: String
 
         /// The advice for the user, as an imperative.
@@ -45,20 +46,20 @@ package struct SQLiteTriggerCheck {
         let words: [String]
     }
 
-    /// Something that a statement does, as SQLite tells an authorizer.
+    /// An action of a statement, as reported to an authorizer.
     private struct Access {
         let action: Int32
         let first: String
         let second: String
-        /// The trigger that does it; empty for the statement itself and for queries within others.
+        /// The trigger that performs it; empty for the statement itself and for nested queries.
         let trigger: String
     }
 
     // MARK: - Checking
 
-    /// Lets triggers write R-trees and full-text indexes, if all that the store has are accepted.
+    /// Trusts the schema, so that triggers may write R-trees and full-text indexes, if all triggers are accepted.
     ///
-    /// - Throws: ``QuireError`` with code `unsupported` that names one that is not.
+    /// - Throws: ``QuireError`` with code `unsupported` that names a trigger or table that is not.
     package func requireNone(path: String) throws {
         let (triggers, problems) = try found()
         if let problem = problems.first {
@@ -69,7 +70,7 @@ package struct SQLiteTriggerCheck {
         if !triggers.isEmpty { connection.trustSchema() }
     }
 
-    /// The triggers and tables that are not accepted.
+    /// The rejected triggers and tables.
     ///
     /// - Parameter dropped: The names, in upper case, of triggers that are about to be dropped.
     package func problems(besides dropped: Set<String> = []) throws -> [Problem] {
@@ -137,10 +138,10 @@ package struct SQLiteTriggerCheck {
         return (triggers, problems)
     }
 
-    // MARK: - What a trigger does
+    // MARK: - Actions of a trigger
 
-    /// The authorizer's reports for statements that fire the triggers of a table, which are compiled and never run, and the
-    /// failure of one that cannot be compiled.
+    /// The authorizer's reports for statements that fire the triggers of a table, which are prepared but never run, and the
+    /// failure of one that cannot be prepared.
     private func accesses(on table: String) throws -> ([Access], SQLiteFailure?) {
         let columns = try connection.withStatement("SELECT name FROM pragma_table_info(?)") {
             try $0.bind(table, at: 1)
@@ -215,7 +216,7 @@ package struct SQLiteTriggerCheck {
         return "sets the column \(column[1]) of \(column[0])"
     }
 
-    /// Whether a column is one that triggers may set.
+    /// Whether triggers may set a column.
     private func isComputed(_ name: String, of tableName: String) -> Bool {
         let name = name.uppercased()
         let isName = { (column: String?) in column?.uppercased() == name }
@@ -241,7 +242,7 @@ package struct SQLiteTriggerCheck {
     private static let tellingFunctions = Set(
         SQLDerivedFunction.allNotes.map { $0.uppercased() })
 
-    /// Functions that compute a value from others, and Core Data's.
+    /// Pure functions, and Core Data's.
     private static let functions: Set<String> = tellingFunctions.union([
         SQLDerivedFunction.now.uppercased(), "ABS", "AVG", "COALESCE", "COUNT", "IFNULL", "IIF",
         "LENGTH", "LOWER", "MAX", "MIN", "NULLIF", "ROUND", "SUM", "TOTAL", "UPPER",
@@ -251,7 +252,7 @@ package struct SQLiteTriggerCheck {
         access.action == SQLITE_FUNCTION && !functions.contains(access.second.uppercased())
     }
 
-    /// What is wrong with a trigger if something within a query, or within a view, is done that should not be.
+    /// The objection to a trigger because of a forbidden action within a query or view.
     private static func objection(
         to trigger: Trigger, _ access: Access, besides all: [Trigger], _ views: [String]
     ) -> String? {
@@ -261,7 +262,7 @@ package struct SQLiteTriggerCheck {
         return isRecursive ? "has a recursive query" : "calls the function \(access.second)"
     }
 
-    /// What is wrong with a trigger if what fires it cannot be compiled.
+    /// The objection to a trigger if the statement that fires it cannot be prepared.
     private static func objection(
         to trigger: Trigger, _ failure: SQLiteFailure, besides all: [Trigger]
     ) -> String? {
@@ -274,7 +275,7 @@ package struct SQLiteTriggerCheck {
         return "calls the function \(function), which is not known"
     }
 
-    /// Whether a trigger has one of some words, or none of all triggers has, so that it may be any.
+    /// Whether a trigger contains one of some words, or no trigger does, so that any may be the cause.
     private static func isCulprit(
         _ trigger: Trigger, _ names: [String], besides all: [Trigger]
     ) -> Bool {
@@ -282,9 +283,9 @@ package struct SQLiteTriggerCheck {
         return hasName(trigger) || !all.contains(where: hasName)
     }
 
-    // MARK: - How it is written
+    // MARK: - Text of a trigger
 
-    /// What is wrong with a trigger's statement that an authorizer is not told of.
+    /// The objection to parts of a trigger's text that are not reported to an authorizer.
     private static func objection(toText words: [String]) -> String? {
         var rest = words.dropFirst(2)
         if rest.starts(with: ["IF", "NOT", "EXISTS"]) { rest = rest.dropFirst(3) }
@@ -300,7 +301,7 @@ package struct SQLiteTriggerCheck {
         zip(words, words.dropFirst()).contains { $0 == word && next.contains($1) }
     }
 
-    /// The words of a statement in upper case, without comments. Whatever is quoted is the word `"`.
+    /// The words of a statement in upper case, without comments. Quoted text becomes the word `"`.
     private static func words(of sql: String) -> [String] {
         var words: [String] = []
         var rest = Array(sql.utf8)[...]

@@ -3,7 +3,7 @@ import Logging
 internal import QuireModel
 internal import QuireSystem
 
-/// A store's only connection that writes, with what it has prepared. Used under the store's lock.
+/// A store's only writing connection, with its prepared statements. Used under the store's lock.
 package final class SQLiteWriter {
     package let connection: SQLiteConnection
     let schema: SQLSchema
@@ -12,24 +12,23 @@ package final class SQLiteWriter {
     private var deletions: [DeletionKey: SQLitePreparedRow] = [:]
     private var lastInsert: (entity: Int, row: SQLitePreparedRow)?
     private var lastUpdate: (key: UpdateKey, row: SQLitePreparedRow)?
-    /// Why the store does not save any more, unless it is opened again.
+    /// The error after which the store does not save until it is reopened.
     var poison: QuireError?
-    /// Whether opening the store again may help.
+    /// Whether reopening the store may help.
     var mayBeReopened = true
-    /// Files of external data of saves of which nobody knows whether they have been committed.
+    /// External data files of saves whose commit has an unknown outcome.
     var uncertainFiles: Set<String> = []
-    /// Whether the journal is as the options want it.
+    /// Whether the journal mode is as the options request.
     var isJournalReady = false
-    /// What SQLite said at the last save about the changes of others: a number that changes with them, and only
-    /// with them.
+    /// `PRAGMA data_version` at the last save: it changes with, and only with, commits of other connections.
     var dataVersion: Int64?
-    /// Whether the store still has the model that it was opened with.
+    /// The check that the store still has the model that it was opened with.
     var modelVersionCheck: ModelVersionCheck
-    /// Files of external data that no row refers to any more since a save of this store.
+    /// External data files unreferenced since a save of this store.
     var unreferencedFiles: Set<String> = []
     /// The saves of the running transaction, if it is one of several; see ``SQLiteStore/saveInOneTransaction(_:)``.
     var joinedSaves: SaveGroup?
-    /// Whether such files are removed when the store is closed.
+    /// Whether ``unreferencedFiles`` are removed when the store is closed.
     var cleansUp = true
     /// Whether the log is left as it is when the store is closed.
     var keepsLog = false
@@ -91,12 +90,12 @@ package final class SQLiteWriter {
 
     private static let maximumUpdateCount = 256
 
-    /// Takes notice of a failure: one to synchronize leaves open what is on disk.
+    /// Records a failure: after a failed fsync the on-disk state is unknown.
     func note(_ error: any Error) {
         if poison == nil, error.isFailedSynchronization { poison = error as? QuireError }
     }
 
-    /// Drops everything prepared and ends the connection.
+    /// Finalizes the prepared statements and closes the connection.
     func close() {
         inserts = [:]
         lastInsert = nil
@@ -107,7 +106,7 @@ package final class SQLiteWriter {
     }
 }
 
-/// A statement that writes one row, prepared.
+/// A prepared statement that writes one row.
 final class SQLitePreparedRow {
     let row: SQLRowStatement
     let statement: SQLiteStatement
@@ -120,24 +119,24 @@ final class SQLitePreparedRow {
 
 // MARK: - Reopening
 
-/// Opens a store's file again after a failure that left open what is on disk, above all a failed synchronization.
+/// Reopens a store's file after a failure that left the on-disk state unknown, above all a failed fsync.
 ///
-/// The kernel may have dropped the pages that were to be written and would report success the next time. So descriptors
-/// that such a failure was seen by are not used again; what the last save that succeeded has left is brought into the
-/// database by new ones, and the database is checked, before anything is written.
+/// The kernel may have dropped dirty pages and would report success the next time. So descriptors that saw such a failure are
+/// not used again; before anything is written, new ones checkpoint the last successful save into the database, which is then
+/// checked.
 ///
-/// With a write-ahead log, what the failed transaction left in it must not be taken for a transaction when the log is read
-/// anew. As long as the old connection is there, the log's index still ends with the last transaction that was committed:
-/// everything until there, which is on disk, goes to the database, and the log is emptied. Only then the old connection
-/// ends. Without one, the journal takes the failed transaction back when the new connection begins to read.
+/// With a write-ahead log, frames of the failed transaction must not be taken for a transaction when the log is recovered.
+/// While the old connection is open, the log's index still ends with the last committed transaction: everything up to it,
+/// which is on disk, is checkpointed, and the log is truncated. Only then is the old connection closed. Without a log, the
+/// rollback journal undoes the failed transaction at the new connection's first read.
 struct WriterRecovery {
     let source: SQLiteDatabaseFile
     let options: SQLiteStoreOptions
     let hasLog: Bool
 
-    /// - Returns: The connection to write with.
-    /// - Throws: ``QuireError`` with code `invalidFormat` if the database is damaged, or a failure. Then the new connection
-    ///   has ended and left the log alone.
+    /// - Returns: The new writing connection.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if the database is damaged, or a failure. The new connection is then
+    ///   closed and the log left alone.
     func run() throws -> SQLiteConnection {
         let connection = try source.connect(.writing, options: options)
         do {
@@ -178,9 +177,9 @@ struct WriterRecovery {
 }
 
 extension SQLiteWriter {
-    /// Ends a connection that is not to be used any more, and leaves the log alone.
+    /// Closes a connection that must not be used again, and leaves the log alone.
     ///
-    /// - Returns: Files of external data that are of no use any more, once the store has been opened again.
+    /// - Returns: External data files that are unreferenced once the store has been reopened.
     func giveUp() -> Set<String> {
         connection.keepLogOnClose()
         close()
@@ -189,8 +188,8 @@ extension SQLiteWriter {
 }
 
 extension SQLiteStore {
-    /// Makes the names of the folders with external data durable before anything refers to what is in them. Whoever made
-    /// the folders may have been killed before doing so.
+    /// Makes the names of the external data folders durable before a row refers to their files. The process that created the
+    /// folders may have been killed before doing so.
     func secureExternalFolders(_ connection: SQLiteConnection) throws {
         let root = externalData.root
         guard hasExternalData, FileSystem.exists(externalData.folder, beneath: root) else {

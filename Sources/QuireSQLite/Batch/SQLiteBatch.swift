@@ -6,15 +6,14 @@ internal import QuireSystem
 
 /// The transaction of one batch request.
 ///
-/// As in a save, files with external data are on disk before it commits, and those that no row refers to any more go
-/// only after it has.
+/// As in a save, external data files are durable before the commit, and dereferenced ones are removed after it.
 final class SQLiteBatch {
     let store: SQLiteStore
     let writer: SQLiteWriter
     let rows: SQLiteRowWriter
-    /// Files that rows have referred to before, other than those that ``rows`` knows.
+    /// Files dereferenced by changed rows, other than those in ``rows``.
     var droppedFiles: Set<String> = []
-    /// The greatest primary keys to record, by the numbers of root entities.
+    /// The greatest primary keys to record, by the number of the root entity.
     var maximumKeys: [Int: Int64] = [:]
     var connection: SQLiteConnection { writer.connection }
 
@@ -46,7 +45,7 @@ final class SQLiteBatch {
                 let failure =
                     error as? SQLiteFailure ?? (error as? QuireError)?.underlying as? SQLiteFailure
                 SQLiteSave.undo(after: failure, store: store, writer: writer)
-                // If nobody knows whether the transaction is on disk, it may refer to them after all.
+                // If the outcome of the commit is unknown, the transaction may refer to the files after all.
                 writer.note(error)
                 if writer.poison == nil {
                     batch.rows.files.remove()
@@ -58,9 +57,9 @@ final class SQLiteBatch {
         }
     }
 
-    /// Brings derived attributes up to date that triggers do not keep.
+    /// Updates derived attributes that triggers do not maintain.
     ///
-    /// - Returns: The objects whose derived values the request has changed, by triggers too.
+    /// - Returns: The objects whose derived values the request has changed, including by triggers.
     private func derive() throws -> [ManagedObjectID] {
         try SQLiteDerivedRows(schema: store.schema, connection: connection).writeAll()
         return connection.derivedLog.end(
@@ -82,9 +81,9 @@ final class SQLiteBatch {
         rows.files.didSave()
     }
 
-    /// Notes the files that rows refer to which are about to be changed or deleted.
+    /// Collects the files referenced by rows that are about to be updated or deleted.
     ///
-    /// - Parameter condition: Which rows of the entity's table.
+    /// - Parameter condition: The WHERE clause for the entity's table.
     func noteFiles(
         of slots: some Sequence<ResolvedEntity.Slot>, in entity: ResolvedEntity,
         where condition: SQLFragment
@@ -116,18 +115,18 @@ extension SQLiteStore {
         try SQLiteBatchInsert(store: self, request: request, rule: rule).run()
     }
 
-    /// Updates the objects that a request finds, with one statement.
+    /// Updates the objects matching a request, with one statement.
     public func update(_ request: BatchUpdateRequest) throws -> BatchResult {
         try SQLiteBatchUpdate(store: self, request: request).run()
     }
 
-    /// Deletes the objects that a request finds, and what delete rules take along, with few statements.
+    /// Deletes the objects matching a request, and their cascades, with few statements.
     public func delete(_ request: BatchDeleteRequest) throws -> BatchResult {
         try SQLiteBatchDelete(store: self, request: request).run()
     }
 
-    /// The objects that a request finds whose condition SQL cannot say, as they are before the transaction begins; `nil`
-    /// if it can.
+    /// The objects matching a predicate that cannot be translated to SQL, as of before the transaction; `nil` if it can be
+    /// translated.
     func objectsBeyondSQL(_ request: FetchRequest) throws -> ObjectIDList? {
         let query = try ResolvedQuery(request, in: layout, store: identity)
         let statement = try FetchStatement(
@@ -138,16 +137,16 @@ extension SQLiteStore {
 
 // MARK: - Counts of relationships
 
-/// Finds objects that a batch request has left with too few or too many objects in a to-many relationship. They are
-/// noted in a temporary table, which may grow larger than memory.
+/// Finds to-many relationships whose count constraints a batch request has violated. Candidates are collected in a temporary
+/// table, which may exceed memory.
 struct SQLiteCountCheck {
     let store: SQLiteStore
     let connection: SQLiteConnection
 
-    /// The table: the number of the relationship's entity in the model, the relationship's position, the object.
+    /// The temporary table: the model number of the relationship's entity, the relationship's index, the object.
     static let table = "temp.QUIRE_OWNERS"
 
-    /// Makes the table, empty.
+    /// Creates the empty table.
     func begin() throws {
         try connection.execute(
             """
@@ -158,7 +157,7 @@ struct SQLiteCountCheck {
             """)
     }
 
-    /// Has an object checked.
+    /// Adds an object to check.
     func note(_ owner: ManagedObjectID, _ relationship: ResolvedEntity.Relationship) throws {
         try connection.withStatement("INSERT OR IGNORE INTO \(Self.table) VALUES (?, ?, ?)") {
             try $0.bind(Int64(relationship.ownerNumber), at: 1)
@@ -168,9 +167,9 @@ struct SQLiteCountCheck {
         }
     }
 
-    /// Checks what was noted, and empties the table.
+    /// Checks the collected objects, and empties the table.
     ///
-    /// - Throws: ``QuireError`` with code `validation` for the first object that does not have as many as it must.
+    /// - Throws: ``QuireError`` with code `validation` for the first object that violates a count constraint.
     func finish() throws {
         let noted = try connection.withStatement(
             "SELECT DISTINCT Z_ENT, Z_RELATIONSHIP FROM \(Self.table)"
@@ -227,7 +226,7 @@ struct SQLiteCountCheck {
 
 // MARK: - Unique rows
 
-/// Finds the stored object that has the values of a row which must be unique.
+/// Finds the stored object with a row's unique values.
 struct SQLiteUniqueRows {
     /// A stored object.
     struct Holder: Equatable {
@@ -246,7 +245,7 @@ struct SQLiteUniqueRows {
     private let entity: ResolvedEntity
     private let constraints: [Constraint]
 
-    /// Whether nothing must be unique.
+    /// Whether there are no uniqueness constraints.
     var isEmpty: Bool { constraints.isEmpty }
 
     init(_ entity: ResolvedEntity, store: SQLiteStore, connection: SQLiteConnection) {
@@ -266,9 +265,9 @@ struct SQLiteUniqueRows {
         }
     }
 
-    /// The object that has the row's unique values; `nil` if they are free.
+    /// The object with the row's unique values; `nil` if there is none.
     ///
-    /// - Throws: ``QuireError`` with code `constraintConflict` if several objects have some of them each.
+    /// - Throws: ``QuireError`` with code `constraintConflict` if the values belong to several objects.
     func holder(of row: BatchInsertRow) throws -> Holder? {
         var found: Holder?
         for constraint in constraints {

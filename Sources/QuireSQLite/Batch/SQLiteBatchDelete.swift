@@ -23,7 +23,7 @@ struct SQLiteBatchDelete {
         }
     }
 
-    /// What a request asks for, checked.
+    /// The validated target of a request.
     enum Seed {
         case query(SQLFragment, rootNumber: Int)
         case objectIDs([ManagedObjectID])
@@ -62,7 +62,7 @@ private final class SQLiteBatchDeletion {
     private let plan: SQLBatchDeletion
     private let countCheck: SQLiteCountCheck
     private var connection: SQLiteConnection { batch.connection }
-    /// The entities that have objects to delete.
+    /// The entities with objects to delete.
     private var entities: [ResolvedEntity] = []
 
     init(_ batch: SQLiteBatch) {
@@ -77,7 +77,7 @@ private final class SQLiteBatchDeletion {
         try countCheck.begin()
     }
 
-    // MARK: Which
+    // MARK: Collecting
 
     func collect(_ seed: SQLiteBatchDelete.Seed) throws {
         switch seed {
@@ -135,10 +135,10 @@ private final class SQLiteBatchDeletion {
         }
     }
 
-    /// How many objects an error names that stand against a deletion.
+    /// The maximum number of blocking objects listed in an error.
     private static let maximumNamedCount = 100
 
-    /// - Throws: ``QuireError`` with code `deleteDenied` for the first object that must not be deleted.
+    /// - Throws: ``QuireError`` with code `deleteDenied` for the first object with a denied deletion.
     func checkDenials() throws {
         try forEachRelationship(withRule: .deny) { relationship, entity in
             guard let query = plan.remaining(relationship, of: entity) else { return }
@@ -222,7 +222,7 @@ private final class SQLiteBatchDeletion {
         }
     }
 
-    /// - Throws: ``QuireError`` with code `validation` if an object that stays has too few left.
+    /// - Throws: ``QuireError`` with code `validation` if a remaining object has fewer destinations than its minimum.
     func checkCounts() throws { try countCheck.finish() }
 
     func finish(collectingObjectIDs: Bool) throws -> BatchResult {
@@ -277,15 +277,15 @@ private final class SQLiteBatchDeletion {
 
 // MARK: - References
 
-/// Keeps what the rows of a batch insertion refer to in step: that it is there, that new objects come last where it keeps
-/// them in an order, and that it has neither too few nor too many.
+/// Maintains the references of batch-inserted rows: checks that destinations exist, appends new objects to ordered inverses,
+/// and checks the inverses' count constraints.
 final class SQLiteBatchReferences {
-    /// A relationship whose other side is more than a set of any number of objects.
+    /// A relationship whose inverse is ordered or has count constraints.
     private struct Kept {
         let slot: Int
         let column: String
         let orderColumn: String?
-        /// The relationship of the other side, if it leads to a bounded number of objects.
+        /// The inverse, if it has count constraints.
         let counted: ResolvedEntity.Relationship?
     }
 
@@ -298,12 +298,12 @@ final class SQLiteBatchReferences {
     private let entity: ResolvedEntity
     private let kept: [Kept]
     private let countCheck: SQLiteCountCheck
-    /// Objects that are known to be there.
+    /// Objects known to exist.
     private var known: Set<UInt64> = []
-    /// The last places in orders that rows were added to.
+    /// The last order keys of inverses that rows were added to.
     private var lastKeys: [Place: Int64] = [:]
 
-    /// How many of each are remembered.
+    /// The maximum number of entries in each.
     private static let maximumCount = 10_000
 
     init(_ entity: ResolvedEntity, _ batch: SQLiteBatch) throws {
@@ -325,10 +325,10 @@ final class SQLiteBatchReferences {
         if needsOldTargets { try countCheck.begin() }
     }
 
-    /// Whether it matters what an object has referred to before.
+    /// Whether an object's previous destinations matter.
     var needsOldTargets: Bool { kept.contains { $0.counted != nil } }
 
-    /// Checks that the objects are there that a row refers to.
+    /// Checks that a row's destinations exist.
     ///
     /// - Throws: ``QuireError`` with code `notFound`.
     func check(_ row: BatchInsertRow) throws {
@@ -350,7 +350,7 @@ final class SQLiteBatchReferences {
         }
     }
 
-    /// Notes what a stored object refers to that will lead elsewhere.
+    /// Records the destinations that a stored object will no longer refer to.
     func willLeave(_ present: ObjectSnapshot, _ change: ObjectChange) throws {
         for kept in kept where change.changedSlots.contains(kept.slot) {
             guard let counted = kept.counted,
@@ -360,7 +360,7 @@ final class SQLiteBatchReferences {
         }
     }
 
-    /// Gives a written object its place among those of what it refers to.
+    /// Gives a written object its order keys in the inverses.
     func didWrite(
         _ change: ObjectChange,
         _ references: [(relationship: ResolvedEntity.Relationship, target: ManagedObjectID)]
@@ -377,7 +377,7 @@ final class SQLiteBatchReferences {
         }
     }
 
-    /// Gives an object that has no place yet the one after all others.
+    /// Appends an object without order key to the order.
     private func append(
         _ objectID: ManagedObjectID, to owner: ManagedObjectID, _ kept: Kept, _ order: String
     ) throws {
@@ -399,7 +399,7 @@ final class SQLiteBatchReferences {
         lastKeys[place] = key
     }
 
-    /// Checks how many objects those have that rows referred to.
+    /// Checks the count constraints of the destinations.
     func finish() throws {
         if needsOldTargets { try countCheck.finish() }
     }

@@ -3,11 +3,11 @@ internal import QuireQuery
 internal import QuireStore
 internal import QuireSystem
 
-/// Writes the rows of a batch insertion, one after the other.
+/// Writes the rows of a batch insertion, one by one.
 ///
-/// A row is inserted; if values of it that must be unique are taken, the stored object that has them takes over what
-/// the rule says. That object is looked for first where an insertion could not be tried: if the row has large values,
-/// which would go to files, or lacks what a new object must have.
+/// A row is inserted; if it violates a uniqueness constraint, the stored object with the values is updated according to the
+/// upsert policy. That object is looked up first where an insertion cannot be tried: if the row has large values, which would
+/// be written to files, or lacks required values of a new object.
 final class SQLiteBatchRowWriter {
     private let batch: SQLiteBatch
     private let store: SQLiteStore
@@ -21,7 +21,7 @@ final class SQLiteBatchRowWriter {
     private let allSlots: SlotMask
     private var row: BatchInsertRow
     private var change: ObjectChange
-    /// A primary key that was given out for a row which was not inserted then.
+    /// A primary key reserved for a row that was not inserted.
     private var unusedKey: Int64?
     private var maximumKey: Int64
     private var count = 0
@@ -118,7 +118,7 @@ final class SQLiteBatchRowWriter {
         change.version = holder.version
         change.values = ContiguousArray(repeating: .null, count: target.slots.count)
         change.changedSlots = SlotMask()
-        // A sub-entity has them at the same positions.
+        // A sub-entity has the same slot indexes.
         for slot in entity.slots where isWritten(slot) {
             if rule == .fill, try present?.valueWithoutLoading(at: slot.index).isNull == false {
                 continue
@@ -165,7 +165,7 @@ struct SQLiteBatchInsert {
         }
     }
 
-    /// Adds the row's number to what is wrong with the row.
+    /// Adds the row's number to its error.
     private func described(_ error: any Error, row number: Int) -> any Error {
         let described: QuireError?
         if let failure = error as? SQLiteFailure {

@@ -56,7 +56,7 @@ struct SQLiteBatchUpdate {
 
     // MARK: - Computed values
 
-    /// Checks what is computed before it is written.
+    /// Validates computed values before they are written.
     private func check(_ plan: SQLBatchUpdate, _ connection: SQLiteConnection) throws {
         guard let check = plan.check else { return }
         try connection.withStatement(check.sql) { statement in
@@ -93,7 +93,7 @@ struct SQLiteBatchUpdate {
         try slot.attribute?.validate(kept, entity: entity.name)
     }
 
-    /// The value that a column would be read as from a slot; `nil` if it would be none.
+    /// The slot value that a column would be read as; `nil` if it would not be valid.
     private func value(
         _ statement: SQLiteStatement, _ column: Int32, _ type: Int32,
         _ storage: ResolvedEntity.Slot.Storage
@@ -103,7 +103,7 @@ struct SQLiteBatchUpdate {
         switch storage {
         case _ where type == SQLITE_NULL: return .null
         case .integer where type == SQLITE_INTEGER: return .integer(statement.integer(column))
-        // A column of integers turns a whole number into one.
+        // Integer affinity converts a whole number to an integer.
         case .integer where isNumber: return Int64(exactly: number).map { .integer($0) }
         case .boolean where isNumber:
             return number == 0 ? .boolean(false) : number == 1 ? .boolean(true) : nil

@@ -4,19 +4,18 @@ internal import QuireQuery
 package import QuireStore
 internal import QuireSystem
 
-/// Writes whole objects into the tables of a schema, within a transaction of the caller's, without the checks that
-/// cannot fail when both sides are complete: versions, references, what others have changed.
+/// Writes whole objects into the tables of a schema, within the caller's transaction, without the checks that
+/// cannot fail when both sides are complete: versions, references, changes of other writers.
 ///
-/// There are neither triggers nor indexes meanwhile; see ``SQLiteSchemaCompletion``. Memory does not grow with the number
-/// of objects.
+/// Triggers and indexes are dropped meanwhile; see ``SQLiteSchemaCompletion``. Memory is independent of the number of objects.
 package final class SQLiteBulkLoad: BulkInserter {
     package let connection: SQLiteConnection
     package let schema: SQLSchema
     package let externalData: SQLiteExternalData
     private let options: SQLiteStoreOptions
-    /// The files that have been made, to be removed if the transaction fails.
+    /// The files created, to be removed if the transaction fails.
     private(set) var newFiles: [String] = []
-    /// The files of the store's own that objects refer to: each can go without the others.
+    /// The store's own files already referenced: each value needs its own file.
     private var adopted: Set<String> = []
     private var inserts: [Int: Insertion] = [:]
     private var lastInsert: Insertion?
@@ -32,12 +31,12 @@ package final class SQLiteBulkLoad: BulkInserter {
         self.externalData = externalData
     }
 
-    /// The statement that adds objects of an entity.
+    /// The INSERT statement of an entity.
     private final class Insertion {
         struct Column {
             let slot: ResolvedEntity.Slot
             let index: Int32
-            /// The parameter of the target's entity; 0 if the store does not keep it.
+            /// The parameter of the destination's entity; 0 if it is not stored.
             let entityIndex: Int32
         }
 
@@ -126,9 +125,9 @@ package final class SQLiteBulkLoad: BulkInserter {
         if greatest > maximumKeys[root.number] ?? 0 { maximumKeys[root.number] = greatest }
     }
 
-    /// Records the greatest keys. Call it at the end.
+    /// Records the greatest keys. Must be called at the end.
     ///
-    /// - Returns: They, by the numbers of root entities.
+    /// - Returns: The keys, by the number of the root entity.
     package func writeGreatestKeys() throws -> [Int: Int64] {
         for (root, key) in maximumKeys {
             let number = schema.entity(number: root).storeNumber
@@ -183,7 +182,7 @@ package final class SQLiteBulkLoad: BulkInserter {
         return .binary(Data([ExternalDataTag.inline]) + data)
     }
 
-    /// Makes a file this store's, and gives its name. One that is in the store's own folder stays as it is.
+    /// Moves a file into this store, and returns its name. A file in the store's own folder stays.
     private func adopt(_ file: ExternalFile) throws -> String {
         let name = FileSystem.name(of: file.path)
         let isHere = FileSystem.folder(of: file.path) == externalData.folder
@@ -219,14 +218,14 @@ package final class SQLiteBulkLoad: BulkInserter {
         try FileSystem.makeFolderDurably(externalData.folder, beneath: externalData.root)
     }
 
-    /// Makes the names of new files durable. Call it before the transaction commits.
+    /// Makes the names of new files durable. Must be called before the commit.
     package func synchronizeFiles() throws {
         if !newFiles.isEmpty {
             try FileSystem.synchronizeFolder(externalData.folder, beneath: externalData.root)
         }
     }
 
-    /// Removes the files of a load that failed.
+    /// Removes the files of a failed load.
     package func removeFiles() {
         for path in newFiles {
             _ = try? FileSystem.removeFileIfPresent(path, beneath: externalData.root)
@@ -236,7 +235,7 @@ package final class SQLiteBulkLoad: BulkInserter {
 }
 
 extension SQLiteStatement {
-    /// Binds a value in the form that a store keeps.
+    /// Binds a value in its stored form.
     fileprivate func bind(_ value: AttributeValue, orNullAt index: Int32) throws {
         switch value {
         case .integer(let integer): try bind(integer, at: index)
@@ -250,7 +249,7 @@ extension SQLiteStatement {
 
 // MARK: - Relationships
 
-/// Relationships are written when all objects are there.
+/// Relationships, which are written after all objects exist.
 extension SQLiteBulkLoad {
     package func relate(
         _ owner: ManagedObjectID, through relationship: ResolvedEntity.Relationship,
@@ -263,7 +262,7 @@ extension SQLiteBulkLoad {
                 let back = schema.layout.entity(number: member.entityNumber)
                     .relationships[inverse.index]
                 if back.isToMany {
-                    // The column is the owner's own.
+                    // The column is in the owner's own row.
                 } else {
                     try requireFree(member, back, for: owner)
                     try refer(member, back, to: owner)
@@ -279,7 +278,7 @@ extension SQLiteBulkLoad {
         }
     }
 
-    /// Sets the column of a to-one relationship.
+    /// Sets the foreign key of a to-one relationship.
     private func refer(
         _ owner: ManagedObjectID, _ relationship: ResolvedEntity.Relationship,
         to member: ManagedObjectID?
@@ -301,7 +300,7 @@ extension SQLiteBulkLoad {
         }
     }
 
-    /// Fails if an object that one other may refer to is referred to already.
+    /// Fails if the single destination of a one-to-one relationship is already referenced.
     private func requireFree(
         _ member: ManagedObjectID, _ back: ResolvedEntity.Relationship, for owner: ManagedObjectID
     ) throws {
@@ -319,7 +318,7 @@ extension SQLiteBulkLoad {
                 entity: member.entityName, property: back.name, object: member.uriRepresentation))
     }
 
-    /// Makes members point to their owner, in their order.
+    /// Sets the members' foreign keys to their owner, in order.
     private func point(
         _ members: [ManagedObjectID], to owner: ManagedObjectID, _ key: SQLForeignKey
     ) throws {
@@ -343,7 +342,7 @@ extension SQLiteBulkLoad {
         }
     }
 
-    /// Pairs members with their owner, in their order. Pairs may be there already, from the other side.
+    /// Inserts join rows of members and owner, in order. Rows may exist already, from the inverse side.
     private func pair(
         _ owner: ManagedObjectID, _ members: [ManagedObjectID], _ join: SQLJoin
     ) throws {
@@ -366,7 +365,7 @@ extension SQLiteBulkLoad {
         }
     }
 
-    /// Gives places to what has none in an ordered relationship, after the others and by primary key.
+    /// Assigns missing order keys in ordered relationships, after the others and by primary key.
     package func completeOrders() throws {
         for entity in schema.layout.entities {
             for relationship in entity.relationships

@@ -4,9 +4,9 @@ package import QuireProtection
 package import QuireStore
 internal import QuireSystem
 
-/// Copies a file with external data, however large, and says what its bytes were.
+/// Copies an external data file of any size, and returns its size and digest.
 enum SQLiteExternalCopy {
-    /// Makes a new file durable, but not its name.
+    /// Copies to a new file; its content is durable, its name is not.
     static func copy(
         _ file: ExternalFile, to name: String, in externalData: SQLiteExternalData
     ) throws -> ExternalDataRecord {
@@ -18,7 +18,7 @@ enum SQLiteExternalCopy {
             to: name, in: externalData)
     }
 
-    /// Makes a new file durable, but not its name.
+    /// Copies to a new file; its content is durable, its name is not.
     static func copy(
         _ value: ExternalData, to name: String, in externalData: SQLiteExternalData
     ) throws -> ExternalDataRecord {
@@ -44,7 +44,7 @@ enum SQLiteExternalCopy {
 }
 
 extension ObjectSnapshot {
-    /// The file that holds the value of a slot, if one does.
+    /// The file of a slot's value, if it is external.
     package func externalFile(at slot: Int) -> (path: String, root: String, classKey: ClassKey?)? {
         let row = PackedRow(chunk: chunk, offset: offset)
         guard entity.slots[slot].isExternalCapable, row.hasValue(slot),
@@ -57,7 +57,7 @@ extension ObjectSnapshot {
 }
 
 extension SQLiteStore {
-    /// The recorded digests of files with external data, by their paths.
+    /// The recorded digests of external data files, by path.
     package func externalDigests() throws -> [String: Data] {
         try read { connection in
             guard try connection.hasTable(SQLiteTables.externalData) else { return [:] }

@@ -1,9 +1,9 @@
 internal import QuireModel
 
-/// Takes away from a store, for the time in which its tables are filled, what SQLite would keep right row by row, and makes
-/// it in the end, in one go: indexes, triggers, R-trees and full-text indexes, derived attributes.
+/// Removes from a store, while its tables are filled, what SQLite would maintain row by row, and recreates it at the end, in
+/// bulk: indexes, triggers, R-trees and full-text indexes, derived attributes.
 ///
-/// Within a transaction of the caller's.
+/// Runs within the caller's transaction.
 package struct SQLiteSchemaCompletion {
     package let connection: SQLiteConnection
     package let schema: SQLSchema
@@ -13,9 +13,9 @@ package struct SQLiteSchemaCompletion {
         self.schema = schema
     }
 
-    /// Drops all triggers, the tables of computed indexes, and the indexes of tables of objects.
+    /// Drops all triggers, the tables of computed indexes, and the indexes of object tables.
     ///
-    /// - Parameter isTouched: Which tables are to lose their indexes.
+    /// - Parameter isTouched: Whether a table is to lose its indexes.
     package func removeParts(of isTouched: (String) -> Bool = { _ in true }) throws {
         try drop("trigger", "name NOT NULL") { _, _ in true }
         try drop("index", "sql NOT NULL AND tbl_name LIKE 'Z%'") { _, table in
@@ -28,8 +28,7 @@ package struct SQLiteSchemaCompletion {
 
     private static let books: Set<String> = ["Z_METADATA", "Z_PRIMARYKEY", "Z_MODELCACHE"]
 
-    /// Drops the tables of objects and of many-to-many relationships of another schema, and what else has a name that
-    /// this one's tables need.
+    /// Drops the object and join tables of another schema, and everything else with a name that this schema's tables need.
     package func removeTables(of old: SQLSchema) throws {
         let gone = Set(
             (old.tables.map(\.name) + old.joinTables.map(\.name)).map { $0.uppercased() })
@@ -58,14 +57,14 @@ package struct SQLiteSchemaCompletion {
         for name in names { try connection.execute("DROP \(type) \(SQLName.quoted(name))") }
     }
 
-    /// Makes what the schema calls for, and fills it.
+    /// Creates and fills the parts of the schema.
     ///
-    /// - Parameter derives: Whether derived attributes are computed; else they are right already.
-    /// - Throws: ``QuireError`` with code `constraintConflict` if objects share values that must be unique.
+    /// - Parameter derives: Whether derived attributes are computed; otherwise they are up to date already.
+    /// - Throws: ``QuireError`` with code `constraintConflict` if objects violate a uniqueness constraint.
     package func makeParts(computingDerived derives: Bool = true) throws {
         try makeIndexes()
         if derives && !schema.layout.derivations.isEmpty {
-            // In the order of the model: what is derived is not derived from anything derived.
+            // In model order: derived attributes do not depend on derived ones.
             var done: Set<String> = []
             for filling in SQLDerivedTriggers(schema: schema).parts.compactMap(\.filling)
             where done.insert(filling).inserted {
@@ -85,7 +84,7 @@ package struct SQLiteSchemaCompletion {
         }
     }
 
-    /// Makes the indexes that are not there, and drops those of the schema's tables that are not called for.
+    /// Creates the missing indexes, and drops those of the schema's tables that it does not have.
     private func makeIndexes() throws {
         let statements = SQLSchemaStatements(schema: schema)
         var present: [String: String] = [:]
@@ -114,7 +113,7 @@ package struct SQLiteSchemaCompletion {
         }
     }
 
-    /// A statement without what may be written in several ways.
+    /// A statement in canonical form.
     private static func normalized(_ sql: String) -> String {
         sql.replacing("\"", with: "").split(whereSeparator: \.isWhitespace).joined(separator: " ")
     }

@@ -1,44 +1,44 @@
 package import QuireModel
 
-/// Gives Core Data's names to the columns of one root entity's table.
+/// Assigns Core Data's names to the columns of one root entity's table.
 ///
-/// The walk goes over the hierarchy in the order of entity numbers, and over each entity's own properties by
-/// name; a name that is taken gets the digits 1, 2, 3 … appended. Columns are declared in groups by type.
+/// Traverses the hierarchy by entity number, and each entity's own properties by name; a duplicate name gets the digits
+/// 1, 2, 3 … appended. Columns are declared in groups by type.
 package struct SQLColumnNaming {
-    /// What a column is for.
+    /// The purpose of a column.
     enum Purpose: Hashable {
-        /// A slot of an entity, by its position; sub-entities have it at the same position.
+        /// A slot of an entity, by index; sub-entities have it at the same index.
         case slot(owner: Int, slot: Int)
-        /// The target's `Z_ENT` of the to-one relationship in a slot.
+        /// The destination's `Z_ENT` of the to-one relationship in a slot.
         case slotEntity(owner: Int, slot: Int)
-        /// The object's place in the ordered inverse of the to-one relationship in a slot.
+        /// The object's position in the ordered inverse of the to-one relationship in a slot.
         case slotOrder(owner: Int, slot: Int)
-        /// The owner of a to-many relationship without inverse that leads here.
+        /// The owner of a to-many relationship without inverse to this entity.
         case lone(SQLRelationshipKey)
         /// The owner's `Z_ENT` of such a relationship.
         case loneEntity(SQLRelationshipKey)
-        /// The place in such a relationship.
+        /// The position in such a relationship.
         case loneOrder(SQLRelationshipKey)
     }
 
-    /// A column before it is sorted into its group.
+    /// A column before grouping.
     struct Column {
         let purpose: Purpose
-        /// The name before digits were appended.
+        /// The name without appended digits.
         let base: String
         let name: String
         let type: String
         let group: Group
     }
 
-    /// Groups of columns in the order in which tables declare them.
+    /// Groups of columns in declaration order.
     enum Group: Int {
         case integers, orders, floatsAndDates, decimals, strings, uris, uuids, transformables,
             binaries
     }
 
     let layout: ResolvedModel
-    /// Store numbers by model numbers less one, 0 for entities that the store does not keep; they are part of some columns' names.
+    /// Store numbers by model number minus one, 0 for entities not in the store; they are part of some column names.
     let storeNumbers: [Int]
     private var taken: Set<String> = [SQLName.primaryKey, SQLName.entity, SQLName.version]
     private(set) var columns: [Column] = []
@@ -56,7 +56,7 @@ package struct SQLColumnNaming {
 
     private mutating func addColumns(of entity: ResolvedEntity) {
         let own = entity.slots.filter { $0.ownerNumber == entity.number && $0.isStored }
-        // Elements of a composite come where the composite's own name puts them.
+        // A composite's elements are sorted by the composite's name.
         let attributes = own.filter { $0.attribute != nil }.enumerated()
             .map { (slot: $0.element, name: Self.topName(of: $0.element.name), offset: $0.offset) }
             .sorted { ($0.name, $0.offset) < ($1.name, $1.offset) }.map(\.slot)
@@ -97,7 +97,7 @@ package struct SQLColumnNaming {
         addLoneColumns(leadingTo: entity)
     }
 
-    /// Columns for to-many relationships without inverse that lead to an entity.
+    /// Adds columns for to-many relationships without inverse to an entity.
     private mutating func addLoneColumns(leadingTo entity: ResolvedEntity) {
         for source in layout.entities where storeNumbers[source.number - 1] > 0 {
             let lone = source.relationships.filter {
@@ -143,7 +143,7 @@ package struct SQLColumnNaming {
         name.firstIndex(of: ".").map { String(name[..<$0]) } ?? name
     }
 
-    /// The type that the column of an attribute is declared with.
+    /// The declared type of an attribute's column.
     package static func declaredType(of type: AttributeType) -> String {
         switch type {
         case .integer16, .integer32, .integer64, .boolean: "INTEGER"

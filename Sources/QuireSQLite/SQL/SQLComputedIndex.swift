@@ -2,17 +2,16 @@ import Foundation
 internal import QuireModel
 internal import QuireQuery
 
-/// An index of a model that is a table of its own, kept by triggers: an R-tree of ranges, or a full-text index.
+/// An index of a model with a table maintained by triggers: an R-tree of ranges, or a full-text index.
 ///
-/// R-tree: `Z_RT_Entity_index`, as Core Data names it, with `Z_PK` and, for each attribute, a least and a greatest value,
-/// which are the same but for rounding: R-trees keep 32-bit numbers and round outwards. So an R-tree finds all objects
-/// in a range, and possibly a few beside it; compare the attributes again. Objects that lack one of the values are not
-/// in it.
+/// R-tree: `Z_RT_Entity_index`, as Core Data names it, with `Z_PK` and a minimum and maximum for each attribute, which differ
+/// only by rounding: R-trees keep 32-bit numbers and round outwards. So a range query may return false positives; compare the
+/// attributes again. Objects with a nil attribute are not in it.
 ///
-/// Full text: `QUIRE_FT_Entity_index`, an FTS5 table without contents of its own whose `rowid` is `Z_PK`. Its triggers
-/// and tokenizer are SQLite's own, so any program that writes the store keeps it right.
+/// Full text: `QUIRE_FT_Entity_index`, a contentless FTS5 table whose `rowid` is `Z_PK`. Its triggers and tokenizer are
+/// SQLite's own, so any program that writes the store keeps it up to date.
 struct SQLComputedIndex: Sendable, Hashable {
-    /// The kinds there are.
+    /// The kind of index.
     enum Kind: Sendable {
         case rtree, fullText
     }
@@ -20,15 +19,14 @@ struct SQLComputedIndex: Sendable, Hashable {
     let kind: Kind
     /// The table's name.
     let name: String
-    /// The entity that declares the index; all its objects are in it, those of sub-entities included.
+    /// The entity that declares the index; sub-entities are included.
     let entityNumber: Int
     /// The slots of the attributes, in the index's order.
     let slots: [Int]
-    /// Their columns in the table of the objects. They name the columns of a full-text index; those of an R-tree have
-    /// `_MIN` and `_MAX` appended.
+    /// Their columns in the object table. A full-text index has the same column names; an R-tree appends `_MIN` and `_MAX`.
     let columns: [String]
 
-    /// The columns of the R-tree with the least and the greatest value of a slot.
+    /// The R-tree's columns for the range of a slot.
     func rangeColumns(of slot: Int) -> (least: String, greatest: String)? {
         guard kind == .rtree, let index = slots.firstIndex(of: slot) else { return nil }
         return (columns[index] + "_MIN", columns[index] + "_MAX")
@@ -36,24 +34,24 @@ struct SQLComputedIndex: Sendable, Hashable {
 }
 
 extension SQLSchema {
-    /// The R-trees that hold the objects of an entity, and are in the store.
+    /// The store's R-trees for an entity's objects.
     func rtreeIndexes(of entity: ResolvedEntity) -> [SQLComputedIndex] {
         computedIndexes(.rtree, of: entity)
     }
 
-    /// An R-tree that holds the objects of an entity with ranges of all of some slots, and is in the store.
+    /// A usable R-tree of an entity that covers some slots.
     func rtreeIndex(of entity: ResolvedEntity, covering slots: [Int]) -> SQLComputedIndex? {
         rtreeIndexes(of: entity).filter { Set(slots).isSubset(of: $0.slots) }
             .min { $0.slots.count < $1.slots.count }
     }
 
-    /// A full-text index of a slot of an entity's objects that is in the store. Search it in the slot's column:
+    /// A usable full-text index of a slot. Search it in the slot's column:
     ///
     /// ```sql
     /// t0.Z_PK IN (SELECT rowid FROM QUIRE_FT_Book_byText WHERE QUIRE_FT_Book_byText MATCH ?)
     /// ```
     ///
-    /// with ``TextSearch/matchExpression(in:)`` bound, whose columns are those of the index that are meant.
+    /// with ``TextSearch/matchExpression(in:)`` bound, which names the columns to search.
     func fullTextIndex(
         of entity: ResolvedEntity, covering slot: Int
     ) -> (index: SQLComputedIndex, column: String)? {
@@ -74,7 +72,7 @@ extension SQLSchema {
         }
     }
 
-    /// All that the model has, whether or not they are in the store.
+    /// All computed indexes of the model, whether or not they are in the store.
     var allComputedIndexes: [SQLComputedIndex] {
         layout.entities.flatMap { entity in
             entity.description.indexes.compactMap { index -> SQLComputedIndex? in
@@ -100,7 +98,7 @@ extension SQLSchema {
 
 // MARK: - Statements
 
-/// Writes the tables and triggers of R-trees and full-text indexes.
+/// Generates the tables and triggers of R-trees and full-text indexes.
 struct SQLComputedIndexStatements {
     let schema: SQLSchema
 
@@ -165,7 +163,7 @@ struct SQLComputedIndexStatements {
         }
         let insertion =
             "INSERT INTO \(name) (rowid, \(list)) SELECT NEW.Z_PK, \(values("NEW"))\(condition("NEW."));"
-        // A table without contents must be told what it had.
+        // A contentless table needs the old values for a deletion.
         let deletion =
             "INSERT INTO \(name) (\(name), rowid, \(list)) SELECT 'delete', OLD.Z_PK, "
             + "\(values("OLD"))\(condition("OLD."));"
@@ -202,7 +200,7 @@ struct SQLComputedIndexStatements {
         }
     }
 
-    /// Whether a row is of the index's entity, if others are in the table.
+    /// The condition that a row is of the index's entity, if the table is shared with other entities.
     private func ofEntity(_ place: SQLEntity, _ row: String) -> String? {
         if schema.layout.entity(number: place.number).rootNumber == place.number { return nil }
         let numbers = place.subtreeStoreNumbers.map(String.init).joined(separator: ", ")
@@ -212,7 +210,7 @@ struct SQLComputedIndexStatements {
 
 // MARK: - Partial indexes
 
-/// Writes the predicate of a partial index as SQL, as far as it compares attributes with constants.
+/// Translates the predicate of a partial index to SQL, if it only compares attributes with constants.
 ///
 /// An index has no parameters, so constants become literals; `ZFAVORITE = 1`, `ZCOL IS NOT NULL`, `ZKIND <> 4 OR ZYEAR > 1900`.
 /// A comparison with NULL is not true in SQL, so `kind != 4` leaves out objects without a kind, as Core Data's index does:
@@ -221,7 +219,7 @@ struct SQLPartialIndex {
     let entity: ResolvedEntity
     let schema: SQLSchema
 
-    /// The condition; `nil` if the predicate says something else. Then all objects are indexed, which finds the same.
+    /// The condition; `nil` if it cannot be translated. Then all objects are indexed, with the same results.
     func condition(_ format: String) -> String? {
         guard let predicate = try? QueryPredicate(format: format) else { return nil }
         return condition(predicate)

@@ -2,18 +2,18 @@ internal import QuireModel
 
 /// Names and statements of derived attributes' triggers, in Core Data's form.
 ///
-/// A trigger is called `Z_DA_TABLE_Entity_attribute_…`, where TABLE is the one whose changes fire it. It writes the
-/// derived column, and tells the connection which objects that concerned by a function that Core Data's
+/// A trigger is named `Z_DA_TABLE_Entity_attribute_…`, where TABLE is the one whose changes fire it. It writes the
+/// derived column, and reports the affected objects to the connection through an SQL function that Core Data's
 /// connections have, and ours.
 ///
-/// - A count goes up and down with the foreign keys that lead to its owner, or with the pairs of a join table.
-/// - A sum of integers does so too; other sums are computed anew from all objects in the relationship, because adding
-///   and subtracting floating-point numbers does not come back to where it was.
-/// - A copy is made when the row is inserted, its reference changes, or the row referred to comes, changes or goes.
-/// - `now()` is set whenever `Z_OPT` is, which is when an object itself is saved and not when a value is derived.
+/// - A count is incremented and decremented with its owner's foreign keys, or with the rows of a join table.
+/// - A sum of integers is, too; other sums are recomputed from all related objects, because adding and subtracting
+///   floating-point numbers does not restore the original value.
+/// - A copy is made when the row is inserted, its reference changes, or the referenced row is inserted, updated or deleted.
+/// - `now()` is set whenever `Z_OPT` is: when an object itself is saved, not when a value is derived.
 ///
-/// Texts in canonical form, capitals or small letters have no triggers: SQLite's functions know ASCII only. A save
-/// computes them; see ``SQLRowStatement`` and ``SQLiteDerivedRows``.
+/// Canonical, upper-case and lower-case texts have no triggers: SQLite's functions know ASCII only. A save computes them; see
+/// ``SQLRowStatement`` and ``SQLiteDerivedRows``.
 package struct SQLDerivedTriggers {
     package let schema: SQLSchema
 
@@ -24,7 +24,7 @@ package struct SQLDerivedTriggers {
     /// The triggers of all derived attributes.
     package var parts: [SQLSchemaPart] { partsByAttribute.flatMap(\.parts) }
 
-    /// The triggers of each derived attribute, with what their names have in common: `_Entity_attribute_`.
+    /// The triggers of each derived attribute, with the common part of their names: `_Entity_attribute_`.
     var partsByAttribute: [(name: String, parts: [SQLSchemaPart])] {
         schema.keptEntities.flatMap { entity in
             schema.layout.derivations[entity]
@@ -83,7 +83,7 @@ private struct Writer {
     private let column: String
     private let entityName: String
     private let attribute: String
-    /// The store numbers of the rows that have the attribute, if others are in the table.
+    /// The store numbers of the rows with the attribute, if the table is shared with other entities.
     private let rows: [Int]?
 
     init?(_ derivation: ResolvedEntity.Derivation, _ entity: ResolvedEntity, _ schema: SQLSchema) {
@@ -211,7 +211,7 @@ private struct Writer {
 
     // MARK: - Counting up and down
 
-    /// What goes up by each row that leads to an owner, and down by each that does not any more.
+    /// Statements that increment or decrement an aggregate of a row's new and old owner.
     private func steps(
         _ key: String, in other: String, of columns: [String], added: String, removed: String,
         total: String, filling: String
@@ -244,7 +244,7 @@ private struct Writer {
 
     // MARK: - Computing anew
 
-    /// What is computed anew for the owners that a changed row leads to, or has led to.
+    /// Statements that recompute aggregates of a row's old and new owner.
     private func totals(
         _ total: String, _ places: [(table: String, columns: [String], owners: (String) -> String)]
     ) -> [SQLSchemaPart] {
@@ -284,7 +284,7 @@ private struct Writer {
         rows.map { " WHERE Z_ENT IN (\($0.map(String.init).joined(separator: ", ")))" } ?? ""
     }
 
-    /// Tells the connection which objects a statement has written.
+    /// The call that reports the written objects to the connection.
     private func told(_ condition: String, insertion: Bool = false) -> String {
         let function =
             insertion ? SQLDerivedFunction.noteInsertion : SQLDerivedFunction.noteUpdate
@@ -310,15 +310,15 @@ private struct Writer {
     }
 }
 
-/// The functions that triggers of derived attributes call.
+/// The SQL functions called by triggers of derived attributes.
 enum SQLDerivedFunction {
-    /// Says that a derived value of a new row was set.
+    /// Reports that a derived value of a new row was set.
     static let noteInsertion = "NSCoreDataDATriggerInsertUpdatedAffectedObjectValue"
-    /// Says that a derived value was set.
+    /// Reports that a derived value was set.
     static let noteUpdate = "NSCoreDataDATriggerUpdatedAffectedObjectValue"
-    /// Says that a value was set by a trigger of an older form, which some of Apple's programs have.
+    /// Reports a value set by a trigger of an older form, which some of Apple's programs have.
     static let noteOlderUpdate = "NSCoreDataTriggerUpdateAffectedObjectValue"
-    /// All that say that a value was set.
+    /// All functions that report a set value.
     static let allNotes = [noteInsertion, noteUpdate, noteOlderUpdate]
     /// The time of the save, in seconds since the year 2001.
     static let now = "NSCoreDataNow"

@@ -1,7 +1,7 @@
 internal import QuireModel
 internal import QuireSystem
 
-/// What the rows of a table say of one of its columns.
+/// The facts about one column, gathered from the rows of its table.
 struct SQLColumnFacts {
     /// The store numbers of the entities whose rows have a value.
     var entities: Set<Int> = []
@@ -9,57 +9,56 @@ struct SQLColumnFacts {
     var hasReals = false
     var hasTexts = false
     var hasBlobs = false
-    /// The least of the integers.
+    /// The least integer.
     var least: Int64?
-    /// Whether every value that is no number has 16 bytes.
+    /// Whether every non-numeric value has 16 bytes.
     var areSixteenBytes = true
-    /// Whether every value that is no number has the form of one that may be kept in a file.
+    /// Whether every non-numeric value has the form of a possibly external one.
     var areTagged = true
 
     var hasValues: Bool { hasIntegers || hasReals || hasTexts || hasBlobs }
 }
 
-/// What inference asks a store.
+/// The store's interface for model inference.
 protocol SQLInferenceSource {
-    /// What the rows of a table say of its columns, by the columns' names.
+    /// The facts about a table's columns, by column name.
     func facts(of table: SQLCatalog.Table) throws -> [String: SQLColumnFacts]
     /// Whether every value of a column is the primary key of a row of another table.
     func holdsKeys(_ column: String, of table: String, in target: String) throws -> Bool
-    /// Whether there is an index of a name, whatever its case.
+    /// Whether an index exists, case-insensitively.
     func hasIndex(_ name: String) -> Bool
 }
 
-/// Makes a model of a store's tables alone, good for reading what is in them.
+/// Infers a model from a store's tables alone, sufficient to read their content.
 ///
-/// What a store without its model still tells, and what is made of it:
+/// Sources of the inferred model:
 ///
-/// - **Entities**, their names and their hierarchy stand in `Z_PRIMARYKEY`. None is abstract.
-/// - **Properties** are named after their columns in lower case, as Core Data's XML stores name them: `ZPAGECOUNT` is
-///   `pagecount`. A name that an object must not have, such as `description`, stays in upper case. A property belongs to
-///   the lowest entity of which all are that have a value, or to the root if no row has one.
-/// - **Attributes** have the type that the column declares, corrected by what is in it. Integers stay integers: nothing
-///   tells truth values apart. Bytes are UUIDs if every value has 16 of them, and may be kept in files if every value
-///   has the form of such a one. Everything is optional.
-/// - **To-one relationships** are columns with an entity column beside them (`Z4_OWNER`), an order column
-///   (`Z_FOK_OWNER`) or an index of their own (`ZBOOK_ZOWNER_INDEX`), or that are called like an entity, if their values
-///   are keys of one. Only an ordered one gets an inverse, called after both: `book_shelf`. The other to-many sides leave
-///   no trace.
-/// - **Many-to-many relationships** are the tables that pair keys, which name both sides.
+/// - **Entities**, their names and hierarchy are in `Z_PRIMARYKEY`. None is abstract.
+/// - **Properties** are named after their columns in lower case, like in Core Data's XML stores: `ZPAGECOUNT` is
+///   `pagecount`. A reserved name, such as `description`, stays in upper case. A property belongs to the lowest common
+///   ancestor of the entities with a value, or to the root if no row has one.
+/// - **Attributes** have the column's declared type, corrected by its content. Integers stay integers: Booleans cannot be
+///   told apart. Bytes are UUIDs if every value has 16 of them, and possibly external if every value has that form.
+///   All attributes are optional.
+/// - **To-one relationships** are columns with an entity column (`Z4_OWNER`), an order column (`Z_FOK_OWNER`) or an index
+///   (`ZBOOK_ZOWNER_INDEX`), or that have an entity's name and hold only its keys. Only an ordered one gets an inverse, named
+///   after both: `book_shelf`. Other to-many sides leave no trace.
+/// - **Many-to-many relationships** are join tables, which name both sides.
 /// - **To-many relationships without inverse** are columns with their owner's number: `Z3FAVOURITES`.
 struct SQLModelInference {
-    /// A model and the parts of the catalog it is of.
+    /// An inferred model and the part of the catalog that it covers.
     struct Result {
         var model: ManagedObjectModel
         var catalog: SQLCatalog
     }
 
     private let source: any SQLInferenceSource
-    /// The entities that have a table, with the names that fit them.
+    /// The entities with a table, with the names that match them.
     private let catalog: SQLCatalog
     private let parents: [Int: Int]
     private let depths: [Int: Int]
     private var descriptions: [Int: EntityDescription] = [:]
-    /// The names of properties that are taken in the hierarchy of a root.
+    /// The property names in use in a root's hierarchy.
     private var taken: [Int: Set<String>] = [:]
 
     private init(catalog: SQLCatalog, source: any SQLInferenceSource) throws {
@@ -77,11 +76,11 @@ struct SQLModelInference {
         }
     }
 
-    /// Makes the model.
+    /// Infers the model.
     ///
-    /// - Complexity: O(*n*) in the rows: all are looked at.
+    /// - Complexity: O(*n*) in the rows: all are examined.
     /// - Throws: ``QuireError`` with code `invalidFormat` if there are no entities with tables, or their names or hierarchy
-    ///   make no sense.
+    ///   are inconsistent.
     static func run(catalog: SQLCatalog, source: any SQLInferenceSource) throws -> Result {
         var inference = try SQLModelInference(catalog: catalog, source: source)
         return try inference.result()
@@ -108,7 +107,7 @@ struct SQLModelInference {
         return number
     }
 
-    /// The lowest entity that all of some are, within the hierarchy of a root.
+    /// The lowest common ancestor of entities within a root's hierarchy.
     private func owner(of entities: Set<Int>, root: Int) -> Int {
         var result: Int?
         for number in entities where descriptions[number] != nil && self.root(of: number) == root {
@@ -133,13 +132,13 @@ struct SQLModelInference {
         descriptions[entity]?.properties.append(property)
     }
 
-    /// Takes a name, unless it is taken in the hierarchy or no name for a property.
+    /// Claims a name, unless it is in use in the hierarchy or not a valid property name.
     private mutating func take(_ name: String, root: Int) -> Bool {
         ModelNames.objection(toPropertyName: name) == nil
             && taken[root, default: []].insert(name.lowercased()).inserted
     }
 
-    /// The name of a property whose column's name is known.
+    /// The property name for a column name.
     private func propertyName(_ upper: Substring) -> String {
         let name = upper.lowercased()
         return ModelNames.reservedPropertyNames.contains(name) ? upper.uppercased() : name
@@ -169,7 +168,7 @@ struct SQLModelInference {
         }
     }
 
-    /// The number after the Z of a column's name, and what follows it.
+    /// The number after the Z of a column name, and the rest.
     private static func numbered(_ upper: String) -> (number: Int, rest: Substring)? {
         let digits = upper.dropFirst().prefix { $0.isASCII && $0.isNumber }
         guard upper.hasPrefix("Z"), let number = Int(digits) else { return nil }
@@ -232,7 +231,7 @@ struct SQLModelInference {
 
     private static func type(of column: SQLColumn, _ facts: SQLColumnFacts) -> AttributeType {
         let hasNumbers = facts.hasIntegers || facts.hasReals
-        // Not a number is a text in a column of decimal numbers.
+        // NaN is a text in a column of decimal numbers.
         if facts.hasTexts, !facts.hasBlobs, column.type.uppercased() == "DECIMAL" {
             return .decimal
         }
@@ -254,7 +253,7 @@ struct SQLModelInference {
 
     // MARK: - Relationships
 
-    /// The entity that a column leads to; `nil` if it holds an attribute.
+    /// The destination entity of a column; `nil` if it holds an attribute.
     private func destination(
         of column: SQLColumn, in table: SQLCatalog.Table, entityNumber: Int?, isOrdered: Bool,
         _ facts: SQLColumnFacts
@@ -275,7 +274,7 @@ struct SQLModelInference {
             return try leads(column, of: table, to: namesake.number) ? namesake.number : nil
         }
         guard isIndexed || isOrdered else { return nil }
-        // Called like none: if all its values are keys of one table only, it is that.
+        // No entity has its name: if all its values are keys of exactly one table, that is the destination.
         let suffix = catalog.entities.filter { bare.hasSuffix($0.name.uppercased()) }
             .max { $0.name.utf8.count < $1.name.utf8.count }
         if let suffix, try leads(column, of: table, to: suffix.number) { return suffix.number }
@@ -306,7 +305,7 @@ struct SQLModelInference {
         return .relationship(relationship)
     }
 
-    /// Adds what a table that pairs keys is: `Z_1TAGS (Z_1BOOKS, Z_2TAGS)`.
+    /// Adds the relationship of a join table: `Z_1TAGS (Z_1BOOKS, Z_2TAGS)`.
     private mutating func addManyToMany(_ table: SQLCatalog.Table) {
         func side(_ name: String) -> (number: Int, name: Substring)? {
             guard name.hasPrefix("Z_"), let side = Self.numbered("Z" + name.dropFirst(2)),
@@ -347,7 +346,7 @@ struct SQLModelInference {
     }
 }
 
-/// The entities of a catalog that have tables.
+/// The entities of a catalog with tables.
 private struct SQLEntityTree {
     private(set) var entities: [SQLCatalog.Entity] = []
     private(set) var parents: [Int: Int] = [:]
@@ -360,7 +359,7 @@ private struct SQLEntityTree {
             var entity = entity
             for depth in 0...ModelValidation.maximumDepth {
                 guard entity.superentityNumber != 0 else { return (entity, depth) }
-                // One whose superentity is lost is taken for a root.
+                // An entity with a dangling superentity is treated as a root.
                 guard let parent = all[entity.superentityNumber] else { return (entity, depth) }
                 entity = parent
             }

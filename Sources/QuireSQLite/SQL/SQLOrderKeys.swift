@@ -1,19 +1,19 @@
-/// Keys that order objects, as Core Data gives them: 2048 for the first, 1024 more for each that follows, and
-/// something in between for what is put between others.
+/// Order keys of objects, as in Core Data: 2048 for the first, 1024 more for each that follows, and intermediate values
+/// for insertions.
 package enum SQLOrderKeys {
     package static let first: Int64 = 2048
     package static let step: Int64 = 1024
 
-    /// The keys for objects that follow all others.
+    /// The keys for appended objects.
     static func appending(_ count: Int, after last: Int64?) -> [Int64] {
         let start = last.map { $0 &+ step } ?? first
         return (0..<Int64(count)).map { start &+ $0 &* step }
     }
 
-    /// Keys that put elements in order, changing as few of the keys that they have as possible.
+    /// Keys for a new order of elements, with as few changed keys as possible.
     ///
-    /// - Parameter keys: The elements' present keys, in their new order; `nil` for those that have none.
-    /// - Returns: The new keys; elements that keep theirs have the same as before.
+    /// - Parameter keys: The elements' present keys, in their new order; `nil` for new elements.
+    /// - Returns: The new keys; unchanged elements keep theirs.
     static func keys(for keys: [Int64?]) -> [Int64] {
         var result = [Int64](repeating: 0, count: keys.count)
         let kept = longestAscending(keys)
@@ -40,7 +40,7 @@ package enum SQLOrderKeys {
     /// Keys for elements between two keys; `nil` if there is no room.
     private static func fill(_ count: Int, after low: Int64?, before high: Int64?) -> [Int64]? {
         guard let high else {
-            // Far below the end of the numbers, or everything is numbered anew.
+            // Renumber long before integer overflow.
             if let low, low > Int64.max / 2 { return nil }
             return appending(count, after: low)
         }
@@ -51,7 +51,7 @@ package enum SQLOrderKeys {
         return (1...Int64(count)).map { low + room / parts * $0 + room % parts * $0 / parts }
     }
 
-    /// The positions of a longest strictly ascending run of positive keys, not necessarily side by side.
+    /// The positions of a longest strictly ascending subsequence of positive keys.
     private static func longestAscending(_ keys: [Int64?]) -> [Int] {
         var tails: [Int] = []
         var predecessors = [Int](repeating: -1, count: keys.count)

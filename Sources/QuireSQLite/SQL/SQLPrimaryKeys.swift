@@ -1,23 +1,23 @@
 internal import QuireModel
 internal import QuireSystem
 
-/// The primary keys that a store gives out. Kept in memory; a save that uses some makes them durable, unless they were
+/// The allocator of a store's primary keys. Kept in memory; a save that uses keys makes them durable, unless they were
 /// recorded before.
 struct SQLPrimaryKeys {
     private struct Range {
-        /// The greatest key in the store when it was first asked for.
+        /// The greatest key in the store when first read.
         let first: Int64
-        /// The greatest key that the store has recorded, as far as this process knows.
+        /// The greatest key recorded in the store, as far as this process knows.
         var recorded: Int64
-        /// What a transaction of this process is about to record: a reader may see it before ``recorded`` says so.
+        /// The key that a running transaction of this process will record: a reader may see it before ``recorded`` is updated.
         var pending: Int64?
-        /// The greatest key that has been given out.
+        /// The greatest key reserved.
         var last: Int64
-        /// The greatest key that was recorded for later use here: those between `last` and it are nobody else's.
+        /// The greatest key recorded ahead here: keys between `last` and it belong to this process.
         var ownThrough: Int64 = 0
-        /// How many keys have been recorded for later use.
+        /// The number of keys recorded ahead.
         var ownCount: Int64 = 0
-        /// Keys that were given out here before another process was found to have recorded them.
+        /// Keys reserved here before another process was found to have recorded them.
         var taken: [ClosedRange<Int64>] = []
 
         init(_ greatest: Int64) { (first, recorded, last) = (greatest, greatest, greatest) }
@@ -25,24 +25,24 @@ struct SQLPrimaryKeys {
 
     private var ranges: [Int: Range] = [:]
 
-    /// The most keys that are recorded for later use without being asked for.
+    /// The maximum number of keys recorded ahead without being requested.
     private static let maximumSurplus: Int64 = 1000
 
     /// Whether the greatest key of a hierarchy has been read from the store.
     func isKnown(root: Int) -> Bool { ranges[root] != nil }
 
-    /// Takes over the greatest key in the store; ignored once it is known.
+    /// Sets the greatest key in the store; ignored if it is known.
     mutating func learn(_ greatest: Int64, root: Int) {
         if ranges[root] == nil { ranges[root] = Range(greatest) }
     }
 
-    // MARK: Giving out
+    // MARK: Reserving
 
-    /// Gives out keys of a hierarchy that is known.
+    /// Reserves keys of a known hierarchy.
     ///
     /// - Parameters:
-    ///   - root: The number of the root entity, which shares its keys with all below it.
-    ///   - count: How many; at least one.
+    ///   - root: The number of the root entity, whose hierarchy shares one sequence of keys.
+    ///   - count: The number of keys; at least one.
     mutating func reserve(root: Int, count: Int) throws -> ClosedRange<Int64> {
         var range = ranges[root] ?? Range(0)
         let last = try Self.key(range.last, plus: Int64(count))
@@ -52,15 +52,15 @@ struct SQLPrimaryKeys {
         return first...last
     }
 
-    /// Gives out keys that have been recorded already, if there are as many.
+    /// Reserves keys that have been recorded ahead, if there are enough.
     mutating func reserveRecorded(root: Int, count: Int) -> ClosedRange<Int64>? {
         guard let range = ranges[root], range.ownThrough - range.last >= count else { return nil }
         ranges[root]?.last += Int64(count)
         return range.last + 1...range.last + Int64(count)
     }
 
-    /// What to record before keys are given out that no other process may give out: as many more as have been
-    /// recorded so before, for the next time.
+    /// The key to record before keys are reserved exclusively for this process: as many additional ones as have been recorded
+    /// ahead before, for the next time.
     func maximumToRecord(root: Int, count: Int) throws -> Int64 {
         guard let range = ranges[root] else { return Int64(count) }
         let needed = try Self.key(range.last, plus: Int64(count))
@@ -78,13 +78,13 @@ struct SQLPrimaryKeys {
         return sum
     }
 
-    // MARK: Others
+    // MARK: Other processes
 
-    /// Takes notice of what the store has recorded. Keys beyond what this process knew of are another's; those among
-    /// them that have been given out here are not to be used.
+    /// Notes the key recorded in the store. Keys beyond those known here belong to another process; those among them that have
+    /// been reserved here must not be used.
     mutating func note(_ recorded: Int64, root: Int) {
         guard var range = ranges[root], recorded != range.recorded else { return }
-        // Some stores' books are behind their tables.
+        // `Z_MAX` may be lower than `max(Z_PK)`.
         let recorded = max(recorded, range.first)
         let ours = range.recorded + 1
         if recorded >= ours && range.last >= ours {
@@ -95,7 +95,7 @@ struct SQLPrimaryKeys {
         ranges[root] = range
     }
 
-    /// Takes notice of what the store had recorded when somebody looked, perhaps before the last save here.
+    /// Notes a recorded key that may have been read before the last save here.
     mutating func noteLater(_ recorded: Int64, root: Int) {
         guard let range = ranges[root], recorded > range.recorded, recorded != range.pending else {
             return
@@ -103,13 +103,13 @@ struct SQLPrimaryKeys {
         note(recorded, root: root)
     }
 
-    /// The keys given out here that another process has used, or may have.
+    /// The keys reserved here that another process has used, or may have.
     func taken(root: Int) -> [ClosedRange<Int64>] { ranges[root]?.taken ?? [] }
 
-    /// Notes what a save is about to record.
+    /// Notes the keys that a save is about to record.
     mutating func willRecord(_ greatest: Int64, root: Int) { ranges[root]?.pending = greatest }
 
-    /// Notes what a save has recorded.
+    /// Notes the keys that a save has recorded.
     mutating func didRecord(_ greatest: Int64, root: Int) {
         var range = ranges[root] ?? Range(greatest)
         range.recorded = greatest
@@ -117,7 +117,7 @@ struct SQLPrimaryKeys {
         ranges[root] = range
     }
 
-    /// Notes what was recorded for keys that have just been given out, and for some that are given out later.
+    /// Notes keys recorded ahead, beyond those just reserved.
     mutating func didRecordAhead(_ greatest: Int64, from keys: ClosedRange<Int64>, root: Int) {
         guard var range = ranges[root] else { return }
         range.ownCount += greatest - keys.lowerBound + 1
@@ -129,8 +129,8 @@ struct SQLPrimaryKeys {
 
 // MARK: - The register
 
-/// The primary keys that a store gives out, shared with the store that takes its place when its file is moved or copied:
-/// what one has given out the other does not give out again.
+/// The primary keys of a store, shared with its successor when its file is moved or copied: neither reserves a key of the
+/// other.
 final class SQLitePrimaryKeyAllocator: Sendable {
     private let keys = Lock(SQLPrimaryKeys())
 

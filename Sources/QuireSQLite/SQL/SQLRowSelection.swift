@@ -1,18 +1,18 @@
 internal import QuireModel
 
-/// Which columns a fetch of an entity's objects selects, and which slot each one fills.
+/// The columns that a fetch selects for an entity, and the slots they fill.
 ///
-/// A table holds the objects of a whole hierarchy, so a row's entity decides what its columns mean: there is a
-/// plan for each entity that the rows may be of.
+/// A table holds the objects of a whole hierarchy, so a row's entity decides the meaning of its columns: there is a
+/// plan for each possible entity.
 package struct SQLRowSelection: Sendable {
-    /// How a column becomes a slot's value.
+    /// The conversion of a column to a slot's value.
     enum Kind: Sendable {
         case integer, double, boolean, decimal, string, uri, date, binary, externalCapable, uuid
-        /// The primary key of an object of an entity without sub-entities, whose bits are given.
+        /// The primary key of an object whose entity has no sub-entities, with the entity bits.
         case reference(entityBits: UInt64)
         /// The primary key of an object whose entity is in another column.
         case polymorphicReference(entityColumn: Int32, destination: Int)
-        /// The primary key of an object whose entity has to be looked up.
+        /// The primary key of an object whose entity must be looked up.
         case lookedUpReference(destination: Int)
     }
 
@@ -34,18 +34,17 @@ package struct SQLRowSelection: Sendable {
         }
     }
 
-    /// The entity whose objects, and sub-entities' objects, are selected.
+    /// The entity selected, including sub-entities.
     let entity: ResolvedEntity
-    /// What stands between `SELECT` and `FROM`: primary key, entity and version, then the columns. The table's alias
-    /// is `t0`.
+    /// The SELECT list: primary key, entity and version, then the columns. The table alias is `t0`.
     package let list: String
-    /// The plans by store number; `nil` where a number is no entity that the rows may be of.
+    /// The plans by store number; `nil` for a number that the rows cannot have.
     let plans: ContiguousArray<Plan?>
 
-    /// The alias of the table whose rows are selected.
+    /// The alias of the selected table.
     static let alias = "t0"
 
-    /// Selects everything that the objects of an entity and its sub-entities store.
+    /// Selects all stored slots of an entity and its sub-entities.
     init(_ entity: ResolvedEntity, schema: SQLSchema) {
         self.entity = entity
         var columns = Columns()
@@ -94,7 +93,7 @@ package struct SQLRowSelection: Sendable {
         list = columns.names.map { "\(Self.alias).\(SQLName.quoted($0))" }.joined(separator: ", ")
     }
 
-    /// Columns in the order in which they were first asked for.
+    /// Columns in order of first use.
     private struct Columns {
         var names: [String] = []
         private var positions: [String: Int32] = [:]
@@ -111,42 +110,42 @@ package struct SQLRowSelection: Sendable {
 
 // MARK: - Statements that write rows
 
-/// A statement that writes one row, and which value each of its parameters takes.
+/// A statement that writes one row, and the mapping of its parameters to slots.
 struct SQLRowStatement: Sendable {
-    /// A slot whose value is bound. Without references, as there is one for each value written.
+    /// A bound slot. Holds no references, as there is one for each value written.
     struct Binding: Sendable {
         /// The slot's position in its entity.
         let slot: Int
-        /// The form of its value.
+        /// The storage form of the value.
         let storage: ResolvedEntity.Slot.Storage
-        /// Whether the value may be kept in a file.
+        /// Whether the value may be external.
         let isExternalCapable: Bool
         /// The parameter of the value.
         let index: Int32
-        /// The parameter of the target's entity; 0 if the store does not keep it.
+        /// The parameter of the destination's entity; 0 if it is not stored.
         let entityIndex: Int32
     }
 
-    /// A derived text to bind: a function of the value of another slot of the row.
+    /// A bound derived text: a function of another slot of the row.
     struct DerivedText: Sendable {
         let function: AttributeDerivation.TextFunction
-        /// The slot that it is derived from.
+        /// The source slot.
         let source: Int
         /// The parameter.
         let index: Int32
     }
 
     let sql: String
-    /// What is bound after the parameters that every statement of its kind has.
+    /// The bindings after the fixed parameters of the statement's kind.
     let bindings: ContiguousArray<Binding>
-    /// The derived texts to bind; other derived values are the work of triggers, or of ``SQLiteDerivedRows``.
+    /// The derived texts to bind; other derived values are set by triggers or by ``SQLiteDerivedRows``.
     var derivedTexts: [DerivedText] = []
 
-    /// The parameter of the primary key in every statement.
+    /// The parameter of the primary key, in every statement.
     static let primaryKeyIndex: Int32 = 1
-    /// The parameter of the version that the row is to get, in updates.
+    /// The parameter of the row's new version, in updates.
     static let newVersionIndex: Int32 = 2
-    /// The parameter of the version that the row must have, in updates; in deletions it is the second.
+    /// The parameter of the base version, in updates; in deletions it is the second.
     static let oldVersionIndex: Int32 = 3
 
     /// Inserts an object with its slots, as version 1.
@@ -187,7 +186,7 @@ struct SQLRowStatement: Sendable {
             bindings: bindings, derivedTexts: derived.map { $0.text.moved(by: count) })
     }
 
-    /// Changes some slots of an object that has the version expected.
+    /// Updates slots of an object that has the base version.
     static func update(
         _ entity: ResolvedEntity, schema: SQLSchema, slots: SlotMask
     ) -> SQLRowStatement {
@@ -206,7 +205,7 @@ struct SQLRowStatement: Sendable {
                 assignments.append("\(SQLName.quoted(entityColumn)) = ?\(count)")
             }
             if let order = column.orderColumn.map(SQLName.quoted) {
-                // An object that goes elsewhere has no place there yet.
+                // An object with a new owner has no order key yet.
                 assignments.append("\(order) = CASE WHEN \(name) IS ?\(index) THEN \(order) END")
             }
             bindings.append(
@@ -227,7 +226,7 @@ struct SQLRowStatement: Sendable {
             bindings: bindings, derivedTexts: derived.map { $0.text.moved(by: count) })
     }
 
-    /// The derived texts that a row's own values give, with parameters numbered from 1.
+    /// The derived texts computed from the row's own values, with parameters numbered from 1.
     private static func derivedTexts(
         of entity: ResolvedEntity, schema: SQLSchema
     ) -> [(column: String, text: DerivedText)] {
@@ -243,7 +242,7 @@ struct SQLRowStatement: Sendable {
         return result
     }
 
-    /// Deletes an object, if it has the version expected or, without one, whatever it is.
+    /// Deletes an object, if it has the base version or, without one, unconditionally.
     static func delete(
         _ entity: ResolvedEntity, schema: SQLSchema, checkingVersion: Bool
     ) -> SQLRowStatement {
@@ -255,7 +254,7 @@ struct SQLRowStatement: Sendable {
 }
 
 extension SQLRowStatement.DerivedText {
-    /// The same with another parameter.
+    /// The same binding with its parameter moved.
     fileprivate func moved(by count: Int32) -> Self {
         Self(function: function, source: source, index: index + count)
     }

@@ -2,16 +2,16 @@ package import QuireModel
 internal import QuireSystem
 
 extension SQLSchema {
-    /// Finds a model's entities and properties in a real store.
+    /// Matches a model with an existing store.
     ///
-    /// Names are those Core Data would give, as far as the store has them; where migration or old versions left
-    /// other digits at the end or named a join table after the other side, what is there is taken.
+    /// Names are those Core Data would give, as far as the store has them; where migration or old versions left different
+    /// trailing digits or named a join table after the other side, the existing names are used.
     ///
-    /// To-many relationships that have no place in the store are no error: they are empty; see ``missing``.
+    /// To-many relationships without storage are not an error: they are empty; see ``missing``.
     ///
     /// - Parameters:
     ///   - entities: The numbers of the entities that the store keeps; `nil` for all.
-    ///   - hasStrays: Whether tables may hold rows of entities that do not belong there.
+    ///   - hasStrays: Whether tables may hold rows whose `Z_ENT` does not belong there.
     /// - Throws: ``QuireError`` with code `incompatibleModel`, naming everything else that the store lacks.
     package init(
         _ layout: ResolvedModel, catalog: SQLCatalog, entities: Set<Int>? = nil,
@@ -21,7 +21,7 @@ extension SQLSchema {
         self = try reader.read(hasStrays: hasStrays)
     }
 
-    /// What a store lacks of a model's tables and columns; nothing if it is of other entities.
+    /// The tables and columns of a model that a store lacks; none if it has different entities.
     package static func gaps(_ layout: ResolvedModel, in catalog: SQLCatalog) -> SQLSchemaGaps {
         var reader = SQLSchemaReader(layout: layout, catalog: catalog, entities: nil)
         return (try? reader.findGaps()) ?? SQLSchemaGaps()
@@ -29,7 +29,7 @@ extension SQLSchema {
 }
 
 extension SQLSchema {
-    /// The columns of tables of objects that nothing of the model is in.
+    /// The columns of object tables that the model does not use.
     package var unknownColumns: [(table: SQLTable, columns: [String])] {
         var known: [String: Set<String>] = [:]
         for entity in layout.entities {
@@ -53,11 +53,11 @@ extension SQLSchema {
     }
 }
 
-/// What a store lacks of a model's tables.
+/// The parts of a model's tables that a store lacks.
 package struct SQLSchemaGaps {
-    /// Tables of objects, as a new store would have them.
+    /// Object tables, as a new store would have them.
     package var tables: [SQLTable] = []
-    /// Columns of tables that are there.
+    /// Columns of existing tables.
     package var columns: [SQLMissingColumn] = []
     /// Many-to-many relationships without a join table.
     package var pairs: [SQLRelationshipKey] = []
@@ -68,10 +68,10 @@ private struct SQLSchemaReader {
     let layout: ResolvedModel
     let catalog: SQLCatalog
     private var missing: [QuireError] = []
-    /// To-many relationships without inverse whose column the store lacks.
+    /// To-many relationships without inverse whose column is missing.
     private var placeless: [SQLRelationshipKey] = []
     private var gaps = SQLSchemaGaps()
-    /// The missing columns that one can do without.
+    /// The missing optional columns.
     private var dispensable: [SQLMissingColumn] = []
 
     /// The entities that the store keeps.
@@ -83,7 +83,7 @@ private struct SQLSchemaReader {
         kept = layout.entities.filter { entities?.contains($0.number) ?? true }
     }
 
-    /// - Throws: ``QuireError`` with code `incompatibleModel` if the store is of other entities.
+    /// - Throws: ``QuireError`` with code `incompatibleModel` if the store has different entities.
     mutating func findGaps() throws -> SQLSchemaGaps {
         do { _ = try read(hasStrays: true) } catch {
             if gaps.tables.isEmpty && gaps.columns.isEmpty { throw error }
@@ -129,7 +129,7 @@ private struct SQLSchemaReader {
 
     // MARK: - Entities
 
-    /// The store's numbers of the model's entities; 0 for those it does not keep.
+    /// The store numbers of the model's entities; 0 for those it does not keep.
     private func storeNumbers() throws -> [Int] {
         let byName = Dictionary(
             catalog.entities.map { ($0.name, $0.number) }, uniquingKeysWith: { first, _ in first })
@@ -139,7 +139,7 @@ private struct SQLSchemaReader {
         if absent.isEmpty && unknown.isEmpty {
             return layout.entities.map { known.contains($0.name) ? byName[$0.name] ?? 0 : 0 }
         }
-        // A renamed entity keeps its place in the hierarchy, while its old name stays in Z_PRIMARYKEY.
+        // A renamed entity keeps its position in the hierarchy, with its old name in Z_PRIMARYKEY.
         let parents = layout.entities.map { $0.superentityNumber ?? 0 }
         if catalog.entities.map(\.number) == layout.entities.map(\.number),
             catalog.entities.map(\.superentityNumber) == parents,
@@ -232,7 +232,7 @@ private struct SQLSchemaReader {
         return names
     }
 
-    /// A column with the target's entity whose number is another than the model would have it.
+    /// An entity column whose number differs from the model's.
     private func entityColumn(
         like base: String, in table: SQLCatalog.Table, without used: Set<String>
     ) -> String? {
@@ -248,7 +248,7 @@ private struct SQLSchemaReader {
         return found.count == 1 ? found.first?.value : nil
     }
 
-    /// What cannot be read and written without a column; `nil` for columns that one can do without.
+    /// The property that requires a column; `nil` for optional columns.
     private func requiredProperty(
         of purpose: SQLColumnNaming.Purpose
     ) -> (entity: String, name: String)? {
@@ -262,7 +262,7 @@ private struct SQLSchemaReader {
 
     // MARK: - Join tables
 
-    /// The join table of a pair, named after whichever side.
+    /// The join table of a pair, named after either side.
     private func joinTable(for pair: SQLManyToMany, storeNumbers: [Int]) -> SQLJoinTable? {
         let straight = joinTable(
             named: pair.relationship, side: pair.namingSide, inverse: pair.inverse,

@@ -1,29 +1,29 @@
 package import QuireModel
 
-/// How the objects of a model lie in the tables of a store: Core Data's layout, either as Core Data would make
-/// it for a fresh store (``init(fresh:)``) or as a real store has it (``init(_:catalog:)``).
+/// The mapping of a model to the tables of a store in Core Data's layout: as Core Data would create it in a fresh store
+/// (``init(fresh:)``), or as an existing store has it (``init(_:catalog:)``).
 ///
-/// Everything that writes SQL for a store takes its names from here, so it works on stores that Core Data has
-/// migrated for years as well as on new ones.
+/// All generated SQL takes its names from here, so it works on stores that Core Data has migrated for years as well as on new
+/// ones.
 package struct SQLSchema: Sendable {
     /// The model.
     package let layout: ResolvedModel
-    /// The entities by their model numbers less one.
+    /// The entities by model number minus one.
     let entities: [SQLEntity]
-    /// The tables that hold objects, one for each root entity, in the order of their numbers.
+    /// The object tables, one for each root entity, by entity number.
     package let tables: [SQLTable]
-    /// The tables of many-to-many relationships.
+    /// The join tables of many-to-many relationships.
     package let joinTables: [SQLJoinTable]
-    /// Whether a table may hold rows of entities that do not belong there, as those of stores that others made
-    /// do now and then. Such rows are nobody's. In stores made here they are damage.
+    /// Whether a table may hold rows whose `Z_ENT` does not belong there, as in some stores not made here. Such rows are
+    /// ignored. In stores made here they are corruption.
     package let hasStrays: Bool
-    /// The to-many relationships that the store keeps nothing of.
+    /// The to-many relationships without storage in the store.
     package let missing: [SQLRelationshipKey]
-    /// Columns that repeat what can be looked up, or keep an order, and that the store lacks.
+    /// Missing columns that repeat a fact that can be looked up, or keep an order.
     package let missingColumns: [SQLMissingColumn]
     /// The R-trees and full-text indexes of the model that the store has.
     var computedIndexes: [SQLComputedIndex] = []
-    /// Model numbers by store numbers; 0 where the store number means nothing.
+    /// Model numbers by store number; 0 for an unknown store number.
     private let modelNumbers: [Int]
 
     init(
@@ -48,18 +48,18 @@ package struct SQLSchema: Sendable {
         layout.entities.filter { entities[$0.number - 1].storeNumber > 0 }
     }
 
-    /// The entity of a model number.
+    /// The mapping of the entity with a model number.
     ///
     /// - Precondition: There is one.
     package func entity(number: Int) -> SQLEntity { entities[number - 1] }
 
-    /// Where the objects of an entity lie.
+    /// The mapping of an entity.
     package func entity(_ entity: ResolvedEntity) -> SQLEntity { entities[entity.number - 1] }
 
     /// The table of an entity's objects.
     func table(of entity: SQLEntity) -> SQLTable { tables[entity.tableIndex] }
 
-    /// The model's number for what the store has in `Z_ENT`; `nil` if it is no entity of the model.
+    /// The model number for a value of `Z_ENT`; `nil` if it is not an entity of the model.
     @inline(__always)
     package func modelNumber(ofStoreNumber number: Int64) -> Int? {
         guard number > 0, number < modelNumbers.count else { return nil }
@@ -67,7 +67,7 @@ package struct SQLSchema: Sendable {
         return result == 0 ? nil : result
     }
 
-    /// The table and columns that a to-many relationship of an entity lies in.
+    /// The storage of an entity's to-many relationship.
     ///
     /// - Precondition: The relationship is to-many and stored.
     package func toMany(_ relationship: ResolvedEntity.Relationship, of entity: ResolvedEntity)
@@ -81,26 +81,26 @@ package struct SQLSchema: Sendable {
     }
 }
 
-/// Where the objects of one entity lie.
+/// The mapping of one entity to its table.
 package struct SQLEntity: Sendable {
     /// The entity's number in the model, from 1.
     let number: Int
     /// The entity's number in the store: `Z_ENT` of its rows; 0 if the store does not keep its objects.
     package let storeNumber: Int
-    /// The position of its root's table in ``SQLSchema/tables``.
+    /// The index of the root entity's table in ``SQLSchema/tables``.
     let tableIndex: Int
     /// The name of that table.
     package let tableName: String
     /// The store numbers of the entity and of all its sub-entities.
     package let subtreeStoreNumbers: [Int]
-    /// Whether the table holds nothing but the entity's and its sub-entities' objects for sure.
+    /// Whether the table is known to hold only rows of the entity and its sub-entities.
     let ownsTable: Bool
-    /// The columns by slot; `nil` for what is not stored.
+    /// The columns by slot; `nil` for transient slots.
     package let columns: [SQLSlotColumn?]
-    /// The places of to-many relationships by the relationship's index; `nil` for to-one and transient ones.
+    /// The storage of to-many relationships by relationship index; `nil` for to-one and transient ones.
     package let toMany: [SQLToMany?]
 
-    /// The values that `Z_ENT` may have in rows of this entity; `nil` if every row of the table is one.
+    /// The `Z_ENT` values of this entity's rows; `nil` if every row of the table matches.
     func entityTest(includingSubentities: Bool) -> [Int]? {
         if includingSubentities { return ownsTable ? nil : subtreeStoreNumbers }
         return ownsTable && subtreeStoreNumbers.count == 1 ? nil : [storeNumber]
@@ -111,24 +111,24 @@ package struct SQLEntity: Sendable {
 package struct SQLSlotColumn: Sendable, Hashable {
     /// The column's name.
     package let name: String
-    /// For a to-one relationship to an entity that has sub-entities: the column with the target's `Z_ENT`.
+    /// The column with the destination's `Z_ENT`, for a to-one relationship to an entity with sub-entities.
     package let entityColumn: String?
-    /// For a to-one relationship whose inverse is ordered: the column with the object's place in that order.
+    /// The column with the object's position in the inverse, for a to-one relationship whose inverse is ordered.
     package let orderColumn: String?
 }
 
-/// Where a to-many relationship lies.
+/// The storage of a to-many relationship.
 package enum SQLToMany: Sendable {
-    /// The other objects point back: with the inverse's column, or, where there is no inverse, with a column
-    /// that exists for this relationship only.
+    /// A foreign key in the destination's table: the inverse's column, or, without inverse, a column for this relationship
+    /// only.
     case foreignKey(SQLForeignKey)
-    /// A table pairs the objects of both sides.
+    /// A join table.
     case join(SQLJoin)
-    /// The store was made with another model and keeps nothing of the relationship. It is empty for every object, and
-    /// cannot be changed. The name is that of the destination's table.
+    /// No storage: the store was made with another model. The relationship is empty for every object and cannot be changed. The
+    /// name is that of the destination's table.
     case nowhere(tableName: String)
 
-    /// The table that keeps the relationship, or that of its destination if none does.
+    /// The table that keeps the relationship, or the destination's table if none does.
     package var tableName: String {
         switch self {
         case .foreignKey(let key): key.tableName
@@ -144,9 +144,9 @@ package struct SQLForeignKey: Sendable, Hashable {
     package let tableName: String
     /// The column with the owner's primary key.
     package let column: String
-    /// The column with the owner's `Z_ENT`, if there is one.
+    /// The column with the owner's `Z_ENT`, if any.
     package let entityColumn: String?
-    /// The column to order by, if the relationship is ordered.
+    /// The sort column, if the relationship is ordered.
     package let orderColumn: String?
     /// Whether the column belongs to the inverse relationship, rather than to this one alone.
     package let isInverse: Bool
@@ -156,18 +156,17 @@ package struct SQLForeignKey: Sendable, Hashable {
 package struct SQLJoin: Sendable, Hashable {
     /// The join table's name.
     package let tableName: String
-    /// The column with the primary key of the object that owns the relationship.
+    /// The column with the owner's primary key.
     package let sourceColumn: String
-    /// The column with the primary key of the object that the relationship leads to.
+    /// The column with the destination's primary key.
     package let targetColumn: String
-    /// The column to order by, if the relationship is ordered.
+    /// The sort column, if the relationship is ordered.
     package let orderColumn: String?
-    /// The position in ``SQLSchema/joinTables``.
+    /// The index in ``SQLSchema/joinTables``.
     package let tableIndex: Int
     /// Whether this is the side that the table is named after.
     let isNamingSide: Bool
-    /// Whether the relationship is its own inverse. Then the table holds a row for each direction, and
-    /// reading one direction is enough.
+    /// Whether the relationship is its own inverse. The table then has a row for each direction, so reading one suffices.
     package let isReflexive: Bool
 }
 
@@ -177,11 +176,11 @@ package struct SQLTable: Sendable {
     package let name: String
     /// The model number of the root entity.
     package let rootNumber: Int
-    /// All columns, `Z_PK`, `Z_ENT` and `Z_OPT` first.
+    /// All columns, starting with `Z_PK`, `Z_ENT` and `Z_OPT`.
     package let columns: [SQLColumn]
 }
 
-/// A column as it is declared.
+/// A column declaration.
 package struct SQLColumn: Sendable, Hashable {
     /// The column's name.
     package let name: String
@@ -194,21 +193,21 @@ package struct SQLColumn: Sendable, Hashable {
     }
 }
 
-/// A column that a model calls for and a store lacks.
+/// A column that the model requires and the store lacks.
 package struct SQLMissingColumn: Sendable, Hashable {
     /// The table's name.
     package let table: String
     /// The column as a new store would have it.
     package let column: SQLColumn
-    /// What is lost with it.
+    /// The consequence of the lack.
     package let role: Role
 
     package enum Role {
-        /// The values of a property, or its order: without it the store is not opened.
+        /// The values of a property, or its order: the store cannot be opened without it.
         case required
         /// A to-many relationship without inverse, or its order.
         case unpaired
-        /// Nothing: the entity of an object that can be looked up.
+        /// None: the entity of an object, which can be looked up.
         case lookup
     }
 }
@@ -219,7 +218,7 @@ package struct SQLJoinTable: Sendable, Hashable {
     package let name: String
     /// The column with primary keys of the naming side's objects.
     package let firstColumn: String
-    /// The column with primary keys of the other side's objects.
+    /// The column with primary keys of the inverse side's objects.
     package let secondColumn: String
     /// The order of the second column's objects within one of the first column's.
     package let secondOrderColumn: String?
@@ -227,7 +226,7 @@ package struct SQLJoinTable: Sendable, Hashable {
     package let firstOrderColumn: String?
     /// The naming side: entity number and relationship index in the model.
     package let namingSide: SQLRelationshipKey
-    /// The other side; the same if the relationship is its own inverse.
+    /// The inverse side; equal to the naming side if the relationship is its own inverse.
     package let otherSide: SQLRelationshipKey
     /// Whether the relationship is its own inverse.
     package var isReflexive: Bool { namingSide == otherSide }
@@ -246,13 +245,13 @@ package struct SQLRelationshipKey: Sendable, Hashable {
 
 /// Names of Core Data's fixed tables and columns, and quoting.
 package enum SQLName {
-    /// What the names of full-text indexes begin with.
+    /// The prefix of the names of full-text indexes.
     static let fullTextPrefix = "QUIRE_FT"
     package static let primaryKey = "Z_PK"
     package static let entity = "Z_ENT"
     package static let version = "Z_OPT"
 
-    /// A name ready to be put into SQL: quoted if it is not a plain identifier, as Core Data leaves those it makes.
+    /// A name as SQL identifier: quoted only if it is not plain, as Core Data does.
     package static func quoted(_ name: String) -> String {
         let isPlain =
             !name.isEmpty
@@ -267,7 +266,7 @@ package enum SQLName {
             + "\""
     }
 
-    /// A text ready to be put into SQL as a constant.
+    /// A text as SQL string literal.
     static func literal(_ text: String) -> String {
         "'" + text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "''")
             + "'"
@@ -276,15 +275,15 @@ package enum SQLName {
 
 // MARK: - Parts
 
-/// Something in a store that can be made and dropped without losing anything of the objects: an index, or a table or
-/// trigger that keeps what is computed from them.
+/// A schema object that can be created and dropped without losing data of the objects: an index, or a table or trigger that
+/// maintains computed data.
 package struct SQLSchemaPart: Sendable, Hashable {
-    /// What it is, as `sqlite_schema` has it.
+    /// The `type` column of `sqlite_schema`.
     package enum Kind: String, Sendable {
         case index, table, trigger
     }
 
-    /// Columns of a table.
+    /// The columns of a unique index.
     package struct Unique: Sendable, Hashable {
         let table: String
         let columns: [String]
@@ -292,17 +291,17 @@ package struct SQLSchemaPart: Sendable, Hashable {
 
     package let kind: Kind
     package let name: String
-    /// The statement that makes it.
+    /// The statement that creates it.
     let sql: String
-    /// The table and columns whose values it demands to be unique, if it does.
+    /// The table and columns that it requires to be unique, if it does.
     package var unique: Unique?
-    /// The statement that computes what it keeps from objects that are there already. Parts may share one.
+    /// The statement that computes its content from existing objects. Parts may share one.
     package var filling: String?
 }
 
 // MARK: - The catalog
 
-/// What a real store says of itself: its tables with their columns, and Core Data's numbering of entities.
+/// The catalog of an existing store: its tables with their columns, and Core Data's numbering of entities.
 package struct SQLCatalog: Sendable {
     /// A row of `Z_PRIMARYKEY`.
     package struct Entity: Sendable {
@@ -317,11 +316,11 @@ package struct SQLCatalog: Sendable {
         }
     }
 
-    /// A table as it is.
+    /// A table of the catalog.
     package struct Table: Sendable {
         let name: String
         let columns: [SQLColumn]
-        /// The columns' names as they are, by their names in upper case.
+        /// The columns' actual names by upper-cased name.
         let columnNames: [String: String]
 
         package init(name: String, columns: [SQLColumn]) {
@@ -332,10 +331,10 @@ package struct SQLCatalog: Sendable {
                 uniquingKeysWith: { first, _ in first })
         }
 
-        /// The column of a name, whatever its case.
+        /// The column with a name, case-insensitively.
         func column(_ name: String) -> String? { columnNames[name.uppercased()] }
 
-        /// The only column that has a name followed by digits and is not among others.
+        /// The unique column outside `used` whose name is `base` followed by digits.
         func suffixedColumn(_ base: String, without used: Set<String>) -> String? {
             let base = base.uppercased()
             let found = columnNames.filter { upper, name in
@@ -347,12 +346,12 @@ package struct SQLCatalog: Sendable {
 
     /// The entities by number, without those of the persistent history.
     let entities: [Entity]
-    /// The tables by their names in upper case.
+    /// The tables by upper-cased name.
     let tables: [String: Table]
-    /// The names of views, in upper case. Stores have none.
+    /// The names of views, in upper case. Regular stores have none.
     let views: Set<String>
 
-    /// The greatest number that is not reserved for the persistent history.
+    /// The greatest number not reserved for the persistent history.
     package static let maximumEntityNumber = 15_999
 
     package init(entities: [Entity], tables: [Table], views: [String] = []) {
@@ -364,10 +363,10 @@ package struct SQLCatalog: Sendable {
             tables.map { ($0.name.uppercased(), $0) }, uniquingKeysWith: { first, _ in first })
     }
 
-    /// The table of a name, whatever its case.
+    /// The table with a name, case-insensitively.
     func table(_ name: String) -> Table? { tables[name.uppercased()] }
 
-    /// Whether a name is another followed by any number of digits.
+    /// Whether a name is `base` followed by any number of digits.
     static func isSuffixed(_ name: String, base: String) -> Bool {
         name.hasPrefix(base)
             && name.utf8.dropFirst(base.utf8.count).allSatisfy { $0 >= 0x30 && $0 <= 0x39 }

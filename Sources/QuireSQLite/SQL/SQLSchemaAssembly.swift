@@ -1,24 +1,23 @@
 package import QuireModel
 
-/// Puts a schema together from the names of columns and join tables.
+/// Assembles a schema from the names of columns and join tables.
 ///
-/// Names are looked up by purpose, so that a fresh store and a real one differ in nothing but where the names
-/// come from.
+/// Names are looked up by purpose, so that fresh and existing stores differ only in the source of the names.
 struct SQLSchemaAssembly {
     let layout: ResolvedModel
-    /// Store numbers by model numbers less one; 0 for entities that the store does not keep.
+    /// Store numbers by model number minus one; 0 for entities that the store does not keep.
     let storeNumbers: [Int]
     /// Tables by the model number of their root.
     var tables: [Int: SQLTable] = [:]
     /// Column names by the model number of the root and the purpose.
     var names: [Int: [SQLColumnNaming.Purpose: String]] = [:]
-    /// Join tables in the order of their numbers.
+    /// Join tables by number.
     var joinTables: [SQLJoinTable] = []
-    /// Whether tables may hold rows of entities that do not belong there.
+    /// Whether tables may hold rows whose `Z_ENT` does not belong there.
     var hasStrays = false
-    /// Relationships that the store keeps nothing of.
+    /// Relationships without storage in the store.
     var missing: [SQLRelationshipKey] = []
-    /// Columns that the store lacks and that one can do without.
+    /// Optional columns that the store lacks.
     var missingColumns: [SQLMissingColumn] = []
 
     /// The root entities that the store keeps.
@@ -103,16 +102,16 @@ struct SQLSchemaAssembly {
     }
 }
 
-/// A many-to-many relationship of a model: each pair of inverses once, the naming side first.
+/// A many-to-many relationship of a model: each pair of inverses once, naming side first.
 struct SQLManyToMany {
     let namingSide: SQLRelationshipKey
     let otherSide: SQLRelationshipKey
     /// The relationship of the naming side's entity.
     let relationship: ResolvedEntity.Relationship
-    /// The relationship of the other side's entity.
+    /// The inverse, of the other entity.
     let inverse: ResolvedEntity.Relationship
 
-    /// All of a store. A table is named after the side whose entity has the lower number.
+    /// All pairs that a store keeps. A table is named after the side whose entity has the lower number.
     static func all(of layout: ResolvedModel, storeNumbers: [Int]) -> [SQLManyToMany] {
         var result: [SQLManyToMany] = []
         var done: Set<SQLRelationshipKey> = []
@@ -141,7 +140,7 @@ struct SQLManyToMany {
 // MARK: - New stores
 
 extension SQLSchema {
-    /// The schema that Core Data gives to a new store of a model, or of some entities of it.
+    /// The schema that Core Data creates in a new store for a model, or some of its entities.
     package init(fresh layout: ResolvedModel, entities: Set<Int>? = nil) {
         var count = 0
         let numbers = layout.entities.map { entity in
@@ -165,14 +164,14 @@ extension SQLSchema {
         computedIndexes = allComputedIndexes
     }
 
-    /// The columns every table of objects begins with.
+    /// The first columns of every object table.
     package static let fixedColumns = [
         SQLColumn(name: SQLName.primaryKey, type: "INTEGER PRIMARY KEY"),
         SQLColumn(name: SQLName.entity, type: "INTEGER"),
         SQLColumn(name: SQLName.version, type: "INTEGER"),
     ]
 
-    /// The name of the table that holds the objects of a root entity and its sub-entities.
+    /// The name of the table of a root entity and its sub-entities.
     package static func tableName(ofRoot root: ResolvedEntity) -> String {
         "Z" + root.name.uppercased()
     }
@@ -180,7 +179,7 @@ extension SQLSchema {
     private static func freshJoinTables(
         of pairs: [SQLManyToMany], storeNumbers: [Int]
     ) -> [SQLJoinTable] {
-        // Names of columns are unique among all join tables.
+        // Column names are unique among all join tables.
         var taken: Set<String> = []
         func unique(_ base: String) -> String {
             var name = base
@@ -194,7 +193,7 @@ extension SQLSchema {
         return pairs.map { pair in
             let number = storeNumbers[pair.namingSide.entityNumber - 1]
             let otherNumber = storeNumbers[pair.otherSide.entityNumber - 1]
-            // A column is called after the relationship that leads to the object in it.
+            // A column is named after the relationship whose destination it holds.
             let isReflexive = pair.namingSide == pair.otherSide
             let first = unique("Z_\(number)\(pair.inverse.name.uppercased())")
             let second =

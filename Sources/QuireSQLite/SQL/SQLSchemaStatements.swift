@@ -8,13 +8,13 @@ package struct SQLSchemaStatements {
         self.schema = schema
     }
 
-    /// The tables Core Data keeps its books in.
+    /// Core Data's metadata tables.
     static let bookkeepingTables = [
         "CREATE TABLE Z_PRIMARYKEY (Z_ENT INTEGER PRIMARY KEY, Z_NAME VARCHAR, Z_SUPER INTEGER, Z_MAX INTEGER)",
         "CREATE TABLE Z_METADATA (Z_VERSION INTEGER PRIMARY KEY, Z_UUID VARCHAR(255), Z_PLIST BLOB)",
     ]
 
-    /// All statements: tables of objects, join tables, indexes, what is computed, and the triggers that do it.
+    /// All statements: object tables, join tables, indexes, computed tables, and their triggers.
     var all: [String] {
         tables + joinTables + indexes
             + (SQLComputedIndexStatements(schema: schema).parts
@@ -45,22 +45,22 @@ package struct SQLSchemaStatements {
     /// The statements that create the indexes.
     var indexes: [String] { collectedIndexes.map(\.part.sql) }
 
-    /// The indexes that the model's fetch indexes and uniqueness constraints call for.
+    /// The indexes of the model's fetch indexes and uniqueness constraints.
     var fetchIndexes: [SQLSchemaPart] {
         collectedIndexes.filter { $0.role == .fetch }.map(\.part)
     }
 
-    /// The indexes that every table of its shape has: of references, entities and pairs.
+    /// The indexes of every table of its shape: on references, entities and join columns.
     var fixedIndexes: [SQLSchemaPart] {
         collectedIndexes.filter { $0.role == .fixed }.map(\.part)
     }
 
-    /// The indexes that models list for old versions of Core Data.
+    /// The indexes of properties marked as indexed, for old versions of Core Data.
     var legacyIndexes: [SQLSchemaPart] {
         collectedIndexes.filter { $0.role == .legacy }.map(\.part)
     }
 
-    /// All indexes. Their names are unique.
+    /// All indexes, with unique names.
     private var collectedIndexes: [(part: SQLSchemaPart, role: SQLIndexCollector.Role)] {
         var indexes = SQLIndexCollector()
         for table in schema.tables { addFixedIndexes(of: table, to: &indexes) }
@@ -76,7 +76,7 @@ package struct SQLSchemaStatements {
         return indexes.collected
     }
 
-    /// Indexes that every table of its shape has.
+    /// Adds the indexes that every table of its shape has.
     private func addFixedIndexes(of table: SQLTable, to indexes: inout SQLIndexCollector) {
         let root = schema.layout.entity(number: table.rootNumber)
         if root.hasSubentities {
@@ -107,7 +107,7 @@ package struct SQLSchemaStatements {
         }
     }
 
-    /// Fetch indexes, and what old models have in their place.
+    /// Adds fetch indexes, and their precursors in old models.
     private func addIndexes(of entity: ResolvedEntity, to indexes: inout SQLIndexCollector) {
         let table = schema.entity(entity).tableName
         for slot in entity.slots where slot.ownerNumber == entity.number {
@@ -127,7 +127,7 @@ package struct SQLSchemaStatements {
                 condition: index.partialIndexPredicate.flatMap(partial.condition))
         }
         for properties in entity.description.compoundIndexes {
-            // One that names a property of another entity is not made.
+            // An index on a property of another entity is not created.
             let isItself = { $0 == FetchIndexDescription.objectItself }
             if properties.contains(where: { entity.properties[$0] == nil && !isItself($0) }) {
                 continue
@@ -140,9 +140,9 @@ package struct SQLSchemaStatements {
         }
     }
 
-    /// The columns of an index; `nil` if it is not to be made: because it holds a single relationship, which is
-    /// indexed anyway, or an expression other than `entity` and the name of a property. What else an expression may
-    /// say, SQLite's own functions do not say just so, and an index is there for speed only.
+    /// The columns of an index; `nil` if it is not created: because it has a single relationship, which is indexed anyway, or
+    /// an expression other than `entity` and a property name. Other expressions differ from SQLite's functions in detail, and
+    /// an index is for speed only.
     private func columns(of index: FetchIndexDescription, in entity: ResolvedEntity) -> [String]? {
         if index.elements.count == 1, let name = index.elements[0].propertyName,
             entity.relationship(named: name) != nil
@@ -194,15 +194,15 @@ package struct SQLSchemaStatements {
     }
 }
 
-/// Collects indexes, leaving out those whose name is taken.
+/// Collects indexes, omitting duplicate names.
 private struct SQLIndexCollector {
-    /// What an index is there for.
+    /// The purpose of an index.
     enum Role {
-        /// Every table of its shape has it.
+        /// Present in every table of its shape.
         case fixed
-        /// Models list it for old versions of Core Data.
+        /// Marked as indexed for old versions of Core Data.
         case legacy
-        /// The model's fetch indexes and uniqueness constraints.
+        /// A fetch index or uniqueness constraint of the model.
         case fetch
     }
 
@@ -213,7 +213,7 @@ private struct SQLIndexCollector {
         _ name: String, on table: String, columns: [String], role: Role = .fixed,
         unique: [String]? = nil, condition: String? = nil
     ) {
-        // SQLite does not tell names apart by case.
+        // SQLite's names are case-insensitive.
         guard names.insert(name.uppercased()).inserted else { return }
         let sql =
             "CREATE \(unique == nil ? "" : "UNIQUE ")INDEX \(SQLName.quoted(name)) ON "

@@ -1,15 +1,15 @@
 import CSQLite
 import Glibc
 
-/// A file that SQLite's own file system has opened, by its functions.
+/// A file opened by SQLite's default VFS, with its methods.
 struct SQLiteFile {
-    /// SQLite's code for the end of a file before the end of what was to be read, which is then filled with zeros.
+    /// The code for a short read, whose missing bytes SQLite requires to be zeroed.
     static let shortRead = SQLITE_IOERR | (2 << 8)
     static let readFailed = SQLITE_IOERR | (1 << 8)
     static let writeFailed = SQLITE_IOERR | (3 << 8)
-    /// SQLite's code for a sealed page that does not open.
+    /// The code for a sealed page that fails authentication.
     static let damagedPage = SQLITE_IOERR | (32 << 8)
-    /// SQLite's code for a key that is not available any more.
+    /// The code for a key that is no longer available.
     static let lockedKey = SQLITE_IOERR | (28 << 8)
 
     private let file: UnsafeMutablePointer<sqlite3_file>
@@ -35,8 +35,8 @@ struct SQLiteFile {
 }
 
 extension SQLiteFile {
-    /// The layout of our `sqlite3_file`: the method table, and the object that it uses; after it, for a sealed
-    /// file, the system's own record of the file.
+    /// The layout of our `sqlite3_file`: the method table, and the object behind it; then, for a sealed file, the default VFS's
+    /// own `sqlite3_file`.
     struct Record {
         static let size = 32
 
@@ -44,7 +44,7 @@ extension SQLiteFile {
 
         init(_ file: UnsafeMutablePointer<sqlite3_file>) { address = UnsafeMutableRawPointer(file) }
 
-        /// The system's own record.
+        /// The default VFS's `sqlite3_file`.
         var real: UnsafeMutablePointer<sqlite3_file> {
             (address + Self.size).assumingMemoryBound(to: sqlite3_file.self)
         }
@@ -57,7 +57,7 @@ extension SQLiteFile {
             (address + 8).assumingMemoryBound(to: UnsafeRawPointer?.self)
         }
 
-        /// Says that nothing is open.
+        /// Marks the file as not open.
         func clear() {
             methods.pointee = nil
             object.pointee = nil
@@ -88,17 +88,17 @@ extension SQLiteFile {
         }
 
         private func unmanaged<Object: AnyObject>() -> Unmanaged<Object> {
-            // SQLite calls no function of a file that is not open.
+            // SQLite calls no method of a file that is not open.
             Unmanaged.fromOpaque(object.pointee!)
         }
     }
 }
 
 extension SealingFile {
-    /// SQLite's table of functions. What has nothing to do with pages goes to the system's own file. Version 2 has no memory
-    /// mapping, which would show pages as they are on disk.
+    /// SQLite's method table. Methods unrelated to pages are forwarded to the default VFS's file. Version 2 has no memory
+    /// mapping, which would expose sealed pages.
     ///
-    /// Never written after it was made.
+    /// Immutable after initialization.
     nonisolated(unsafe) static let methods: UnsafePointer<sqlite3_io_methods> = {
         let table = UnsafeMutablePointer<sqlite3_io_methods>.allocate(capacity: 1)
         table.initialize(to: sqlite3_io_methods())
@@ -140,7 +140,7 @@ extension SealingFile {
         }
         table.pointee.xFileControl = { file, operation, argument in
             switch operation {
-            // Making room in advance leaves pages of zeros; the others need what is not offered here.
+            // Preallocation would leave zeroed pages; the others need features that are not offered here.
             case SQLITE_FCNTL_SIZE_HINT, SQLITE_FCNTL_CHUNK_SIZE, SQLITE_FCNTL_MMAP_SIZE,
                 SQLITE_FCNTL_BEGIN_ATOMIC_WRITE, SQLITE_FCNTL_COMMIT_ATOMIC_WRITE,
                 SQLITE_FCNTL_ROLLBACK_ATOMIC_WRITE:
@@ -156,7 +156,7 @@ extension SealingFile {
         }
         table.pointee.xDeviceCharacteristics = { file in
             let real = SQLiteFile.Record(file!).real
-            // No atomic writes: SQLite would write no journal, or write it in other pieces.
+            // No atomic writes: SQLite would omit the journal, or write it in different pieces.
             return real.pointee.pMethods.pointee.xDeviceCharacteristics(real)
                 & (SQLITE_IOCAP_POWERSAFE_OVERWRITE | SQLITE_IOCAP_UNDELETABLE_WHEN_OPEN
                     | SQLITE_IOCAP_IMMUTABLE)
@@ -183,7 +183,7 @@ extension SealingFile {
 
 // MARK: - Temporary files
 
-/// A temporary file of SQLite that is kept in memory: what a statement or a savepoint may take back, in clear.
+/// A temporary file of SQLite kept in memory: plaintext statement and savepoint journals.
 final class TemporaryMemoryFile {
     private var bytes: [UInt8] = []
 
@@ -219,9 +219,9 @@ final class TemporaryMemoryFile {
 }
 
 extension TemporaryMemoryFile {
-    /// SQLite's table of functions. Nobody else can have the file, so that locking it is doing nothing.
+    /// SQLite's method table. The file is private, so locking is a no-op.
     ///
-    /// Never written after it was made.
+    /// Immutable after initialization.
     nonisolated(unsafe) static let methods: UnsafePointer<sqlite3_io_methods> = {
         let table = UnsafeMutablePointer<sqlite3_io_methods>.allocate(capacity: 1)
         table.initialize(to: sqlite3_io_methods())

@@ -3,17 +3,16 @@ import Glibc
 internal import QuireProtection
 import Synchronization
 
-/// A database, its rollback journal or its write-ahead log, of which SQLite sees the pages in clear and the disk has them
-/// sealed.
+/// A database, its rollback journal or its write-ahead log, with pages in plaintext for SQLite and sealed on disk.
 ///
-/// Everything but pages stays in clear: the headers of both logs and of their records, which are page numbers,
-/// counts, random numbers and checksums. The checksums are of the pages as SQLite sees them, with zeros in the bytes that
-/// it reserves. Writes of another form than those of SQLite's pager are refused, so that none reaches the disk in clear.
+/// Only pages are sealed: the headers of both logs and of their records, which are page numbers, counts, salts and checksums,
+/// stay in plaintext. The checksums cover the pages as SQLite sees them, with zeros in the reserved bytes. Writes of any other
+/// form than those of SQLite's pager are refused, so that no plaintext reaches the disk.
 ///
-/// A page of a log that does not open is a torn or stale one as a rule, and ends the log as a wrong checksum does. One of
+/// A log page that fails authentication is usually torn or stale, and ends the log as a wrong checksum does. A failing page of
 /// the database, or one that a reader takes from the log, is an error.
 ///
-/// SQLite uses a file, as its connection, on one thread at a time.
+/// SQLite uses a file, like its connection, on one thread at a time.
 final class SealingFile {
     enum Kind {
         case database, journal, log
@@ -27,12 +26,12 @@ final class SealingFile {
     private let kind: Kind
     private let cipher: PageCipher
     private let file: SQLiteFile
-    /// Room for a page, and for the header of its frame before that. The cipher is slow with buffers of some other alignments.
+    /// A buffer for a page, preceded by its frame header. The cipher is slow with some other alignments.
     private let scratch = UnsafeMutableRawPointer.allocate(byteCount: 8192, alignment: 4096)
     private var nonces = PageNonces()
-    /// The number of a page that was written last, and where its content is to follow.
+    /// The page number of the record header written last, and the expected offset of its content.
     private var announced: (page: UInt32, offset: Int64)?
-    /// The size that the database has at least.
+    /// A lower bound of the database's size.
     private var knownSize: Int64 = 0
 
     init(_ file: SQLiteFile, kind: Kind, cipher: PageCipher) {
@@ -42,7 +41,7 @@ final class SealingFile {
     }
 
     deinit {
-        // It may have had a page in clear.
+        // It may contain a plaintext page.
         explicit_bzero(scratch, 8192)
         scratch.deallocate()
     }
@@ -64,14 +63,14 @@ final class SealingFile {
     ) -> Int32 {
         let start = offset - offset % Int64(Self.pageSize)
         let isWhole = count == Self.pageSize && start == offset
-        // Of the first page SQLite also reads parts.
+        // SQLite also reads parts of the first page.
         guard isWhole || start + Int64(Self.pageSize) >= offset + Int64(count),
             let number = UInt32(exactly: start / Int64(Self.pageSize) + 1)
         else { return SQLiteFile.readFailed }
         let page = isWhole ? buffer : scratch
         let code = file.read(page, Self.pageSize, at: start)
         if code == SQLiteFile.shortRead {
-            // Beyond the end SQLite takes pages for empty. One that is cut off is none of these.
+            // Pages beyond the end are empty for SQLite. A truncated page is not empty.
             var size: Int64 = 0
             let found = file.size(&size)
             if found != SQLITE_OK { return found }
@@ -87,7 +86,7 @@ final class SealingFile {
         return opened
     }
 
-    /// Reads a page of the rollback journal, whose number is before it.
+    /// Reads a page of the rollback journal, which its number precedes.
     private func readJournaledPage(_ buffer: UnsafeMutableRawPointer, at offset: Int64) -> Int32 {
         let code = file.read(scratch, 4 + Self.pageSize, at: offset - 4)
         if code != SQLITE_OK { return code }
@@ -101,7 +100,7 @@ final class SealingFile {
         _ buffer: UnsafeMutableRawPointer, _ count: Int, at offset: Int64
     ) -> Int32 {
         if count == Self.frameHeaderSize + Self.pageSize {
-            // Recovery reads whole frames. One whose salt is not the log's ends the log.
+            // Recovery reads whole frames. One with a different salt ends the log.
             let code = file.read(buffer, count, at: offset)
             if code != SQLITE_OK { return code }
             let opened = open(
@@ -117,7 +116,7 @@ final class SealingFile {
         }
         guard count == Self.pageSize else { return file.read(buffer, count, at: offset) }
         guard isFrameContent(offset) else { return SQLiteFile.readFailed }
-        // The header, whose number is right even where SQLite has written the content once more without it.
+        // The header's page number is valid even where SQLite has rewritten the content without it.
         let code = file.read(
             scratch, Self.frameHeaderSize + Self.pageSize, at: offset - Int64(Self.frameHeaderSize))
         if code != SQLITE_OK { return code }
@@ -126,7 +125,7 @@ final class SealingFile {
         return opened
     }
 
-    /// Opens a page in its place.
+    /// Decrypts a page in place.
     private func open(_ page: UnsafeMutableRawPointer, number: UInt32) -> Int32 {
         switch cipher.open(page, number: number) {
         case .done: SQLITE_OK
@@ -152,7 +151,7 @@ final class SealingFile {
                 return sealAnnounced(buffer, headerSize: 4, at: offset)
             }
             if count == 4 { announce(buffer, contentAt: offset + 4) }
-            // Its header fills a sector.
+            // The journal header fills a sector.
             guard count <= Self.maximumClearWrite || offset % 512 == 0 else {
                 return SQLiteFile.writeFailed
             }
@@ -174,7 +173,7 @@ final class SealingFile {
     }
 
     /// Seals the content of a record whose header was written just before, or is in the file already: a transaction that
-    /// changes a page once more writes only its content.
+    /// changes a page again rewrites only its content.
     private func sealAnnounced(
         _ buffer: UnsafeRawPointer, headerSize: Int, at offset: Int64
     ) -> Int32 {
@@ -194,8 +193,8 @@ final class SealingFile {
         }
     }
 
-    /// Seals the pages between the end of the database and what is written beyond it. SQLite does not write those that it
-    /// has on its list of free pages, and the zeros of a hole would not open.
+    /// Seals the pages between the end of the database and a write beyond it. SQLite does not write pages on its free list, and
+    /// the zeros of a hole would fail authentication.
     private func fillGap(before offset: Int64) -> Int32 {
         defer { knownSize = max(knownSize, offset + Int64(Self.pageSize)) }
         if offset <= knownSize { return SQLITE_OK }
@@ -220,9 +219,9 @@ final class SealingFile {
         return file.truncate(to: size)
     }
 
-    // MARK: - The forms of records
+    // MARK: - Record formats
 
-    /// Records of the journal begin with the page's number, at a multiple of eight; its header is at one of 512.
+    /// Whether a write is a journaled page: records start with the page number, at a multiple of eight; headers at one of 512.
     private static func isJournaledPage(_ count: Int, _ offset: Int64) -> Bool {
         count == pageSize && offset % 8 == 4
     }

@@ -3,25 +3,24 @@ import Glibc
 internal import QuireProtection
 internal import QuireSystem
 
-/// SQLite's file system for stores that are protected: the system's own, with ``SealingFile`` between.
+/// SQLite's VFS for protected stores: the default VFS, with ``SealingFile`` in between.
 ///
-/// A connection names its cipher in the URI of its database, by a number that is good as long as the connection. A
-/// database that a connection of this file system opens without one, as `VACUUM INTO` can, is refused. Temporary files are
-/// kept in memory.
+/// A connection names its cipher in its database URI, by a number valid as long as the connection. Opening a database with this
+/// VFS but without cipher, as `VACUUM INTO` can, is refused. Temporary files are kept in memory.
 package enum SealingFileSystem {
-    /// The name by which SQLite knows it.
+    /// The registered name of the VFS.
     static let name = "quire-sealing"
-    /// The query parameter of a URI that has the number of the cipher.
+    /// The URI parameter with the cipher's number.
     static let parameter = "cipher"
 
-    /// The query of a URI that opens a database with the system's own file system.
+    /// The URI query that opens a database with the default VFS.
     static var clearQuery: String {
         "vfs=" + (sqlite3_vfs_find(nil)?.pointee.zName.map { String(cString: $0) } ?? "unix")
     }
 
-    /// A cipher that connections can be opened with, as long as this is kept.
+    /// A registered cipher, valid for opening connections as long as this object lives.
     package final class Registration: Sendable {
-        /// The number that the query parameter has.
+        /// The number in the URI parameter.
         let number: Int
         let cipher: PageCipher
 
@@ -42,7 +41,7 @@ package enum SealingFileSystem {
 
         deinit { _ = SealingFileSystem.ciphers.withLock { $0.ciphers.removeValue(forKey: number) } }
 
-        /// The query of a URI that opens a database with it.
+        /// The URI query that opens a database with this cipher.
         package var query: String {
             "vfs=\(SealingFileSystem.name)&\(SealingFileSystem.parameter)=\(number)"
         }
@@ -50,11 +49,11 @@ package enum SealingFileSystem {
 
     private static let ciphers = Lock<(last: Int, ciphers: [Int: PageCipher])>((0, [:]))
 
-    /// Whether SQLite has it; registers it when first asked.
+    /// Whether the VFS is registered; registers it on first access.
     static let isRegistered: Bool = {
         guard let system = sqlite3_vfs_find(nil) else { return false }
         let table = UnsafeMutablePointer<sqlite3_vfs>.allocate(capacity: 1)
-        // The system's own functions do all but opening. They take what they need from the table, too.
+        // The default VFS implements everything except opening. It uses the table, too.
         table.initialize(to: system.pointee)
         table.pointee.pNext = nil
         table.pointee.zName = UnsafePointer(strdup(name))
@@ -89,7 +88,7 @@ package enum SealingFileSystem {
             kind = .log
             database = sqlite3_filename_database(name)
         } else {
-            // A super-journal, which no connection of ours makes.
+            // A super-journal, which our connections never create.
             return SQLITE_CANTOPEN
         }
         guard let database, let text = sqlite3_uri_parameter(database, parameter),

@@ -2,19 +2,19 @@ internal import QuireModel
 
 /// The SQL of a batch deletion.
 ///
-/// The objects to delete are collected in one temporary table, by rounds: those asked for are round 0, those that they
-/// take along by cascade are round 1, and so on. Objects that lose a reference are collected in another. The tables may
-/// grow larger than memory.
+/// The objects to delete are collected in a temporary table, in rounds: those matching the request are round 0, those deleted
+/// by cascade from these are round 1, and so on. Objects whose reference is nullified are collected in another. The tables may
+/// exceed memory.
 struct SQLBatchDeletion {
     let schema: SQLSchema
     private var layout: ResolvedModel { schema.layout }
 
     /// The objects to delete: the number of the root entity in the model, primary key, `Z_ENT`, round.
     static let deleted: SQLFragment = "temp.QUIRE_DELETED"
-    /// Objects that lose a reference: the number of the root entity in the model, primary key.
+    /// The objects with a nullified reference: the number of the root entity in the model, primary key.
     static let touched: SQLFragment = "temp.QUIRE_TOUCHED"
 
-    /// Makes the tables, empty.
+    /// Creates the empty tables.
     static let begin = """
         CREATE TABLE IF NOT EXISTS temp.QUIRE_DELETED \
         (Z_ROOT INTEGER, Z_PK INTEGER, Z_ENT INTEGER, Z_ROUND INTEGER, PRIMARY KEY (Z_ROOT, Z_PK)) WITHOUT ROWID;
@@ -28,14 +28,14 @@ struct SQLBatchDeletion {
     /// Empties the tables.
     static let end = "DELETE FROM temp.QUIRE_DELETED; DELETE FROM temp.QUIRE_TOUCHED"
 
-    // MARK: - Which
+    // MARK: - Collecting
 
-    /// Collects the objects that a query of primary keys `k` and entity numbers `e` finds.
+    /// Collects the results of a query of primary keys `k` and entity numbers `e`.
     func collect(_ query: SQLFragment, rootNumber: Int) -> SQLFragment {
         "INSERT OR IGNORE INTO \(Self.deleted) SELECT \(rootNumber), k, e, 0 FROM (\(query))"
     }
 
-    /// Collects the object that has a primary key, if there is one of the entity.
+    /// Collects the object with a primary key, if it exists and is of the entity.
     func collectOne(_ entity: ResolvedEntity) -> SQLFragment {
         let place = schema.entity(entity)
         let numbers = place.subtreeStoreNumbers.map { SQLFragment(sql: String($0)) }
@@ -43,8 +43,8 @@ struct SQLBatchDeletion {
             "INSERT OR IGNORE INTO \(Self.deleted) SELECT \(entity.rootNumber), Z_PK, Z_ENT, 0 FROM \(name: place.tableName) WHERE Z_PK = ? AND Z_ENT IN (\(numbers.joined(by: ", ")))"
     }
 
-    /// Collects, as the next round, what a relationship of the objects of an entity leads to that are of the round given
-    /// as the only parameter.
+    /// Collects, as the next round, the destinations of a relationship for an entity's objects of the round given as the only
+    /// parameter.
     func cascade(_ relationship: ResolvedEntity.Relationship, of entity: ResolvedEntity)
         -> SQLFragment?
     {
@@ -59,8 +59,8 @@ struct SQLBatchDeletion {
 
     // MARK: - Related objects
 
-    /// Selects pairs of a deleted object and one that stays, to which a relationship leads: both primary keys, and the
-    /// number of the second one's entity.
+    /// Selects pairs of a deleted object and a remaining destination of a relationship: both primary keys, and the number of
+    /// the destination's entity.
     func remaining(
         _ relationship: ResolvedEntity.Relationship, of entity: ResolvedEntity
     ) -> SQLFragment? {
@@ -69,7 +69,7 @@ struct SQLBatchDeletion {
         }
     }
 
-    /// Selects objects that stay and whose to-one relationship, the inverse of one of deleted objects, leads to these.
+    /// Selects remaining objects whose to-one relationship, the inverse of one of deleted objects, refers to these.
     private func referring(
         _ relationship: ResolvedEntity.Relationship, of entity: ResolvedEntity,
         _ column: SQLSlotColumn
@@ -79,17 +79,18 @@ struct SQLBatchDeletion {
             "FROM \(Self.deleted) x CROSS JOIN \(name: table) d ON d.\(name: column.name) = x.Z_PK WHERE x.Z_ENT = \(number(entity)) AND \(isKept(relationship))"
     }
 
-    /// What it takes to have objects that stay lose their reference to deleted ones.
+    /// The statements that nullify references of remaining objects to deleted ones.
     struct Clearing {
-        /// Selects one that must not: its primary key, and the number of its entity. `nil` if all may.
+        /// Selects an object whose reference is required: its primary key and entity number. `nil` if the reference is
+        /// optional.
         let required: SQLFragment?
-        /// Collects them.
+        /// Collects the objects.
         let collect: SQLFragment
-        /// Clears the reference.
+        /// Nullifies the reference.
         let clear: SQLFragment
     }
 
-    /// Has objects that stay lose their reference to deleted ones, if the relationship's inverse keeps one.
+    /// The statements that nullify references to deleted objects, if the relationship's inverse stores one.
     func clearing(_ relationship: ResolvedEntity.Relationship, of entity: ResolvedEntity)
         -> Clearing?
     {
@@ -109,8 +110,8 @@ struct SQLBatchDeletion {
                 where: "Z_PK IN (SELECT d.Z_PK \(found))"))
     }
 
-    /// Collects for ``SQLiteCountCheck`` the objects that stay and whose to-many relationship, the inverse of one of deleted
-    /// objects, has rules about how many it leads to.
+    /// Collects for ``SQLiteCountCheck`` the remaining objects whose to-many relationship, the inverse of one of deleted
+    /// objects, has count constraints.
     func owners(
         _ relationship: ResolvedEntity.Relationship, of entity: ResolvedEntity,
         into table: SQLFragment
@@ -123,8 +124,8 @@ struct SQLBatchDeletion {
         }
     }
 
-    /// Removes what the to-many relationships of deleted objects of an entity keep elsewhere: pairs, and columns of
-    /// relationships without an inverse.
+    /// Removes the storage of deleted objects' to-many relationships elsewhere: rows of join tables, and columns of
+    /// relationships without inverse.
     func forget(_ entity: ResolvedEntity) -> [SQLFragment] {
         let keys: SQLFragment =
             "SELECT Z_PK FROM \(Self.deleted) WHERE Z_ENT = \(number(entity))"
@@ -151,22 +152,22 @@ struct SQLBatchDeletion {
 
     // MARK: - Rows
 
-    /// The condition that a row of the table of a root entity is deleted.
+    /// The condition that a row of a root entity's table is collected for deletion.
     static func isDeleted(rootNumber: Int) -> SQLFragment {
         "Z_PK IN (SELECT Z_PK FROM \(deleted) WHERE Z_ROOT = \(rootNumber))"
     }
 
-    /// Deletes the rows of a root entity's table.
+    /// Deletes the collected rows of a root entity's table.
     func delete(rootNumber: Int) -> SQLFragment {
         "DELETE FROM \(name: schema.entity(number: rootNumber).tableName) WHERE \(Self.isDeleted(rootNumber: rootNumber))"
     }
 
-    /// Raises the versions of those objects of a root entity's table that lost a reference.
+    /// Increments the versions of objects in a root entity's table with a nullified reference.
     func raiseVersions(rootNumber: Int) -> SQLFragment {
         "UPDATE \(name: schema.entity(number: rootNumber).tableName) SET Z_OPT = ifnull(Z_OPT, 0) + 1 WHERE Z_PK IN (SELECT Z_PK FROM \(Self.touched) WHERE Z_ROOT = \(rootNumber))"
     }
 
-    /// Selects primary key and entity number of those objects of a root entity's table that lost a reference.
+    /// Selects primary key and entity number of objects in a root entity's table with a nullified reference.
     func touchedObjects(rootNumber: Int) -> SQLFragment {
         "SELECT t.Z_PK, t.Z_ENT FROM \(Self.touched) x CROSS JOIN \(name: schema.entity(number: rootNumber).tableName) t ON t.Z_PK = x.Z_PK WHERE x.Z_ROOT = \(rootNumber)"
     }
@@ -193,8 +194,8 @@ struct SQLBatchDeletion {
             "UPDATE \(name: table) SET \(assignments.joined(by: ", ")) WHERE \(condition)"
     }
 
-    /// What follows the columns of a query of deleted objects `x` and objects `d` to which a relationship of them leads;
-    /// `nil` if the store keeps nothing of it. The deleted objects come first, whatever SQLite thinks.
+    /// The FROM clause and condition for deleted objects `x` and destinations `d` of a relationship; `nil` without storage. The
+    /// join order is fixed: deleted objects first.
     private func related(
         _ relationship: ResolvedEntity.Relationship, of entity: ResolvedEntity,
         round: SQLFragment = ""

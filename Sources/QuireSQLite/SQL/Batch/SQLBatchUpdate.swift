@@ -10,18 +10,17 @@ internal import QuireSystem
 struct SQLBatchUpdate {
     /// The entity whose objects are updated.
     let entity: ResolvedEntity
-    /// The slots that are set.
+    /// The assigned slots.
     private(set) var slots: [ResolvedEntity.Slot] = []
-    /// Those among them that are set to constants, with these.
+    /// The slots assigned constants, with their values.
     private(set) var constants: [(slot: ResolvedEntity.Slot, value: AttributeValue)] = []
-    /// Those among them whose values are computed, which have to be checked.
+    /// The slots assigned computed values, which must be validated.
     private(set) var computed: [ResolvedEntity.Slot] = []
-    /// Selects the primary key, the entity's number and the computed values of each object found; `nil` if none is
-    /// computed.
+    /// Selects the primary key, entity number and computed values of each matching object; `nil` if no value is computed.
     private(set) var check: SQLFragment?
-    /// Selects the primary keys of the objects found.
+    /// Selects the primary keys of the matching objects.
     private(set) var keys: SQLFragment
-    /// Updates them, and gives the primary key and the entity's number of each.
+    /// Updates the matching objects, returning primary key and entity number of each.
     private(set) var update: SQLFragment
 
     /// Compiles a request.
@@ -90,7 +89,7 @@ struct SQLBatchUpdate {
         }
     }
 
-    /// A constant as the store keeps it.
+    /// A constant in its stored form.
     private static func constant(
         _ value: AttributeValue, for slot: ResolvedEntity.Slot, of entity: ResolvedEntity
     ) throws -> AttributeValue {

@@ -1,25 +1,25 @@
 internal import QuireQuery
 internal import QuireSystem
 
-/// What an expression that gives any number of values leads to, as a subquery.
+/// A multi-valued expression, as a subquery.
 struct FetchCollection {
     /// The tables of the subquery.
     let scope: SelectBuilder
-    /// One of the values.
+    /// The element of the collection.
     var element: FetchComparison.Operand
-    /// What the values must satisfy.
+    /// The condition on the elements.
     var condition = FetchCondition.always
-    /// Whether equal values count once.
+    /// Whether duplicates are removed.
     var isDistinct = false
 
-    /// Whether one of the values satisfies a condition.
+    /// Whether an element satisfies a condition (EXISTS).
     func contains(_ test: FetchCondition) -> FetchCondition {
         guard let condition = belonging(test) else { return .never }
         return FetchCondition("EXISTS (SELECT 1 FROM \(scope.tables) WHERE \(condition.fragment))")
     }
 
-    /// The same, said the other way round where that is possible: whether the outer object is among the owners of
-    /// those that satisfy it. So SQLite can begin with them where they are few.
+    /// ``contains(_:)`` as an IN subquery where possible: the outer object is among the owners of matching elements. SQLite
+    /// can start with these if they are few.
     func containsOneOfFew(_ test: FetchCondition) -> FetchCondition {
         guard let link = scope.link, !test.isNever, condition.isAlways else {
             return contains(test)
@@ -29,9 +29,9 @@ struct FetchCollection {
             canBeNull: true)
     }
 
-    /// What a function computes of the values.
+    /// The aggregate of the values.
     ///
-    /// - Parameter areSmallIntegers: Whether the values are integers of which SQLite's own functions give the same.
+    /// - Parameter areSmallIntegers: Whether the values are integers for which SQLite's own aggregates give the same result.
     func aggregate(_ function: QueryFunction, areSmallIntegers: Bool) -> SQLFragment {
         let value: SQLFragment = isDistinct ? "DISTINCT \(element.plain)" : element.plain
         let result: SQLFragment =
@@ -47,7 +47,7 @@ struct FetchCollection {
         return "(SELECT \(result) FROM \(scope.tables) WHERE \(condition.fragment))"
     }
 
-    /// The values that belong to the outer object and satisfy a condition besides; `nil` if none can.
+    /// The elements of the outer object that satisfy a condition; `nil` if none can.
     private func belonging(_ test: FetchCondition) -> FetchCondition? {
         let condition = condition.and(test)
         guard let link = scope.link, !condition.isNever else { return nil }
@@ -56,7 +56,7 @@ struct FetchCollection {
 }
 
 extension SelectBuilder {
-    /// The values of an expression that gives any number of them.
+    /// The collection of a multi-valued expression.
     func collection(_ expression: QueryExpression) throws -> FetchCollection {
         switch expression {
         case .keyPath(let keys):
@@ -94,7 +94,7 @@ extension SelectBuilder {
         }
     }
 
-    /// The values at a key path through a to-many relationship.
+    /// The collection at a key path through a to-many relationship.
     private func collection(
         _ path: QueryKeyPath, from start: ObjectPlace
     ) throws -> FetchCollection {
@@ -113,7 +113,7 @@ extension SelectBuilder {
             element: try inner.operand(path, behind: steps.dropFirst(), from: inner.start))
     }
 
-    /// Whether an expression gives any number of values.
+    /// Whether an expression is multi-valued.
     func isMany(_ expression: QueryExpression) throws -> Bool {
         switch expression {
         case .keyPath(let keys): return try path(keys).isToMany
@@ -130,7 +130,7 @@ extension SelectBuilder {
     }
 }
 
-/// An expression that SQL cannot say; it is evaluated in memory.
+/// An expression without SQL equivalent; it is evaluated in memory.
 struct UntranslatableExpression: Error {
     let expression: QueryExpression
 

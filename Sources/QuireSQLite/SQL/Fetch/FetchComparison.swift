@@ -3,17 +3,17 @@ internal import QuireModel
 internal import QuireQuery
 internal import QuireSystem
 
-/// One comparison in SQL: one function per family of operators.
+/// The SQL of one comparison: one function per family of operators.
 struct FetchComparison {
-    /// A side of a comparison.
+    /// An operand of a comparison.
     enum Operand {
         /// A constant.
         case constant(AttributeValue)
         /// The value of an attribute.
         case value(SQLFragment, ValueKind)
-        /// The object tested, or one that a relationship leads to.
+        /// The evaluated object, or a relationship's destination.
         case object(SelectBuilder.ObjectPlace)
-        /// A collection that is written out.
+        /// A literal collection.
         case list([Operand])
     }
 
@@ -21,7 +21,7 @@ struct FetchComparison {
     let comparisonOperator: QueryComparison.Operator
     let options: QueryComparison.Options
     let right: Operand
-    /// The scope of the left side.
+    /// The builder of the left operand.
     let scope: SelectBuilder
 
     init(left: Operand, _ comparison: QueryComparison, right: Operand, scope: SelectBuilder) {
@@ -62,7 +62,7 @@ struct FetchComparison {
 
     // MARK: - Equality
 
-    /// Both missing, or equal.
+    /// Equality, or both NULL.
     private func equality() throws -> FetchCondition {
         switch (left, right) {
         case (.object(let place), _), (_, .object(let place)):
@@ -118,7 +118,7 @@ struct FetchComparison {
 
     // MARK: - Order
 
-    /// False if one of both is missing.
+    /// Ordering; false if either side is NULL.
     private func order(_ sign: SQLFragment) -> FetchCondition {
         if isAbsent(left) || isAbsent(right) { return .never }
         return compared(sign, canBeNull: true)
@@ -138,7 +138,7 @@ struct FetchComparison {
 
     // MARK: - Operands in SQL
 
-    /// A side in SQL, without differences that the options ignore.
+    /// An operand in SQL, folded according to the options.
     func sql(_ operand: Operand) -> SQLFragment {
         switch operand {
         case .constant(let value):
@@ -151,7 +151,7 @@ struct FetchComparison {
         }
     }
 
-    /// A text without differences that the options ignore.
+    /// A text folded according to the options.
     static func folded(_ text: SQLFragment, _ options: QueryComparison.Options) -> SQLFragment {
         options.isEmpty ? text : "QUIRE_FOLD(\(text), \(Int(options.rawValue)))"
     }
@@ -162,8 +162,8 @@ struct FetchComparison {
 extension FetchComparison {
     /// `BEGINSWITH`, `ENDSWITH`, `CONTAINS`, and `IN` with a text on the right.
     ///
-    /// No SQL here counts characters, because SQLite stops counting at a character U+0000: `instr` and
-    /// comparisons of blobs go by bytes.
+    /// None of this SQL counts characters, because SQLite stops counting at U+0000: `instr` and comparisons of blobs are
+    /// bytewise.
     func textPart(
         _ part: QueryComparison.Operator, of whole: Operand, _ sought: Operand
     ) -> FetchCondition {
@@ -206,7 +206,7 @@ extension FetchComparison {
         }
     }
 
-    /// The texts that begin with another are a range, for which an index is of use.
+    /// Texts with a given prefix are a range, which can use an index.
     private static func range(
         _ text: SQLFragment, beginningWith prefix: String
     ) -> FetchCondition {
@@ -215,13 +215,13 @@ extension FetchComparison {
         return lower.and(FetchCondition("\(text) < \(bind: .string(end))", canBeNull: true))
     }
 
-    /// The smallest text that is greater than all that begin with another; `nil` if there is none.
+    /// The least text greater than all with a given prefix; `nil` if there is none.
     ///
-    /// The order of UTF-8 bytes is that of the characters' numbers.
+    /// UTF-8 byte order is the order of code points.
     static func endOfRange(beginningWith prefix: String) -> String? {
         var scalars = Array(prefix.unicodeScalars)
         while let last = scalars.popLast() {
-            // The surrogates, which are no characters, lie between U+D7FF and U+E000.
+            // The surrogates, which are not scalar values, lie between U+D7FF and U+E000.
             let next = last.value == 0xD7FF ? 0xE000 : last.value + 1
             guard let successor = Unicode.Scalar(next) else { continue }
             var end = String.UnicodeScalarView()
@@ -232,14 +232,14 @@ extension FetchComparison {
         return nil
     }
 
-    /// `LIKE` and `MATCHES`, by the functions that memory uses, too. They see the options themselves.
+    /// `LIKE` and `MATCHES`, by the functions used in memory as well. They apply the options themselves.
     func textFunction(_ name: SQLFragment) -> FetchCondition {
         guard let text = unfolded(left), let pattern = unfolded(right) else { return .never }
         return FetchCondition(
             "\(name)(\(pattern), \(text), \(Int(options.rawValue)))", canBeNull: true)
     }
 
-    /// `MATCHES TEXT` where no full-text index serves it.
+    /// `MATCHES TEXT` without a full-text index.
     func wordsFunction() -> FetchCondition {
         guard let text = unfolded(left), let query = unfolded(right) else { return .never }
         let name = SQLFragment(sql: TextFunctions.matchesTextName)
@@ -258,7 +258,7 @@ extension FetchComparison {
 // MARK: - Objects
 
 extension FetchComparison {
-    /// Whether an object is another, or a constant one, or both are missing.
+    /// Equality of two objects, or both nil.
     func objectEquality(_ place: SelectBuilder.ObjectPlace) throws -> FetchCondition {
         switch (left, right) {
         case (_, .constant(let value)), (.constant(let value), _):
@@ -268,7 +268,7 @@ extension FetchComparison {
             return isObject(place, id)
         case (.object(let left), .object(let right)):
             guard left.entity.rootNumber == right.entity.rootNumber else {
-                // Objects of different tables are never the same, so both must be missing.
+                // Objects of different tables are never equal, so both must be nil.
                 guard left.isOptional, right.isOptional else { return .never }
                 return FetchCondition("\(left.key) IS NULL").and(
                     FetchCondition("\(right.key) IS NULL"))
@@ -292,12 +292,12 @@ extension FetchComparison {
                 "\(scope.entityNumber(of: place)) = \(number)", canBeNull: place.isOptional))
     }
 
-    /// Whether an object of this store and of a fitting entity is identified.
+    /// Whether an identifier is of this store and of a matching entity.
     private func isPossible(_ id: ManagedObjectID, at place: SelectBuilder.ObjectPlace) -> Bool {
         scope.context.store.owns(id) && place.entity.subtree.contains(id.entityNumber)
     }
 
-    /// Whether an object is among constant ones.
+    /// Whether an object is in a constant list.
     func objectMembership(
         _ place: SelectBuilder.ObjectPlace, _ elements: [AttributeValue]
     ) -> FetchCondition {
@@ -333,7 +333,7 @@ extension FetchComparison {
 // MARK: - Membership
 
 extension FetchComparison {
-    /// `IN`: equal to one of the elements; with a text on the right, part of it.
+    /// `IN`: equality with an element; with a text on the right, substring.
     func membership() throws -> FetchCondition {
         guard case .list(let operands) = right else {
             return textPart(.contains, of: right, left)
@@ -359,11 +359,11 @@ extension FetchComparison {
         return condition
     }
 
-    /// A list longer than this is bound as one JSON text if its values have an exact form in JSON, so that the
-    /// statement stays short and the same for every list.
+    /// The maximum length of a list of parameters. Longer ones are bound as one JSON text if JSON represents their values
+    /// exactly, so that the statement stays short and the same for every list.
     private static let maximumList = 128
 
-    /// Whether a value is among constant ones.
+    /// Whether a value is in a constant list.
     static func isAmong(
         _ value: SQLFragment, _ elements: [AttributeValue], canBeNull: Bool
     ) -> FetchCondition {
@@ -390,7 +390,7 @@ extension FetchComparison {
         if elements.count == 1 {
             return FetchCondition("\(value) = \(bind: elements[0])", canBeNull: canBeNull)
         }
-        // Filled up to a power of two with one of them, so that few statements serve lists of all lengths.
+        // Padded to a power of two with a repeated element, so that few statements serve lists of all lengths.
         var marks: [SQLFragment] = elements.map { "\(bind: $0)" }
         var length = 2
         while length < marks.count { length *= 2 }
@@ -429,11 +429,11 @@ extension FetchComparison {
 }
 
 extension AttributeValue {
-    /// Whether SQLite reads the same value from its JSON form.
+    /// Whether JSON represents the value exactly for SQLite.
     fileprivate var isExactInJSON: Bool {
         switch self {
         case .integer: true
-        // In JSON, SQLite's texts end at a character U+0000.
+        // SQLite truncates JSON texts at U+0000.
         case .string(let text): !text.utf8.contains(0)
         default: false
         }

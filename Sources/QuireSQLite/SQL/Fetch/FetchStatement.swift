@@ -2,36 +2,37 @@ internal import QuireModel
 internal import QuireQuery
 internal import QuireSystem
 
-/// A SELECT statement with the values bound to its question marks.
+/// A SELECT statement with its bound values.
 struct FetchStatement: Sendable, Hashable {
-    /// What a statement is to give.
+    /// The result columns of a statement.
     enum Selection: Sendable {
-        /// A row for each object, of a list of columns, which are qualified with the table's alias `t0`.
+        /// One row per object with a list of columns, qualified by the table alias `t0`.
         case columns(String)
-        /// The primary key and the entity's number of each object.
+        /// The primary key and entity number of each object.
         case identifiers
         /// One row: the number of objects.
         case count
     }
 
-    /// The text.
+    /// The SQL text.
     let sql: String
-    /// The values: integers, floating-point numbers, texts, bytes or null.
+    /// The bound values: integers, floating-point numbers, texts, blobs or null.
     let bindings: [AttributeValue]
-    /// What the objects must satisfy besides, which SQL cannot say. Then the statement has no limit and no offset.
+    /// The residual predicate, which cannot be translated to SQL. If present, the statement has no limit and no offset.
     let remainder: QueryPredicate?
-    /// Whether SQL cannot say the order, so that memory must put the objects in it. No limit and no offset then, either.
+    /// Whether the order cannot be translated to SQL, so that rows are sorted in memory. Then there is no limit or offset,
+    /// either.
     var sortsInMemory = false
-    /// Whether nothing is left for memory.
+    /// Whether no work remains to be done in memory.
     var isComplete: Bool { remainder == nil && !sortsInMemory }
 
-    /// SQLite's own bound on question marks in a statement.
+    /// SQLite's maximum number of parameters in a statement.
     static let maximumBindingCount = 32_766
 }
 
 extension FetchStatement {
-    /// Compiles a request for a store, in stages: what SQL cannot say is split off, the condition and the order take
-    /// the joins they need, and the parts are put together.
+    /// Compiles a request for a store, in stages: split off the residual predicate, compile condition and order with the joins
+    /// they need, assemble the parts.
     ///
     /// - Throws: ``QuireError`` with code `invalidQuery` or `unsupported`.
     init(
@@ -81,18 +82,18 @@ extension FetchStatement.Selection {
     fileprivate func list(of entity: SQLEntity, isBounded: Bool) -> SQLFragment {
         switch self {
         case .columns(let list): SQLFragment(sql: list)
-        // Where all rows are of one entity its number is a constant: then an index can have all that is asked for.
+        // If all rows are of one entity its number is a constant: then an index can cover the query.
         case .identifiers:
             entity.entityTest(includingSubentities: false) == nil
                 ? SQLFragment(sql: "t0.Z_PK, \(entity.storeNumber)") : "t0.Z_PK, t0.Z_ENT"
-        // With bounds, the rows within them are counted, whatever they hold.
+        // With limit or offset, the rows of a subquery are counted.
         case .count: isBounded ? "1" : "count(*)"
         }
     }
 }
 
 extension SQLFragment {
-    /// Throws if SQLite would not take so many values.
+    /// Throws if the statement exceeds SQLite's parameter limit.
     func checkBindingCount(of entity: ResolvedEntity) throws {
         guard bindings.count > FetchStatement.maximumBindingCount else { return }
         throw QuireError(
@@ -107,14 +108,13 @@ extension SQLFragment {
 
 /// A condition in SQL, and whether it can be NULL.
 ///
-/// Predicates are true or false, never unknown. A comparison in SQL is NULL where a value is missing. Under AND and
-/// OR and in WHERE that does what false does, so comparisons stay as plain as an index wants them; NOT turns a
-/// condition that can be NULL round with `IS NOT TRUE`.
+/// Predicates are true or false, never unknown. SQL comparisons with NULL are NULL, which acts as false under AND and OR and
+/// in WHERE, so comparisons stay plain enough for an index; NOT inverts a nullable condition with `IS NOT TRUE`.
 struct FetchCondition {
     var fragment: SQLFragment
-    /// Whether it is NULL for some rows, rather than false.
+    /// Whether it can be NULL rather than false.
     var canBeNull = false
-    /// How it holds together with what stands beside it.
+    /// The operator that determines whether it needs brackets.
     private(set) var form = Form.single
 
     enum Form { case always, never, single, conjunction, disjunction }
@@ -139,7 +139,7 @@ struct FetchCondition {
     /// Whether it is false for every row.
     var isNever: Bool { form == .never }
 
-    /// The condition as part of a larger one.
+    /// The condition in brackets, if needed in a larger one.
     private var bracketed: SQLFragment {
         switch form {
         case .conjunction, .disjunction: "(\(fragment))"
@@ -170,8 +170,8 @@ struct FetchCondition {
         return joined(parts.filter { !$0.isNever }, by: " OR ", as: .disjunction) ?? .never
     }
 
-    /// A bound on how many conditions stand side by side: SQLite builds a tree as deep as they are many, and refuses
-    /// one of more than 1,000 levels.
+    /// The maximum number of operands of one AND or OR: SQLite's expression tree is as deep as there are operands, limited to
+    /// 1,000 levels.
     private static let maximumWidth = 100
 
     private static func joined(
@@ -186,7 +186,7 @@ struct FetchCondition {
             return joined(groups, by: word, as: form)
         }
         var result = FetchCondition(
-            // Conditions of the same form need no brackets, unless they are groups of many.
+            // A pair of the same form needs no brackets.
             parts.map { $0.form == form && parts.count == 2 ? $0.fragment : $0.bracketed }
                 .joined(by: word),
             canBeNull: parts.contains(where: \.canBeNull))
@@ -195,14 +195,14 @@ struct FetchCondition {
     }
 }
 
-// MARK: - What SQL cannot express
+// MARK: - Residual predicates
 
-/// A condition in two parts, both of which must hold: what SQL can say, and what is left to be tested in memory on the
-/// objects that satisfy the first.
+/// A conjunction of two parts: the translatable one, and the residual predicate, tested in memory on the objects that satisfy
+/// the first.
 struct PredicateSplit {
-    /// What SQL can say.
+    /// The part that can be translated to SQL.
     let translatable: QueryPredicate
-    /// What it cannot; `nil` if it can say all.
+    /// The residual predicate; `nil` if all can be translated.
     let remainder: QueryPredicate?
 
     init(_ predicate: QueryPredicate, isTranslatable: (QueryPredicate) throws -> Bool) throws {
@@ -222,7 +222,7 @@ struct PredicateSplit {
 }
 
 extension QueryPredicate {
-    /// Whether there is anything in it but plain comparisons, which SQL can always say. Most requests need no trial.
+    /// Whether it has other than plain comparisons, which can always be translated. Most requests need no trial.
     fileprivate var mayBeUntranslatable: Bool {
         switch self {
         case .constant: false
@@ -235,7 +235,7 @@ extension QueryPredicate {
 }
 
 extension QueryExpression {
-    /// Whether it is a constant or stands at a key path, which SQL can always say.
+    /// Whether it is a constant or a key path, which can always be translated.
     var isPlain: Bool { !isComputed }
 
     fileprivate var isComputed: Bool {
@@ -249,20 +249,20 @@ extension QueryExpression {
 
 // MARK: - Dictionaries
 
-/// A SELECT statement that makes the dictionaries of a request, with the values bound to its question marks.
+/// A SELECT statement for a dictionary request, with its bound values.
 struct DictionaryStatement: Sendable {
-    /// The text.
+    /// The SQL text.
     let sql: String
-    /// The values: integers, floating-point numbers, texts, bytes or null.
+    /// The bound values: integers, floating-point numbers, texts, blobs or null.
     let bindings: [AttributeValue]
-    /// What its columns are.
+    /// The result columns.
     let columns: [SQLDictionaryColumn]
 }
 
 extension DictionaryStatement {
-    /// Compiles a request whose condition SQL can say, in the stages of ``FetchStatement`` and a few more.
+    /// Compiles a request with a translatable predicate, in the stages of ``FetchStatement`` and a few more.
     ///
-    /// - Throws: ``UntranslatableExpression`` if SQL cannot say a column, a group, what groups satisfy or the order, or
+    /// - Throws: ``UntranslatableExpression`` if a column, a group, the HAVING predicate or the order has no SQL equivalent, or
     ///   ``QuireError``.
     init(_ query: ResolvedDictionaryQuery, schema: SQLSchema, store: StoreIdentity) throws {
         let entity = query.query.entity

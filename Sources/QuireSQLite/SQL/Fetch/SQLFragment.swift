@@ -2,18 +2,18 @@ import Foundation
 package import QuireModel
 internal import QuireQuery
 
-/// A piece of SQL with the values bound to its question marks, in their order.
+/// A fragment of SQL with its bound values, in order.
 ///
-/// Pieces are put together by interpolation, so values stay with their question marks, and a text from outside
-/// cannot become SQL: there is no interpolation of a plain String.
+/// Fragments are composed by interpolation, so values stay with their parameters, and external text cannot become SQL: plain
+/// strings cannot be interpolated.
 ///
 /// ```swift
 /// let test: SQLFragment = "\(column) BETWEEN \(bind: lower) AND \(bind: upper)"
 /// ```
 package struct SQLFragment: Sendable, Hashable, ExpressibleByStringInterpolation {
-    /// The text.
+    /// The SQL text.
     package var sql: String
-    /// Integers, floating-point numbers, texts, bytes or null: what a statement can bind.
+    /// The bound values: integers, floating-point numbers, texts, blobs or null.
     package var bindings: [AttributeValue]
 
     init(sql: String, bindings: [AttributeValue] = []) {
@@ -21,7 +21,7 @@ package struct SQLFragment: Sendable, Hashable, ExpressibleByStringInterpolation
         self.bindings = bindings
     }
 
-    /// Puts another piece behind this one.
+    /// Appends another fragment.
     package mutating func append(_ other: SQLFragment) {
         sql += other.sql
         if bindings.isEmpty {
@@ -38,7 +38,7 @@ package struct SQLFragment: Sendable, Hashable, ExpressibleByStringInterpolation
     package struct StringInterpolation: StringInterpolationProtocol {
         var fragment = SQLFragment(sql: "")
 
-        // Most pieces are so short that a String holds them without memory of its own.
+        // Most fragments fit into a String's inline storage.
         package init(literalCapacity: Int, interpolationCount: Int) {}
 
         package mutating func appendLiteral(_ text: String) { fragment.sql += text }
@@ -49,12 +49,12 @@ package struct SQLFragment: Sendable, Hashable, ExpressibleByStringInterpolation
 
         package mutating func appendInterpolation(_ number: Int) { fragment.sql += String(number) }
 
-        /// The name of a table or column.
+        /// Appends a quoted table or column name.
         package mutating func appendInterpolation(name: String) {
             fragment.sql += SQLName.quoted(name)
         }
 
-        /// A value, as a question mark.
+        /// Appends a parameter with its value.
         package mutating func appendInterpolation(bind value: AttributeValue) {
             fragment.sql += "?"
             fragment.bindings.append(value.stored)
@@ -63,7 +63,7 @@ package struct SQLFragment: Sendable, Hashable, ExpressibleByStringInterpolation
 }
 
 extension Collection<SQLFragment> {
-    /// The pieces with another between each two.
+    /// The fragments joined by a separator.
     package func joined(by separator: SQLFragment) -> SQLFragment {
         var result = SQLFragment(sql: "")
         for (index, part) in enumerated() {

@@ -3,9 +3,9 @@ internal import QuireQuery
 internal import QuireSystem
 
 extension SelectBuilder {
-    /// The expression stage: what an expression is in SQL.
+    /// The expression stage: translates an expression to SQL.
     ///
-    /// - Throws: ``UntranslatableExpression`` if SQL cannot say it.
+    /// - Throws: ``UntranslatableExpression`` if it has no SQL equivalent.
     func operand(_ expression: QueryExpression) throws -> FetchComparison.Operand {
         switch expression {
         case .constant(let value): return .constant(value)
@@ -99,7 +99,7 @@ extension SelectBuilder {
         return try groupAggregate(function, argument)
     }
 
-    /// What a function computes of the objects of a group.
+    /// The aggregate over a group of objects.
     private func groupAggregate(
         _ function: QueryFunction, _ argument: QueryExpression
     ) throws -> FetchComparison.Operand {
@@ -116,7 +116,7 @@ extension SelectBuilder {
         case .minimum: name = "min"
         case .maximum: name = "max"
         case .average: name = "avg"
-        // SQLite's own sum is faster, and an error when integers outgrow 64 bits.
+        // SQLite's own sum is faster, but fails on integer overflow.
         case .sum where try sumFits(argument):
             return .value("ifnull(sum(\(distinct)\(operand.computable)), 0)", .number)
         default: name = SQLFragment(sql: function.sqlName)
@@ -125,12 +125,12 @@ extension SelectBuilder {
             "\(name)(\(distinct)\(operand.plain))", function.kind(of: [operand.kind]) ?? .number)
     }
 
-    /// Whether a sum of values does not outgrow 64 bits.
+    /// Whether a sum cannot overflow 64 bits.
     private func sumFits(_ expression: QueryExpression) throws -> Bool {
         try [.integer16, .integer32, .boolean, .double, .float].contains(type(of: expression))
     }
 
-    /// The type of the attribute that a key path leads to.
+    /// The type of the attribute at a key path.
     private func type(of expression: QueryExpression) throws -> AttributeType? {
         switch expression {
         case .keyPath(let keys): try path(keys).slot?.attribute?.type
@@ -174,7 +174,7 @@ extension SelectBuilder {
 extension FetchComparison.Operand {
     var isList: Bool { if case .list = self { true } else { false } }
 
-    /// The kind of its values; `nil` if they are missing.
+    /// The kind of its values; `nil` for null.
     var kind: ValueKind? {
         switch self {
         case .constant(let value): ValueKind(of: value)
@@ -184,7 +184,7 @@ extension FetchComparison.Operand {
         }
     }
 
-    /// The value as it is stored.
+    /// The value in its stored form.
     var plain: SQLFragment {
         switch self {
         case .constant(let value): "\(bind: value)"
@@ -194,14 +194,13 @@ extension FetchComparison.Operand {
         }
     }
 
-    /// The value as functions take it. Stores keep whole dates as integers, but dates are computed as floating-point
-    /// numbers.
+    /// The value as function argument. Whole dates are stored as integers, but computed as floating-point numbers.
     var computable: SQLFragment {
         if case .value(let value, .date) = self { return "CAST(\(value) AS REAL)" }
         return plain
     }
 
-    /// The value, so that SQLite uses no index on it.
+    /// The value, wrapped to prevent index use.
     fileprivate var withoutIndex: FetchComparison.Operand {
         if case .value(let value, let kind) = self { return .value("+\(value)", kind) }
         return self
@@ -209,10 +208,10 @@ extension FetchComparison.Operand {
 }
 
 extension QueryFunction {
-    /// The name of the SQL function that computes it as memory does.
+    /// The name of the SQL function with the same result as in memory.
     var sqlName: String { "QUIRE_" + rawValue.prefix { $0 != ":" }.uppercased() }
 
-    /// Whether there is an SQL function for it, other than what SQL has itself.
+    /// Whether there is an SQL function for it, besides SQLite's own.
     var hasSQLFunction: Bool {
         switch self {
         case .add, .subtract, .multiply, .divide, .count, .minimum, .maximum, .distinct, .union,
@@ -224,18 +223,17 @@ extension QueryFunction {
 }
 
 extension QueryCast {
-    /// The name of the SQL function that casts: its arguments are the value, the type and 1 if the value is a date,
-    /// 2 if it is a UUID.
+    /// The name of the cast function: its arguments are the value, the type and 1 for a date, 2 for a UUID.
     static let sqlName = "QUIRE_CAST"
 }
 
 // MARK: - Indexes
 
-/// What the indexes that are tables of their own can say.
+/// Conditions answered by virtual tables: R-tree and FTS5.
 extension SelectBuilder {
     // MARK: - Full text
 
-    /// `MATCHES TEXT` of an attribute that a full-text index has; `nil` if none has it.
+    /// `MATCHES TEXT` by a full-text index; `nil` if none covers the attribute.
     func fullTextCondition(_ comparison: QueryComparison) throws -> FetchCondition? {
         guard comparison.operator == .matchesText, case .keyPath(let keys) = comparison.left,
             case .constant(let value) = comparison.right, let query = value.text
@@ -267,8 +265,8 @@ extension SelectBuilder {
 
     // MARK: - R-trees
 
-    /// What an R-tree says of the objects that satisfy a condition, if the condition puts both bounds on each of the
-    /// attributes that the R-tree is of. It finds a few more objects besides, so the condition itself is still tested.
+    /// The R-tree condition implied by a predicate, if it bounds all attributes of the R-tree on both sides. The R-tree may
+    /// return false positives, so the predicate itself is still tested.
     func boxCondition(_ predicate: QueryPredicate) throws -> FetchCondition {
         let indexes = context.schema.rtreeIndexes(of: start.entity)
         if indexes.isEmpty { return .always }
@@ -291,7 +289,7 @@ extension SelectBuilder {
         return .all(of: conditions)
     }
 
-    /// The range in which the values of a slot must be.
+    /// The range of a slot's values.
     private struct Bounds {
         var least: Double?
         var greatest: Double?
@@ -300,7 +298,7 @@ extension SelectBuilder {
         mutating func lower(_ value: Double) { greatest = min(greatest ?? value, value) }
     }
 
-    /// The ranges that a condition puts the attributes of the object itself in, by slot.
+    /// The ranges implied by a predicate on attributes of the object itself, by slot.
     private func bounds(_ predicate: QueryPredicate) -> [Int: Bounds] {
         var result: [Int: Bounds] = [:]
         func number(_ expression: QueryExpression) -> Double? {
@@ -339,11 +337,11 @@ extension SelectBuilder {
 
 // MARK: - Values of batch updates
 
-/// The values that a batch update computes.
+/// The computed values of a batch update.
 extension SelectBuilder {
-    /// The value of a checked expression for the object that the scope begins at.
+    /// The value of a checked expression for the builder's start object.
     ///
-    /// - Throws: ``QuireError`` with code `unsupported` if SQL cannot say it.
+    /// - Throws: ``QuireError`` with code `unsupported` if it has no SQL equivalent.
     func batchValue(_ expression: QueryExpression) throws -> SQLFragment {
         do {
             return try operand(expression).computable

@@ -2,38 +2,37 @@ internal import QuireModel
 internal import QuireQuery
 internal import QuireSystem
 
-/// The tables of one SELECT: that of the request, or of a subquery about the objects of a to-many relationship.
-/// Tables come in as key paths need them, each only once.
+/// Builds one SELECT: that of the request, or of a subquery over a to-many relationship. Tables are joined as key paths need
+/// them, each only once.
 final class SelectBuilder {
     let context: CompilationContext
-    /// The object that key paths begin at.
+    /// The object at which key paths start.
     let start: ObjectPlace
-    /// What follows `FROM`.
+    /// The FROM clause.
     private(set) var tables: SQLFragment
-    /// For a subquery, what ties it to the outer object: this column of its first table holds that object's
-    /// primary key.
+    /// The correlation of a subquery: this column of its first table holds the outer object's primary key.
     let link: (column: SQLFragment, owner: ObjectPlace)?
-    /// The scope of the request, if this is that of a subquery: key paths begin there.
+    /// The builder of the request, if this is a subquery: key paths start there.
     private let outermost: SelectBuilder?
-    /// The objects that the variables of subqueries stand for.
+    /// The objects bound to subquery variables.
     private(set) var variables: [String: ObjectPlace] = [:]
-    /// The aliases of joined rows by their primary key's SQL.
+    /// The aliases of joined rows by the SQL of their primary key.
     private var joinedRows: [SQLFragment: SQLFragment] = [:]
 
-    /// An object in SQL: where its primary key is found, and its row, if that is at hand.
+    /// An object in SQL: its primary key, and its row, if already joined.
     struct ObjectPlace {
         /// The primary key.
         let key: SQLFragment
-        /// The number of its entity in the store, where that is at hand.
+        /// The store number of its entity, if available.
         var entityNumber: SQLFragment?
-        /// The alias of its row, where that is at hand.
+        /// The alias of its row, if joined.
         var row: SQLFragment?
-        /// What it is of: this entity or a sub-entity.
+        /// The object's entity, or an ancestor of it.
         let entity: ResolvedEntity
-        /// Whether there may be none.
+        /// Whether it may be NULL.
         let isOptional: Bool
 
-        /// The place of an object whose row is at hand.
+        /// An object whose row is joined.
         init(row: SQLFragment, of entity: ResolvedEntity) {
             key = "\(row).Z_PK"
             entityNumber = "\(row).Z_ENT"
@@ -42,7 +41,7 @@ final class SelectBuilder {
             isOptional = false
         }
 
-        /// The place of an object that a column refers to.
+        /// An object referenced by a foreign key.
         init(
             key: SQLFragment, entityNumber: SQLFragment?, entity: ResolvedEntity, isOptional: Bool
         ) {
@@ -53,7 +52,7 @@ final class SelectBuilder {
         }
     }
 
-    /// The scope of the request itself.
+    /// A builder for the request itself.
     init(entity: ResolvedEntity, in context: CompilationContext) {
         self.context = context
         let alias = context.newAlias()
@@ -63,8 +62,7 @@ final class SelectBuilder {
         tables = "\(name: context.schema.entities[entity.number - 1].tableName) \(alias)"
     }
 
-    /// The scope of a subquery about the objects that a to-many relationship of an object leads to, which an outer
-    /// scope has.
+    /// A builder for a subquery over a to-many relationship of an object of the outer builder.
     init(toMany step: QueryKeyPath.Step, of owner: ObjectPlace, in outer: SelectBuilder) {
         context = outer.context
         outermost = outer.root
@@ -75,10 +73,10 @@ final class SelectBuilder {
         link = (place.ownerColumn, owner)
     }
 
-    /// The scope of the request itself.
+    /// The builder of the request.
     var root: SelectBuilder { outermost ?? self }
 
-    /// Does something with a variable standing for an object.
+    /// Runs a closure with a subquery variable bound to an object.
     func withVariable<Result>(
         _ name: String, _ place: ObjectPlace, _ body: () throws -> Result
     ) rethrows -> Result {
@@ -87,7 +85,7 @@ final class SelectBuilder {
         return try body()
     }
 
-    /// Restricts rows of a table that holds objects of other entities, too.
+    /// The `Z_ENT` condition for a table shared with other entities.
     var entityTest: FetchCondition {
         let includesSubentities = context.query.request.includesSubentities
         guard let row = start.row,
@@ -101,7 +99,7 @@ final class SelectBuilder {
 
     // MARK: - Joins
 
-    /// The row of an object, joined if it is not at hand.
+    /// The alias of an object's row, joined if necessary.
     func row(of place: ObjectPlace) -> SQLFragment {
         if let row = place.row { return row }
         if let row = joinedRows[place.key] { return row }
@@ -113,7 +111,7 @@ final class SelectBuilder {
         return alias
     }
 
-    /// The object that a relationship of an object leads to; one of a to-many relationship is joined.
+    /// The destination of a relationship; a to-many relationship is joined.
     func follow(_ step: QueryKeyPath.Step, from place: ObjectPlace) throws -> ObjectPlace {
         if step.isToMany {
             let toMany = ToManyMapping(step, of: place, in: context)
@@ -133,12 +131,12 @@ final class SelectBuilder {
         return "\(row).\(name: column.name)"
     }
 
-    /// The number of an object's entity in the store.
+    /// The store number of an object's entity.
     func entityNumber(of place: ObjectPlace) -> SQLFragment {
         place.entityNumber ?? "\(row(of: place)).Z_ENT"
     }
 
-    /// The name of an object's entity; missing if there is no object.
+    /// The name of an object's entity; NULL if there is no object.
     func entityName(of place: ObjectPlace) -> SQLFragment {
         let cases = place.entity.subtree.map { number -> SQLFragment in
             let entity = context.schema.layout.entity(number: number)
@@ -163,13 +161,13 @@ final class SelectBuilder {
     }
 }
 
-/// The table in which a to-many relationship of an object finds its objects.
+/// The table that maps an owner to the objects of a to-many relationship.
 private struct ToManyMapping {
     /// The table and its alias.
     let table: SQLFragment
     /// The column with the owner's primary key.
     let ownerColumn: SQLFragment
-    /// One of the objects.
+    /// The destination object.
     let element: SelectBuilder.ObjectPlace
 
     init(
@@ -198,18 +196,18 @@ private struct ToManyMapping {
 
 // MARK: - Columns
 
-/// Where a column of a request for dictionaries is among those of a statement.
+/// The position of a dictionary request's column in the statement.
 struct SQLDictionaryColumn: Sendable {
     let form: ResultColumnType
     let index: Int32
-    /// The column with the number of the object's entity, if it may be of several.
+    /// The column with the entity number of an object, if its entity has sub-entities.
     let entityIndex: Int32?
 }
 
 extension SelectBuilder {
-    /// The column stage: what stands between `SELECT` and `FROM` of a request for dictionaries.
+    /// The column stage: the SELECT list of a dictionary request.
     ///
-    /// - Throws: ``UntranslatableExpression`` if SQL cannot say a column.
+    /// - Throws: ``UntranslatableExpression`` if a column has no SQL equivalent.
     func columns(
         _ columns: [ResolvedDictionaryQuery.Column]
     ) throws -> (list: [SQLFragment], places: [SQLDictionaryColumn]) {
@@ -230,7 +228,7 @@ extension SelectBuilder {
         return (list, places)
     }
 
-    /// The group stage: what follows `GROUP BY`.
+    /// The group stage: the GROUP BY clause.
     func groups(_ expressions: [QueryExpression]) throws -> [SQLFragment] {
         try expressions.map { expression in
             let operand = try operand(expression)
@@ -239,8 +237,7 @@ extension SelectBuilder {
         }
     }
 
-    /// The order stage of a request for dictionaries: what follows `ORDER BY`, if anything. Dictionaries that are equal
-    /// in it come by `rest`.
+    /// The order stage of a dictionary request: the ORDER BY clause, if any. Ties are ordered by `rest`.
     func order(_ orderings: [SortOrdering], then rest: [SQLFragment]) throws -> SQLFragment? {
         var parts: [SQLFragment] = []
         for ordering in orderings {
@@ -252,7 +249,7 @@ extension SelectBuilder {
             case .constant, .list: continue
             }
         }
-        // An integer that is written out would be the number of a column.
+        // An integer literal would be taken for a column number.
         parts += rest.filter { $0.sql != "?" }
         return parts.isEmpty ? nil : parts.joined(by: ", ")
     }
@@ -281,7 +278,7 @@ extension SelectBuilder {
         ).condition()
     }
 
-    /// `ANY`: there is an object that satisfies the comparison. `ALL`: there is none that does not.
+    /// `ANY`: EXISTS an object that satisfies the comparison. `ALL`: NOT EXISTS one that does not.
     private func toManyCondition(_ comparison: QueryComparison) throws -> FetchCondition {
         let right = try operand(comparison.right)
         let collection = try collection(comparison.left)
@@ -295,7 +292,7 @@ extension SelectBuilder {
 
     // MARK: - Order
 
-    /// The order stage: what follows `ORDER BY`. Equal objects come by primary key.
+    /// The order stage: the ORDER BY clause. Ties are ordered by primary key.
     func order(_ orderings: [SortOrdering]) throws -> SQLFragment {
         var parts: [SQLFragment] = []
         for ordering in orderings {
@@ -305,7 +302,7 @@ extension SelectBuilder {
                 let folded = FetchComparison.folded(value, ordering.options)
                 parts.append("\(folded)\(direction)")
             case .object(let place):
-                // No two objects are equal in this, so what comes behind it does not matter.
+                // Primary keys are unique, so further terms do not matter.
                 return (parts + ["\(place.key)\(direction)"]).joined(by: ", ")
             case .constant, .list: continue
             }
@@ -315,7 +312,7 @@ extension SelectBuilder {
 }
 
 extension QueryComparison {
-    /// Whether few objects satisfy it, as far as its form tells, and it does not depend on the outer object.
+    /// Whether, judging by its form, few objects satisfy it, and it does not depend on the outer object.
     fileprivate var isSelective: Bool {
         switch (`operator`, right) {
         case (.equal, .constant(let value)): !ValueOrder.isMissing(value)
@@ -327,7 +324,7 @@ extension QueryComparison {
 
 // MARK: - The context
 
-/// What the stages of compiling one request share.
+/// The state shared by the stages of compiling one request.
 final class CompilationContext {
     let query: ResolvedQuery
     let schema: SQLSchema
@@ -340,13 +337,13 @@ final class CompilationContext {
         self.store = store
     }
 
-    /// A name for one more table: t0, t1 …
+    /// A new table alias: t0, t1 …
     func newAlias() -> SQLFragment {
         defer { aliasCount += 1 }
         return "t\(aliasCount)"
     }
 
-    /// Whether SQL can say a condition.
+    /// Whether a predicate can be translated to SQL.
     func isTranslatable(_ predicate: QueryPredicate) throws -> Bool {
         do {
             let trial = CompilationContext(query: query, schema: schema, store: store)
@@ -357,7 +354,7 @@ final class CompilationContext {
         }
     }
 
-    /// Whether SQL can say the request's order.
+    /// Whether the request's order can be translated to SQL.
     func canSort() throws -> Bool {
         let isPlain = try query.request.sortOrderings.allSatisfy { try $0.expression.isPlain }
         if isPlain { return true }
@@ -371,7 +368,7 @@ final class CompilationContext {
         }
     }
 
-    /// What follows `LIMIT`; `nil` if the request has no bounds.
+    /// The LIMIT clause; `nil` if the request has no bounds.
     static func limit(of request: FetchRequest) -> SQLFragment? {
         let limit = max(request.fetchLimit, 0)
         let offset = max(request.fetchOffset, 0)
