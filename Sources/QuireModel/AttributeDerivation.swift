@@ -1,20 +1,20 @@
 internal import QuireSystem
 
-/// How a derived attribute is computed: its ``AttributeDescription/derivationExpression``, read.
+/// The parsed ``AttributeDescription/derivationExpression`` of a derived attribute.
 ///
 /// | expression | value |
 /// |---|---|
-/// | `books.@count` | the number of objects that a to-many relationship leads to |
-/// | `books.@sum.price`, `books.price.@sum` | the sum of a numeric attribute of theirs; what has none counts as 0 |
-/// | `author.name` | the attribute of the object that a to-one relationship leads to |
+/// | `books.@count` | the number of objects in a to-many relationship |
+/// | `books.@sum.price`, `books.price.@sum` | the sum of a numeric attribute of the related objects; null counts as 0 |
+/// | `author.name` | an attribute of a to-one relationship's destination |
 /// | `name` | another attribute of the object |
 /// | `canonical:(name)` | a text without differences of case and diacritics; also of `author.name` |
 /// | `uppercase:(name)`, `lowercase:(name)` | a text in capitals, in small letters; also of `author.name` |
 /// | `now()` | the time of the save that wrote the object last |
 ///
-/// The colon may be left out. What an attribute is derived from must not be derived itself.
+/// The colon may be left out. The source attribute must not be derived itself.
 public struct AttributeDerivation: Sendable, Hashable {
-    /// What is done to a text.
+    /// A transformation of a text.
     public enum TextFunction: String, Sendable, Hashable, CaseIterable {
         /// Drops differences of case and diacritics.
         case canonical
@@ -38,7 +38,7 @@ public struct AttributeDerivation: Sendable, Hashable {
         case now
     }
 
-    /// What the expression says.
+    /// The parsed expression.
     public let form: Form
 
     /// Reads an expression.

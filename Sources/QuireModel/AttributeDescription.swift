@@ -27,7 +27,7 @@ public struct AttributeDescription: Sendable, Hashable {
     public var customClassName: String?
     /// Whether generated code shows a number as a scalar.
     public var usesScalarValueType = false
-    /// Whether large values are kept in files of their own beside the store.
+    /// Whether large values are kept in separate files beside the store.
     public var allowsExternalBinaryDataStorage = false
     /// Whether CloudKit may encrypt the value.
     public var allowsCloudEncryption = false
@@ -76,17 +76,16 @@ public struct CompositeDescription: Sendable, Hashable {
 // MARK: - Validation
 
 extension AttributeDescription {
-    /// The value in the form that the attribute keeps.
+    /// Converts a value to the attribute's storage form.
     ///
-    /// A value of the attribute's own form comes back as it is, without any cost; of others, these are taken:
+    /// A value already in that form is returned unchanged at no cost. Accepted conversions:
     /// - an integer for a double, float or decimal that can say it exactly, and 0 and 1 for a boolean,
-    /// - external data for a binary attribute; for one that does not allow external storage, its bytes,
+    /// - external data for a binary attribute; its bytes if the attribute does not allow external storage,
     /// - a floating-point number for a decimal: the decimal that its shortest text names (9.99 is 9.99).
     ///
-    /// A float is rounded to its 32 bits. A date must be a number and less than 285 million years away.
-    /// Not-a-number is refused everywhere, because SQLite keeps it as no value; infinity is taken for a double
-    /// or float. A transient attribute without a type takes every value. The elements of a composite are not
-    /// looked at: each has its own description.
+    /// A float is rounded to its 32 bits. A date must be a number and less than 285 million years away. NaN is rejected
+    /// everywhere, because SQLite stores it as NULL; infinity is accepted for a double or float. A transient attribute
+    /// without a type accepts every value. The elements of a composite are not checked: each has its own description.
     ///
     /// - Parameters:
     ///   - value: The value to keep. ``AttributeValue/null`` always fits here; see ``validate(_:entity:)``.
@@ -155,7 +154,7 @@ extension AttributeDescription {
     public func validate(_ value: AttributeValue, entity: String? = nil) throws {
         switch value {
         case .null:
-            // The store computes what is derived.
+            // The store computes derived values.
             if isOptional || derivationExpression != nil { return }
             throw violation(.required, "is required, but has no value.", entity: entity)
         case .string(let text):
@@ -272,7 +271,7 @@ extension AttributeDescription {
 }
 
 extension AttributeValue {
-    /// What kind of value it is, as an error message says it.
+    /// The kind of value, for error messages.
     fileprivate var kind: String {
         switch self {
         case .null: "nothing:"

@@ -38,7 +38,7 @@ public enum AttributeType: Int, Sendable, Hashable, CaseIterable {
 // MARK: - Titles
 
 extension AttributeType {
-    /// What the type is called in a sentence.
+    /// The type's name in error messages.
     package var title: String {
         switch self {
         case .undefined: "undefined"

@@ -3,8 +3,8 @@ internal import QuireSystem
 
 /// The value of an attribute, or of a to-one relationship, as the graph and the stores pass it on.
 ///
-/// Integers of all widths and dates of all precisions share a case; the attribute's ``AttributeType`` says
-/// what may be in it. A literal makes one: `book["title"] = "Emma"`, `book["year"] = 1815`.
+/// Integers of all widths and dates of all precisions share a case; the attribute's ``AttributeType`` determines the range.
+/// Literals are supported: `book["title"] = "Emma"`, `book["year"] = 1815`.
 public enum AttributeValue: Sendable, Hashable {
     /// No value.
     case null
@@ -34,7 +34,7 @@ public enum AttributeValue: Sendable, Hashable {
     /// The elements of a composite attribute by name.
     case composite([String: AttributeValue])
 
-    /// Whether there is no value.
+    /// Whether the value is null.
     @inlinable public var isNull: Bool {
         if case .null = self { return true }
         return false
@@ -59,7 +59,7 @@ extension AttributeValue: ExpressibleByStringLiteral, ExpressibleByIntegerLitera
 // MARK: - Composite values
 
 extension [String: AttributeValue] {
-    /// The element of a composite value that names lead to; ``AttributeValue/null`` if there is none.
+    /// The element of a composite value at a path; ``AttributeValue/null`` if it is missing.
     package func element(at path: ArraySlice<Substring>) -> AttributeValue {
         guard let first = path.first, let value = self[String(first)] else { return .null }
         if path.count == 1 { return value }
@@ -69,9 +69,9 @@ extension [String: AttributeValue] {
 }
 
 extension ResolvedEntity {
-    /// The values that a composite value has for the slots of a composite attribute.
+    /// The values of a composite, one for each slot of a composite attribute.
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if the value is no composite one.
+    /// - Throws: ``QuireError`` with code `invalidValue` if the value is not a composite.
     package func elements(
         of value: AttributeValue, forKey key: String, in slots: Range<Int>
     ) throws -> [(slot: Int, value: AttributeValue)] {
@@ -105,14 +105,14 @@ extension ResolvedEntity {
 ///
 /// Spaces around a text are ignored, except where the value is a text itself.
 extension AttributeValue {
-    /// Reads a value of a type.
+    /// Parses a value of a type.
     ///
     /// ```swift
     /// try AttributeValue(parsing: "2026-11-21", as: .date)
     /// ```
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if the text is no value of the type, or one out of the
-    ///   type's range. Object identifiers and composites have no text that could be read without a store.
+    /// - Throws: ``QuireError`` with code `invalidValue` if the text is not a valid value of the type or is out of its
+    ///   range. Object identifiers and composites cannot be parsed without a store.
     public init(parsing text: String, as type: AttributeType) throws {
         try self.init(parsing: text, as: type, takesAllForms: false)
     }
@@ -150,10 +150,10 @@ extension AttributeValue {
         self = value
     }
 
-    /// The value's text in the form that ``init(parsing:as:)`` reads back; `nil` if there is no value or it has
-    /// no text: a composite, a date that is not a number, or a value in a file that cannot be read.
+    /// The value's text in the form that ``init(parsing:as:)`` reads back; `nil` for null and for values without a text: a
+    /// composite, a NaN date, or a value in an unreadable file.
     ///
-    /// A value that is not of the type, which no object holds, is written as what it is.
+    /// A value of another type, which no object holds, is formatted by its actual type.
     public func text(as type: AttributeType) -> String? {
         switch self {
         case .null, .composite: nil
@@ -284,8 +284,8 @@ extension AttributeValue {
     }
 }
 
-/// A number's text taken apart: sign, digits with a point, exponent, and nothing else. The standard library and
-/// Foundation accept more, or stop at the first character they do not know.
+/// Splits a number's text into sign, digits with a point, and exponent, and rejects anything else. The standard library and
+/// Foundation accept more, or stop at the first unknown character.
 private struct NumberFormat {
     private let isNegative: Bool
     /// The digits without zeros at either end.

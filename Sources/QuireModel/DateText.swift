@@ -2,8 +2,8 @@ package import Foundation
 
 /// Dates as ISO 8601 texts, exactly: a date written and read back is the same `Double`.
 ///
-/// Years are those of the proleptic Gregorian calendar; the year before 0001 is 0000. A year outside
-/// 0000–9999 has a sign and at least six digits. Leap seconds are not known, as Core Data does not know them.
+/// Years are proleptic Gregorian; the year before 0001 is 0000. A year outside 0000–9999 has a sign and at least six digits.
+/// Leap seconds are not supported, as in Core Data.
 @usableFromInline
 package enum DateText {
     /// Dates further from 2001 than this many seconds (some 285 million years) are not whole to the second.
@@ -122,8 +122,8 @@ package enum DateText {
 
     // MARK: - Reading
 
-    /// The date of a text: a day, or a day and a time with hours and minutes, seconds and a fraction if wanted,
-    /// and `Z` or an offset from UTC if wanted. Without an offset, UTC is meant. `nil` if the text is none.
+    /// Parses a date: a day, or a day and a time with hours and minutes, optional seconds and fraction, and optional `Z` or
+    /// UTC offset; the default is UTC. `nil` if the text is not a valid date.
     package static func date(of text: String) -> Date? {
         var text = text
         return text.withUTF8 { bytes in

@@ -1,9 +1,8 @@
-/// What a class says of its entity: enough to make the entity's description of it, and to check that an entity
-/// described elsewhere fits the class.
+/// A class's declaration of its entity: enough to generate the entity description, and to check a separately described
+/// entity against the class.
 ///
-/// A class numbers its properties by their place in ``allProperties``, those of superclasses first. Its accessors
-/// know these ordinals when they are compiled; ``ResolvedEntity`` finds out, once, which slot or relationship each
-/// is.
+/// A class numbers its properties by their place in ``allProperties``, superclasses first. Accessors have these ordinals as
+/// compile-time constants; ``ResolvedEntity`` maps each to a slot or relationship once.
 public struct EntityDeclaration: Sendable {
     /// The class that declares the entity.
     public let objectClass: any EntityClass.Type
@@ -110,7 +109,7 @@ extension EntityDeclaration {
             self.isIndexed = isIndexed
         }
 
-        /// The class that a relationship leads to.
+        /// The relationship's destination class.
         package var destination: (any EntityClass.Type)? {
             switch form {
             case .attribute: nil
@@ -162,7 +161,7 @@ extension EntityDeclaration.Property {
 
 // MARK: - Options
 
-/// What the macro `@Attribute` can say of an attribute in one word.
+/// The flags of the macro `@Attribute`.
 public struct AttributeOptions: OptionSet, Sendable {
     /// The bits.
     public let rawValue: Int
@@ -172,7 +171,7 @@ public struct AttributeOptions: OptionSet, Sendable {
     public static let unique = Self(rawValue: 1)
     /// The value lives in memory only.
     public static let transient = Self(rawValue: 2)
-    /// Large values are kept in files of their own beside the store.
+    /// Large values are kept in separate files beside the store.
     public static let externalStorage = Self(rawValue: 4)
     /// The store indexes the value.
     public static let indexed = Self(rawValue: 8)
@@ -182,7 +181,7 @@ public struct AttributeOptions: OptionSet, Sendable {
     public static let preservesValueInHistoryOnDeletion = Self(rawValue: 32)
 }
 
-/// What the macro `@Relationship` can say of a relationship in one word.
+/// The flags of the macro `@Relationship`.
 public struct RelationshipOptions: OptionSet, Sendable {
     /// The bits.
     public let rawValue: Int
@@ -192,7 +191,7 @@ public struct RelationshipOptions: OptionSet, Sendable {
     public static let required = Self(rawValue: 1)
     /// The relationship lives in memory only.
     public static let transient = Self(rawValue: 2)
-    /// The store indexes it, if it leads to one object.
+    /// The store indexes it, if it is to-one.
     public static let indexed = Self(rawValue: 4)
 }
 
@@ -201,8 +200,8 @@ public struct RelationshipOptions: OptionSet, Sendable {
 /// A class whose instances are the objects of an entity. ``ManagedObject`` is the only direct conformer; its
 /// subclasses are what entities name. Models refer to classes through this, because the graph lies below them.
 public protocol EntityClass: AnyObject, SendableMetatype {
-    /// What the class, or the nearest of its superclasses that does, says of its entity; `nil` for a class that
-    /// only reads values by key. The macro `@Entity` writes it.
+    /// The entity declaration of the class or its nearest declaring superclass; `nil` for a class that only reads values by
+    /// key. The macro `@Entity` writes it.
     static var entityDeclaration: EntityDeclaration? { get }
     /// The class of the objects of an entity to which none is bound.
     static var plainClass: any EntityClass.Type { get }

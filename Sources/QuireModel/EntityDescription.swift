@@ -8,16 +8,15 @@ public struct EntityDescription: Sendable, Hashable {
     public var name: String
     /// The class of its objects, for generated code.
     public var managedObjectClassName: String?
-    /// The class of its objects in this program, if they are not plain `ManagedObject`s. It is how a program
-    /// sees the objects and no part of what the model says: models that differ in nothing else are equal.
+    /// The class of its objects in this program, if they are not plain `ManagedObject`s. A runtime binding, ignored when
+    /// models are compared.
     public var objectClass: (any EntityClass.Type)? {
         get { boundClass.type }
         set { boundClass.type = newValue }
     }
     private var boundClass = BoundClass()
-    /// The names of indexes and derived attributes whose definitions the reader of a model file has left out; an empty one
-    /// stands for indexes whose names are not known. What stores have for them stays as it is. As remarks, they are no part
-    /// of what the model says.
+    /// The names of indexes and derived attributes whose definitions were dropped when a model file was read; an empty name
+    /// denotes indexes of unknown names. Stores keep the existing ones. Ignored when models are compared, like remarks.
     package var leftOutNames: Set<String> {
         get { leftOut.names }
         set { leftOut.names = newValue }
@@ -43,7 +42,7 @@ public struct EntityDescription: Sendable, Hashable {
     public var userInfo: [String: PropertyListValue] = [:]
     /// Whether sync services transfer it (of old models).
     public var isSyncable = true
-    /// How Xcode generates code for it: `class`, `category` or `none`.
+    /// Xcode's code generation: `class`, `category` or `none`.
     public var codeGenerationType: String?
     /// The expression that names an object in Spotlight on Apple's systems.
     public var coreSpotlightDisplayNameExpression: String?
@@ -89,8 +88,8 @@ public struct EntityDescription: Sendable, Hashable {
 
 // MARK: - Names that are left out
 
-/// Model files have no place for the names of what was left out but the free keys and values of an entity: `quire.leftOut`,
-/// a list. So who reads the file, or the model that a store carries, knows them too.
+/// Model files can keep the names of dropped definitions only in an entity's user info: `quire.leftOut`, a list. This way
+/// readers of the file, or of a store's cached model, get them too.
 extension EntityDescription {
     private static var leftOutKey: String { "quire.leftOut" }
 
@@ -102,7 +101,7 @@ extension EntityDescription {
         return entries
     }
 
-    /// Takes the names of what was left out from the free keys and values of a model file.
+    /// Moves the names of dropped definitions out of the user info of a model file.
     package mutating func takeLeftOutNames() {
         guard case .array(let names)? = userInfo.removeValue(forKey: Self.leftOutKey) else {
             return

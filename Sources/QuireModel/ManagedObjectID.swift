@@ -11,7 +11,7 @@ public struct ManagedObjectID: Sendable {
     /// Bit 63: temporary. Bits 48–62: the entity's number. Bits 40–47: the number of the store among those of its
     /// coordinator. Bits 0–39: the primary key.
     @usableFromInline package let bits: UInt64
-    /// Where the object lives.
+    /// The identity of the object's store.
     @usableFromInline package let store: StoreIdentity
 
     @inlinable package init(bits: UInt64, store: StoreIdentity) {
@@ -57,7 +57,7 @@ public struct ManagedObjectID: Sendable {
     /// The object's primary key in its table.
     @inlinable package var primaryKey: Int64 { Int64(bits & 0xFF_FFFF_FFFF) }
 
-    /// The number of the store that bits say they are of.
+    /// The store number encoded in an identifier's bits.
     @inlinable @inline(__always)
     package static func storeNumber(of bits: UInt64) -> Int {
         Int((bits & storeNumberMask) >> storeNumberShift)
@@ -107,14 +107,13 @@ extension ManagedObjectID: Hashable, CustomStringConvertible {
 // MARK: - Texts
 
 extension ManagedObjectID {
-    /// What URIs begin with.
+    /// The scheme of URIs.
     package static let scheme = "x-coredata://"
 
-    /// The identifier that a text stands for: a URI, `x-coredata://STORE-UUID/Entity/p12`, or `Entity/p12`. The
-    /// object need not exist.
+    /// Parses an identifier: a URI, `x-coredata://STORE-UUID/Entity/p12`, or `Entity/p12`. The object need not exist.
     ///
-    /// - Throws: ``QuireError`` with code `invalidValue` if it is neither, `unknownEntity` if the model has no
-    ///   such entity, or `notFound` if the URI is of no store that belongs to the same coordinator.
+    /// - Throws: ``QuireError`` with code `invalidValue` if the text has neither form, `unknownEntity` if the model has no
+    /// such entity, or `notFound` if the URI's store does not belong to the same coordinator.
     package init(parsing text: String, in layout: ResolvedModel, store: StoreIdentity) throws {
         var rest = Substring(text)
         var place = store.numberBits
@@ -148,13 +147,13 @@ extension ManagedObjectID {
 
 // MARK: - Coding
 
-/// Knows the objects that texts name.
+/// A resolver of identifiers from their texts.
 package protocol ObjectIDReading {
     func objectID(for text: String) throws -> ManagedObjectID
 }
 
 extension CodingUserInfoKey {
-    /// Where a decoder finds the `PersistentStoreCoordinator` that knows the objects whose identifiers it decodes.
+    /// The decoder's `PersistentStoreCoordinator` that resolves the identifiers it decodes.
     public static let persistentStoreCoordinator: CodingUserInfoKey = {
         guard let key = CodingUserInfoKey(rawValue: "de.quire.persistentStoreCoordinator") else {
             preconditionFailure("Foundation has made keys of all texts so far.")
@@ -189,7 +188,7 @@ extension ManagedObjectID: Codable {
     /// Decodes a URI.
     ///
     /// - Throws: ``QuireError`` with code `invalidState` if the decoder has no coordinator under
-    ///   `CodingUserInfoKey.persistentStoreCoordinator`, or what the coordinator throws for the URI.
+    ///   `CodingUserInfoKey.persistentStoreCoordinator`, or the coordinator's error for the URI.
     public init(from decoder: any Decoder) throws {
         guard let source = decoder.userInfo[.persistentStoreCoordinator] as? any ObjectIDReading
         else {
@@ -204,8 +203,8 @@ extension ManagedObjectID: Codable {
 
 // MARK: - Runs of identifiers
 
-/// Identifiers in the order in which they were added: those that follow each other, as those of objects that are saved
-/// together do, take the room of one.
+/// Identifiers in insertion order, run-length encoded: consecutive ones, as of objects saved together, take the space of
+/// one.
 package struct ObjectIDRuns: Sequence, Sendable {
     fileprivate struct Run {
         var first: ManagedObjectID
@@ -221,7 +220,7 @@ package struct ObjectIDRuns: Sequence, Sendable {
         for objectID in objectIDs { append(objectID) }
     }
 
-    /// How many runs there are, for tests.
+    /// The number of runs, for tests.
     package var runCount: Int { runs.count }
 
     /// Adds an identifier at the end.
@@ -236,7 +235,7 @@ package struct ObjectIDRuns: Sequence, Sendable {
         }
     }
 
-    /// How many objects there are of each entity, by its name.
+    /// The number of objects of each entity, by its name.
     package var countsByEntity: [String: Int] {
         var counts: [String: Int] = [:]
         for run in runs { counts[run.first.entityName, default: 0] += Int(run.count) }

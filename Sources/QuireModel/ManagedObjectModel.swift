@@ -23,8 +23,8 @@ public struct ManagedObjectModel: Sendable, Hashable {
     public var usedWithSwiftData = false
     /// Behind ``knownVersionHashes``.
     var knownHashes = KnownVersionHashes()
-    /// What the file that the model was read from has, and what the model does not take over or has no meaning for:
-    /// sentences. They are no part of what the model says: models that differ in nothing else are equal.
+    /// Messages about parts of the model file that the model drops or that have no meaning. Ignored when models are
+    /// compared.
     package var remarks: [String] {
         get { readingRemarks.sentences }
         set { readingRemarks.sentences = newValue }
@@ -70,18 +70,18 @@ private struct ModelRemarks: Sendable, Hashable {
 // MARK: - Merging
 
 extension ManagedObjectModel {
-    /// One model of several: all their entities, templates, composites and configurations.
+    /// Merges models: all their entities, templates, composites and configurations.
     ///
-    /// What several models have under one name must be the same in all of them; a configuration gets the entities that
-    /// any of them gives it. Relationships may lead from the entities of one model to those of another.
+    /// Parts of the same name must be equal in all models; a configuration gets the union of its entities. Relationships may
+    /// cross from one model to another.
     ///
     /// ```swift
     /// let model = try ManagedObjectModel.merging([library, loans])
     /// try model.validate()
     /// ```
     ///
-    /// - Throws: ``QuireError`` with code `invalidModel` that names every entity, template and composite of which there
-    ///   are different ones; several are in ``QuireError/failures``.
+    /// - Throws: ``QuireError`` with code `invalidModel`, naming every entity, template and composite with conflicting
+    ///   definitions; several are in ``QuireError/failures``.
     public static func merging(_ models: [ManagedObjectModel]) throws -> ManagedObjectModel {
         var merged = ManagedObjectModel()
         var failures: [QuireError] = []
@@ -97,7 +97,7 @@ extension ManagedObjectModel {
                     merged.entities.append(entity)
                     continue
                 }
-                // What only generated code and editors see makes no difference.
+                // Differences that only generated code and editors see are ignored.
                 let changes = ModelDifference(
                     from: ManagedObjectModel(entities: [other]),
                     to: ManagedObjectModel(entities: [entity])
@@ -156,7 +156,7 @@ extension ManagedObjectModel {
         )
     }
 
-    /// The hashes that all of the models know together.
+    /// Merges the models' known hashes.
     private mutating func mergeKnownHashes(of models: [ManagedObjectModel]) {
         let known = models.compactMap(\.knownVersionHashes)
         if known.isEmpty { return }
@@ -167,20 +167,19 @@ extension ManagedObjectModel {
 
     // MARK: - Hashes
 
-    /// Whether a store with these hashes is of this model: the same entities, each with the hash that is known or
-    /// computed.
+    /// Whether a store's hashes match the model: the same entities, each with its known or computed hash.
     public func matches(versionHashes hashes: [String: Data]) -> Bool {
         if hashes.count != entities.count { return false }
         return knownVersionHashes == hashes || entityVersionHashes() == hashes
     }
 
-    /// The model of a store among several, as Core Data finds it: one of them, or the entities of several of them that
-    /// the store has, with the hashes that the store has.
+    /// The model of a store among several, as Core Data finds it: one of them, or a merge of those of their entities that
+    /// the store has, by hash.
     ///
     /// - Parameters:
-    ///   - models: The models to look among; of those that match, the first is taken.
+    ///   - models: The candidates; the first match is used.
     ///   - hashes: The store's hashes, as ``StoreMetadata/entityVersionHashes``.
-    /// - Returns: The model; `nil` if there is an entity in the store that none of them has with that hash.
+    /// - Returns: The model; `nil` if no candidate has one of the store's entities with its hash.
     /// - Throws: As ``merging(_:)``.
     public static func model(
         among models: [ManagedObjectModel], matching hashes: [String: Data]

@@ -19,7 +19,7 @@ extension ModelValidation {
         }
     }
 
-    /// Where an attribute is: in an entity, or as an element in a composite.
+    /// The owner of an attribute: an entity, or a composite as its element.
     struct Place: Hashable {
         var entity: String?
         var composite: String?
@@ -229,8 +229,8 @@ extension ModelValidation {
 
     /// The number of values in a composite; `nil` if it contains itself or is nested too deeply.
     ///
-    /// Composites in composites multiply, so the sum stops at a bound. Each composite is measured once, and
-    /// an empty one counts as 1: else a small file could say something that takes for ever to lay out.
+    /// Nested composites multiply, so the sum stops at a bound. Each composite is measured once, and an empty one counts as
+    /// 1: otherwise a small file could take exponential time to lay out.
     private mutating func slotCount(ofComposite name: String, depth: Int) -> Int? {
         switch compositeMeasures[name] {
         case .measured(let count, let nesting)?:

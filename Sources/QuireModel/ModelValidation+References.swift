@@ -86,7 +86,7 @@ extension ModelValidation {
         }
         if pointsBack(inverse, to: name, of: entity) { return }
         // Xcode lets a to-one relationship name a to-one inverse that is paired with another relationship.
-        // Its objects refer to others as if it had no inverse, and so the layout takes it.
+        // The layout treats it as a relationship without an inverse.
         if !relationship.isToMany, !inverse.isToMany, let paired = inverse.inverseName,
             let partner = self.relationship(named: paired, of: back),
             pointsBack(partner.relationship, to: inverseName, of: found.owner)
@@ -238,7 +238,7 @@ extension ModelValidation {
         }
     }
 
-    /// The type of an attribute, or of the element of a composite that a dotted name stands for.
+    /// The type of an attribute, or of a composite's element by dotted name.
     private func type(of name: String, in entity: String) -> AttributeType? {
         let parts = name.split(separator: ".").map(String.init)
         guard let first = parts.first, let found = property(named: first, of: entity),
@@ -263,7 +263,7 @@ extension ModelValidation {
         case missing
     }
 
-    /// What a property's name, or the dotted name of a composite's element, stands for.
+    /// Resolves a property's name, or the dotted name of a composite's element.
     private func resolve(_ name: String, of entity: String) -> Resolution {
         let parts = name.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
         guard let first = parts.first, let found = property(named: first, of: entity) else {

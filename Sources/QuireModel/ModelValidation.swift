@@ -1,16 +1,15 @@
 internal import QuireSystem
 
 extension ManagedObjectModel {
-    /// Checks that the model does not contradict itself, so that it can be used.
+    /// Validates the model's consistency.
     ///
-    /// ``layout()`` calls it, and relies on what it has checked. Every contradiction is found, not only the
-    /// first. A model read from a file is not checked until then, so that a faulty one can be shown and
-    /// mended.
+    /// ``layout()`` calls it and relies on it. Every contradiction is reported, not only the first. A model read from a file
+    /// is not validated until then, so that a faulty one can be shown and repaired.
     ///
-    /// What Xcode and Core Data let pass is let pass here: relationships without an inverse, optional
-    /// relationships with a smallest count, a to-one relationship whose named inverse, itself to-one, is
-    /// paired with another relationship (it is treated as one without an inverse), a to-one relationship that is
-    /// ordered (which has no meaning), a default value that is out of range (an object cannot be saved with it).
+    /// Allowed, as in Xcode and Core Data: relationships without an inverse, optional relationships with a minimum count, a
+    /// to-one relationship whose named to-one inverse is paired with another relationship (it is treated as having no
+    /// inverse), an ordered to-one relationship (which has no meaning), an out-of-range default value (an object cannot be
+    /// saved with it).
     ///
     /// - Throws: ``QuireError`` with code `invalidModel`, naming entity and property; with ``QuireError/failures``
     ///   if there are several.
@@ -42,13 +41,13 @@ package struct ModelValidation {
     let composites: [String: CompositeDescription]
     /// The contradictions found so far.
     var failures: [QuireError] = []
-    /// Those of them that are about a part which no data depends on, in the same order.
+    /// The errors about parts that stored data do not depend on, in the same order.
     private(set) var objections: [(part: ExpendablePart, message: String)] = []
-    /// What is let pass although it has no meaning: sentences.
+    /// Messages about accepted but meaningless parts.
     var remarks: [String] = []
     /// The part that is being checked, if no data depends on it.
     private var part: ExpendablePart?
-    /// What is known of the composites' sizes.
+    /// The composite sizes measured so far.
     var compositeMeasures: [String: CompositeMeasure] = [:]
 
     enum CompositeMeasure {
@@ -231,7 +230,7 @@ package struct ModelValidation {
         }
     }
 
-    /// The superentities of an entity that lead into a cycle, as a sentence shows them.
+    /// The cycle of superentities of an entity, formatted for a message.
     private func cycle(from name: String) -> String {
         var names = [name]
         while let next = entities[names[names.count - 1]]?.superentityName, names.count < 10 {
@@ -280,7 +279,7 @@ package struct ModelValidation {
 // MARK: - Derived attributes
 
 extension ModelValidation {
-    /// Checks that what an attribute is derived from is there, and of types that go together.
+    /// Checks that the source of a derived attribute exists and has a compatible type.
     mutating func checkSource(
         of attribute: AttributeDescription, _ expression: String, entity: String
     ) {
@@ -301,7 +300,7 @@ extension ModelValidation {
     }
 }
 
-/// What a derivation gives.
+/// The result type of a derivation.
 private enum DerivedType {
     case integer, date
     /// Exactly the values of an attribute.
@@ -339,7 +338,7 @@ private enum DerivedType {
     static func isFloating(_ type: AttributeType) -> Bool { type == .double || type == .float }
 }
 
-/// Looks up what a derivation names.
+/// Resolves the properties in a derivation.
 private struct DerivationCheck {
     let validation: ModelValidation
     let entity: String
@@ -397,7 +396,7 @@ private struct DerivationCheck {
         return relationship
     }
 
-    /// The attribute of the object itself, or of the one that a to-one relationship leads to.
+    /// The attribute of the object itself, or of a to-one relationship's destination.
     private func source(at keys: [String]) throws -> AttributeDescription {
         guard let found = validation.property(named: keys[0], of: entity),
             case .relationship(let relationship) = found.property

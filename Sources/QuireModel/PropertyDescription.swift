@@ -19,7 +19,7 @@ public enum PropertyDescription: Sendable, Hashable {
     }
 }
 
-/// Describes a property whose value is what a fetch request finds.
+/// Describes a property whose value is the result of a fetch request.
 public struct FetchedPropertyDescription: Sendable, Hashable {
     /// The property's name, unique among the entity's properties and those it inherits.
     public var name: String
@@ -73,25 +73,25 @@ public struct FetchRequestTemplate: Sendable, Hashable {
 
 /// Describes an index that speeds up fetches.
 public struct FetchIndexDescription: Sendable, Hashable {
-    /// How the elements are indexed, with Core Data's codes as raw values.
+    /// The index type of the elements, with Core Data's codes as raw values.
     public enum Kind: Int, Sendable, Hashable {
         /// A sorted index.
         case binary = 0
         /// An index of ranges in several dimensions.
         case rtree = 1
-        /// An index of the words of texts: an extension, which Core Data does not know.
+        /// A full-text index, an extension to Core Data.
         case fullText = 1001
     }
 
     /// A property, or an expression, that is part of an index.
     public struct Element: Sendable, Hashable {
-        /// The name of the property, if it is one; `self` stands for the object itself.
+        /// The name of the property; `nil` for an expression; `self` is the object itself.
         public var propertyName: String?
-        /// The expression, if it is none; `entity` stands for the object's entity.
+        /// The expression; `nil` for a property; `entity` is the object's entity.
         public var expression: String?
         /// The type the expression has in the model file.
         public var expressionType: String?
-        /// How it is indexed.
+        /// The index type.
         public var kind: Kind = .binary
         /// Whether small values come first.
         public var isAscending = true
@@ -109,12 +109,12 @@ public struct FetchIndexDescription: Sendable, Hashable {
         }
     }
 
-    /// What the object itself is called in indexes.
+    /// The name of the object itself in indexes.
     package static let objectItself = "self"
 
     /// The index's name, unique within its entity.
     public var name: String
-    /// What is indexed, most significant first.
+    /// The indexed elements, most significant first.
     public var elements: [Element]
     /// A predicate: only objects that satisfy it are indexed.
     public var partialIndexPredicate: String?
@@ -128,11 +128,11 @@ public struct FetchIndexDescription: Sendable, Hashable {
 
 // MARK: - Relationships
 
-/// What happens to related objects when an object is deleted, with Core Data's codes as raw values.
+/// The effect of a deletion on related objects, with Core Data's codes as raw values.
 public enum DeleteRule: Int, Sendable, Hashable, CaseIterable {
-    /// Nothing: the other side keeps a reference to an object that is gone.
+    /// No action: the inverse keeps a dangling reference to the deleted object.
     case noAction = 0
-    /// The other side's reference is removed.
+    /// The inverse reference is removed.
     case nullify = 1
     /// The related objects are deleted too.
     case cascade = 2
@@ -144,15 +144,14 @@ public enum DeleteRule: Int, Sendable, Hashable, CaseIterable {
 public struct RelationshipDescription: Sendable, Hashable {
     /// The relationship's name, unique among the entity's properties and those it inherits.
     public var name: String
-    /// The name of the entity that the relationship leads to.
+    /// The name of the destination entity.
     public var destinationEntityName: String
-    /// The name of the destination's relationship that leads back. A to-many relationship without one is kept, as in
-    /// Core Data's stores, with the objects it leads to: of several owners to which one object is added, the last to be
-    /// saved has it when it is read again.
+    /// The name of the inverse relationship. A to-many relationship without one is stored, as in Core Data's stores, with
+    /// its destination objects: of several owners with the same member, the last one saved has it when it is read again.
     public var inverseName: String?
     /// The entity that the model file names as the inverse's, usually the destination.
     public var inverseEntityName: String?
-    /// Whether it may lead to any number of objects. Changing it sets ``maximumCount`` to 0 or 1.
+    /// Whether it is to-many. Changing it sets ``maximumCount`` to 0 or 1.
     public var isToMany = false {
         didSet { if isToMany != oldValue { maximumCount = isToMany ? 0 : 1 } }
     }
@@ -166,7 +165,7 @@ public struct RelationshipDescription: Sendable, Hashable {
     public var minimumCount = 0
     /// The greatest number of objects that is valid; 0 for no bound, 1 for a to-one relationship.
     public var maximumCount = 1
-    /// What a deletion does to the related objects.
+    /// The effect of a deletion on the related objects.
     public var deleteRule: DeleteRule = .nullify
     /// Whether the store should index it (of old models).
     public var isIndexed = false
@@ -197,7 +196,7 @@ public struct RelationshipDescription: Sendable, Hashable {
 extension [FetchIndexDescription] {
     private static var keyPrefix: String { "quire.fullText." }
 
-    /// The entries that say the same in a model file.
+    /// The equivalent entries in a model file.
     package var fullTextEntries: [String: String] {
         var entries: [String: String] = [:]
         for index in self where index.isFullText {

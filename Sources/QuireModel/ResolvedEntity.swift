@@ -1,13 +1,12 @@
 public import Foundation
 internal import QuireSystem
 
-/// An entity with all it inherits resolved, and a number for everything: what the graph and the stores work
-/// with.
+/// An entity with inheritance resolved and all parts numbered, as used by the graph and the stores.
 ///
-/// An entity's properties begin with its superentity's, at the same positions. So a slot or relationship
-/// number found in an entity holds in all its sub-entities.
+/// An entity's properties begin with its superentity's, at the same positions, so a slot or relationship number of an entity
+/// is valid in all its sub-entities.
 public final class ResolvedEntity: Sendable {
-    /// Where a name leads.
+    /// The resolution of a property name.
     public enum Property: Sendable {
         /// An attribute, or an element of a composite.
         case attribute(slot: Int)
@@ -15,7 +14,7 @@ public final class ResolvedEntity: Sendable {
         case relationship(index: Int)
         /// A composite attribute as a whole: the slots of its leaves.
         case composite(slots: Range<Int>)
-        /// A fetched property; indirect, so that the others are copied without a look at it.
+        /// A fetched property; indirect, so that the other cases are trivial to copy.
         indirect case fetched(FetchedPropertyDescription)
     }
 
@@ -44,7 +43,7 @@ public final class ResolvedEntity: Sendable {
     package let identifierSlots: [Int]
     /// The slots that stores do not keep.
     package let transientSlots: SlotMask
-    /// The slots whose values are derived from others.
+    /// The slots of derived attributes.
     package let derivedSlots: SlotMask
     /// Whether there are any.
     package let hasDerivedSlots: Bool
@@ -72,7 +71,7 @@ public final class ResolvedEntity: Sendable {
     /// The class of the entity's objects: the one its description gives, else that of the nearest superentity
     /// that has one.
     public let objectClass: (any EntityClass.Type)?
-    /// Where the properties of the class are, by their ordinals; see ``ClassBinding``.
+    /// The positions of the class's properties, by ordinal; see ``ClassBinding``.
     package let classTable: ContiguousArray<Int>
 
     package init(
@@ -153,9 +152,9 @@ extension ResolvedEntity {
         public let ownerNumber: Int
         /// Whether stores keep the value.
         public let isStored: Bool
-        /// Whether the binary value may be kept in a file of its own.
+        /// Whether the binary value may be kept in a separate file.
         public let isExternalCapable: Bool
-        /// Whether the value is derived from others, so that it cannot be set.
+        /// Whether the value is derived, so that it cannot be set.
         public let isDerived: Bool
         /// The attribute's type; `nil` if it cannot be set.
         @usableFromInline let type: AttributeType?
@@ -183,11 +182,11 @@ extension ResolvedEntity {
                 } ?? false
         }
 
-        /// The value in the form that the attribute keeps; see ``AttributeDescription/coerce(_:entity:)``,
-        /// which is asked only about what is not plainly so already.
+        /// The value in the attribute's storage form; ``AttributeDescription/coerce(_:entity:)`` is called only if it is not
+        /// already in that form.
         ///
-        /// - Throws: ``QuireError`` with code `invalidValue` if the value does not fit the type, or the slot is
-        ///   derived or a relationship's.
+        /// - Throws: ``QuireError`` with code `invalidValue` if the value does not fit the type, or the slot is derived or a
+        ///   relationship.
         @inlinable @inline(__always)
         package func coerce(_ value: AttributeValue, in entity: ResolvedEntity) throws
             -> AttributeValue
@@ -244,7 +243,7 @@ extension ResolvedEntity.Slot {
 // MARK: - Relationships
 
 extension ResolvedEntity {
-    /// A relationship with its other end resolved.
+    /// A relationship with its inverse resolved.
     public final class Relationship: Sendable {
         /// The position in ``ResolvedEntity/relationships``.
         public let index: Int
@@ -254,7 +253,7 @@ extension ResolvedEntity {
         public let description: RelationshipDescription
         /// The number of the entity that declares it.
         public let ownerNumber: Int
-        /// The number of the entity it leads to.
+        /// The number of the destination entity.
         public let destinationNumber: Int
         /// The position of the inverse in the destination's relationships.
         public let inverseIndex: Int?
@@ -262,11 +261,11 @@ extension ResolvedEntity {
         public let slot: Int?
         /// The position among the to-many relationships.
         public let toManyIndex: Int?
-        /// Whether it leads to any number of objects.
+        /// Whether it is to-many.
         public let isToMany: Bool
         /// Whether its objects have an order.
         public let isOrdered: Bool
-        /// Whether it leads to any number of objects, but not to every number.
+        /// Whether it is to-many with a minimum or maximum count.
         package let hasCountRules: Bool
 
         init(
@@ -293,15 +292,15 @@ extension ResolvedEntity {
 // MARK: - Derived attributes
 
 extension ResolvedEntity {
-    /// A derived attribute, with what it is derived from looked up.
+    /// A derived attribute with its source resolved.
     package struct Derivation: Sendable {
-        /// Where the values come from.
+        /// The source of the values.
         package enum Form: Sendable {
             /// The number of objects in a relationship, by its position.
             case count(relationship: Int)
-            /// The sum of what the objects in a relationship have in a slot.
+            /// The sum of a slot over the objects in a relationship.
             case sum(relationship: Int, slot: Int)
-            /// What is in a slot: of the object, or of the one that a to-one relationship leads to.
+            /// The value of a slot of the object, or of a to-one relationship's destination.
             case copy(through: Int?, slot: Int)
             /// A function of the text in a slot.
             case text(AttributeDerivation.TextFunction, through: Int?, slot: Int)
@@ -313,7 +312,7 @@ extension ResolvedEntity {
         package let slot: Int
         package let form: Form
 
-        /// The position of the relationship that leads to what is derived from.
+        /// The position of the relationship to the source objects.
         package var relationshipIndex: Int? {
             switch form {
             case .count(let index), .sum(let index, _): index
@@ -322,8 +321,8 @@ extension ResolvedEntity {
             }
         }
 
-        /// Whether changes of the objects that a relationship leads to matter, and not only which objects these are.
-        /// Deleting an object does not always take it out of the relationship.
+        /// Whether changes to members of a relationship matter, and not only its membership. Deleting an object does not
+        /// always remove it from the relationship.
         package func looksAtMembers(
             in layout: ResolvedModel, _ relationship: ResolvedEntity.Relationship
         ) -> Bool {
@@ -332,7 +331,7 @@ extension ResolvedEntity {
             return inverse.description.deleteRule == .noAction
         }
 
-        /// Looks up what an expression names. Validation has found it all.
+        /// Resolves the expression. Validation has ensured that everything exists.
         init?(_ slot: ResolvedEntity.Slot, of entity: ResolvedEntity, in entities: [ResolvedEntity])
         {
             guard let expression = slot.attribute?.derivationExpression,
@@ -378,11 +377,11 @@ extension ResolvedEntity {
     }
 }
 
-/// What of a model is derived, by the numbers of entities.
+/// The derived attributes of a model, by entity number.
 package struct ModelDerivations: Sendable {
     /// The derivations of each entity, inherited ones included, by the entity's number less one.
     private let byEntity: [[ResolvedEntity.Derivation]]
-    /// The numbers of the entities whose objects others are derived from.
+    /// The numbers of the source entities of derived attributes.
     package let sources: Set<Int>
 
     /// Whether nothing is derived.

@@ -6,9 +6,9 @@ public final class ResolvedModel: Sendable {
     public let model: ManagedObjectModel
     /// The entities by their numbers less one.
     public let entities: [ResolvedEntity]
-    /// Whether any entity's objects are of a class of its own.
+    /// Whether any entity is bound to a class.
     package let hasSubclasses: Bool
-    /// What is derived from what.
+    /// The dependencies between derived attributes and their sources.
     package let derivations: ModelDerivations
     /// Whether any relationship has no inverse.
     package let hasRelationshipsWithoutInverse: Bool
@@ -34,12 +34,12 @@ public final class ResolvedModel: Sendable {
     /// - Precondition: There is one.
     @inlinable public func entity(number: Int) -> ResolvedEntity { entities[number - 1] }
 
-    /// The entity that a relationship leads to.
+    /// The destination entity of a relationship.
     public func destination(of relationship: ResolvedEntity.Relationship) -> ResolvedEntity {
         entities[relationship.destinationNumber - 1]
     }
 
-    /// The relationship that leads back.
+    /// The inverse relationship.
     public func inverse(of relationship: ResolvedEntity.Relationship) -> ResolvedEntity
         .Relationship?
     {
@@ -121,7 +121,7 @@ public final class ResolvedModel: Sendable {
         var subtreeEnd: Int
     }
 
-    /// What the other end needs to know of a relationship.
+    /// The properties of a relationship that its inverse needs.
     private struct RelationshipEnd {
         var index: Int
         var ownerNumber: Int
@@ -227,8 +227,8 @@ public final class ResolvedModel: Sendable {
             }
         }
 
-        /// The position of the inverse, if it leads back to this very relationship. Xcode lets two to-one
-        /// relationships name the same inverse; the one that is not its partner has none here.
+        /// The position of the inverse, if its own inverse is this relationship. Xcode lets two to-one relationships name
+        /// the same inverse; the unpaired one has no inverse here.
         func inverseIndex(of description: RelationshipDescription, destination: Int) -> Int? {
             guard let name = description.inverseName,
                 let inverse = relationshipEnds[destination - 1][name],
@@ -267,11 +267,11 @@ extension ManagedObjectModel {
 // MARK: - Configurations
 
 extension ResolvedModel {
-    /// The numbers of the entities whose objects a store of a configuration keeps: those that the configuration names,
-    /// and the hierarchies they belong to, which share a table. All for `nil`.
+    /// The numbers of the entities stored in a configuration: the named entities, and their hierarchies, which share a
+    /// table. All entities for `nil`.
     ///
-    /// - Throws: ``QuireError`` with code `invalidModel` if the model has no such configuration, or a relationship leads
-    ///   out of it: an object and what it refers to are in one store.
+    /// - Throws: ``QuireError`` with code `invalidModel` if the configuration does not exist, or a relationship crosses its
+    ///   boundary: an object and its related objects are in one store.
     package func entityNumbers(ofConfiguration name: String?) throws -> Set<Int> {
         guard let name else { return Set(entities.map(\.number)) }
         guard let configuration = model.configurations.first(where: { $0.name == name }) else {
@@ -304,7 +304,7 @@ extension ResolvedModel {
 
 // MARK: - Names
 
-/// Which names entities and properties may have.
+/// The rules for names of entities and properties.
 package enum ModelNames {
     /// Names that Core Data forbids for properties, because its objects have methods of these names.
     package static let reservedPropertyNames: Set<String> = [
@@ -315,22 +315,22 @@ package enum ModelNames {
         "release", "retain", "retainCount", "self", "superclass", "zone",
     ]
 
-    /// What is wrong with an entity's name, to follow the name in a sentence.
+    /// The reason an entity's name is invalid, to follow the name in a sentence.
     package static func objection(toEntityName name: String) -> String? {
         if let reason = objection(toName: name) { return reason }
         // Core Data's own tables are called Z_…, and an entity's table is “Z” and its name.
         return name.hasPrefix("_") ? "begins with an underscore" : nil
     }
 
-    /// What is wrong with a property's name, to follow the name in a sentence.
+    /// The reason a property's name is invalid, to follow the name in a sentence.
     package static func objection(toPropertyName name: String) -> String? {
         if let reason = objection(toName: name) { return reason }
         return reservedPropertyNames.contains(name)
             ? "is reserved: Core Data's objects have a method of that name" : nil
     }
 
-    /// What is wrong with a name of any kind: it must be a letter or underscore and then letters, digits and
-    /// underscores, because names become parts of key paths, predicates and column names.
+    /// The reason a name of any kind is invalid: it must be a letter or underscore and then letters, digits and underscores,
+    /// because names become parts of key paths, predicates and column names.
     static func objection(toName name: String) -> String? {
         guard let first = name.unicodeScalars.first else { return "is empty" }
         guard first == "_" || first.properties.isXIDStart else {

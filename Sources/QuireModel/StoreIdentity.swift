@@ -1,12 +1,11 @@
 internal import QuireSystem
 internal import Synchronization
 
-/// What the identifiers of a store's objects share: the store's UUID and the names of its entities, and, if a
-/// coordinator has several stores, the place of this one among them.
+/// The shared part of a store's object identifiers: the store's UUID, its entity names, and, if a coordinator has several
+/// stores, its number among them.
 ///
-/// Identifiers of one coordinator differ in their bits if they are of different stores, so that what is kept by
-/// bits alone needs nothing else to tell their objects apart. Whichever of the stores' identities an identifier
-/// holds, its bits say which store it is of.
+/// Within a coordinator the bits of an identifier include the store number, so bits alone are a unique key across stores.
+/// The number is authoritative, whichever store's identity an identifier holds.
 public final class StoreIdentity: Sendable {
     /// The store's UUID in upper case.
     public let uuid: String
@@ -23,7 +22,7 @@ public final class StoreIdentity: Sendable {
         family = Lock(StoreFamily(uuid))
     }
 
-    /// What the bits of this store's identifiers have besides entity and primary key.
+    /// The bits of this store's identifiers besides entity and primary key.
     @inline(__always)
     package var numberBits: UInt64 { number.load(ordering: .relaxed) }
 
@@ -56,7 +55,7 @@ public final class StoreIdentity: Sendable {
         number.store(UInt64(place) << ManagedObjectID.storeNumberShift, ordering: .relaxed)
     }
 
-    /// The UUID of the store that an identifier's bits say it is of.
+    /// The UUID of the store encoded in an identifier's bits.
     func uuid(of bits: UInt64) -> String { stores.uuid(of: ManagedObjectID.storeNumber(of: bits)) }
 
     /// An identifier as the stores of this coordinator have it, however another coordinator counts them; `nil` if it

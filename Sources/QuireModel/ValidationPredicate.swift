@@ -13,7 +13,7 @@ public struct ValidationPredicate: Sendable, Hashable {
     /// The condition in the predicate format language. `SELF` is the value, and `length` or `SELF.length` the
     /// length of a text in UTF-16 code units; other keys are properties of the object.
     public var format: String
-    /// What an error says of a value that does not satisfy it; it follows the attribute's name.
+    /// The error message for a value that does not satisfy it; it follows the attribute's name.
     public var message: String?
 
     /// Makes a condition.
@@ -32,7 +32,7 @@ extension [ValidationPredicate] {
         index == 0 ? base : "\(base).\(index + 1)"
     }
 
-    /// The entries that say the same in a model file.
+    /// The equivalent entries in a model file.
     package var userInfoEntries: [String: String] {
         var entries: [String: String] = [:]
         for (index, predicate) in enumerated() {
@@ -67,13 +67,13 @@ package struct WholeTextExpression: Sendable {
 
     /// The longest time in seconds that one match may take.
     static let timeLimit = 1.0
-    /// How often the engine may report progress. After about 3,400 to 4,200 reports it gives up by itself and
-    /// says that there is no match, which may be wrong.
+    /// The limit of progress callbacks. After about 3,400 to 4,200 the engine aborts by itself and reports no match, which
+    /// may be wrong.
     private static let maximumReportCount = 2_500
 
     private let expression: NSRegularExpression
 
-    /// - Throws: What `NSRegularExpression` throws if the pattern is malformed.
+    /// - Throws: The error of `NSRegularExpression` if the pattern is malformed.
     package init(_ pattern: String, ignoresCase: Bool = false) throws {
         let options: NSRegularExpression.Options = ignoresCase ? .caseInsensitive : []
         // By itself first: “a)(b” is malformed, but would not be in parentheses. An empty pattern is malformed to ICU

@@ -1,11 +1,11 @@
 import Crypto
 public import Foundation
 
-/// Hashes that tell whether a store's data fit a model.
+/// Hashes that determine whether a store's data fit a model.
 ///
-/// A store keeps a hash of 32 bytes for each entity (`NSStoreModelVersionHashes`), and opens with a model whose
-/// entities have the same. Core Data's own way to compute them is not public. So a store that Core Data made
-/// keeps the hashes it has, and these are Quire's own, for stores that Quire makes.
+/// A store keeps a hash of 32 bytes for each entity (`NSStoreModelVersionHashes`), and opens with a model with the same
+/// hashes. Core Data's algorithm is not public, so stores made by Core Data keep their hashes, and these are Quire's, for
+/// stores made by Quire.
 ///
 /// The hash of an entity is the SHA-256 of what follows, in this order. A *text* is its number of bytes in
 /// UTF-8 as 4 bytes, most significant first, and these bytes; a text that may be missing is a byte 0, or a byte
@@ -15,8 +15,8 @@ public import Foundation
 /// 1. The text `quire-entity/1`.
 /// 2. The entity's name; whether it is abstract; its version hash modifier, which may be missing.
 /// 3. A truth value, whether there is a superentity; then its hash (32 bytes).
-/// 4. The number of its own stored properties, and these, sorted by the bytes of their names. Transient and
-///    fetched properties are not stored.
+/// 4. The number of the entity's stored properties, inherited ones excluded, and these, sorted by the bytes of their names.
+/// Transient and fetched properties are not stored.
 ///     - An attribute: the text `a`; name; version hash modifier, which may be missing; whether it is optional;
 ///       the code of its type as a number; whether values may be kept outside; its derivation expression, which
 ///       may be missing. A composite attribute then has the SHA-256 of the text `quire-composite/1`, the number of
@@ -192,14 +192,14 @@ private struct VersionHasher {
 // MARK: - Hashes of models that cannot be read again
 
 extension ManagedObjectModel {
-    /// The hashes by which stores of Core Data's know the model's entities, if they are known.
+    /// The entity hashes that Core Data's stores use for the model, if available.
     ///
-    /// Core Data's way to compute hashes is not public, so they are known only of a model that comes with them: read
-    /// from a `.momd` folder or taken from a store of Core Data's. A store made for such a model has them for its own,
-    /// so that Core Data opens it with the same model.
+    /// Core Data's hash algorithm is not public, so they are available only if the model came with them: read from a `.momd`
+    /// folder or from a store made by Core Data. A new store for such a model gets them, so that Core Data opens it with the
+    /// same model.
     ///
-    /// They are no part of what the model says: models that differ in nothing else are equal. They are forgotten when
-    /// anything changes that ``entityVersionHashes()`` depends on, and must be of exactly the model's entities.
+    /// Ignored when models are compared. Reset when a change affects ``entityVersionHashes()``; they must cover exactly the
+    /// model's entities.
     public var knownVersionHashes: [String: Data]? {
         get {
             guard let hashes = knownHashes.known, Set(hashes.keys) == Set(entities.map(\.name)),
@@ -218,7 +218,7 @@ extension ManagedObjectModel {
         knownVersionHashes ?? entityVersionHashes()
     }
 
-    /// Takes the hashes that came with the model, unless they are those that are computed anyway.
+    /// Adopts the hashes that came with the model, unless they equal the computed ones.
     package mutating func take(versionHashes hashes: [String: Data]) {
         knownVersionHashes = hashes == entityVersionHashes() ? nil : hashes
     }

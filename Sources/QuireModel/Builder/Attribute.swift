@@ -23,7 +23,7 @@ public struct Attribute: Sendable {
     /// Demands a value when an object is saved.
     public func required() -> Attribute { optional(false) }
 
-    /// Says whether there may be no value when an object is saved.
+    /// Sets whether the value may be null when an object is saved.
     public func optional(_ optional: Bool = true) -> Attribute {
         modified(self) { $0.description.isOptional = optional }
     }
@@ -62,7 +62,7 @@ public struct Attribute: Sendable {
         modified(self) { $0.description.regularExpression = regularExpression }
     }
 
-    /// Keeps large binary values in files of their own beside the store.
+    /// Keeps large binary values in separate files beside the store.
     public func externalStorage(_ external: Bool = true) -> Attribute {
         modified(self) { $0.description.allowsExternalBinaryDataStorage = external }
     }
@@ -100,7 +100,7 @@ public struct Attribute: Sendable {
         modified(self) { $0.description.usesScalarValueType = scalar }
     }
 
-    /// Says what it was called in an earlier version of the model.
+    /// Sets the renaming identifier: the name in an earlier version of the model.
     public func renamed(from identifier: String) -> Attribute {
         modified(self) { $0.description.renamingIdentifier = identifier }
     }
@@ -125,7 +125,7 @@ public struct Attribute: Sendable {
         modified(self) { $0.description.isIndexed = indexed }
     }
 
-    /// Says whether sync services transfer the value (of old models).
+    /// Sets whether sync services transfer the value (of old models).
     public func syncable(_ syncable: Bool = true) -> Attribute {
         modified(self) { $0.description.isSyncable = syncable }
     }
@@ -189,7 +189,7 @@ public struct ToMany: RelationshipPart {
     }
 }
 
-/// What ``ToOne`` and ``ToMany`` have in common.
+/// The modifiers shared by ``ToOne`` and ``ToMany``.
 public protocol RelationshipPart: Sendable {
     /// The description that is built.
     var description: RelationshipDescription { get set }
@@ -199,12 +199,12 @@ extension RelationshipPart {
     /// Demands an object when the relationship's owner is saved.
     public func required() -> Self { optional(false) }
 
-    /// Says whether the relationship may be empty when its owner is saved.
+    /// Sets whether the relationship may be empty when its owner is saved.
     public func optional(_ optional: Bool = true) -> Self {
         modified(self) { $0.description.isOptional = optional }
     }
 
-    /// Sets what a deletion does to the related objects.
+    /// Sets the delete rule.
     public func deleteRule(_ rule: DeleteRule) -> Self {
         modified(self) { $0.description.deleteRule = rule }
     }
@@ -214,7 +214,7 @@ extension RelationshipPart {
         modified(self) { $0.description.isTransient = transient }
     }
 
-    /// Says what it was called in an earlier version of the model.
+    /// Sets the renaming identifier: the name in an earlier version of the model.
     public func renamed(from identifier: String) -> Self {
         modified(self) { $0.description.renamingIdentifier = identifier }
     }
@@ -239,7 +239,7 @@ extension RelationshipPart {
         modified(self) { $0.description.isIndexed = indexed }
     }
 
-    /// Says whether sync services transfer it (of old models).
+    /// Sets whether sync services transfer it (of old models).
     public func syncable(_ syncable: Bool = true) -> Self {
         modified(self) { $0.description.isSyncable = syncable }
     }

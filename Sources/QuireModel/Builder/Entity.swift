@@ -6,7 +6,7 @@ public struct Entity: Sendable {
     /// The description that is built.
     public var description: EntityDescription
 
-    /// Makes an entity of what a closure lists.
+    /// Makes an entity from the parts listed in a closure.
     ///
     /// - Parameters:
     ///   - name: The entity's name.
@@ -38,7 +38,7 @@ public struct Entity: Sendable {
         modified(self) { $0.description.managedObjectClassName = name }
     }
 
-    /// Says what it was called in an earlier version of the model.
+    /// Sets the renaming identifier: the name in an earlier version of the model.
     public func renamed(from identifier: String) -> Entity {
         modified(self) { $0.description.renamingIdentifier = identifier }
     }
@@ -53,7 +53,7 @@ public struct Entity: Sendable {
         modified(self) { $0.description.userInfo.merge(entries) { $1 } }
     }
 
-    /// Says how Xcode generates code for it: `class`, `category` or `none`.
+    /// Sets Xcode's code generation: `class`, `category` or `none`.
     public func codeGeneration(_ type: String) -> Entity {
         modified(self) { $0.description.codeGenerationType = type }
     }
@@ -63,13 +63,13 @@ public struct Entity: Sendable {
         modified(self) { $0.description.coreSpotlightDisplayNameExpression = expression }
     }
 
-    /// Says whether sync services transfer it (of old models).
+    /// Sets whether sync services transfer it (of old models).
     public func syncable(_ syncable: Bool = true) -> Entity {
         modified(self) { $0.description.isSyncable = syncable }
     }
 }
 
-/// Lists what an ``Entity`` is made of.
+/// Collects the parts of an ``Entity``.
 @resultBuilder
 public enum EntityBuilder: PartBuilder {
     /// Something that is part of an entity.
@@ -150,8 +150,7 @@ public struct Index: Sendable {
 
     /// Indexes the words of texts, for `MATCHES TEXT`; see ``TextSearch``. For attributes of type string.
     ///
-    /// This is an extension: Core Data does not know it. A model file keeps it in the entity's user info, after all
-    /// other indexes.
+    /// This is an extension to Core Data. A model file keeps it in the entity's user info, after all other indexes.
     ///
     /// ```swift
     /// Index("byText", on: "title", "summary").fullText()
@@ -181,7 +180,7 @@ extension FetchIndexDescription.Element: ExpressibleByStringLiteral {
         Self(propertyName: propertyName, isAscending: false)
     }
 
-    /// An expression, small values first; `entity` stands for the object's entity.
+    /// An expression, small values first; `entity` is the object's entity.
     ///
     /// - Parameters:
     ///   - text: The expression.
@@ -215,10 +214,9 @@ public struct Unique: Sendable {
 
 // MARK: - The builder of parts
 
-/// What the result builders of models and of entities have in common: they collect parts, in a row, under
-/// conditions and in loops.
+/// The shared base of the model and entity result builders: collects parts from sequences, conditions and loops.
 public protocol PartBuilder {
-    /// What the builder collects.
+    /// The collected type.
     associatedtype Part
 }
 

@@ -1,7 +1,6 @@
 public import QuireSystem
 
-/// Puts a model together from what a closure lists: ``Entity``, ``Composite``, ``ModelConfiguration``,
-/// ``FetchTemplate``.
+/// Builds a model from the parts listed in a closure: ``Entity``, ``Composite``, ``ModelConfiguration``, ``FetchTemplate``.
 @resultBuilder
 public enum ModelBuilder: PartBuilder {
     /// Something that is part of a model.
@@ -42,7 +41,7 @@ public enum ModelBuilder: PartBuilder {
 }
 
 extension ManagedObjectModel {
-    /// Makes a model of what a closure lists.
+    /// Makes a model from the parts listed in a closure.
     ///
     /// ```swift
     /// let model = ManagedObjectModel {
@@ -61,7 +60,7 @@ extension ManagedObjectModel {
     /// }
     /// ```
     ///
-    /// Nothing is checked here; ``validate()`` does, and every store and ``layout()`` call it.
+    /// The model is not validated here; ``validate()`` does that, and every store and ``layout()`` call it.
     public init(
         versionIdentifiers: [String] = [], @ModelBuilder _ content: () -> [ModelBuilder.Part]
     ) {
@@ -175,7 +174,7 @@ public struct FetchedProperty: FetchRequestPart {
         description = FetchedPropertyDescription(name: name, fetchRequest: request)
     }
 
-    /// Says whether it may be empty.
+    /// Sets whether it may be empty.
     public func optional(_ optional: Bool = true) -> FetchedProperty {
         modified(self) { $0.description.isOptional = optional }
     }
@@ -185,13 +184,13 @@ public struct FetchedProperty: FetchRequestPart {
         modified(self) { $0.description.userInfo.merge(entries) { $1 } }
     }
 
-    /// Says whether sync services transfer it (of old models).
+    /// Sets whether sync services transfer it (of old models).
     public func syncable(_ syncable: Bool = true) -> FetchedProperty {
         modified(self) { $0.description.isSyncable = syncable }
     }
 }
 
-/// What ``FetchTemplate`` and ``FetchedProperty`` have in common.
+/// The modifiers shared by ``FetchTemplate`` and ``FetchedProperty``.
 public protocol FetchRequestPart: Sendable {
     /// The request that is built.
     var request: FetchRequestTemplate { get set }
@@ -206,22 +205,22 @@ extension FetchRequestPart {
         modified(self) { $0.request.fetchBatchSize = size }
     }
 
-    /// Says whether objects of sub-entities are found too.
+    /// Sets whether objects of sub-entities are fetched too.
     public func includesSubentities(_ included: Bool) -> Self {
         modified(self) { $0.request.includesSubentities = included }
     }
 
-    /// Says whether values are read along with the objects.
+    /// Sets whether values are read along with the objects.
     public func includesPropertyValues(_ included: Bool) -> Self {
         modified(self) { $0.request.includesPropertyValues = included }
     }
 
-    /// Says whether unsaved changes are taken into account.
+    /// Sets whether unsaved changes are taken into account.
     public func includesPendingChanges(_ included: Bool) -> Self {
         modified(self) { $0.request.includesPendingChanges = included }
     }
 
-    /// Says whether the objects found are faults.
+    /// Sets whether fetched objects are returned as faults.
     public func returnsObjectsAsFaults(_ faults: Bool) -> Self {
         modified(self) { $0.request.returnsObjectsAsFaults = faults }
     }

@@ -2,10 +2,10 @@ public import Foundation
 package import QuireProtection
 package import QuireSystem
 
-/// The value of a binary attribute, however large, without its bytes being in memory.
+/// The value of a binary attribute of any size, without its bytes being in memory.
 ///
-/// It stands for a file of the store, for one that was written for a value which is not saved yet, or for the bytes of a
-/// small value that is kept in its row. It is immutable, and may be used from any thread.
+/// The content is a file of the store, a file written for an unsaved value, or the bytes of a small value kept in its row.
+/// Instances are immutable and thread-safe.
 ///
 /// ```swift
 /// try await film.setExternalData(contentsOf: "/media/card/00001.mts", forKey: "video")
@@ -15,14 +15,14 @@ package import QuireSystem
 /// }
 /// ```
 ///
-/// What it stands for stays readable as long as it is held, also when the object gets another value, is deleted, or its
-/// store is closed meanwhile: the file is open. In another process the name of the file (``url``) may go when the value is
-/// replaced; what is read through this stays.
+/// The content stays readable while the instance is retained, even if the object gets another value, is deleted, or its
+/// store is closed: the file is open. Another process may unlink the file (``url``) when the value is replaced; reading
+/// through this instance still works.
 ///
-/// As the value of an attribute it is ``AttributeValue/external(_:)``. Setting that for another object, also one in
-/// another store, makes it have the same bytes: within a store they are not copied.
+/// As an attribute value it is ``AttributeValue/external(_:)``. Setting that for another object, also in another store,
+/// gives it the same bytes; within a store they are not copied.
 ///
-/// Two are equal if they stand for the same file, or are known to have the same bytes.
+/// Two instances are equal if they refer to the same file, or their bytes are known to be equal.
 public final class ExternalData: Sendable {
     package enum Content: Sendable {
         case bytes(Data)
@@ -32,7 +32,7 @@ public final class ExternalData: Sendable {
     package let content: Content
     /// The open file, if a program holds this.
     private let descriptor: ContentFile?
-    /// Whose value it is, for errors.
+    /// The object and attribute of the value, for errors.
     let owner: QuireError.Subject
 
     package init(
@@ -61,7 +61,7 @@ public final class ExternalData: Sendable {
 
     // MARK: - Facts
 
-    /// The number of bytes; 0 if the file is missing, which reading it says.
+    /// The number of bytes; 0 if the file is missing, which is reported on reading.
     public var size: Int {
         switch content {
         case .bytes(let data): return data.count
@@ -95,8 +95,8 @@ public final class ExternalData: Sendable {
 
     /// All bytes, in memory.
     ///
-    /// - Throws: ``QuireError`` with code `inputOutput`, or `invalidFormat` if the file is missing, or the
-    ///   store was opened to verify values and this is not what was saved.
+    /// - Throws: ``QuireError`` with code `inputOutput`, or `invalidFormat` if the file is missing, or the store was opened
+    ///   to verify values and the digest differs.
     public func data() throws -> Data {
         let data = try contents()
         if let file, file.verifiesWholeValues, let record = file.record {
@@ -170,11 +170,12 @@ public final class ExternalData: Sendable {
 
     // MARK: - Checking
 
-    /// Checks that the bytes are those that were saved.
+    /// Verifies the bytes against the saved digest.
     ///
-    /// - Returns: Whether that is known: not if the store has recorded no digest.
+    /// - Returns: `false` if the store has recorded no digest.
     /// - Complexity: O(*n*) in the bytes, of which one block at a time is in memory.
-    /// - Throws: ``QuireError`` with code `invalidFormat`, naming object, attribute and file, if they are not; or as ``data()``.
+    /// - Throws: ``QuireError`` with code `invalidFormat`, naming object, attribute and file, if they differ; or as
+    ///   ``data()``.
     @discardableResult public func verify() throws -> Bool {
         guard let record = file?.record else { return false }
         let digest = RunningDigest()
@@ -211,7 +212,7 @@ public final class ExternalData: Sendable {
 }
 
 extension ExternalData: Hashable {
-    /// Whether both stand for the same file, or are known to have the same bytes.
+    /// Whether both refer to the same file, or their bytes are known to be equal.
     public static func == (left: ExternalData, right: ExternalData) -> Bool {
         if left === right { return true }
         switch (left.content, right.content) {
@@ -306,7 +307,7 @@ extension AttributeValue {
         return self
     }
 
-    /// As ``loaded()``; if the bytes cannot be read, the value goes on standing for their file, and reading it says why.
+    /// As ``loaded()``; if the bytes cannot be read, the value keeps referring to the file, and reading it throws.
     package var loadedIfReadable: AttributeValue { (try? loaded()) ?? self }
 
     /// The number of bytes of a binary value.

@@ -4,10 +4,10 @@ internal import QuireProtection
 internal import QuireSystem
 import Synchronization
 
-/// Writes the bytes of a value that is to be saved into a file, as they come, and finds out their digest.
+/// Streams the bytes of an unsaved value into a file and computes their digest.
 ///
-/// The file lies where the store will have it, so that the save has nothing to copy. Until then nothing refers to it: it
-/// goes when nobody holds the value any more, and if the process is killed, as a file of nobody.
+/// The file is in the store's folder, so that the save has nothing to copy. Until then it is unreferenced: it is removed
+/// with the last instance of the value or, if the process is killed, as an orphan.
 package final class ExternalDataSpool: Sendable {
     private let place: ExternalDataPlace
     private let folder: String
@@ -52,7 +52,7 @@ package final class ExternalDataSpool: Sendable {
         Result { try data.withUnsafeBytes { try append($0) } }
     }
 
-    /// Adds what a file holds from its position on.
+    /// Appends a file's content from its current position.
     func append(contentsOf source: OpenFile) throws {
         let block = UnsafeMutableRawBufferPointer.allocate(
             byteCount: ExternalData.blockSize, alignment: 16)
@@ -130,7 +130,7 @@ package final class ExternalDataSpool: Sendable {
         return value
     }
 
-    /// Gives a file a second name in the folder of values; `nil` if the file system cannot, or it is no plain file.
+    /// Hard-links a file into the folder of values; `nil` if the file system cannot, or it is not a regular file.
     private static func moved(
         _ path: String, to place: ExternalDataPlace
     ) throws -> ExternalData? {
@@ -198,12 +198,12 @@ package final class ExternalDataSpool: Sendable {
 }
 
 extension ExternalData {
-    /// What becomes of the file that a value is made of.
+    /// The treatment of the source file of a value.
     public enum Taking: Sendable {
         /// It stays. Its blocks are shared where the file system can; else its bytes are copied.
         case copying
-        /// It becomes the store's: it gets a name there, without being copied if it is on the same file system, and loses
-        /// its own when the value has been saved. Nobody may change it from now on.
+        /// The store takes it over: it is linked there, without being copied if it is on the same file system, and its old
+        /// name is removed when the value has been saved. It must not be changed from now on.
         case moving
     }
 }
@@ -228,7 +228,7 @@ package final class RunningDigest: Sendable {
         }
     }
 
-    /// How many bytes there were.
+    /// The number of bytes written.
     package var size: Int { state.withLock { $0.size } }
 
     /// The digest of the bytes so far.
