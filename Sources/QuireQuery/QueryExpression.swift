@@ -1,7 +1,7 @@
 import Foundation
 public import QuireModel
 
-/// A value in a predicate: a constant, something of the object tested, or what is computed of these.
+/// A value in a predicate: a constant, a value of the tested object, or a computation.
 public indirect enum QueryExpression: Sendable, Hashable {
     /// A constant.
     case constant(AttributeValue)
@@ -13,16 +13,15 @@ public indirect enum QueryExpression: Sendable, Hashable {
     case variable(String)
     /// Several values: `{1, 2, 3}`, for `IN` and `BETWEEN`.
     case collection([QueryExpression])
-    /// What a function gives for its arguments: `price * 2`, `uppercase(name)`, `books.@sum.pages`.
+    /// A function call: `price * 2`, `uppercase(name)`, `books.@sum.pages`.
     case function(QueryFunction, [QueryExpression])
     /// A value as another type: `CAST(published, "NSNumber")`.
     case cast(QueryExpression, QueryCast)
-    /// The elements of a collection that satisfy a condition in which a variable stands for each:
-    /// `SUBQUERY(books, $book, $book.year < 1800)`.
+    /// The elements of a collection that satisfy a condition on a variable: `SUBQUERY(books, $book, $book.year < 1800)`.
     case subquery(QueryExpression, variable: String, QueryPredicate)
-    /// One of two values, as a condition says: `TERNARY(year < 1800, "old", "new")`.
+    /// One of two values, chosen by a condition: `TERNARY(year < 1800, "old", "new")`.
     case conditional(QueryPredicate, QueryExpression, QueryExpression)
-    /// What stands at a key path of what an expression gives: `SUBQUERY(…).title`, `authors[FIRST].name`.
+    /// A key path of an expression's value: `SUBQUERY(…).title`, `authors[FIRST].name`.
     case path(QueryExpression, [String])
 
     /// The value at a key path written with dots.
@@ -32,7 +31,7 @@ public indirect enum QueryExpression: Sendable, Hashable {
 }
 
 extension QueryExpression {
-    /// The expression with others in the place of the expressions and predicates that it is made of.
+    /// The expression with its direct subexpressions and predicates transformed.
     package func mappingParts(
         _ transform: (QueryExpression) throws -> QueryExpression,
         _ predicate: (QueryPredicate) throws -> QueryPredicate
@@ -67,20 +66,20 @@ extension QueryExpression {
 public struct ExpressionDescription: Sendable, Hashable, ExpressibleByStringLiteral {
     /// The name of the column.
     public var name: String
-    /// What it holds.
+    /// The column's expression.
     public var expression: QueryExpression
-    /// The type of its values; `nil` for what they are by themselves: a date for the least of dates, a decimal number
-    /// for the sum of decimal numbers. A value that the type cannot hold is missing.
+    /// The type of its values; `nil` for the expression's natural type: a date for the minimum of dates, a decimal number
+    /// for the sum of decimal numbers. A value that cannot be converted is missing.
     public var resultType: AttributeType?
 
-    /// The column of what an expression gives.
+    /// A column with an expression.
     public init(_ name: String, _ expression: QueryExpression, resultType: AttributeType? = nil) {
         self.name = name
         self.expression = expression
         self.resultType = resultType
     }
 
-    /// The column of what an expression gives that is written in the predicate format language.
+    /// A column with an expression in the predicate format language.
     ///
     /// - Throws: ``QuireError`` with code `invalidQuery` and the column in its subject.
     public init(
@@ -103,10 +102,10 @@ public struct ExpressionDescription: Sendable, Hashable, ExpressibleByStringLite
 // MARK: - Columns
 
 extension QueryExpression {
-    /// The expression with what columns hold in the place of their names, `n` or `$n`. What is computed of the objects
-    /// of a group is left alone, because columns are computed after it.
+    /// The expression with column names, `n` or `$n`, replaced by their expressions. Aggregates of a group's objects are
+    /// left unchanged, because columns are computed after them.
     ///
-    /// - Parameter hidden: Names that mean something else unless there is a `$` before them.
+    /// - Parameter hidden: Names that have another meaning unless prefixed by `$`.
     func replacingColumns(
         _ columns: [String: QueryExpression], hidden: Set<String> = []
     ) -> QueryExpression {
@@ -181,7 +180,7 @@ public enum QueryCast: String, Sendable, Hashable, CaseIterable {
 }
 
 extension QueryCast {
-    /// What the literal must be.
+    /// The expected form of the literal.
     var expectation: String {
         switch self {
         case .date: "an ISO 8601 date or seconds since 2001"
@@ -195,9 +194,9 @@ extension QueryCast {
         }
     }
 
-    /// What a value is as this type, or `nil` if it cannot be read so.
+    /// A literal converted to this type, or `nil` if it cannot be parsed.
     ///
-    /// The URI of an object stays a URI, because only a store knows its objects; ``ResolvedQuery`` replaces it.
+    /// The URI of an object stays a URI, because only a store can resolve it; ``ResolvedQuery`` replaces it.
     package func value(of literal: AttributeValue) -> AttributeValue? {
         switch (self, literal) {
         case (.date, .integer(let seconds)):

@@ -1,7 +1,7 @@
 import Foundation
 package import QuireModel
 
-/// What an expression gives, as far as the model tells before there is an object.
+/// The static type of an expression, derived from the model.
 struct ExpressionType: Sendable {
     /// The kind of its values; `nil` if they are missing.
     var kind: ValueKind?
@@ -30,7 +30,7 @@ struct ExpressionType: Sendable {
 }
 
 extension QueryFunction {
-    /// What the arguments of a function that computes a value of values must be; `nil` for any.
+    /// The operand kind that an aggregate function requires; `nil` for any.
     var operandKind: ValueKind? {
         switch self {
         case .add, .subtract, .multiply, .divide, .modulus, .power, .squareRoot, .logarithm,
@@ -43,7 +43,7 @@ extension QueryFunction {
         }
     }
 
-    /// The kind of what it gives for arguments of some kinds.
+    /// The result kind for argument kinds.
     package func kind(of arguments: [ValueKind?]) -> ValueKind? {
         switch self {
         case .add where arguments.contains(.date): .date

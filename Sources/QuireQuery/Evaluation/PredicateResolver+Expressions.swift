@@ -144,7 +144,7 @@ extension PredicateResolver {
         return .constant(try PredicateEvaluator(subject: nil).value(of: resolved))
     }
 
-    /// What `count(distinct(name))` is where it is computed of the objects of a group; `nil` if it is not.
+    /// The aggregate form of `count(distinct(name))` in a group; `nil` for other expressions.
     private mutating func distinctOfGroup(
         _ function: QueryFunction, _ arguments: [QueryExpression]
     ) throws -> Side? {
@@ -261,8 +261,7 @@ extension PredicateResolver {
 extension PredicateResolver {
     // MARK: - Comparisons
 
-    /// Gives constants the type of what they are compared with, and checks that the kinds of values and the operator
-    /// go together.
+    /// Types constants by the other operand, and checks that the value kinds and the operator are compatible.
     func typed(
         _ comparison: QueryComparison, _ left: Side, _ right: Side
     ) throws -> (Side, Side) {
@@ -336,7 +335,7 @@ extension PredicateResolver {
 
     // MARK: - Order
 
-    /// Checks an ordering, in which names of columns stand for what they hold.
+    /// Checks an ordering, replacing column names by their expressions.
     mutating func resolve(
         _ ordering: SortOrdering, columns: [String: QueryExpression] = [:]
     ) throws -> SortOrdering {
@@ -363,7 +362,7 @@ extension PredicateResolver {
 
     // MARK: - Constants
 
-    /// A constant with the type of what it is compared with: texts are read as dates, UUIDs, numbers …
+    /// Converts a constant to the type of the other operand: texts are parsed as dates, UUIDs, numbers …
     private func coerce(
         _ value: AttributeValue, to expression: QueryExpression, _ type: ExpressionType
     ) throws -> AttributeValue {
@@ -402,7 +401,7 @@ extension PredicateResolver {
 }
 
 extension ValueKind {
-    /// What reads a text as a value of this kind.
+    /// The cast that parses a text as a value of this kind.
     fileprivate var cast: QueryCast? {
         switch self {
         case .number: .number

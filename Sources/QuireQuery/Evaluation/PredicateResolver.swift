@@ -10,11 +10,11 @@ package struct PredicateResolver {
     let allowsTransient: Bool
     /// Whether values of the objects of a group may be computed, as in the columns of a request for dictionaries.
     var allowsGrouping: Bool
-    /// What `now()` gives.
+    /// The value of `now()`.
     let now = Date()
-    /// Whether ``now`` was asked for, so that what is resolved holds for this moment only.
+    /// Whether ``now`` was used, so that the resolved query is valid for this moment only.
     var dependsOnTime = false
-    /// Whether what is resolved may be another each time it is asked.
+    /// Whether the resolved query is nondeterministic.
     var isRandom = false
     /// The key paths met so far, all from the object tested.
     private(set) var keyPaths: [QueryKeyPath] = []
@@ -56,7 +56,7 @@ package struct PredicateResolver {
     /// A side of a comparison after its keys have been looked up.
     indirect enum Side {
         case constant(AttributeValue)
-        /// What is found or computed for each object.
+        /// A value read or computed for each object.
         case value(QueryExpression, ExpressionType)
         case collection([Side])
 
@@ -68,7 +68,7 @@ package struct PredicateResolver {
 
         var type: ExpressionType? { if case .value(_, let type) = self { type } else { nil } }
         var isToMany: Bool { type?.isMany ?? false }
-        /// Whether it stands for any number of values.
+        /// Whether it has several values.
         var isSeveral: Bool { if case .collection = self { true } else { isToMany } }
 
         var expression: QueryExpression {
@@ -122,8 +122,7 @@ package struct PredicateResolver {
         return try simplify(comparison)
     }
 
-    /// What IN and CONTAINS say of the objects of a to-many relationship, said with ANY; and what CONTAINS says of a
-    /// collection, said with IN.
+    /// Rewrites IN and CONTAINS on the objects of a to-many relationship to ANY, and CONTAINS on a collection to IN.
     private func rewriteMembership(
         _ comparison: inout QueryComparison, _ left: inout Side, _ right: inout Side
     ) {
@@ -253,7 +252,7 @@ package struct PredicateResolver {
 }
 
 extension QueryComparison.Operator {
-    /// The operator that says the same with the sides exchanged.
+    /// The equivalent operator with the operands swapped.
     var flipped: QueryComparison.Operator? {
         switch self {
         case .equal, .notEqual: self
@@ -278,14 +277,14 @@ extension QueryExpression {
 }
 
 extension QueryPredicate {
-    /// All of several conditions, without those that are always true.
+    /// The conjunction of conditions, without those that are always true.
     fileprivate static func all(of parts: [QueryPredicate]) -> QueryPredicate {
         if parts.contains(.constant(false)) { return .constant(false) }
         let parts = parts.filter { $0 != .constant(true) }
         return parts.isEmpty ? .constant(true) : parts.count == 1 ? parts[0] : .and(parts)
     }
 
-    /// One of several conditions, without those that are always false.
+    /// The disjunction of conditions, without those that are always false.
     fileprivate static func any(of parts: [QueryPredicate]) -> QueryPredicate {
         if parts.contains(.constant(true)) { return .constant(true) }
         let parts = parts.filter { $0 != .constant(false) }

@@ -1,8 +1,8 @@
 package import QuireModel
 internal import QuireSystem
 
-/// A request for dictionaries checked against the model, as ``ResolvedQuery`` is for objects: names of columns are
-/// replaced by what they hold, and every value is the same for all objects that make one dictionary.
+/// A dictionary request checked against the model, like ``ResolvedQuery`` for objects: column names are replaced by their
+/// expressions, and every value is constant within a group.
 package struct ResolvedDictionaryQuery: Sendable {
     /// A column.
     package struct Column: Sendable {
@@ -11,13 +11,13 @@ package struct ResolvedDictionaryQuery: Sendable {
         package let form: ResultColumnType
     }
 
-    /// Which objects are asked about; its request has no order.
+    /// The query for the objects, without an order.
     package private(set) var query: ResolvedQuery
     /// The columns, at least one.
     package let columns: [Column]
-    /// What the objects of a dictionary have in common.
+    /// The grouping expressions.
     package let groups: [QueryExpression]
-    /// What a group satisfies.
+    /// The HAVING condition.
     package let having: QueryPredicate?
     /// The order of the dictionaries.
     package let orderings: [SortOrdering]
@@ -51,7 +51,7 @@ package struct ResolvedDictionaryQuery: Sendable {
                     subject: .init(entity: entity.name, property: column.name))
             }
         }
-        // Where a name is a property's as well, that is meant, except in the order.
+        // A property takes precedence over a column of the same name, except in the order.
         let properties = Set(entity.properties.keys)
         groups = try request.propertiesToGroupBy.map {
             try resolver.group($0.expression.replacingColumns(names, hidden: properties))
@@ -142,7 +142,7 @@ package struct ResolvedDictionaryQuery: Sendable {
         case .constant, .variable: return true
         case .evaluatedObject: return false
         case .keyPath(let keys):
-            // What an object has that is the same for all is the same for all.
+            // An expression of an object that is constant within the group makes its values constant too.
             return groups.contains { group in
                 if case .keyPath(let start) = group {
                     keys.starts(with: start)

@@ -1,9 +1,8 @@
 package import QuireModel
 internal import QuireSystem
 
-/// A request checked against the model: every key is known, every comparison is between values that compare,
-/// constants have the type of what they are compared with. Stores compile this, and contexts test objects with
-/// it in memory, so that both mean the same.
+/// A request checked against the model: keys are resolved, comparisons are type-checked, and constants have the type of the
+/// other operand. Stores compile it and contexts evaluate it in memory, with the same semantics.
 package struct ResolvedQuery: Sendable {
     /// The model.
     package let layout: ResolvedModel
@@ -73,13 +72,13 @@ extension ResolvedQuery {
         }
     }
 
-    /// The entities of the objects, other than the one tested, whose attributes or relationships decide whether
-    /// an object is found and where it stands.
+    /// The entities of objects other than the tested one whose attributes or relationships affect the results or their
+    /// order.
     package var entitiesBeyond: [ResolvedEntity] {
         var found: [ResolvedEntity] = []
         for path in keyPaths {
             var steps = path.steps[...]
-            // Which object a relationship leads to, its owner says, and of which entity that is never changes.
+            // The foreign key belongs to the owner's row, and the destination's entity never changes.
             if path.slot == nil { steps = steps.dropLast() }
             for step in steps where !found.contains(where: { $0 === step.destination }) {
                 found.append(step.destination)
@@ -95,14 +94,14 @@ extension ResolvedQuery {
 }
 
 extension FetchRequest {
-    /// Whether a store is none of those to look into.
+    /// Whether a store is not among the affected stores.
     package func excludes(_ store: StoreIdentity) -> Bool {
         guard let affectedStores else { return false }
         return !affectedStores.contains { $0.uppercased() == store.uuid }
     }
 
-    /// Whether a store that is the only one of its coordinator is none of those to look into. Of several, only those
-    /// that are to be looked into are asked.
+    /// Whether the only store of a coordinator is not among the affected stores. With several, only affected stores are
+    /// queried.
     func excludesOnly(_ store: StoreIdentity?) -> Bool {
         guard let store, affectedStores != nil else { return false }
         return store.isAlone && excludes(store)
@@ -115,14 +114,14 @@ extension FetchRequest {
 enum ResolutionCache {
     private struct Key<Form: Hashable & Sendable>: Hashable, Sendable {
         let form: Form
-        /// The bytes of its texts, where these are not all that tells it from others.
+        /// The bytes of its texts, if equality alone does not distinguish them.
         let texts: [UInt8]
         let entity: ObjectIdentifier
         let store: ObjectIdentifier?
     }
 
-    /// What was checked, and for what. Neither models nor stores are kept by it, and what others at the same address
-    /// were checked for does not count.
+    /// The cache key. It retains neither models nor stores, and entries for other instances at the same address do not
+    /// match.
     private struct Entry<Form: Sendable>: Sendable {
         let form: Form
         weak let entity: ResolvedEntity?
@@ -223,8 +222,8 @@ extension QuerySubject {
 
 // MARK: - Conditions on one slot
 
-/// A condition that compares nothing but attributes of the object itself with constants: what it needs is looked up once, and
-/// not for each object that is tested.
+/// A condition that compares only the object's own attributes with constants: slots are resolved once, not for each tested
+/// object.
 package struct SlotCondition {
     private indirect enum Test {
         case constant(Bool)
@@ -265,7 +264,7 @@ package struct SlotCondition {
         return tests.count == parts.count ? tests : nil
     }
 
-    /// Whether an object satisfies the condition, as ``PredicateEvaluator`` would say.
+    /// Whether an object satisfies the condition, equivalent to ``PredicateEvaluator``.
     ///
     /// - Parameter value: The object's value in a slot.
     package func holds(_ value: (Int) throws -> AttributeValue) throws -> Bool {

@@ -2,7 +2,7 @@ import Foundation
 internal import QuireModel
 internal import QuireSystem
 
-/// What SQL and memory ask about texts in common. Patterns are compiled once and kept.
+/// Text functions shared by SQL and memory. Compiled patterns are cached.
 ///
 /// A store registers three SQL functions that call these: `QUIRE_FOLD(text, options)`,
 /// `QUIRE_LIKE(pattern, text, options)` and `QUIRE_MATCHES(pattern, text, options)`, all deterministic, where
@@ -29,7 +29,7 @@ package enum TextFunctions {
 
     /// Whether the text matches the regular expression.
     ///
-    /// - Throws: ``QuireError`` with code `invalidQuery` if it is none or takes too long.
+    /// - Throws: ``QuireError`` with code `invalidQuery` if the pattern is malformed or takes too long.
     package static func matches(pattern: String, text: String, options: Int64) throws -> Bool {
         try matches(pattern, text, comparisonOptions(options))
     }
@@ -50,7 +50,7 @@ package enum TextFunctions {
 
     /// Checks a pattern of `MATCHES`.
     ///
-    /// - Throws: ``QuireError`` with code `invalidQuery` if it is no regular expression.
+    /// - Throws: ``QuireError`` with code `invalidQuery` if it is not a valid regular expression.
     static func check(_ pattern: String, _ options: QueryComparison.Options) throws {
         _ = try expression(pattern, options)
     }
@@ -186,7 +186,7 @@ package enum TextFolding {
 
     // MARK: - Unicode
 
-    /// Folds texts of Latin letters by table, others by the general rule.
+    /// Folds Latin texts by table, other texts by the general rule.
     private static func foldUnicode(_ text: String, _ options: QueryComparison.Options) -> String {
         let table = latin[Int(options.rawValue & 3)]
         var result = String.UnicodeScalarView()
@@ -197,11 +197,11 @@ package enum TextFolding {
         return String(result)
     }
 
-    /// The first character that is no Latin letter: from here on, characters combine.
+    /// The first non-Latin character: from here on, characters combine.
     private static let latinEnd: UInt32 = 0x300
 
-    /// What each character below ``latinEnd`` becomes, by options. None of them combines with another, so a text
-    /// of them folds character by character.
+    /// Folding table of the characters below ``latinEnd``, by options. They do not combine, so a text of them is folded
+    /// character by character.
     private static let latin: [[Unicode.Scalar]] = (UInt8(0)..<4).map { bits in
         let options = QueryComparison.Options(rawValue: bits)
         return (0..<latinEnd).compactMap(Unicode.Scalar.init).map { scalar in

@@ -1,7 +1,7 @@
 import Foundation
 internal import QuireSystem
 
-/// What a full-text search looks for: `MATCHES TEXT` of the predicate language.
+/// A full-text search query: `MATCHES TEXT` of the predicate language.
 ///
 /// | query | finds texts with |
 /// |---|---|
@@ -11,8 +11,8 @@ internal import QuireSystem
 /// | `austen OR eliot` | either; `OR` in capitals separates whole lists of words |
 /// | `austen -emma`, `austen NOT emma` | the first without the second |
 ///
-/// Case does not count, nor do diacritics of Latin letters; whatever is no letter or digit separates words. This is what
-/// SQLite's FTS5 does, and it is done alike in memory and by the full-text indexes of stores.
+/// Case is ignored, and so are diacritics of Latin letters; all characters but letters and digits separate words. These are
+/// the rules of SQLite's FTS5, applied alike in memory and by the full-text indexes of stores.
 ///
 /// ```swift
 /// try TextSearch("caf* -tea").matches("Le Café")      // true
@@ -21,7 +21,7 @@ public struct TextSearch: Sendable, Hashable {
     /// Words one after the other.
     fileprivate struct Phrase: Sendable, Hashable {
         var words: [[UInt8]]
-        /// Whether the last word may go on.
+        /// Whether the last word is a prefix.
         var isPrefix: Bool
     }
 
@@ -29,7 +29,7 @@ public struct TextSearch: Sendable, Hashable {
     fileprivate struct Group: Sendable, Hashable {
         var wanted: [Phrase] = []
         var unwanted: [Phrase] = []
-        /// Whether something was wanted that has no letters, which says nothing.
+        /// Whether a required term was dropped because it has no letters.
         var isVague = false
     }
 
@@ -81,12 +81,12 @@ public struct TextSearch: Sendable, Hashable {
         }
     }
 
-    /// Whether a text has what is looked for.
+    /// Whether a text matches.
     ///
     /// - Complexity: O(*n*) in the text, for each phrase.
     public func matches(_ text: String) -> Bool { matches([text]) }
 
-    /// Whether texts, taken together, have what is looked for. The words of a phrase are in one of them.
+    /// Whether texts, taken together, match. The words of a phrase must be in one of them.
     public func matches(_ texts: [String]) -> Bool {
         if groups.isEmpty { return false }
         let words = texts.map(TextTokenizer.words)
@@ -210,8 +210,8 @@ private struct Lexer {
 /// Splits texts into words as SQLite's FTS5 does with its tokenizer `unicode61 remove_diacritics 2`, so that a
 /// full-text search finds the same in memory as in a store.
 ///
-/// Words are runs of letters, digits and private characters, as Unicode 6.1 has them; what that version does not
-/// know counts as a letter. Case is folded character by character, and letters of ASCII lose their diacritics.
+/// Words are runs of letters, digits and private-use characters as of Unicode 6.1; later characters count as letters. Case
+/// is folded character by character, and ASCII letters lose their diacritics.
 enum TextTokenizer {
     /// The words of a text in its order, folded, in UTF-8: they are compared byte by byte.
     static func words(of text: String) -> [[UInt8]] {
@@ -262,7 +262,7 @@ enum TextTokenizer {
         }
     }
 
-    /// Whether Unicode 6.1 knows the character.
+    /// Whether the character is assigned in Unicode 6.1.
     private static func isKnown(_ scalar: Unicode.Scalar) -> Bool {
         guard let age = scalar.properties.age else { return false }
         return age.major < 6 || (age.major == 6 && age.minor <= 1)

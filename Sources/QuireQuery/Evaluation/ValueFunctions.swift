@@ -1,8 +1,8 @@
 import Foundation
 package import QuireModel
 
-/// What functions give for values, the same in memory and in SQL: SQL calls what it cannot say itself as
-/// `QUIRE_…(argument, …)`, with values in the form that stores keep.
+/// Functions of values, with the same results in memory and in SQL: those without an SQL equivalent are called as
+/// `QUIRE_…(argument, …)`, with values in their stored form.
 package enum ValueFunctions {
     /// A number in the form in which it is computed with.
     package enum Number {
@@ -43,7 +43,7 @@ package enum ValueFunctions {
         }
     }
 
-    /// What a function gives. A missing argument makes the result missing.
+    /// The result of a function. A missing argument makes it missing.
     package static func value(
         of function: QueryFunction, _ arguments: [AttributeValue]
     ) -> AttributeValue {
@@ -90,7 +90,7 @@ package enum ValueFunctions {
         }
     }
 
-    /// What stands behind the last `/`, if it is not at the end; the text itself if there is none.
+    /// The part after the last `/`, unless it is at the end; the whole text without a `/`.
     private static func lastPathComponent(of path: String) -> String {
         let parts = path.split(separator: "/")
         return parts.last.map(String.init) ?? (path.isEmpty ? "" : "/")
@@ -181,8 +181,8 @@ package enum ValueFunctions {
 
 // MARK: - Aggregates
 
-/// What is computed of several values, the same in memory and in SQL. Missing values do not count. The order of the
-/// values does not matter, not even to the last bit of a sum.
+/// Aggregates, with the same results in memory and in SQL. Missing values are ignored. The order of the values does not
+/// matter, not even to the last bit of a sum.
 package enum AggregateFunctions {
     package static func value(
         of function: QueryFunction, _ values: [AttributeValue]

@@ -1,12 +1,11 @@
 public import Foundation
 public import QuireModel
 
-/// How two values compare, the same in memory and in SQL.
+/// The comparison of two values, the same in memory and in SQL.
 ///
-/// Numbers of all types compare by amount, exactly; decimal numbers as the stores keep them, which is as
-/// integers or floating-point numbers. Truth values are 0 and 1. Texts compare by their UTF-8 bytes, a URI as
-/// its text; binary data and UUIDs by their bytes. "Not a number" is a missing value, as stores have no other
-/// form for it.
+/// Numbers of all types compare by amount, exactly; decimal numbers in their stored form, as integers or floating-point
+/// numbers. Booleans are 0 and 1. Texts compare by their UTF-8 bytes, a URI as its text; binary data and UUIDs by their
+/// bytes. NaN is a missing value, as stores have no other form for it.
 package enum ValueOrder {
     /// A value in the form that it compares in.
     private enum Form {
@@ -40,12 +39,12 @@ package enum ValueOrder {
         case .binary(let bytes): return .bytes(bytes)
         case .uuid(let uuid): return .bytes(withUnsafeBytes(of: uuid.uuid) { Data($0) })
         case .objectID(let id): return .object(id)
-        // Whoever may be asked refuses requests that compare them.
+        // Requests that compare them are rejected before evaluation.
         case .composite, .external: return .incomparable
         }
     }
 
-    /// Whether there is no value.
+    /// Whether the value is missing.
     package static func isMissing(_ value: AttributeValue) -> Bool {
         switch value {
         case .null: true
@@ -105,7 +104,8 @@ package enum ValueOrder {
 
     // MARK: - Bytes
 
-    /// Compares texts by their UTF-8 bytes, which `==` of String does not: it takes é for e with an accent.
+    /// Compares texts by their UTF-8 bytes; `==` of String compares by canonical equivalence, so that é equals e with an
+    /// accent.
     static func compareBytes(_ left: String, _ right: String) -> Int {
         var left = left
         var right = right
@@ -160,16 +160,15 @@ extension AttributeValue {
 // MARK: - Sort orders
 
 extension SortOrdering {
-    /// What an object is sorted by: compute it once for each object and compare with ``compare(_:_:)``.
+    /// The sort key of an object: compute it once for each object and compare with ``compare(_:_:)``.
     ///
-    /// - Throws: What a fetch throws: ``QuireError`` with code `invalidQuery` if the key path leads through a to-many
-    ///   relationship, `unknownKey` or `unsupported`; `notFound` if the object belongs to no context any more; or what
-    ///   reading the store throws.
+    /// - Throws: As a fetch: ``QuireError`` with code `invalidQuery` if the key path traverses a to-many relationship,
+    ///   `unknownKey` or `unsupported`; `notFound` if the object's context is gone; or an error reading the store.
     public func sortValue(of subject: some QuerySubject) throws -> AttributeValue {
         try ResolutionCache.ordering(self, for: subject).resolvedSortValue(of: subject)
     }
 
-    /// What an object is sorted by, if the ordering has been checked.
+    /// The sort key of an object, for a checked ordering.
     package func resolvedSortValue(of subject: some QuerySubject) throws -> AttributeValue {
         let value = try PredicateEvaluator(subject: subject).value(of: expression)
         guard !options.isEmpty, let text = value.text else { return value }
@@ -193,7 +192,7 @@ extension SortOrdering {
 }
 
 extension SortOrdering {
-    /// How two objects stand in this ordering.
+    /// The order of two objects.
     ///
     /// - Throws: As ``sortValue(of:)``.
     public func compare(
@@ -202,7 +201,7 @@ extension SortOrdering {
         Self.result(compare(try sortValue(of: left), try sortValue(of: right)))
     }
 
-    /// How two objects stand in this ordering, if it has been checked.
+    /// The order of two objects, for a checked ordering.
     package func resolvedCompare(
         _ left: some QuerySubject, _ right: some QuerySubject
     ) throws -> ComparisonResult {

@@ -6,7 +6,7 @@ internal import QuireSystem
 /// `Character` with it.
 struct PredicateLexer {
     let format: String
-    /// What the text is: “predicate” or “expression”.
+    /// The kind of text: “predicate” or “expression”.
     let noun: String
     private let characters: [Unicode.Scalar]
     private var position = 0
@@ -180,7 +180,7 @@ struct PredicateLexer {
     /// Steps over characters.
     mutating func advance(by count: Int = 1) { position += count }
 
-    /// Where the lexer is.
+    /// The current position.
     var place: Int { position }
 
     /// The text from a place to here.
@@ -220,9 +220,8 @@ extension QuireError {
 extension PredicateLexer {
     // MARK: - Texts
 
-    /// A text in quotation marks. `\n`, `\r`, `\t`, `\b`, `\f`, `\0`, `\uXXXX` and a backslash before a
-    /// backslash or a quotation mark are escapes. A backslash before anything else stands for itself, so that
-    /// regular expressions can be written as they are.
+    /// A quoted text. `\n`, `\r`, `\t`, `\b`, `\f`, `\0`, `\uXXXX` and a backslash before a backslash or a quotation mark
+    /// are escapes. Any other backslash is literal, so that regular expressions can be written unchanged.
     mutating func quoted(by mark: Unicode.Scalar) throws -> String {
         let start = place
         advance()

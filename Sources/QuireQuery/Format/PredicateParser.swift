@@ -13,7 +13,7 @@ internal import QuireSystem
 /// ```
 struct PredicateParser {
     let format: String
-    /// What the text is: “predicate” or “expression”.
+    /// The kind of text: “predicate” or “expression”.
     let noun: String
     let arguments: [QueryExpression]
     private let tokens: [PredicateToken]
@@ -125,7 +125,7 @@ struct PredicateParser {
         return try comparison()
     }
 
-    /// Whether what stands in the parentheses that open here is compared or computed with.
+    /// Whether the parenthesis that opens here contains an operand, not a condition.
     private var parenthesisHoldsValue: Bool {
         guard let end = ends[position] else { return false }
         switch tokens[end].kind {
@@ -261,7 +261,7 @@ extension PredicateParser {
         return .matchesText
     }
 
-    /// Whether a `TEXT` behind `MATCHES` belongs to the operator, and is no key: then a value follows it.
+    /// Whether a `TEXT` after `MATCHES` is part of the operator, not a key: then a value follows it.
     private var textIsOperator: Bool {
         guard current.isWord("text") else { return false }
         guard peek().kind == .openBracket else { return peek().beginsValue }
@@ -304,8 +304,8 @@ extension PredicateParser {
 extension PredicateParser {
     // MARK: - Key paths
 
-    /// What stands at keys behind an expression, or of the object tested. Operators among the keys compute of what the keys
-    /// on both sides of them lead to, up to the next operator.
+    /// The key path after an expression, or of the tested object. An operator among the keys applies to the key path formed
+    /// by the keys on both sides of it, up to the next operator.
     ///
     /// - Parameter extending: Whether keys behind a key path make a longer one.
     mutating func path(
@@ -369,7 +369,7 @@ extension PredicateParser {
         return isKeyPath ? keys : nil
     }
 
-    /// What stands at a key path that is a text behind an expression; `nil` if the text is no key path.
+    /// The key path given as text after an expression; `nil` if the text is not a key path.
     mutating func path(_ text: String, behind base: QueryExpression) throws -> QueryExpression? {
         try keys(text).map { try path($0, behind: base, extending: true) }
     }

@@ -54,7 +54,7 @@ enum PredicatePrinter {
         return next.map { $0 == "." || PredicateToken.isKeyPart($0) } == true ? text : "#" + text
     }
 
-    /// How an operator is written.
+    /// The spelling of an operator.
     static func word(for comparisonOperator: QueryComparison.Operator) -> String {
         switch comparisonOperator {
         case .equal: "=="
@@ -139,11 +139,11 @@ enum PredicatePrinter {
 }
 
 extension QueryPredicate: CustomStringConvertible {
-    /// The predicate in the predicate format language; reading it with ``init(format:_:)`` gives an equal one.
+    /// The predicate in the predicate format language; parsing it with ``init(format:_:)`` yields an equal one.
     ///
-    /// Not equal but of the same meaning is what is read back for a compound of fewer than two parts, for the
-    /// cast of a constant, which is read as a constant, and for the identifier of an object, which is read as a URI.
-    /// A composite constant cannot be read back.
+    /// The result is equivalent but not equal for a compound of fewer than two parts, for the cast of a constant, which is
+    /// parsed as a constant, and for the identifier of an object, which is parsed as a URI. A composite constant cannot be
+    /// parsed.
     public var format: String { PredicatePrinter.text(of: self) }
 
     /// The predicate in the predicate format language.
@@ -159,9 +159,9 @@ extension QueryExpression: CustomStringConvertible {
 // MARK: - Expressions
 
 extension PredicatePrinter {
-    /// How tightly what is written binds.
+    /// Binding strengths of printed expressions.
     private enum Binding {
-        /// What is no operation.
+        /// The strength of operands.
         static let value = QueryFunction.powerBinding + 1
     }
 
@@ -205,7 +205,7 @@ extension PredicatePrinter {
         guard arguments.count == function.argumentCount else { return call(function, arguments) }
         if let (word, binding) = function.infix {
             let isPower = function == .power
-            // What stands on the left of ** is no operation, and on its right may stand a sign.
+            // The left operand of ** is not an operation; the right one may have a sign.
             let left = isPower ? Binding.value : binding
             let right = isPower ? QueryFunction.prefixBinding : binding + 1
             return operand(arguments[0], bindingAtLeast: left) + " \(word) "
@@ -276,7 +276,7 @@ extension PredicatePrinter {
 
     // MARK: - Operators in key paths
 
-    /// The operator by which a function is written in a key path; `nil` if it is called, because what it is of is no key
+    /// The operator form of a function in a key path; `nil` if it is printed as a call, because its argument is not a key
     /// path.
     private static func pathOperator(
         _ function: QueryFunction, _ arguments: [QueryExpression]
@@ -295,7 +295,7 @@ extension PredicatePrinter {
         return isPath ? pathOperator : nil
     }
 
-    /// `@count` stands behind a key path, the other operators before its last key.
+    /// `@count` follows a key path, the other operators precede its last key.
     private static func keyPath(
         to values: QueryExpression, with pathOperator: KeyPathOperator
     ) -> String {

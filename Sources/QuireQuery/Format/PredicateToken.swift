@@ -1,11 +1,11 @@
 /// A word of a predicate's format string, with its place.
 struct PredicateToken {
-    /// What the word is.
+    /// The kind of token.
     enum Kind: Equatable {
         case keyword(Keyword)
         /// A key path; the keys behind `SELF.` if it began so. Operators have their `@`.
         case keyPath([String])
-        /// What goes on behind a value: `.key.key`.
+        /// The keys after a value: `.key.key`.
         case path([String])
         /// `$name.key.key`
         case variable(String, [String])
@@ -31,8 +31,8 @@ struct PredicateToken {
         case end
     }
 
-    /// A reserved word. Case does not matter; a key of the same name is written `#key`. Other words, such as `UNION`
-    /// and `FIRST`, are none, because they stand where no key can.
+    /// A reserved word, case-insensitive; a key of the same name is written `#key`. Other words, such as `UNION` and
+    /// `FIRST`, are not reserved, because they occur where no key can.
     enum Keyword: String, CaseIterable {
         case and, or, not
         case any, some, all, none
@@ -43,7 +43,7 @@ struct PredicateToken {
         case cast, function, subquery
     }
 
-    /// The conversions of `%…`, by what they ask of the argument.
+    /// The conversions of `%…`, by their argument.
     enum Placeholder: Equatable {
         /// `%@`
         case value
@@ -63,7 +63,7 @@ struct PredicateToken {
 }
 
 extension PredicateToken {
-    /// The words of another language element than a key path, with what they stand for.
+    /// The token kind of a keyword.
     static func kind(of keyword: Keyword) -> Kind {
         switch keyword {
         case .and: .and
@@ -131,7 +131,7 @@ enum KeyPathOperator: String, CaseIterable {
     case distinctUnionOfObjects
     case unionOfObjects
 
-    /// What it computes of the values at the key path; `nil` if it leaves them as they are.
+    /// The function applied to the values at the key path; `nil` for the identity.
     var function: QueryFunction? {
         switch self {
         case .count: .count
@@ -161,7 +161,7 @@ enum KeyPathOperator: String, CaseIterable {
         self = found
     }
 
-    /// What is expected where something else stands.
+    /// The expected names, for an error message: similar ones only, if there are any.
     static func expectation(of name: String) -> String {
         let close = CloseNames.of(name, among: allCases.map(\.rawValue))
         let names = close.isEmpty ? allCases.map(\.rawValue) : close

@@ -2,7 +2,7 @@ public import Foundation
 public import QuireModel
 
 extension QueryPredicate {
-    /// Reads a predicate written in Core Data's predicate format language.
+    /// Parses a predicate in Core Data's predicate format language.
     ///
     /// ```swift
     /// try QueryPredicate(format: "author.name BEGINSWITH[cd] %@ AND year BETWEEN {%d, %d}", "aus", 1800, 1820)
@@ -11,13 +11,13 @@ extension QueryPredicate {
     /// try QueryPredicate(format: "price * (1 + tax / 100) > %f AND length(title) < 20", 9.99)
     /// ```
     ///
-    /// Words are read without regard to case, but for the operators in key paths and the methods in `FUNCTION`.
+    /// Words are case-insensitive, except for operators in key paths and methods in `FUNCTION`.
     ///
     /// **Conditions**
-    /// - Comparisons: `== = != <> < <= =< > >= => BEGINSWITH ENDSWITH CONTAINS LIKE MATCHES IN BETWEEN`, with any of
-    ///   `[c]`, `[d]`, `[n]`, `[l]` behind, such as `[cd]`; ``QueryComparison/Options`` says what they mean.
-    ///   `MATCHES TEXT` is an extension of Quire's.
-    /// - `ANY` or `SOME`, `ALL`, `NONE` before a comparison whose left side leads to several values.
+    /// - Comparisons: `== = != <> < <= =< > >= => BEGINSWITH ENDSWITH CONTAINS LIKE MATCHES IN BETWEEN`, followed by any of
+    ///   `[c]`, `[d]`, `[n]`, `[l]`, such as `[cd]`; see ``QueryComparison/Options``. `MATCHES TEXT` is an extension of
+    ///   Quire's.
+    /// - `ANY` or `SOME`, `ALL`, `NONE` before a comparison whose left side has several values.
     /// - Logic: `AND &&`, `OR ||`, `NOT !`, parentheses, `TRUEPREDICATE`, `FALSEPREDICATE`. `NOT` stands before the whole
     ///   comparison: `NOT year IN {1800, 1801}`.
     ///
@@ -49,8 +49,8 @@ extension QueryPredicate {
     ///
     /// Texts may be of any length, but nest and compute no deeper than 200 levels, so that none overflows the stack.
     ///
-    /// - Throws: ``QuireError`` with code `invalidQuery` and the column in its subject if the text cannot be
-    ///   read or the arguments do not fit.
+    /// - Throws: ``QuireError`` with code `invalidQuery` and the column in its subject if the text cannot be parsed or the
+    ///   arguments do not match.
     public init(format: String, _ arguments: (any QueryArgument)?...) throws {
         try self.init(format: format, arguments: arguments)
     }
@@ -89,13 +89,13 @@ extension QueryExpression {
 
 // MARK: - Arguments
 
-/// What can stand for a placeholder in a predicate's format string: values, keys, lists of values.
+/// An argument for a placeholder in a predicate's format string: values, keys, lists of values.
 ///
 /// ```swift
 /// try QueryPredicate(format: "%K IN %@ AND published > %@", "author.name", names, date)
 /// ```
 ///
-/// An expression is an argument, too, so a predicate can be put together from parts that are not texts.
+/// An expression is an argument, too, so a predicate can be composed of parts that are not texts.
 public protocol QueryArgument: Sendable {
     /// The argument as part of a predicate.
     var queryExpression: QueryExpression { get }

@@ -105,8 +105,8 @@ extension PredicateExpressions.StringCaseInsensitiveCompare: TranslatableNode {
 
 // MARK: - Expressions of texts
 
-// Foundation's macro writes calls of these for `localizedStandardContains` and `caseInsensitiveCompare`, but Foundation
-// has them on Apple's systems only. Both mean here what our queries mean by them, whatever the language of the system.
+// Foundation's macro generates calls of these for `localizedStandardContains` and `caseInsensitiveCompare`, but Foundation
+// has them on Apple's systems only. Both have the semantics of our queries here, whatever the system's language.
 
 extension PredicateExpressions {
     /// `a.localizedStandardContains(b)` in a predicate: whether a text contains another one, whatever the case and the
@@ -123,7 +123,7 @@ extension PredicateExpressions {
         /// The text to find.
         public let other: Other
 
-        /// Makes a node of two others.
+        /// Makes a node of two operands.
         public init(root: Root, other: Other) {
             self.root = root
             self.other = other
@@ -163,13 +163,13 @@ extension PredicateExpressions {
         /// The text on the right.
         public let other: Other
 
-        /// Makes a node of two others.
+        /// Makes a node of two operands.
         public init(root: Root, other: Other) {
             self.root = root
             self.other = other
         }
 
-        /// How the texts compare.
+        /// The comparison result of the texts.
         public func evaluate(_ bindings: PredicateBindings) throws -> ComparisonResult {
             let order = ValueOrder.compareBytes(
                 TextFolding.fold(String(try root.evaluate(bindings)), .caseInsensitive),
@@ -188,7 +188,7 @@ extension PredicateExpressions {
     }
 }
 
-// What the standard predicate type demands of its nodes.
+// Requirements of the standard predicate type.
 
 extension PredicateExpressions.StringLocalizedStandardContains: Sendable
 where Root: Sendable, Other: Sendable {}
@@ -317,7 +317,7 @@ extension PredicateExpressions.SequenceAllSatisfy: TranslatableNode {
 }
 
 extension PredicateTranslation {
-    /// That there are elements of a to-many relationship for which a condition holds, or that there are none.
+    /// An EXISTS or NOT EXISTS condition on the elements of a to-many relationship.
     fileprivate static func existence(
         of collection: QueryExpression, _ variable: String, _ condition: QueryPredicate,
         isFound: Bool = true

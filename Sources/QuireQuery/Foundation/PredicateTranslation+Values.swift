@@ -1,7 +1,7 @@
 import Foundation
 internal import QuireModel
 
-// Variables, key paths, and what a predicate has captured.
+// Variables, key paths, and captured values.
 
 extension PredicateExpressions.Variable: TranslatableNode {
     func term(in translation: inout PredicateTranslation) throws -> PredicateTerm {
@@ -46,7 +46,7 @@ extension PredicateExpressions.KeyPath: TranslatableNode {
             "it is no property of \(Root.Output.self) that is marked @Attribute or @Relationship")
     }
 
-    /// What Foundation knows of every collection.
+    /// The properties that Foundation has for every collection.
     private func part(
         _ kind: CommonKeyPathKind, of root: PredicateTerm
     ) throws -> PredicateTerm {
@@ -86,7 +86,7 @@ extension PredicateTerm {
 }
 
 extension QueryExpression {
-    /// What stands at further keys.
+    /// The expression extended by further keys.
     func appending(_ keys: [String]) -> QueryExpression {
         // The identifier of an object is the object to a query.
         let keys = keys.last == QueryKeyPath.objectKey ? keys.dropLast() : keys
@@ -104,7 +104,7 @@ extension QueryExpression {
 // MARK: - Captured values
 
 extension PredicateTranslation {
-    /// What a captured value means; `nil` if it is of a type that attributes cannot have.
+    /// The term for a captured value; `nil` if attributes cannot have its type.
     func captured(_ value: Any) -> PredicateTerm? {
         if let optional = value as? any CapturedOptional {
             guard let wrapped = optional.captured else { return .value(.constant(.null)) }

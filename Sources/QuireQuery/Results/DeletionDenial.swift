@@ -1,13 +1,13 @@
 public import QuireModel
 package import QuireSystem
 
-/// What keeps an object from being deleted, as ``QuireError/underlying`` of an error with code `deleteDenied`.
+/// The reason for a denied deletion, as ``QuireError/underlying`` of an error with code `deleteDenied`.
 public struct DeletionDenial: Error, Sendable, Hashable {
     /// The object that was to be deleted.
     public let objectID: ManagedObjectID
     /// The name of the relationship whose delete rule denies it.
     public let relationship: String
-    /// All the objects that the relationship still leads to.
+    /// All remaining objects of the deny relationship.
     public let blockingObjectIDs: [ManagedObjectID]
 }
 
