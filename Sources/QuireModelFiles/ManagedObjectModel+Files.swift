@@ -11,19 +11,20 @@ extension ManagedObjectModel {
     /// - Throws: ``QuireError`` with code `notFound`, or `invalidFormat`, naming the file and, if it is one of XML,
     ///   the line.
     ///
-    /// The model is not checked; ``validate()`` does. ``reading(contentsOf:)`` says too what was left out.
+    /// The model is not validated; ``validate()`` does that. ``reading(contentsOf:)`` also returns remarks about dropped
+    /// parts.
     public init(contentsOf path: String) throws {
         self = try Self.reading(contentsOf: path).model
     }
 
-    /// Reads a model that Xcode made, and says what is odd about its file.
+    /// Reads a model made by Xcode, with remarks about its file.
     ///
-    /// What Apple's tools take is taken: a file is refused only if objects could not be read by its model. What models here
-    /// have no place for, and what contradicts the rest but no data depends on, such as an index of a property that is
-    /// not there, is left out.
+    /// Models accepted by Apple's tools are accepted: reading fails only if objects could not be read with the model.
+    /// Unsupported parts, and contradictory ones that stored data do not depend on, such as an index of a missing property,
+    /// are dropped.
     ///
     /// - Parameter path: As for ``init(contentsOf:)``.
-    /// - Returns: The model, and a sentence for each thing that was left out, or is kept although it has no meaning.
+    /// - Returns: The model, and a remark for each part that was dropped, or is kept although it has no meaning.
     /// - Throws: As ``init(contentsOf:)``.
     public static func reading(
         contentsOf path: String
@@ -53,18 +54,18 @@ extension ManagedObjectModel {
         leaveOutContradictoryParts()
     }
 
-    /// The model as XML, in Xcode's format. It holds everything that a valid model says.
+    /// The model as XML, in Xcode's format. It is complete for a valid model.
     public func modelXML() -> Data {
         ModelXMLWriter.data(of: ModelXMLEncoder.root(of: self))
     }
 
     /// Writes the model as a `.xcdatamodel` folder, which Xcode can open.
     ///
-    /// If there is a model at the path it is replaced; until the new one is complete the old one stays.
+    /// An existing model at the path is replaced atomically, once the new one is complete.
     ///
     /// - Parameter path: The folder. It is made if it is missing; the one it is in must be there.
-    /// - Throws: ``QuireError`` with code `invalidModel` if ``validate()`` finds anything; `invalidState` if there
-    ///   is something other than a model; `inputOutput`, `outOfSpace` and others if it cannot be written.
+    /// - Throws: ``QuireError`` with code `invalidModel` if ``validate()`` fails; `invalidState` if the path holds something
+    ///   other than a model; `inputOutput`, `outOfSpace` and others if it cannot be written.
     public func write(to path: String) throws {
         try validate()
         let data = modelXML()
@@ -131,9 +132,8 @@ extension ManagedObjectModel {
     /// for omission in omissions { print(omission) }
     /// ```
     ///
-    /// - Returns: The file's content, and a sentence for each thing that compiled models have no place for: indexes of
-    ///   words, and conditions that use what only Quire's predicates can say.
-    /// - Throws: ``QuireError`` with code `invalidModel` if ``validate()`` finds anything.
+    /// - Returns: The file's content, and a message for each part that compiled models do not support: full-text indexes,
+    ///   and conditions that only Quire's predicates can express.
     public func compiledModel() throws -> (data: Data, omissions: [String]) {
         try validate()
         return CompiledModelEncoder.archive(of: self, for: .file)
@@ -149,7 +149,7 @@ extension ManagedObjectModel {
         try self.init(compiledModel: archive, name: name)
     }
 
-    /// Whether what a store carries in `Z_MODELCACHE` is a sound archive, of whatever it may be.
+    /// Whether a store's `Z_MODELCACHE` is a well-formed archive, whatever its content.
     package static func isArchive(modelCache data: Data, name: String) -> Bool {
         RawDeflate.decompressed(data).map { (try? KeyedArchive($0, name: name)) != nil } ?? false
     }
@@ -173,7 +173,7 @@ enum ModelFile {
     static let compiledExtension = ".mom"
     static let compiledVersionsExtension = ".momd"
 
-    /// A model with sentences about what is odd in its file.
+    /// A model with remarks about its file.
     typealias Reading = (model: ManagedObjectModel, remarks: [String])
 
     /// The model in a `.xcdatamodel` folder.

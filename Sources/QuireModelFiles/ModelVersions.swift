@@ -103,13 +103,13 @@ public struct ModelVersions: Sendable, Hashable {
 
     /// Reads a version.
     ///
-    /// - Throws: ``QuireError`` with code `notFound` if there is none of that name; else as
+    /// - Throws: ``QuireError`` with code `notFound` if the version does not exist; else as
     ///   ``ManagedObjectModel/init(contentsOf:)``.
     public func model(named name: String) throws -> ManagedObjectModel {
         try reading(named: name).model
     }
 
-    /// Reads a version, and says what is odd about its file.
+    /// Reads a version, with remarks about its file.
     ///
     /// - Returns: As ``ManagedObjectModel/reading(contentsOf:)``.
     /// - Throws: As ``model(named:)``.
@@ -133,7 +133,7 @@ public struct ModelVersions: Sendable, Hashable {
         }
     }
 
-    /// The hashes by which stores of Core Data's know the entities of a version, if the folder has them: see
+    /// The entity hashes that Core Data's stores use for a version, if the folder has them: see
     /// ``ManagedObjectModel/knownVersionHashes``.
     public func knownVersionHashes(named name: String) -> [String: Data]? { hashes[name] }
 
@@ -178,7 +178,7 @@ extension ModelVersions {
     /// Compiles every version into a new `.momd` folder, as Xcode does.
     ///
     /// - Parameter path: The folder, which must not exist; the one it is in must.
-    /// - Returns: A sentence for each thing that was left out; see ``ManagedObjectModel/compiledModel()``.
+    /// - Returns: A message for each dropped part; see ``ManagedObjectModel/compiledModel()``.
     /// - Throws: ``QuireError`` with code `invalidModel` or as ``ManagedObjectModel/init(contentsOf:)`` for the first
     ///   version that cannot be compiled; `alreadyExists`; `inputOutput` and others if it cannot be written. Then
     ///   nothing is left.
@@ -236,7 +236,7 @@ struct CompiledVersionList: Sendable, Hashable {
         self.hashes = hashes
     }
 
-    /// Reads the list in a folder; it is empty if there is none.
+    /// Reads the list in a folder; empty if it is missing.
     ///
     /// - Throws: ``QuireError`` with code `invalidFormat` if it is damaged.
     init(inFolder path: String) throws {

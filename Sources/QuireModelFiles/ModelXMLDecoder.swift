@@ -8,7 +8,7 @@ internal import QuireSystem
 /// understood is left out, with a remark.
 struct ModelXMLDecoder {
     let source: ModelXMLSource
-    /// What is odd: sentences.
+    /// Messages about oddities of the file.
     var remarks: [String]
 
     mutating func model(from root: ModelXMLElement) throws -> ManagedObjectModel {
@@ -40,7 +40,7 @@ struct ModelXMLDecoder {
         return model
     }
 
-    /// Remarks on what is not in the vocabulary.
+    /// Adds remarks on elements and attributes outside the vocabulary.
     private mutating func checkVocabulary(of element: ModelXMLElement) {
         guard let known = ModelXMLVocabulary.elements[element.name] else { return }
         for (name, _) in element.attributes
@@ -126,9 +126,9 @@ struct ModelXMLDecoder {
         return fetched
     }
 
-    /// A fetch request; `nil` if it does not say what it fetches.
+    /// A fetch request; `nil` if its entity is missing.
     ///
-    /// - Parameter subject: What a remark calls the request.
+    /// - Parameter subject: The request's name in remarks.
     private mutating func fetchRequest(
         from element: ModelXMLElement, of subject: String
     ) throws -> FetchRequestTemplate? {
@@ -141,7 +141,7 @@ struct ModelXMLDecoder {
         request.predicateFormat = unlessEmpty("predicateString", of: element)
         request.fetchLimit = integer("fetchLimit", of: element) ?? 0
         request.fetchBatchSize = integer("fetchBatchSize", of: element) ?? 0
-        // Unlike elsewhere, an absent attribute means what a new fetch request does: compiled models show it.
+        // Unlike elsewhere, an absent attribute means the default of a new fetch request, as compiled models show.
         request.includesSubentities = boolean("includeSubentities", of: element, absent: true)
         request.includesPropertyValues = boolean("includePropertyValues", of: element, absent: true)
         request.includesPendingChanges =
@@ -273,7 +273,7 @@ extension ModelXMLDecoder {
         attribute.validationPredicates = [ValidationPredicate](takingFrom: &entries)
         attribute.userInfo = [String: PropertyListValue](modelXMLEntries: entries)
         attribute.defaultValue = value("default", of: element, type: type, owner: owner)
-        // Those of other types are left over from when the attribute had another one.
+        // Values of other types are left over from an earlier attribute type.
         if type.hasRange {
             let boundType = type == .string ? .integer64 : type
             attribute.minimum = value("min", of: element, type: boundType, owner: owner)
@@ -282,9 +282,8 @@ extension ModelXMLDecoder {
         return attribute
     }
 
-    /// The value that `defaultValueString`, `minValueString` or `maxValueString` gives, and for dates
-    /// `defaultDateTimeInterval` and so on: seconds since 2001. The text beside it is what the editor shows,
-    /// in the format of its user's country.
+    /// The value of `defaultValueString`, `minValueString` or `maxValueString`; for dates, of `defaultDateTimeInterval` and
+    /// so on: seconds since 2001. The text of a date is the editor's, in the format of its user's locale.
     private mutating func value(
         _ prefix: String, of element: ModelXMLElement, type: AttributeType, owner: String
     ) -> AttributeValue {

@@ -1,10 +1,10 @@
 import Foundation
 internal import QuireModel
 
-/// Makes the elements of a model file of a model: the contrary of ``ModelXMLDecoder``.
+/// Encodes a model as the elements of a model file: the inverse of ``ModelXMLDecoder``.
 ///
-/// What is at its default is left out, as Xcode does. Properties keep their order, so that what is read back is
-/// equal; Xcode sorts them when it saves.
+/// Defaults are omitted, as by Xcode. Properties keep their order, so that decoding gives an equal model; Xcode sorts them
+/// when it saves.
 struct ModelXMLEncoder {
     /// Xcode's models have one version identifier. Of several, each is a line.
     static let identifierSeparator: Character = "\n"

@@ -18,9 +18,9 @@ struct ModelXMLReader {
     /// Several threads may read models at once, so libxml2 is made ready exactly once.
     static let preparation: Void = xmlInitParser()
 
-    /// The root element.
+    /// Parses the root element.
     ///
-    /// - Parameter remarks: Gets a sentence for each text between elements, which says nothing.
+    /// - Parameter remarks: Gets a remark for each text between elements, which has no meaning.
     /// - Throws: ``QuireError`` with code `invalidFormat`, with name and line.
     func root(of data: Data, remarks: inout [String]) throws -> ModelXMLElement {
         if data.isEmpty { throw source.error("The file is empty.", line: nil) }
@@ -48,7 +48,7 @@ struct ModelXMLReader {
     private func root(
         from reader: xmlTextReaderPtr, remarks: inout [String]
     ) throws -> ModelXMLElement {
-        // The elements that are open, outermost first. The first one stands for the document.
+        // The open elements, outermost first. The first one represents the document.
         var open = [ModelXMLElement(name: "", attributes: [], line: 1)]
         func close() {
             let element = open.removeLast()
@@ -105,7 +105,7 @@ struct ModelXMLReader {
         return max(1, xmlGetLineNo(node))
     }
 
-    /// What libxml2 says of the last failure on this thread.
+    /// The error for libxml2's last failure on this thread.
     private func parsingError() -> QuireError {
         guard let error = xmlGetLastError(), let message = error.pointee.message else {
             return source.error("The text is not well-formed XML.", line: nil)

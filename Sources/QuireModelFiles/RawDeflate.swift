@@ -3,7 +3,7 @@ import Foundation
 
 /// Data compressed by DEFLATE without a header, as the model in `Z_MODELCACHE` is.
 enum RawDeflate {
-    /// The greatest size of what is decompressed.
+    /// The maximum decompressed size.
     static let maximumSize = 64 << 20
 
     private static let windowBits: Int32 = -15
@@ -55,7 +55,7 @@ enum RawDeflate {
                 }
                 if result.count > limit { return nil }
                 if status == Z_STREAM_END { return result }
-                // Z_BUF_ERROR: there is no more input.
+                // Z_BUF_ERROR: the input is exhausted.
                 if status != Z_OK { return nil }
             }
         }

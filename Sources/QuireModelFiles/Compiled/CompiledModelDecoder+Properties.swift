@@ -41,7 +41,7 @@ extension CompiledModelDecoder {
 
     // MARK: - Attributes
 
-    /// - Parameter subject: What a remark calls the attribute.
+    /// - Parameter subject: The attribute's name in remarks.
     private mutating func attribute(
         _ object: KeyedArchive.Object, name: String, of subject: String, depth: Int
     ) throws -> AttributeDescription {
@@ -89,7 +89,7 @@ extension CompiledModelDecoder {
         do {
             let value = AttributeValue(try archive.scalar(value))
             switch (attribute.type, value) {
-            // Numbers where truth is meant, and the contrary; texts where the type is none.
+            // Numbers for booleans, and vice versa; texts for attributes without a type.
             case (.boolean, .integer(let number)): return .boolean(number != 0)
             case (.boolean, .double(let number)): return .boolean(number != 0)
             case (.boolean, .decimal(let number)): return .boolean(number != 0)
@@ -201,14 +201,14 @@ extension CompiledModelDecoder {
         return relationship
     }
 
-    /// A smallest or greatest count; 0, which is no bound, for one that no relationship reaches.
+    /// A minimum or maximum count; 0, meaning unbounded, for one that no relationship can reach.
     static func count(_ number: Int64, of subject: String, _ remarks: inout [String]) -> Int {
         if number < Int32.max { return Int(max(0, number)) }
         remarks.append("\(subject) has the count \(number), which is taken for no bound.")
         return 0
     }
 
-    /// A delete rule; Core Data's usual one for what is none.
+    /// A delete rule; Core Data's default for invalid codes.
     static func deleteRule(
         _ code: Int64, of subject: String, _ remarks: inout [String]
     ) -> DeleteRule {
@@ -220,7 +220,7 @@ extension CompiledModelDecoder {
 }
 
 extension AttributeDerivation {
-    /// The text that says how an attribute is derived; `nil` if the expression is no derivation.
+    /// The derivation expression as text; `nil` if it is not a valid derivation.
     static func text(of expression: QueryExpression) -> String? {
         let text: String
         switch expression {
@@ -251,8 +251,8 @@ extension AttributeDerivation {
 extension CompiledModelDecoder {
     // MARK: - Validation
 
-    /// Takes the conditions of an attribute: as its bounds and its regular expression where they say no more than
-    /// that, and otherwise as predicates with their messages.
+    /// Decodes an attribute's validation predicates: as bounds and regular expression if these are equivalent, otherwise as
+    /// predicates with their messages.
     mutating func decodeValidation(
         _ object: KeyedArchive.Object, of attribute: inout AttributeDescription, _ subject: String
     ) throws {
@@ -280,12 +280,12 @@ extension CompiledModelDecoder {
 
     // MARK: - Fetch requests
 
-    /// The bits of the flags of a request that nobody changed. What each stands for is not known.
+    /// The default flag bits of a fetch request. Their individual meanings are undocumented.
     static let usualFlags: Int64 = 30
 
-    /// A fetch request; `nil` if its predicate cannot be taken over.
+    /// A fetch request; `nil` if its predicate cannot be decoded.
     ///
-    /// - Parameter subject: What a remark calls the request.
+    /// - Parameter subject: The request's name in remarks.
     mutating func fetchRequest(
         _ object: KeyedArchive.Object, name: String, of subject: String
     ) throws -> FetchRequestTemplate? {
@@ -384,7 +384,7 @@ extension CompiledModelDecoder {
 }
 
 extension AttributeDescription {
-    /// Takes a condition for a bound or a regular expression, if it is one that is not set yet.
+    /// Converts a predicate to a bound or regular expression, if it is one and not yet set.
     fileprivate mutating func takeBound(_ predicate: QueryPredicate) -> Bool {
         guard case .comparison(let comparison) = predicate, comparison.modifier == .direct,
             comparison.options.isEmpty, case .constant(let constant) = comparison.right

@@ -3,12 +3,12 @@ internal import QuireModel
 internal import QuireQuery
 internal import QuireSystem
 
-/// Makes a compiled model of a model: the contrary of ``CompiledModelDecoder``, with the classes and fields that are
-/// in the archives of Xcode and of Core Data's stores.
+/// Encodes a compiled model: the inverse of ``CompiledModelDecoder``, with the classes and fields found in the archives of
+/// Xcode and of Core Data's stores.
 ///
-/// What archives have no place for, or no known one, is left out and said.
+/// Parts without a known representation are dropped with a message.
 struct CompiledModelEncoder {
-    /// Where the archive goes.
+    /// The destination of the archive.
     enum Form {
         /// Into a `.mom` file: entities have their own properties.
         case file
@@ -19,7 +19,7 @@ struct CompiledModelEncoder {
     let model: ManagedObjectModel
     let form: Form
     var writer = KeyedArchiveWriter()
-    /// What was left out: sentences.
+    /// Messages about dropped parts.
     var omissions: [String] = []
     let archiver = PredicateArchiver()
     private(set) var entityReferences: [String: ArchiveValue] = [:]
@@ -27,7 +27,7 @@ struct CompiledModelEncoder {
     let entities: [String: EntityDescription]
     let composites: [String: CompositeDescription]
 
-    /// The archive of a valid model, and what it lacks of it.
+    /// The archive of a valid model, and the messages about dropped parts.
     static func archive(
         of model: ManagedObjectModel, for form: Form
     ) -> (data: Data, omissions: [String]) {
@@ -205,7 +205,7 @@ struct CompiledModelEncoder {
             .filter { $0.count > 1 && !entity.compoundIndexes.contains($0) }
     }
 
-    /// Does something with the writer; if it is refused nothing refers to what was added, and it is said.
+    /// Runs an operation on the writer; on failure the objects added stay unreferenced, and the omission is recorded.
     mutating func attempt(
         _ subject: String, _ body: (inout Self) throws -> ArchiveValue
     ) -> ArchiveValue? {
@@ -221,7 +221,7 @@ struct CompiledModelEncoder {
 extension CompiledModelEncoder {
     // MARK: - Fetch requests
 
-    /// Adds a fetch request; `nil` if it cannot be written, which is said then.
+    /// Adds a fetch request; `nil` if it cannot be encoded, which is recorded.
     mutating func add(
         _ template: FetchRequestTemplate, called subject: String
     ) -> ArchiveValue? {
@@ -263,7 +263,7 @@ extension CompiledModelEncoder {
 
     // MARK: - Indexes
 
-    /// Adds an entity's indexes, and the new form of those that its properties have in the old one.
+    /// Adds an entity's indexes, including the new form of its properties' old-style ones.
     mutating func addIndexes(of entity: EntityDescription) -> [ArchiveValue] {
         var result: [ArchiveValue] = []
         for property in entity.properties {

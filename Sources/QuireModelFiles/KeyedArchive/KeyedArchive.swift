@@ -1,8 +1,7 @@
 package import Foundation
 package import QuireSystem
 
-/// An archive as Foundation's `NSKeyedArchiver` writes it: objects with classes and named fields, which refer to one
-/// another.
+/// An archive in the format of Foundation's `NSKeyedArchiver`: an object graph of classes with named fields.
 ///
 /// ```swift
 /// let archive = try KeyedArchive(data, name: path)
@@ -11,9 +10,8 @@ package import QuireSystem
 /// }
 /// ```
 ///
-/// No class is looked up and nothing is made: it is safe to read what anybody wrote. References may form cycles, which
-/// whoever follows them has to expect. Every accessor gives `nil` for no object, and throws `invalidFormat` for one of
-/// another kind than the one asked for.
+/// No class is looked up or instantiated, so untrusted archives are safe to read. References may form cycles, which callers
+/// must expect. Accessors return `nil` for a nil reference, and throw `invalidFormat` for an object of another kind.
 package struct KeyedArchive: Sendable {
     /// An object with a class.
     package struct Object: Sendable {
@@ -46,9 +44,9 @@ package struct KeyedArchive: Sendable {
         var keys: [String] { entries.map(\.key).filter { $0 != KeyedArchive.classKey } }
     }
 
-    /// What the archive was made of, by name; usually one object called `root`.
+    /// The root objects by name; usually one called `root`.
     package let top: [String: ArchiveValue]
-    /// What errors call the archive.
+    /// The archive's name in errors.
     package let name: String
     private let objects: [ArchiveValue]
     /// The names of a class and its superclasses by the number of what describes it.
@@ -63,11 +61,11 @@ package struct KeyedArchive: Sendable {
     static let classNameKey = "$classname"
     static let classesKey = "$classes"
 
-    /// Reads an archive.
+    /// Parses an archive.
     ///
     /// - Parameters:
     ///   - data: A binary property list.
-    ///   - name: What an error calls it.
+    ///   - name: The archive's name in errors.
     /// - Throws: ``QuireError`` with code `invalidFormat`.
     package init(_ data: Data, name: String) throws {
         self.name = name
@@ -83,7 +81,7 @@ package struct KeyedArchive: Sendable {
         self.top = Dictionary(top.map { ($0.key, $0.value) }, uniquingKeysWith: { $1 })
     }
 
-    /// The value that an inline value or a reference stands for; `nil` for no object.
+    /// The inline or referenced value; `nil` for a nil reference.
     func resolved(_ value: ArchiveValue?) throws -> ArchiveValue? {
         guard case .reference(let number)? = value else { return value }
         if number == 0 { return nil }
@@ -138,7 +136,7 @@ package struct KeyedArchive: Sendable {
         return classes
     }
 
-    /// An error about the archive: `reason` is a clause that says what is wrong.
+    /// An error about the archive: `reason` is a clause.
     package func damaged(_ reason: String) -> QuireError {
         BinaryPropertyListReader.damaged(name, reason)
     }
@@ -148,9 +146,9 @@ package struct KeyedArchive: Sendable {
 
 /// The values of Foundation's classes in an archive.
 extension KeyedArchive {
-    /// A value that is no collection.
+    /// A value that is not a collection.
     package enum Scalar: Sendable, Hashable {
-        /// `NSNull`, which stands for no value within collections.
+        /// `NSNull`, the null value within collections.
         case null
         case boolean(Bool)
         case integer(Int64)
@@ -180,7 +178,7 @@ extension KeyedArchive {
             guard let exact = Int64(exactly: number) else { throw unexpected("an integer") }
             return exact
         case .decimal(let number)?:
-            // What a program has set by way of `NSDecimalNumber`.
+            // Integers set as `NSDecimalNumber`.
             guard let exact = Int64(number.description) else { throw unexpected("an integer") }
             return exact
         default: throw unexpected("an integer")
@@ -205,9 +203,9 @@ extension KeyedArchive {
         return data
     }
 
-    /// A value that is no collection; `nil` if there is none.
+    /// A scalar value; `nil` if missing.
     ///
-    /// - Throws: ``QuireError`` with code `invalidFormat` if it is a collection or of a class that is not known.
+    /// - Throws: ``QuireError`` with code `invalidFormat` if it is a collection or of an unknown class.
     package func scalar(_ value: ArchiveValue?) throws -> Scalar? {
         guard let found = try resolved(value) else { return nil }
         switch found {
@@ -269,7 +267,7 @@ extension KeyedArchive {
         }
     }
 
-    /// A value that is no object.
+    /// A value that is not an object.
     private func plain(_ value: ArchiveValue?) throws -> ArchiveValue? {
         let found = try resolved(value)
         if case .dictionary? = found { throw unexpected("a single value") }
@@ -287,7 +285,7 @@ extension KeyedArchive {
 
     private func decimal(_ object: Object) throws -> Decimal {
         let exponent = try integer(object["NS.exponent"]) ?? 0
-        // A length of 0 says that the number is 0, or none; without one, all of the mantissa counts.
+        // A length of 0 means the number 0 or NaN; without a length, the whole mantissa is used.
         guard -128...127 ~= exponent, let mantissa = try data(object["NS.mantissa"]),
             mantissa.count <= 16, mantissa.count.isMultiple(of: 2),
             case let length = try integer(object["NS.length"]) ?? Int64(mantissa.count / 2),
@@ -369,11 +367,11 @@ extension KeyedArchive {
         return result
     }
 
-    /// A value made of collections, numbers, texts, dates and data.
+    /// A property list value: collections, numbers, texts, dates and data.
     ///
-    /// What a property list cannot hold is given as a text: UUIDs, URLs and decimal numbers; no value is an empty text.
+    /// Other types are converted to texts: UUIDs, URLs and decimal numbers; null becomes an empty text.
     ///
-    /// - Parameter budget: How many values may be read yet. Archives may name a value many times over.
+    /// - Parameter budget: The remaining number of values that may be read, as archives may reference a value repeatedly.
     package func propertyList(
         _ value: ArchiveValue?, budget: inout Int, depth: Int = 0
     ) throws -> PropertyListValue {

@@ -2,11 +2,11 @@ import Foundation
 internal import QuireModel
 internal import QuireSystem
 
-/// Makes a model of the file `elements` that Xcode 3 kept models in, and that mapping models hold copies of: a keyed
-/// archive of the modelling tool's own objects.
+/// Decodes the file `elements` of Xcode 3's models, copies of which are in mapping models: a keyed archive of the modelling
+/// tool's own objects.
 ///
-/// Those know no entities and attributes, but elements with *stereotypes*, which hold values by name: so an element is
-/// read as a bag of values first.
+/// These are not entities and attributes, but elements with *stereotypes*, which hold values by name, so each element is
+/// first read as a dictionary.
 struct LegacyModelDecoder {
     /// The class of the model in the archive.
     static let rootClassName = "XDPMModel"
@@ -15,11 +15,11 @@ struct LegacyModelDecoder {
     private var remarks: [String] = []
     private var budget: Int
 
-    /// Reads a model.
+    /// Decodes a model.
     ///
     /// - Parameters:
     ///   - data: The archive.
-    ///   - name: What an error calls it.
+    ///   - name: The archive's name in errors.
     /// - Throws: ``QuireError`` with code `invalidFormat`.
     static func read(_ data: Data, name: String) throws -> ModelFile.Reading {
         var decoder = LegacyModelDecoder(try KeyedArchive(data, name: name))
@@ -163,7 +163,7 @@ struct LegacyModelDecoder {
 
     /// Lists of names.
     ///
-    /// - Parameter subject: What a remark calls one of them.
+    /// - Parameter subject: The list's name in remarks.
     private mutating func names(in value: ArchiveValue?, _ subject: String) throws -> [[String]] {
         var result: [[String]] = []
         for list in try archive.list(value) ?? [] {

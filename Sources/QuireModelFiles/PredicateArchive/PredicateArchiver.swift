@@ -3,10 +3,10 @@ package import QuireModel
 internal import QuireQuery
 internal import QuireSystem
 
-/// Puts predicates and expressions into keyed archives as Foundation's would be.
+/// Encodes predicates and expressions as Foundation's keyed archives.
 ///
-/// Only what is known from archives that Foundation wrote is written, and what says the same by it: `BETWEEN` as two
-/// comparisons, `BEGINSWITH` of a plain text as `LIKE`. The rest is refused.
+/// Only forms known from Foundation's archives are written, or equivalents in these forms: `BETWEEN` as two comparisons,
+/// `BEGINSWITH` of a plain text as `LIKE`. Others are rejected.
 struct PredicateArchiver {
     /// Adds a predicate.
     ///
@@ -114,7 +114,7 @@ struct PredicateArchiver {
         }
     }
 
-    /// What says the same in operators whose archives are known.
+    /// The equivalent in operators with a known archive form.
     private static func equivalent(to comparison: QueryComparison) -> QueryPredicate? {
         var other = comparison
         switch (comparison.operator, comparison.right) {
@@ -223,7 +223,7 @@ extension PredicateArchiver {
             fields() + [.init("NSExpressionType", .integer(type))])
     }
 
-    /// The value at a key path of what an expression gives: `isOwn` if that is the object tested.
+    /// The value at a key path of an operand; `isOwn` if that is the tested object.
     private static func add(
         path: String, of operand: ArchiveValue, isOwn: Bool = false,
         to writer: inout KeyedArchiveWriter
@@ -293,7 +293,7 @@ extension AttributeValue {
 }
 
 extension KeyedArchive.Scalar {
-    /// What an archive holds for a value; `nil` for composites and objects, which are no single values there.
+    /// The archived form of a value; `nil` for composites and objects, which are not scalars there.
     init?(_ value: AttributeValue) {
         switch value {
         case .null: self = .null
