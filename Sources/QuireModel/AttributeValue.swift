@@ -1,12 +1,12 @@
 public import Foundation
 internal import QuireSystem
 
-/// The value of an attribute, or of a to-one relationship, as the graph and the stores pass it on.
+/// The value of an attribute or a to-one relationship, as exchanged between graph and stores.
 ///
 /// Integers of all widths and dates of all precisions share a case; the attribute's ``AttributeType`` determines the range.
 /// Literals are supported: `book["title"] = "Emma"`, `book["year"] = 1815`.
 public enum AttributeValue: Sendable, Hashable {
-    /// No value.
+    /// Null.
     case null
     /// An integer of 16, 32 or 64 bits.
     case integer(Int64)
@@ -20,10 +20,10 @@ public enum AttributeValue: Sendable, Hashable {
     case string(String)
     /// A point in time.
     case date(Date)
-    /// Bytes: of a binary attribute, or of a transformable one before its transformer.
+    /// The bytes of a binary attribute, or of a transformable one before transformation.
     case binary(Data)
-    /// Bytes that are not in memory: of a binary attribute that allows external storage. What reads an attribute by its key
-    /// gives ``binary(_:)`` instead; see ``ManagedObject/externalData(forKey:)``.
+    /// Bytes not in memory: of a binary attribute that allows external storage. Reading an attribute by key returns
+    /// ``binary(_:)`` instead; see ``ManagedObject/externalData(forKey:)``.
     case external(ExternalData)
     /// A universally unique identifier.
     case uuid(UUID)
@@ -52,7 +52,7 @@ extension AttributeValue: ExpressibleByStringLiteral, ExpressibleByIntegerLitera
     public init(floatLiteral value: Double) { self = .double(value) }
     /// True or false.
     public init(booleanLiteral value: Bool) { self = .boolean(value) }
-    /// No value.
+    /// Null.
     public init(nilLiteral: ()) { self = .null }
 }
 
@@ -89,7 +89,7 @@ extension ResolvedEntity {
 
 // MARK: - Texts
 
-/// Values as texts, the same everywhere: no locale, no time zone of the user's.
+/// The text form of values, independent of locale and time zone.
 ///
 /// | type | text written | also read |
 /// |---|---|---|
@@ -117,7 +117,7 @@ extension AttributeValue {
         try self.init(parsing: text, as: type, takesAllForms: false)
     }
 
-    /// Reads a number in a notation that has one kind of numbers, such as JSON: `1.0` and `1e3` are integers, too.
+    /// Parses a number in a notation with a single number type, such as JSON: `1.0` and `1e3` are integers, too.
     ///
     /// - Throws: As ``init(parsing:as:)``.
     package init(parsingNumber text: String, as type: AttributeType) throws {
@@ -174,7 +174,7 @@ extension AttributeValue {
     // MARK: - Reading
 
     private static func trimmed(_ text: String) -> String {
-        // Mostly there is nothing to trim, and finding that out by bytes takes no time.
+        // Usually there is nothing to trim, which a check by bytes finds fast.
         let isInk = { (byte: UInt8) in byte > 0x20 && byte < 0x7F }
         if let first = text.utf8.first, let last = text.utf8.last, isInk(first), isInk(last) {
             return text
@@ -238,7 +238,7 @@ extension AttributeValue {
     }
 
     private static func uri(_ text: String) -> AttributeValue? {
-        // Characters that a URI cannot have are refused, not replaced: else it would read back differently.
+        // Invalid URI characters are rejected, not replaced: otherwise the URI would not round-trip.
         URL(string: text, encodingInvalidCharacters: false).map(AttributeValue.uri)
     }
 
@@ -259,7 +259,7 @@ extension AttributeValue {
         return QuireError(.invalidValue, "\(shown(text)) is not \(expected).")
     }
 
-    /// A text in quotation marks, cut short if it is long.
+    /// A text in quotation marks, truncated if it is long.
     static func shown(_ text: String) -> String {
         text.count > 60 ? "“\(text.prefix(57))…”" : "“\(text)”"
     }
@@ -270,7 +270,7 @@ extension AttributeValue {
 }
 
 extension AttributeValue {
-    /// The value as an error message shows it.
+    /// The value formatted for error messages.
     package var display: String {
         switch self {
         case .null: "nothing"
@@ -291,7 +291,7 @@ private struct NumberFormat {
     /// The digits without zeros at either end.
     private let digits: [UInt8]
     var significantDigits: Int { digits.count }
-    /// The power of ten by which the significant digits, taken as an integer, are multiplied.
+    /// The power of ten that scales the significant digits, read as an integer.
     var exponent: Int
 
     init?(_ text: String) {
@@ -325,7 +325,7 @@ private struct NumberFormat {
         exponent = digits.isEmpty ? 0 : power - fraction.count + trailing
     }
 
-    /// Whether there is nothing behind the point but zeros.
+    /// Whether the fraction is zero.
     var isWhole: Bool { exponent >= 0 }
 
     /// A whole number with its sign, without point and exponent; `nil` if it has a fraction, or more digits than any

@@ -1,9 +1,9 @@
 internal import QuireSystem
 
-/// Finds the properties of a class in the entity it is bound to.
+/// Maps the properties of a class to those of its bound entity.
 ///
-/// The table is made with the entity's layout; whether everything fits is checked when all layouts are there,
-/// and every misfit is found, not only the first.
+/// The table is made with the entity's layout; classes are checked once all layouts exist, and every mismatch is reported,
+/// not only the first.
 enum ClassBinding {
     /// For each property of the class, by ordinal, the slot of an attribute or to-one relationship, or the position of a
     /// to-many relationship; -1 if missing, which ``check(_:in:)`` reports.
@@ -31,7 +31,7 @@ enum ClassBinding {
             guard let objectClass = entity.objectClass else { continue }
             let superentity = entity.superentityNumber.map { layout.entity(number: $0) }
             if let superclass = superentity?.objectClass {
-                // Whatever is wrong has been said of that.
+                // Already checked for the superentity.
                 if superclass == objectClass { continue }
                 if !superclass.isSuperclass(of: objectClass) {
                     failures.append(
@@ -196,7 +196,7 @@ extension ManagedObjectModel {
     }
 }
 
-/// Puts a model together from what classes declare.
+/// Assembles a model from class declarations.
 private struct ModelAssembly {
     /// An entity and the class it is bound to, which may be a subclass of the one that declares it.
     private struct Member {
@@ -284,7 +284,7 @@ private struct ModelAssembly {
         return entity
     }
 
-    /// The model's names of properties that the class calls so.
+    /// The model's names of properties, by their names in the class.
     private mutating func keys(_ names: [String], in declaration: EntityDeclaration) -> [String] {
         names.map { name in
             if let property = declaration.allProperties.first(where: { $0.name == name }) {

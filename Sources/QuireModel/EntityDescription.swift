@@ -1,6 +1,6 @@
 public import QuireSystem
 
-/// Describes a kind of object: its properties, its place among the entities and the rules for its objects.
+/// Describes a kind of object: its properties, superentity and constraints.
 ///
 /// ``properties`` are the entity's own; ``ManagedObjectModel/layout()`` resolves those it inherits.
 public struct EntityDescription: Sendable, Hashable {
@@ -22,13 +22,13 @@ public struct EntityDescription: Sendable, Hashable {
         set { leftOut.names = newValue }
     }
     private var leftOut = LeftOutNames()
-    /// Whether there are objects of its sub-entities only.
+    /// Whether only its sub-entities have objects.
     public var isAbstract = false
     /// The name of the entity whose properties it inherits.
     public var superentityName: String?
     /// Its own properties, in the order of the model.
     public var properties: [PropertyDescription] = []
-    /// Sets of properties whose values, taken together, no two objects may share.
+    /// Uniqueness constraints: sets of properties whose combined values are unique.
     public var uniquenessConstraints: [[String]] = []
     /// Its indexes.
     public var indexes: [FetchIndexDescription] = []
@@ -36,9 +36,9 @@ public struct EntityDescription: Sendable, Hashable {
     public var compoundIndexes: [[String]] = []
     /// The name the entity had in an earlier version of the model.
     public var renamingIdentifier: String?
-    /// A text that makes the version hash differ where nothing else does.
+    /// The version hash modifier, which distinguishes otherwise equal version hashes.
     public var versionHashModifier: String?
-    /// Free keys and values of the model's author.
+    /// The user info: arbitrary keys and values.
     public var userInfo: [String: PropertyListValue] = [:]
     /// Whether sync services transfer it (of old models).
     public var isSyncable = true
@@ -93,7 +93,7 @@ public struct EntityDescription: Sendable, Hashable {
 extension EntityDescription {
     private static var leftOutKey: String { "quire.leftOut" }
 
-    /// The free keys and values as a model file has them.
+    /// The user info as stored in a model file.
     package var userInfoInFile: [String: PropertyListValue] {
         if leftOutNames.isEmpty { return userInfo }
         var entries = userInfo

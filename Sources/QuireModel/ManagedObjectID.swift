@@ -1,15 +1,14 @@
 import Foundation
 internal import QuireSystem
 
-/// Identifies an object of a store, or one that has not been saved yet.
+/// Identifies an object of a store, or an unsaved one.
 ///
-/// An identifier is a value: keep it, compare it, send it to another context and ask that for the object. A
-/// new object's identifier ``isTemporary``; saving gives it a permanent one, which never changes and is never
-/// given to another object of the store. ``uriRepresentation`` has Core Data's form,
-/// `x-coredata://STORE-UUID/Entity/p12`.
+/// Identifiers are values, valid in all contexts: pass one to another context to get its object. The identifier of a new
+/// object ``isTemporary``; saving replaces it by a permanent one, which never changes and is never reused in the store.
+/// ``uriRepresentation`` has Core Data's form, `x-coredata://STORE-UUID/Entity/p12`.
 public struct ManagedObjectID: Sendable {
-    /// Bit 63: temporary. Bits 48–62: the entity's number. Bits 40–47: the number of the store among those of its
-    /// coordinator. Bits 0–39: the primary key.
+    /// Bit 63: temporary. Bits 48–62: entity number. Bits 40–47: store number within the coordinator. Bits 0–39: primary
+    /// key.
     @usableFromInline package let bits: UInt64
     /// The identity of the object's store.
     @usableFromInline package let store: StoreIdentity
@@ -19,19 +18,19 @@ public struct ManagedObjectID: Sendable {
         self.store = store
     }
 
-    /// The largest primary key an identifier holds.
+    /// The maximum primary key.
     @inlinable package static var maximumPrimaryKey: Int64 { (1 << 40) - 1 }
-    /// The largest number of a store.
+    /// The maximum store number.
     static let maximumStoreNumber = (1 << 8) - 1
     @inlinable package static var storeNumberShift: UInt64 { 40 }
     @inlinable package static var storeNumberMask: UInt64 { 0xFF << storeNumberShift }
-    /// The largest entity number an identifier holds.
+    /// The maximum entity number.
     @inlinable package static var maximumEntityNumber: Int { (1 << 15) - 1 }
 
     /// Makes the identifier of a stored object.
     ///
-    /// - Precondition: The number and the key are within the bounds above and not negative. Stores check what
-    ///   they read before they call this.
+    /// - Precondition: The number and the key are within the bounds above and not negative. Stores check the values they
+    ///   read before calling this.
     package init(entityNumber: Int, primaryKey: Int64, store: StoreIdentity) {
         precondition(
             entityNumber >= 0 && entityNumber <= Self.maximumEntityNumber
@@ -48,7 +47,7 @@ public struct ManagedObjectID: Sendable {
         self.store = model
     }
 
-    /// Whether the object has not been saved yet.
+    /// Whether the object is unsaved.
     @inlinable public var isTemporary: Bool { bits >> 63 == 1 }
 
     /// The number of the object's entity in the model, from 1.
@@ -80,14 +79,14 @@ public struct ManagedObjectID: Sendable {
 }
 
 extension ManagedObjectID: Hashable, CustomStringConvertible {
-    /// Whether both identify the same object. Identifiers read from the same store opened twice are equal.
-    /// Temporary ones are unique in the process.
+    /// Whether both identify the same object. Identifiers read from the same store opened twice are equal. Temporary ones
+    /// are unique in the process.
     @inlinable public static func == (left: ManagedObjectID, right: ManagedObjectID) -> Bool {
         if left.store === right.store || left.isTemporary { return left.bits == right.bits }
         return left.isSameElsewhere(right)
     }
 
-    /// Compares with an identifier that another store's identity, or another coordinator, has made.
+    /// Compares with an identifier of another store identity or coordinator.
     @usableFromInline
     func isSameElsewhere(_ other: ManagedObjectID) -> Bool {
         (bits ^ other.bits) & ~Self.storeNumberMask == 0
@@ -162,7 +161,7 @@ extension CodingUserInfoKey {
     }()
 }
 
-/// Identifiers are encoded as their URIs. Foundation's predicates capture nothing that cannot be encoded.
+/// Identifiers are encoded as their URIs. Foundation's predicates can capture only encodable values.
 ///
 /// ```swift
 /// let decoder = JSONDecoder()
@@ -172,7 +171,7 @@ extension CodingUserInfoKey {
 extension ManagedObjectID: Codable {
     /// Encodes the URI.
     ///
-    /// - Throws: ``QuireError`` with code `invalidState` if the identifier is temporary, because it means nothing
+    /// - Throws: ``QuireError`` with code `invalidState` if the identifier is temporary, because it is meaningless
     ///   elsewhere.
     public func encode(to encoder: any Encoder) throws {
         guard !isTemporary else {

@@ -3,9 +3,8 @@ internal import QuireSystem
 
 /// Describes the objects of a document: their entities, properties and relationships.
 ///
-/// A model is a value: a coordinator keeps the one it was given, so nothing can change it under a store.
-/// Build one with ``init(versionIdentifiers:_:)`` or read one from an Xcode model with
-/// ``init(contentsOf:)``.
+/// A model is a value: a coordinator keeps its copy, so it cannot change under a store. Build one with
+/// ``init(versionIdentifiers:_:)`` or read one from an Xcode model with ``init(contentsOf:)``.
 public struct ManagedObjectModel: Sendable, Hashable {
     /// The entities, in the order of the model.
     public var entities: [EntityDescription]
@@ -15,13 +14,13 @@ public struct ManagedObjectModel: Sendable, Hashable {
     public var fetchRequestTemplates: [FetchRequestTemplate] = []
     /// The composites that attributes refer to.
     public var composites: [CompositeDescription] = []
-    /// Texts that tell versions of the model apart.
+    /// The version identifiers.
     public var versionIdentifiers: [String] = []
     /// Whether CloudKit mirrors the stores of the whole model on Apple's systems.
     public var usedWithCloudKit = false
-    /// Whether the model is SwiftData's too on Apple's systems.
+    /// Whether the model is also used with SwiftData on Apple's systems.
     public var usedWithSwiftData = false
-    /// Behind ``knownVersionHashes``.
+    /// The storage of ``knownVersionHashes``.
     var knownHashes = KnownVersionHashes()
     /// Messages about parts of the model file that the model drops or that have no meaning. Ignored when models are
     /// compared.
@@ -31,7 +30,7 @@ public struct ManagedObjectModel: Sendable, Hashable {
     }
     private var readingRemarks = ModelRemarks()
 
-    /// A named subset of a model's entities, for a store that keeps only these.
+    /// A named subset of a model's entities, for a store with only these.
     public struct Configuration: Sendable, Hashable {
         /// The configuration's name.
         public var name: String
@@ -47,18 +46,18 @@ public struct ManagedObjectModel: Sendable, Hashable {
         }
     }
 
-    /// Makes a model of entities.
+    /// Makes a model from entities.
     public init(entities: [EntityDescription] = []) {
         self.entities = entities
     }
 
-    /// The entity of a name. O(*n*) in entities; ask ``layout()`` where it matters.
+    /// The entity with a name. O(*n*) in entities; use ``layout()`` for repeated lookups.
     public func entity(named name: String) -> EntityDescription? {
         entities.first { $0.name == name }
     }
 }
 
-/// Sentences on the file that a model was read from. All are equal.
+/// Remarks about a model's file. All are equal, so that comparison ignores them.
 private struct ModelRemarks: Sendable, Hashable {
     var sentences: [String] = []
 
@@ -201,7 +200,7 @@ extension ManagedObjectModel {
         return merged
     }
 
-    /// The model with some of its entities only.
+    /// The model reduced to some of its entities.
     private func keeping(entities names: Set<String>) -> ManagedObjectModel {
         var model = self
         model.entities.removeAll { !names.contains($0.name) }

@@ -19,7 +19,7 @@ public struct ModelDifference: Sendable, Hashable {
         case changed
     }
 
-    /// A part of a model that differs.
+    /// A differing part of a model.
     public struct Change: Sendable, Hashable {
         /// The kind of the change.
         public var kind: Kind
@@ -36,7 +36,7 @@ public struct ModelDifference: Sendable, Hashable {
         public var details: [String]
     }
 
-    /// The differences: entity by entity in the order of their names, the entity itself first.
+    /// The differences, sorted by entity name, the entity itself first.
     public let changes: [Change]
     /// Whether the stored data differ, so that a store of the first model must be migrated to the second.
     public let changesStores: Bool
@@ -50,7 +50,7 @@ public struct ModelDifference: Sendable, Hashable {
 }
 
 extension ModelDifference.Change: CustomStringConvertible {
-    /// The change in a line, as `~ attribute Book.title (was name): type string → integer16`.
+    /// The change in one line, as `~ attribute Book.title (was name): type string → integer16`.
     public var description: String {
         let sign =
             switch kind {
@@ -97,7 +97,7 @@ private struct ModelComparison {
 
     // MARK: - Pairs
 
-    /// The old part for each new one: of the same renaming identifier, or of the same name.
+    /// The old part for each new one, by renaming identifier or name.
     private func pairs<Part>(
         _ old: [Part], _ new: [Part], name: (Part) -> String, renaming: (Part) -> String?
     ) -> (pairs: [(old: Part?, new: Part)], removed: [Part]) {
@@ -272,7 +272,7 @@ private struct ModelComparison {
     }
 }
 
-/// Lines about what differs.
+/// The details of a change.
 private struct Details {
     private(set) var lines: [String] = []
 

@@ -20,21 +20,20 @@ extension ManagedObjectModel {
     }
 }
 
-/// Finds the contradictions in a model.
+/// Collects the contradictions in a model.
 ///
-/// The checks of single attributes, relationships and references are in extensions, a file each.
+/// Checks of attributes, relationships and references are in extensions in separate files.
 package struct ModelValidation {
-    /// The greatest depth of inheritance, and of composites in composites. Real models stay below ten; a file
-    /// made to harm must not exhaust the stack.
+    /// The maximum depth of inheritance and of nested composites. Real models stay below ten; a malicious file must not
+    /// exhaust the stack.
     package static let maximumDepth = 100
-    /// The greatest number of properties of an entity, inherited ones included: SQLite's default bound for
-    /// the columns of a table.
+    /// The maximum number of properties of an entity, inherited ones included: SQLite's default limit of columns in a table.
     static let maximumSlotCount = 2_000
-    /// The greatest number of properties of all entities together.
+    /// The maximum number of properties of all entities together.
     static let maximumTotalSlotCount = 1_000_000
 
     let model: ManagedObjectModel
-    /// The entities by name; of several with one name, the first.
+    /// The entities by name; the first of duplicates.
     let entities: [String: EntityDescription]
     /// The entities' own properties by name.
     let properties: [String: [String: PropertyDescription]]
@@ -45,16 +44,16 @@ package struct ModelValidation {
     private(set) var objections: [(part: ExpendablePart, message: String)] = []
     /// Messages about accepted but meaningless parts.
     var remarks: [String] = []
-    /// The part that is being checked, if no data depends on it.
+    /// The part being checked, if stored data do not depend on it.
     private var part: ExpendablePart?
     /// The composite sizes measured so far.
     var compositeMeasures: [String: CompositeMeasure] = [:]
 
     enum CompositeMeasure {
         case beingMeasured
-        /// It contains itself, or is nested too deeply.
+        /// Recursive, or nested too deeply.
         case unbounded
-        /// The number of values, and how many composites are within each other below this one.
+        /// The number of values, and the depth of nested composites.
         case measured(count: Int, nesting: Int)
     }
 
@@ -87,7 +86,7 @@ package struct ModelValidation {
         checkTemplates()
     }
 
-    /// Checks a part that no data depends on.
+    /// Checks a part that stored data do not depend on.
     mutating func checking(_ part: ExpendablePart, _ check: (inout Self) -> Void) {
         self.part = part
         check(&self)
@@ -133,7 +132,7 @@ package struct ModelValidation {
         }
     }
 
-    /// Walks the entities from those without superentity downwards, and complains about those it misses.
+    /// Walks the entities from the root entities downwards, and reports the unreachable ones.
     private mutating func checkInheritance() {
         var children: [String: [EntityDescription]] = [:]
         var roots: [EntityDescription] = []
@@ -146,7 +145,7 @@ package struct ModelValidation {
                 fail(
                     "Entity “\(entity.name)” inherits from “\(superentity)”, which does not exist.",
                     entity: entity.name)
-                // Its own properties are checked as if it were a root, to report them in the same go.
+                // Its own properties are checked as if it were a root, to report them in the same pass.
                 roots.append(entity)
             } else {
                 children[superentity, default: []].append(entity)
@@ -168,7 +167,7 @@ package struct ModelValidation {
 
     private struct InheritanceWalk {
         var visited: Set<String> = []
-        /// The property names in force at the current entity, with the entity that declares each.
+        /// The property names visible in the current entity, with the declaring entity of each.
         var scope: [String: String] = [:]
         var totalSlots = 0
     }
@@ -177,7 +176,7 @@ package struct ModelValidation {
         _ entity: EntityDescription, children: [String: [EntityDescription]], depth: Int,
         slots inherited: Int, walk: inout InheritanceWalk
     ) {
-        guard walk.visited.insert(entity.name).inserted else { return }  // Two of one name.
+        guard walk.visited.insert(entity.name).inserted else { return }  // Duplicate entity name.
         var added: [String] = []
         var slots = inherited
         for property in entity.properties {
@@ -217,7 +216,7 @@ package struct ModelValidation {
         for name in added { walk.scope[name] = nil }
     }
 
-    /// Takes entities that are too deep out of the search for cycles.
+    /// Excludes entities that are too deep from the search for cycles.
     private func markVisited(
         _ entities: [EntityDescription], children: [String: [EntityDescription]],
         walk: inout InheritanceWalk
@@ -242,7 +241,7 @@ package struct ModelValidation {
 
     // MARK: - Looking up
 
-    /// The entity's superentities, nearest first, with itself at the beginning.
+    /// The entity and its superentities, nearest first.
     func lineage(of name: String) -> [String] {
         var names: [String] = []
         var next: String? = name
@@ -253,7 +252,7 @@ package struct ModelValidation {
         return names
     }
 
-    /// The entity's own or inherited property of a name, with the entity that declares it.
+    /// The entity's own or inherited property with a name, and its declaring entity.
     func property(
         named name: String, of entity: String
     ) -> (owner: String, property: PropertyDescription)? {
@@ -263,7 +262,7 @@ package struct ModelValidation {
         return nil
     }
 
-    /// The entity's own or inherited relationship of a name, with the entity that declares it.
+    /// The entity's own or inherited relationship with a name, and its declaring entity.
     func relationship(
         named name: String, of entity: String
     ) -> (owner: String, relationship: RelationshipDescription)? {

@@ -6,7 +6,7 @@ public enum PropertyDescription: Sendable, Hashable {
     case attribute(AttributeDescription)
     /// One or more objects.
     case relationship(RelationshipDescription)
-    /// The objects that a fetch request finds.
+    /// The results of a fetch request.
     case fetched(FetchedPropertyDescription)
 
     /// The property's name.
@@ -25,11 +25,11 @@ public struct FetchedPropertyDescription: Sendable, Hashable {
     public var name: String
     /// Whether it may be empty.
     public var isOptional = true
-    /// The request. It may use the variable `$FETCH_SOURCE` for the object that owns the property.
+    /// The request. It may use the variable `$FETCH_SOURCE`, the owning object.
     public var fetchRequest: FetchRequestTemplate
     /// Whether sync services transfer it (of old models).
     public var isSyncable = true
-    /// Free keys and values of the model's author.
+    /// The user info: arbitrary keys and values.
     public var userInfo: [String: PropertyListValue] = [:]
 
     /// Describes a fetched property.
@@ -39,17 +39,17 @@ public struct FetchedPropertyDescription: Sendable, Hashable {
     }
 }
 
-/// A fetch request that a model carries under a name. Its predicate may hold `$VARIABLES`.
+/// A named fetch request of a model. Its predicate may contain `$VARIABLES`.
 public struct FetchRequestTemplate: Sendable, Hashable {
     /// The template's name.
     public var name: String
-    /// The entity whose objects it finds.
+    /// The entity of the fetched objects.
     public var entityName: String
-    /// The predicate in the predicate format language; `nil` finds every object.
+    /// The predicate in the predicate format language; `nil` matches every object.
     public var predicateFormat: String?
-    /// The greatest number of objects to find; 0 for no bound.
+    /// The fetch limit; 0 for none.
     public var fetchLimit = 0
-    /// The number of objects to read at a time; 0 for all at once.
+    /// The fetch batch size; 0 for no batching.
     public var fetchBatchSize = 0
     /// Whether objects of sub-entities are found too.
     public var includesSubentities = true
@@ -57,14 +57,14 @@ public struct FetchRequestTemplate: Sendable, Hashable {
     public var includesPropertyValues = true
     /// Whether unsaved changes are taken into account.
     public var includesPendingChanges = true
-    /// Whether the objects found are faults.
+    /// Whether fetched objects are returned as faults.
     public var returnsObjectsAsFaults = true
-    /// Whether equal results are found once only.
+    /// Whether duplicate results are removed.
     public var returnsDistinctResults = false
-    /// The name of the result type in the model file, if it names one.
+    /// The name of the result type in the model file, if any.
     public var resultType: String?
 
-    /// Describes a template that finds every object of an entity.
+    /// Describes a template that fetches every object of an entity.
     public init(name: String, entityName: String) {
         self.name = name
         self.entityName = entityName
@@ -77,32 +77,32 @@ public struct FetchIndexDescription: Sendable, Hashable {
     public enum Kind: Int, Sendable, Hashable {
         /// A sorted index.
         case binary = 0
-        /// An index of ranges in several dimensions.
+        /// An R-tree.
         case rtree = 1
         /// A full-text index, an extension to Core Data.
         case fullText = 1001
     }
 
-    /// A property, or an expression, that is part of an index.
+    /// A property or expression in an index.
     public struct Element: Sendable, Hashable {
         /// The name of the property; `nil` for an expression; `self` is the object itself.
         public var propertyName: String?
         /// The expression; `nil` for a property; `entity` is the object's entity.
         public var expression: String?
-        /// The type the expression has in the model file.
+        /// The expression's type in the model file.
         public var expressionType: String?
         /// The index type.
         public var kind: Kind = .binary
         /// Whether small values come first.
         public var isAscending = true
 
-        /// Describes a property's place in an index.
+        /// Describes a property in an index.
         public init(propertyName: String, isAscending: Bool = true) {
             self.propertyName = propertyName
             self.isAscending = isAscending
         }
 
-        /// Describes an expression's place in an index.
+        /// Describes an expression in an index.
         public init(expression: String, isAscending: Bool = true) {
             self.expression = expression
             self.isAscending = isAscending
@@ -116,7 +116,7 @@ public struct FetchIndexDescription: Sendable, Hashable {
     public var name: String
     /// The indexed elements, most significant first.
     public var elements: [Element]
-    /// A predicate: only objects that satisfy it are indexed.
+    /// The predicate of a partial index: only objects that satisfy it are indexed.
     public var partialIndexPredicate: String?
 
     /// Describes an index.
@@ -136,7 +136,7 @@ public enum DeleteRule: Int, Sendable, Hashable, CaseIterable {
     case nullify = 1
     /// The related objects are deleted too.
     case cascade = 2
-    /// The deletion fails when the context is saved as long as there is a related object.
+    /// Saving fails while there is a related object.
     case deny = 3
 }
 
@@ -149,7 +149,7 @@ public struct RelationshipDescription: Sendable, Hashable {
     /// The name of the inverse relationship. A to-many relationship without one is stored, as in Core Data's stores, with
     /// its destination objects: of several owners with the same member, the last one saved has it when it is read again.
     public var inverseName: String?
-    /// The entity that the model file names as the inverse's, usually the destination.
+    /// The inverse's entity as named in the model file, usually the destination.
     public var inverseEntityName: String?
     /// Whether it is to-many. Changing it sets ``maximumCount`` to 0 or 1.
     public var isToMany = false {
@@ -161,9 +161,9 @@ public struct RelationshipDescription: Sendable, Hashable {
     public var isOptional = true
     /// Whether it lives in memory only.
     public var isTransient = false
-    /// The smallest number of objects that is valid; 0 for no bound.
+    /// The minimum number of objects; 0 for no bound.
     public var minimumCount = 0
-    /// The greatest number of objects that is valid; 0 for no bound, 1 for a to-one relationship.
+    /// The maximum number of objects; 0 for no bound, 1 for a to-one relationship.
     public var maximumCount = 1
     /// The effect of a deletion on the related objects.
     public var deleteRule: DeleteRule = .nullify
@@ -175,9 +175,9 @@ public struct RelationshipDescription: Sendable, Hashable {
     public var isSyncable = true
     /// The name the relationship had in an earlier version of the model.
     public var renamingIdentifier: String?
-    /// A text that makes the version hash differ where nothing else does.
+    /// The version hash modifier, which distinguishes otherwise equal version hashes.
     public var versionHashModifier: String?
-    /// Free keys and values of the model's author.
+    /// The user info: arbitrary keys and values.
     public var userInfo: [String: PropertyListValue] = [:]
 
     /// Describes a to-one relationship; set what differs from the defaults afterwards.
@@ -191,8 +191,8 @@ public struct RelationshipDescription: Sendable, Hashable {
 
 // MARK: - Full-text indexes
 
-/// Model files have no place for full-text indexes but the free keys and values of an entity: `quire.fullText.NAME`, with
-/// the names of the attributes, separated by commas.
+/// Model files can keep full-text indexes only in an entity's user info: `quire.fullText.NAME`, with the names of the
+/// attributes, separated by commas.
 extension [FetchIndexDescription] {
     private static var keyPrefix: String { "quire.fullText." }
 
@@ -206,7 +206,7 @@ extension [FetchIndexDescription] {
         return entries
     }
 
-    /// Takes the full-text indexes out of the entries of a model file.
+    /// Moves the full-text indexes out of the user info entries of a model file.
     package init(takingFullTextFrom userInfo: inout [String: String]) {
         self.init()
         for key in userInfo.keys.sorted() where key.hasPrefix(Self.keyPrefix) {
@@ -224,6 +224,6 @@ extension [FetchIndexDescription] {
 }
 
 extension FetchIndexDescription {
-    /// Whether it is an index of words.
+    /// Whether it is a full-text index.
     package var isFullText: Bool { elements.first?.kind == .fullText }
 }

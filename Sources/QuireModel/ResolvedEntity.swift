@@ -12,14 +12,14 @@ public final class ResolvedEntity: Sendable {
         case attribute(slot: Int)
         /// A relationship of either kind.
         case relationship(index: Int)
-        /// A composite attribute as a whole: the slots of its leaves.
+        /// A composite attribute: the slots of its leaves.
         case composite(slots: Range<Int>)
         /// A fetched property; indirect, so that the other cases are trivial to copy.
         indirect case fetched(FetchedPropertyDescription)
     }
 
-    /// The entity's number, from 1: its place in a walk of all entities, parents before children and siblings
-    /// by name without regard to case, which is how Core Data numbers them (`Z_ENT`).
+    /// The entity's number, from 1: its position in a pre-order walk of all entities, siblings sorted by name ignoring case,
+    /// as Core Data numbers them (`Z_ENT`).
     public let number: Int
     /// The model's description, with the entity's own properties.
     public let description: EntityDescription
@@ -29,47 +29,46 @@ public final class ResolvedEntity: Sendable {
     public var isAbstract: Bool { description.isAbstract }
     /// The number of the superentity.
     public let superentityNumber: Int?
-    /// The number of the topmost superentity, whose table holds the objects.
+    /// The number of the root entity, whose table holds the objects.
     public let rootNumber: Int
     /// The numbers of this entity and of all its sub-entities.
     public let subtree: ClosedRange<Int>
     /// Whether there are sub-entities.
     public var hasSubentities: Bool { subtree.count > 1 }
-    /// The places for single values, inherited ones first.
+    /// The slots for single values, inherited ones first.
     public let slots: [Slot]
-    /// The storage forms of ``slots``, close together for speed.
+    /// The storage forms of ``slots``, contiguous for speed.
     @usableFromInline package let storages: ContiguousArray<Slot.Storage>
-    /// The slots that can hold identifiers of objects.
+    /// The slots that can hold object identifiers.
     package let identifierSlots: [Int]
-    /// The slots that stores do not keep.
+    /// The slots that are not stored.
     package let transientSlots: SlotMask
     /// The slots of derived attributes.
     package let derivedSlots: SlotMask
-    /// Whether there are any.
+    /// Whether there are derived slots.
     package let hasDerivedSlots: Bool
-    /// The slots whose values can break a rule of the model; see ``Slot/hasRules``.
+    /// The slots with validation rules; see ``Slot/hasRules``.
     package let ruledSlots: [Slot]
-    /// The values of a new object.
+    /// The initial values of a new object.
     package let defaultValues: ContiguousArray<AttributeValue>
-    /// The slots that have a value in ``defaultValues``.
+    /// The slots with a non-null default value.
     package let defaultSlots: [Int]
     /// The relationships, inherited ones first.
     public let relationships: [Relationship]
     /// The positions in ``relationships`` of the to-many relationships.
     public let toManyRelationships: [Int]
-    /// The to-many relationships that can have too few or too many objects.
+    /// The to-many relationships with a minimum or maximum count.
     package let countedRelationships: [Relationship]
-    /// Whether an object whose values are of the right types can break a rule of the model.
+    /// Whether an object with values of the right types can violate a rule of the model.
     package let hasRules: Bool
     /// Uniqueness constraints, inherited ones first, with the number of the entity that declares each.
     public let uniquenessConstraints: [(ownerNumber: Int, properties: [String])]
     /// All properties by name; composite elements by their dotted names too.
     public let properties: [String: Property]
-    /// The names of all properties (composite elements not apart), sorted.
+    /// The names of all properties, without composite elements, sorted.
     public let propertyNames: [String]
 
-    /// The class of the entity's objects: the one its description gives, else that of the nearest superentity
-    /// that has one.
+    /// The bound class of the entity, or of its nearest superentity with one.
     public let objectClass: (any EntityClass.Type)?
     /// The positions of the class's properties, by ordinal; see ``ClassBinding``.
     package let classTable: ContiguousArray<Int>
@@ -127,11 +126,11 @@ public final class ResolvedEntity: Sendable {
 // MARK: - Slots
 
 extension ResolvedEntity {
-    /// A place for one value: an attribute, an element of a composite attribute, or a to-one relationship.
+    /// A single value of an object: an attribute, an element of a composite attribute, or a to-one relationship.
     ///
-    /// A class, because a description has many parts that a copy of a structure would count references to.
+    /// A class, because copying a structure of so many parts would cost many retains.
     public final class Slot: Sendable {
-        /// The form in which rows keep a value.
+        /// The storage form of a value in rows.
         public enum Storage: UInt8, Sendable {
             case integer, double, boolean, decimal, string, date, binary, uuid, uri, reference
             /// In memory only, of any type.
@@ -150,7 +149,7 @@ extension ResolvedEntity {
         public let relationshipIndex: Int?
         /// The number of the entity that declares the property.
         public let ownerNumber: Int
-        /// Whether stores keep the value.
+        /// Whether the value is stored.
         public let isStored: Bool
         /// Whether the binary value may be kept in a separate file.
         public let isExternalCapable: Bool
@@ -158,7 +157,7 @@ extension ResolvedEntity {
         public let isDerived: Bool
         /// The attribute's type; `nil` if it cannot be set.
         @usableFromInline let type: AttributeType?
-        /// Whether a value of the attribute's type, or none, can break a rule of the attribute.
+        /// Whether null or a value of the attribute's type can violate a rule of the attribute.
         package let hasRules: Bool
 
         init(
@@ -384,7 +383,7 @@ package struct ModelDerivations: Sendable {
     /// The numbers of the source entities of derived attributes.
     package let sources: Set<Int>
 
-    /// Whether nothing is derived.
+    /// Whether there are no derived attributes.
     package var isEmpty: Bool { byEntity.isEmpty }
 
     init(_ entities: [ResolvedEntity]) {

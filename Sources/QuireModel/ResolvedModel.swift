@@ -10,10 +10,10 @@ public final class ResolvedModel: Sendable {
     package let hasSubclasses: Bool
     /// The dependencies between derived attributes and their sources.
     package let derivations: ModelDerivations
-    /// Whether any relationship has no inverse.
+    /// Whether the model has relationships without an inverse.
     package let hasRelationshipsWithoutInverse: Bool
     private let numbers: [String: Int]
-    /// The numbers of entities by the classes their descriptions name; 0 for a class of several entities.
+    /// Entity numbers by bound class; 0 for a class of several entities.
     private let classNumbers: [ObjectIdentifier: Int]
 
     /// The entity of a name.
@@ -21,7 +21,7 @@ public final class ResolvedModel: Sendable {
         numbers[name].map { entities[$0 - 1] }
     }
 
-    /// The entity whose objects are of a class; `nil` if none is, or more than one.
+    /// The entity bound to a class; `nil` if there is none, or more than one.
     public func entity(of objectClass: any EntityClass.Type) -> ResolvedEntity? {
         guard let number = classNumbers[ObjectIdentifier(objectClass)], number > 0 else {
             return nil
@@ -31,7 +31,7 @@ public final class ResolvedModel: Sendable {
 
     /// The entity of a number.
     ///
-    /// - Precondition: There is one.
+    /// - Precondition: It exists.
     @inlinable public func entity(number: Int) -> ResolvedEntity { entities[number - 1] }
 
     /// The destination entity of a relationship.
@@ -48,7 +48,7 @@ public final class ResolvedModel: Sendable {
 
     /// The entity of a name.
     ///
-    /// - Throws: ``QuireError`` with code `unknownEntity`, naming the entities there are.
+    /// - Throws: ``QuireError`` with code `unknownEntity`, listing the existing entities.
     public func requireEntity(named name: String) throws -> ResolvedEntity {
         if let entity = entity(named: name) { return entity }
         let names = entities.map(\.name).sorted().joined(separator: ", ")
@@ -59,8 +59,8 @@ public final class ResolvedModel: Sendable {
 
     /// Resolves a model.
     ///
-    /// - Throws: ``QuireError`` with code `invalidModel` if ``ManagedObjectModel/validate()`` finds anything, or a class
-    ///   does not fit the entity it is bound to.
+    /// - Throws: ``QuireError`` with code `invalidModel` if ``ManagedObjectModel/validate()`` fails, or a class does not fit
+    ///   its bound entity.
     public init(_ model: ManagedObjectModel) throws {
         try model.validate()
         self.model = model
@@ -77,7 +77,7 @@ public final class ResolvedModel: Sendable {
                 ends[relationship.name] = RelationshipEnd(
                     index: ends.count, ownerNumber: offset + 1,
                     inverseName: relationship.inverseName,
-                    // Validation has found every destination.
+                    // Validation has ensured that the destination exists.
                     destinationNumber: numbers[relationship.destinationEntityName] ?? 0)
             }
             relationshipEnds.append(ends)
@@ -112,7 +112,7 @@ public final class ResolvedModel: Sendable {
         try ClassBinding.check(self)
     }
 
-    /// An entity's place in the walk that numbers entities.
+    /// An entity in the numbering walk.
     private struct Node {
         var description: EntityDescription
         /// The position of the superentity in the walk.
@@ -205,7 +205,7 @@ public final class ResolvedModel: Sendable {
         }
 
         mutating func add(_ description: RelationshipDescription) {
-            // Both are there: the ends were made from the same relationships, in the same order.
+            // Both exist: the ends were made from the same relationships, in the same order.
             let destination = relationshipEnds[number - 1][description.name]?.destinationNumber ?? 0
             let index = relationships.count
             properties[description.name] = .relationship(index: index)
@@ -259,8 +259,7 @@ public final class ResolvedModel: Sendable {
 extension ManagedObjectModel {
     /// Resolves inheritance and inverses.
     ///
-    /// - Throws: ``QuireError`` with code `invalidModel` if ``validate()`` finds anything, or a class does not fit the
-    ///   entity it is bound to.
+    /// - Throws: ``QuireError`` with code `invalidModel` if ``validate()`` fails, or a class does not fit its bound entity.
     public func layout() throws -> ResolvedModel { try ResolvedModel(self) }
 }
 
@@ -306,7 +305,7 @@ extension ResolvedModel {
 
 /// The rules for names of entities and properties.
 package enum ModelNames {
-    /// Names that Core Data forbids for properties, because its objects have methods of these names.
+    /// Property names that Core Data reserves, because its objects have methods of these names.
     package static let reservedPropertyNames: Set<String> = [
         "alloc", "autorelease", "class", "copy", "dealloc", "debugDescription", "description",
         "entity",
@@ -318,7 +317,7 @@ package enum ModelNames {
     /// The reason an entity's name is invalid, to follow the name in a sentence.
     package static func objection(toEntityName name: String) -> String? {
         if let reason = objection(toName: name) { return reason }
-        // Core Data's own tables are called Z_…, and an entity's table is “Z” and its name.
+        // Core Data's own tables are named Z_…, and an entity's table is “Z” and its name.
         return name.hasPrefix("_") ? "begins with an underscore" : nil
     }
 
@@ -342,12 +341,12 @@ package enum ModelNames {
         return name.utf8.count > 255 ? "is longer than 255 bytes" : nil
     }
 
-    /// Whether a model file can hold a text: XML has no way to write most control characters.
+    /// Whether a model file can represent a text: XML excludes most control characters.
     package static func isWritable(_ text: String) -> Bool {
         text.unicodeScalars.allSatisfy(isWritable)
     }
 
-    /// Whether a model file can hold a character.
+    /// Whether a model file can represent a character.
     package static func isWritable(_ character: Unicode.Scalar) -> Bool {
         switch character.value {
         case 0x09, 0x0A, 0x0D: true

@@ -11,11 +11,11 @@ public final class StoreIdentity: Sendable {
     public let uuid: String
     /// The names of the model's entities by their numbers less one.
     let entityNames: [String]
-    /// The store's number among those of its coordinator, where identifiers have it.
+    /// The store's number within its coordinator, at its position in an identifier's bits.
     private let number = Atomic<UInt64>(0)
     private let family: Lock<StoreFamily>
 
-    /// Describes a store that belongs to no coordinator yet.
+    /// Describes a store without a coordinator.
     public init(uuid: String, entityNames: [String]) {
         self.uuid = uuid
         self.entityNames = entityNames
@@ -45,9 +45,9 @@ public final class StoreIdentity: Sendable {
     /// Whether it is the only store that its coordinator has had.
     package var isAlone: Bool { stores.count == 1 }
 
-    /// Makes the store one of several. None of its objects has been read yet.
+    /// Adds the store to a coordinator's family. None of its objects may have been read yet.
     ///
-    /// - Throws: ``QuireError`` with code `unsupported` if there have been too many.
+    /// - Throws: ``QuireError`` with code `unsupported` if the store numbers are exhausted.
     package func join(_ other: StoreIdentity) throws {
         let stores = other.stores
         let place = try stores.number(adding: uuid)
@@ -58,8 +58,7 @@ public final class StoreIdentity: Sendable {
     /// The UUID of the store encoded in an identifier's bits.
     func uuid(of bits: UInt64) -> String { stores.uuid(of: ManagedObjectID.storeNumber(of: bits)) }
 
-    /// An identifier as the stores of this coordinator have it, however another coordinator counts them; `nil` if it
-    /// is of none of them.
+    /// An identifier with this coordinator's store number; `nil` if it belongs to none of its stores.
     package func adopting(_ id: ManagedObjectID) -> ManagedObjectID? {
         if id.store === self || id.isTemporary { return id }
         guard let place = stores.number(of: id.store.uuid(of: id.bits)) else { return nil }
@@ -69,8 +68,8 @@ public final class StoreIdentity: Sendable {
     }
 }
 
-/// The stores that a coordinator has had, by their numbers. A number is not given to another store when its store
-/// is removed: identifiers may outlive it.
+/// All stores that a coordinator has had, by number. Numbers are not reused after a store is removed, because identifiers
+/// may outlive it.
 package final class StoreFamily: Sendable {
     private let uuids: Lock<[String]>
 
@@ -84,7 +83,7 @@ package final class StoreFamily: Sendable {
 
     package func number(of uuid: String) -> Int? { uuids.withLock { $0.firstIndex(of: uuid) } }
 
-    /// The number of a store, which may have been there before.
+    /// The number of a store, possibly one added before.
     func number(adding uuid: String) throws -> Int {
         try uuids.withLock { uuids in
             if let known = uuids.firstIndex(of: uuid) { return known }

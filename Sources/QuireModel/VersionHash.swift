@@ -25,12 +25,10 @@ public import Foundation
 ///       the name of the destination; the name of the inverse, which may be missing; whether it is to-many;
 ///       whether it is ordered; the smallest and the greatest count and the code of the delete rule as numbers.
 ///
-/// So, as with Core Data, classes, default values, validation, indexes, user info and renaming identifiers make
-/// no difference. Beyond what Core Data's documentation lists for its own hashes, external storage, order and
-/// derivation make one: they change what is stored.
+/// As with Core Data, classes, default values, validation, indexes, user info and renaming identifiers do not affect the
+/// hash. Unlike Core Data's documented hashes, external storage, order and derivation do: they change the stored data.
 extension ManagedObjectModel {
-    /// The hash of every entity by name. Of several entities with one name, which no valid model has, the first
-    /// counts.
+    /// The hash of every entity by name. Of duplicate names, which no valid model has, the first is used.
     public func entityVersionHashes() -> [String: Data] {
         let entities = Dictionary(
             self.entities.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
@@ -39,7 +37,7 @@ extension ManagedObjectModel {
         var hashes: [String: Data] = [:]
         var hasher = VersionHasher(composites: composites)
         for entity in self.entities {
-            // From the topmost superentity that is not hashed yet downwards.
+            // From the topmost unhashed superentity downwards.
             var pending: [EntityDescription] = []
             var names: Set<String> = []
             var next: EntityDescription? = entities[entity.name]
@@ -57,8 +55,8 @@ extension ManagedObjectModel {
         return hashes
     }
 
-    /// The digest of a model's hashes that stores keep (`NSStoreModelVersionHashesDigest`): the SHA-512 of each
-    /// entity's name and hash, sorted by the bytes of the names, in base64.
+    /// The digest of a model's hashes in store metadata (`NSStoreModelVersionHashesDigest`): the SHA-512 of each entity's
+    /// name and hash, sorted by the bytes of the names, in base64.
     public static func versionHashesDigest(of hashes: [String: Data]) -> String {
         var function = SHA512()
         for (name, hash) in sorted(hashes) {
@@ -68,8 +66,8 @@ extension ManagedObjectModel {
         return Data(function.finalize()).base64EncodedString()
     }
 
-    /// The checksum of a model's hashes that stores keep (`NSStoreModelVersionChecksumKey`): the SHA-256 of the
-    /// hashes, sorted by the bytes of the entities' names, in base64.
+    /// The checksum of a model's hashes in store metadata (`NSStoreModelVersionChecksumKey`): the SHA-256 of the hashes,
+    /// sorted by the bytes of the entities' names, in base64.
     public static func versionChecksum(of hashes: [String: Data]) -> String {
         var function = SHA256()
         for (_, hash) in sorted(hashes) { function.update(data: hash) }
@@ -91,7 +89,7 @@ private struct VersionHasher {
     init(composites: [String: CompositeDescription]) { self.composites = composites }
 
     mutating func hash(of entity: EntityDescription, superentityHash: Data?) -> Data {
-        // Composites are hashed by themselves, so they come first.
+        // Composites are hashed separately, so they come first.
         for attribute in entity.attributes { hashComposite(of: attribute, depth: 1) }
         bytes.removeAll(keepingCapacity: true)
         add("quire-entity/1")
@@ -118,7 +116,7 @@ private struct VersionHasher {
         guard attribute.type == .composite, let name = attribute.compositeName,
             compositeHashes[name] == nil
         else { return }
-        // Ends a cycle, which a model that was not validated may have.
+        // Ends a cycle, which an unvalidated model may have.
         compositeHashes[name] = Data()
         guard depth <= ModelValidation.maximumDepth else { return }
         let elements = composites[name]?.elements ?? []
@@ -213,7 +211,7 @@ extension ManagedObjectModel {
         }
     }
 
-    /// The hashes that a new store of the model gets: ``knownVersionHashes``, or else ``entityVersionHashes()``.
+    /// The hashes of a new store of the model: ``knownVersionHashes``, or else ``entityVersionHashes()``.
     public var versionHashesForNewStores: [String: Data] {
         knownVersionHashes ?? entityVersionHashes()
     }
@@ -224,7 +222,7 @@ extension ManagedObjectModel {
     }
 }
 
-/// Hashes that came with a model, and the computed ones of the model they came with. All are equal.
+/// Hashes that came with a model, and the computed hashes at that time. All are equal, so that comparison ignores them.
 struct KnownVersionHashes: Sendable, Hashable {
     var known: [String: Data]?
     var own: [String: Data] = [:]

@@ -3,7 +3,7 @@ public import QuireSystem
 /// Builds a model from the parts listed in a closure: ``Entity``, ``Composite``, ``ModelConfiguration``, ``FetchTemplate``.
 @resultBuilder
 public enum ModelBuilder: PartBuilder {
-    /// Something that is part of a model.
+    /// A part of a model.
     public struct Part: Sendable {
         fileprivate enum Content: Sendable {
             case entity(EntityDescription)
@@ -19,7 +19,7 @@ public enum ModelBuilder: PartBuilder {
         [Part(content: .entity(entity.description))]
     }
 
-    /// An entity that was described elsewhere.
+    /// An entity described elsewhere.
     public static func buildExpression(_ entity: EntityDescription) -> [Part] {
         [Part(content: .entity(entity))]
     }
@@ -77,7 +77,7 @@ extension ManagedObjectModel {
     }
 }
 
-/// A composite in a ``ModelBuilder``: named values that attributes hold together.
+/// A composite in a ``ModelBuilder``: a group of named values in one attribute.
 ///
 /// ```swift
 /// Composite("Point") {
@@ -86,16 +86,16 @@ extension ManagedObjectModel {
 /// }
 /// ```
 public struct Composite: Sendable {
-    /// The description that is built.
+    /// The resulting description.
     public var description: CompositeDescription
 
-    /// Makes a composite of the attributes that a closure lists.
+    /// Makes a composite from the attributes listed in a closure.
     public init(_ name: String, @CompositeBuilder _ elements: () -> [AttributeDescription]) {
         description = CompositeDescription(name: name, elements: elements())
     }
 }
 
-/// Lists the elements of a ``Composite``.
+/// Collects the elements of a ``Composite``.
 @resultBuilder
 public enum CompositeBuilder {
     /// An element.
@@ -103,15 +103,15 @@ public enum CompositeBuilder {
         attribute.description
     }
 
-    /// Elements in a row.
+    /// A sequence of elements.
     public static func buildBlock(_ attributes: AttributeDescription...) -> [AttributeDescription] {
         attributes
     }
 }
 
-/// A configuration in a ``ModelBuilder``: a named subset of the entities, for a store that keeps only these.
+/// A configuration in a ``ModelBuilder``: a named subset of the entities, for a store with only these.
 public struct ModelConfiguration: Sendable {
-    /// The description that is built.
+    /// The resulting description.
     public var description: ManagedObjectModel.Configuration
 
     /// Names a subset of the entities.
@@ -134,13 +134,13 @@ func modified<Value>(_ value: Value, _ change: (inout Value) -> Void) -> Value {
 
 // MARK: - Request templates
 
-/// A named fetch request in a ``ModelBuilder``. Its predicate may hold `$VARIABLES`.
+/// A named fetch request in a ``ModelBuilder``. Its predicate may contain `$VARIABLES`.
 ///
 /// ```swift
 /// FetchTemplate("booksBy", of: "Book", where: "author.name == $NAME").limit(100)
 /// ```
 public struct FetchTemplate: FetchRequestPart {
-    /// The request that is built.
+    /// The resulting request.
     public var request: FetchRequestTemplate
 
     /// Makes a request for the objects of an entity that satisfy a predicate.
@@ -150,16 +150,16 @@ public struct FetchTemplate: FetchRequestPart {
     }
 }
 
-/// A fetched property in an ``Entity``. Its predicate may hold `$FETCH_SOURCE` for the object that owns it.
+/// A fetched property in an ``Entity``. Its predicate may contain `$FETCH_SOURCE`, the owning object.
 ///
 /// ```swift
 /// FetchedProperty("contemporaries", of: "Author", where: "born == $FETCH_SOURCE.born")
 /// ```
 public struct FetchedProperty: FetchRequestPart {
-    /// The description that is built.
+    /// The resulting description.
     public var description: FetchedPropertyDescription
 
-    /// The request that is built.
+    /// The resulting request.
     public var request: FetchRequestTemplate {
         get { description.fetchRequest }
         set { description.fetchRequest = newValue }
@@ -179,7 +179,7 @@ public struct FetchedProperty: FetchRequestPart {
         modified(self) { $0.description.isOptional = optional }
     }
 
-    /// Adds keys and values of your own.
+    /// Adds entries to the user info.
     public func userInfo(_ entries: [String: PropertyListValue]) -> FetchedProperty {
         modified(self) { $0.description.userInfo.merge(entries) { $1 } }
     }
@@ -192,15 +192,15 @@ public struct FetchedProperty: FetchRequestPart {
 
 /// The modifiers shared by ``FetchTemplate`` and ``FetchedProperty``.
 public protocol FetchRequestPart: Sendable {
-    /// The request that is built.
+    /// The resulting request.
     var request: FetchRequestTemplate { get set }
 }
 
 extension FetchRequestPart {
-    /// Bounds the number of objects found; 0 for no bound.
+    /// Sets the fetch limit; 0 for none.
     public func limit(_ limit: Int) -> Self { modified(self) { $0.request.fetchLimit = limit } }
 
-    /// Sets the number of objects read at a time; 0 for all at once.
+    /// Sets the fetch batch size; 0 for no batching.
     public func batchSize(_ size: Int) -> Self {
         modified(self) { $0.request.fetchBatchSize = size }
     }
@@ -225,7 +225,7 @@ extension FetchRequestPart {
         modified(self) { $0.request.returnsObjectsAsFaults = faults }
     }
 
-    /// Finds equal results once only.
+    /// Removes duplicate results.
     public func returnsDistinctResults(_ distinct: Bool = true) -> Self {
         modified(self) { $0.request.returnsDistinctResults = distinct }
     }

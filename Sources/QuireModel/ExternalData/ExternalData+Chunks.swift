@@ -3,15 +3,15 @@ internal import QuireProtection
 internal import QuireSystem
 
 extension ExternalData {
-    /// The bytes of a value, piece by piece; see ``ExternalData/chunks(ofSize:)``.
+    /// The bytes of a value in chunks; see ``ExternalData/chunks(ofSize:)``.
     public struct Chunks: AsyncSequence, Sendable {
-        /// A piece of the value.
+        /// A chunk of the value.
         public typealias Element = Data
 
         fileprivate let value: ExternalData
         fileprivate let size: Int
 
-        /// Reads the pieces, from the first on.
+        /// Reads the chunks in order.
         public struct AsyncIterator: AsyncIteratorProtocol {
             fileprivate let value: ExternalData
             fileprivate let size: Int
@@ -25,7 +25,7 @@ extension ExternalData {
                 size = chunks.size
             }
 
-            /// The next piece; `nil` at the end.
+            /// The next chunk; `nil` at the end.
             ///
             /// - Throws: ``QuireError`` with code `invalidFormat` at the end, if the bytes differ from the saved ones; or as
             ///   ``ExternalData/data()``.
@@ -46,7 +46,7 @@ extension ExternalData {
                 return chunk
             }
 
-            /// Reads apart from the caller's queue. Returns errors, as ``ExternalDataSpool`` does.
+            /// Reads off the caller's queue. Returns errors instead of throwing, as in ``ExternalDataSpool``.
             @concurrent private static func read(
                 _ value: ExternalData, _ file: ContentFile?, _ size: Int, _ offset: Int,
                 _ digest: RunningDigest

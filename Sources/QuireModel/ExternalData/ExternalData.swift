@@ -30,7 +30,7 @@ public final class ExternalData: Sendable {
     }
 
     package let content: Content
-    /// The open file, if a program holds this.
+    /// The open file, for instances handed to programs.
     private let descriptor: ContentFile?
     /// The object and attribute of the value, for errors.
     let owner: QuireError.Subject
@@ -43,14 +43,14 @@ public final class ExternalData: Sendable {
         self.owner = owner
     }
 
-    /// Bytes in memory as a value.
+    /// A value with bytes in memory.
     public convenience init(_ data: Data) { self.init(.bytes(data)) }
 
-    /// The same, with its file open, for a program to hold.
+    /// The same value with its file open, to hand to a program.
     package func opened(ownedBy owner: QuireError.Subject) throws -> ExternalData {
         guard case .file(let file) = content else { return ExternalData(content, owner: owner) }
         do {
-            // The digest is asked for now: the store forgets it when the value is replaced.
+            // The digest is read now: the store deletes it when the value is replaced.
             _ = file.record
             return ExternalData(
                 content, descriptor: try descriptor ?? file.open(), owner: owner)
@@ -71,14 +71,14 @@ public final class ExternalData: Sendable {
         }
     }
 
-    /// The SHA-256 of the bytes that were saved; `nil` if the store has recorded none, as those of Core Data have not, or if
-    /// they are kept in the row.
+    /// The SHA-256 of the saved bytes; `nil` if the store has recorded none, as Core Data's stores, or they are kept in the
+    /// row.
     public var sha256: Data? {
         if case .file(let file) = content { file.record?.sha256 } else { nil }
     }
 
-    /// The URL of a file with the bytes, for reading only; `nil` if they are in the object's row, or the store is protected and
-    /// the file sealed. The file must not be changed.
+    /// The URL of a file with the bytes, which must not be changed; `nil` if they are in the object's row, or the store is
+    /// protected and the file sealed.
     public var url: URL? {
         guard let location = file?.location, location.classKey == nil else { return nil }
         return URL(fileURLWithPath: location.path)
@@ -107,13 +107,13 @@ public final class ExternalData: Sendable {
         return data
     }
 
-    /// All bytes, without asking the store about them.
+    /// All bytes, without querying the store's record.
     package func contents() throws -> Data {
         if case .bytes(let data) = content { return data }
         return try read(size, at: 0)
     }
 
-    /// Bytes from an offset: as many as asked for, fewer where they end, none behind that.
+    /// Bytes from an offset: up to the requested number, fewer at the end, none beyond it.
     ///
     /// - Throws: As ``data()``.
     /// - Precondition: Neither number is negative.
@@ -159,7 +159,7 @@ public final class ExternalData: Sendable {
         QuireError(.cancelled, "Copying a value was cancelled; the value is as it was.")
     }
 
-    /// The open file. One that this holds open must not be read by its position.
+    /// The open file. A retained descriptor must not be read by its file position.
     func openFile() throws -> ContentFile {
         if let descriptor { return descriptor }
         guard case .file(let file) = content else {
@@ -193,7 +193,7 @@ public final class ExternalData: Sendable {
                 subject: .init(file: path)))
     }
 
-    /// Adds to errors whose value it is.
+    /// Adds the object and attribute to errors.
     package func naming<Result>(_ body: () throws -> Result) throws -> Result {
         do { return try body() } catch let error as QuireError { throw named(error) }
     }
@@ -225,14 +225,14 @@ extension ExternalData: Hashable {
         }
     }
 
-    /// Hashes what equal ones have in common: the number of bytes.
+    /// Hashes the number of bytes, which equal values share.
     public func hash(into hasher: inout Hasher) {
         hasher.combine(file?.size ?? size)
     }
 }
 
 extension ExternalData: CustomStringConvertible {
-    /// The number of bytes and where they are.
+    /// The number of bytes and their location.
     public var description: String {
         "\(size) bytes" + (path.map { " in “\($0)”" } ?? "")
     }
@@ -241,7 +241,7 @@ extension ExternalData: CustomStringConvertible {
 // MARK: - Comparing
 
 extension ExternalData {
-    /// Whether both have the same bytes, which are read only if nothing else tells.
+    /// Whether both have the same bytes, which are read only if they cannot be compared otherwise.
     func hasSameBytes(as other: ExternalData) -> Bool {
         if self == other { return true }
         if size != other.size { return false }
@@ -256,7 +256,7 @@ extension ExternalData {
         return (try? readsSame(as: other)) ?? false
     }
 
-    /// Whether the bytes are those of another value, by reading both.
+    /// Compares the bytes with those of another value by reading both.
     package func readsSame(as other: ExternalData) throws -> Bool {
         struct Different: Error {}
         var offset = 0
@@ -284,7 +284,7 @@ extension UnsafeRawBufferPointer {
 }
 
 extension AttributeValue {
-    /// The bytes of a binary value, read from its file if they are in one; `nil` for other values.
+    /// The bytes of a binary value, read from its file if external; `nil` for other values.
     ///
     /// - Throws: As ``ExternalData/data()``.
     public func data() throws -> Data? {
@@ -295,7 +295,7 @@ extension AttributeValue {
         }
     }
 
-    /// As ``data()``, without asking the store about the bytes.
+    /// As ``data()``, without querying the store's record.
     package func contents() throws -> Data? {
         if case .external(let value) = self { return try value.contents() }
         return try data()
@@ -319,7 +319,7 @@ extension AttributeValue {
         }
     }
 
-    /// Whether both are the same value, wherever its bytes are.
+    /// Whether both are the same value, regardless of the bytes' location.
     package func isSame(as other: AttributeValue) -> Bool {
         switch (self, other) {
         case (.external(let mine), .external(let theirs)): mine.hasSameBytes(as: theirs)

@@ -4,13 +4,13 @@ package import QuireSystem
 
 /// A store's recorded sizes and digests of external data files.
 package protocol ExternalDataRecords: Sendable {
-    /// The number and digest of the bytes of a file; `nil` if nothing has been recorded of it.
+    /// The recorded size and digest of a file; `nil` if there is no record.
     func record(ofFileNamed name: String) -> ExternalDataRecord?
     /// Whether whole values are verified against the record when read.
     var verifiesWholeValues: Bool { get }
 }
 
-/// The number and digest of the bytes of a file.
+/// The size and digest of a file.
 package struct ExternalDataRecord: Sendable, Hashable {
     package var size: Int
     package var sha256: Data
@@ -41,7 +41,7 @@ package final class ExternalDataFile: Sendable {
         var size: Int?
         var record: ExternalDataRecord?
         var hasAskedRecords = false
-        /// A file to remove when the value has been saved: the one that the value was moved from.
+        /// The original of a moved value, to be removed once the value is saved.
         var movedFrom: String?
     }
 
@@ -54,7 +54,7 @@ package final class ExternalDataFile: Sendable {
     private let homeRoot: String
     /// The class key of the original place; `nil` if its files are not sealed.
     private let homeKey: ClassKey?
-    /// The file itself, whatever its name, if it is not a store's.
+    /// The inode of an unsaved value's file, regardless of its name.
     private let identity: FileInformation?
     private let state: Lock<State>
     private let records: (any ExternalDataRecords)?
@@ -81,7 +81,7 @@ package final class ExternalDataFile: Sendable {
                 FileSystem.folder(of: path), beneath: root, classKey: classKey), records: nil)
     }
 
-    /// A file with a value that is not saved yet.
+    /// A file with an unsaved value.
     init(
         spooled name: String, in place: ExternalDataPlace, record: ExternalDataRecord,
         movedFrom: String? = nil
@@ -110,7 +110,7 @@ package final class ExternalDataFile: Sendable {
         ExternalFileRetainCounts.release(name)
     }
 
-    /// The file's path. It changes with the place of the store, unless the file has stayed behind.
+    /// The file's path. It follows the store when that is moved, unless the file was left behind.
     package var path: String { location.path }
 
     /// The file's path, the root that it must not escape from, and the class key; `nil` for an unsealed file.
@@ -151,13 +151,13 @@ package final class ExternalDataFile: Sendable {
     /// Whether the file belongs to an unsaved value.
     package var isSpooled: Bool { state.withLock { $0.owner != .store } }
 
-    /// Ends the claim of a save that has failed.
+    /// Releases the claim of a failed save.
     package func giveBack() { state.withLock { $0.owner = .holders } }
 
     /// Makes the store the owner, as the file may be referenced.
     package func giveToStore() { state.withLock { $0.owner = .store } }
 
-    /// Notes the file that the value was moved from.
+    /// Records the file that the value was moved from.
     func willRemove(_ original: String) { state.withLock { $0.movedFrom = original } }
 
     /// Removes the file that the value was moved from, once it is saved.
@@ -194,7 +194,7 @@ package final class ExternalDataFile: Sendable {
     /// The size and digest cached here, without querying the store.
     package var knownRecord: ExternalDataRecord? { state.withLock { $0.record } }
 
-    /// The number and digest of the bytes that the store has recorded.
+    /// The size and digest recorded by the store.
     package var record: ExternalDataRecord? {
         let (known, hasAsked) = state.withLock { ($0.record, $0.hasAskedRecords) }
         if let known { return known }
@@ -275,7 +275,7 @@ package final class ExternalDataPlace: Sendable {
     /// The class key of the files; `nil` for unsealed files.
     package var classKey: ClassKey? { folders.classKey }
 
-    /// The temporary folder, for values that have no store yet, or whose store has no external data or is read-only.
+    /// The temporary folder, for values without a store, or whose store has no external data or is read-only.
     package static func temporary(classKey: ClassKey? = nil) -> ExternalDataPlace {
         let folder = FileSystem.absolute(FileManager.default.temporaryDirectory.path)
         return ExternalDataPlace(folder, beneath: folder, classKey: classKey)
