@@ -10,13 +10,13 @@ import Synchronization
 /// let books = try context.fetch(request)
 /// ```
 public struct FetchRequest: Sendable, Hashable {
-    /// The entity whose objects to find.
+    /// The entity of the fetched objects.
     public var entityName: String
-    /// The condition they satisfy; `nil` for none.
+    /// The condition; `nil` for all objects.
     public var predicate: QueryPredicate?
-    /// Their order, most significant first. Objects that are equal in it come by primary key, new ones last.
+    /// The order, most significant first. Ties are ordered by primary key, new objects last.
     public var sortOrderings: [SortOrdering]
-    /// The greatest number of objects to find; 0 for no bound.
+    /// The maximum number of results; 0 for no limit.
     public var fetchLimit = 0
     /// The number of objects to skip.
     public var fetchOffset = 0
@@ -25,12 +25,12 @@ public struct FetchRequest: Sendable, Hashable {
     /// With a batch size a fetch reads only identifiers, and accessing an object reads the rows of its batch. Few batches
     /// are kept, so that iterating over any number of objects takes little memory.
     public var fetchBatchSize = 0
-    /// Relationships to read ahead: key paths such as `author` or `tags.books`, through relationships of any kind.
-    /// Related objects are read with one query or two for each relationship on the way, not one for each object, and
-    /// are no faults while the results are held.
+    /// Relationships to prefetch: key paths such as `author` or `tags.books`, through relationships of any kind. Related
+    /// objects are read with one or two queries for each relationship in the path, not one for each object, and are not
+    /// faults while the results are retained.
     public var relationshipKeyPathsForPrefetching: [String] = []
-    /// Whether values are read along with the objects. If not, they are faults, and results hold no more than their
-    /// identifiers. Reading relationships ahead reads values.
+    /// Whether values are fetched. If not, the objects are faults, and results retain only their identifiers. Prefetching
+    /// reads values.
     public var includesPropertyValues = true
     /// Whether objects of sub-entities are found too.
     public var includesSubentities = true
@@ -43,14 +43,14 @@ public struct FetchRequest: Sendable, Hashable {
     /// The columns of a request for dictionaries: key paths through to-one relationships, and named expressions. Without any
     /// they are the entity's attributes, or the grouping expressions.
     public var propertiesToFetch: [ExpressionDescription] = []
-    /// Whether equal dictionaries are given once only.
+    /// Whether duplicate dictionaries are removed.
     public var returnsDistinctResults = false
     /// The grouping of a request for dictionaries: key paths, expressions or column names.
     public var propertiesToGroupBy: [ExpressionDescription] = []
     /// The condition on groups. It may use aggregates of the group's objects and refer to columns, as `n > 3` or, if the
     /// entity has a property of the same name, as `$n > 3`.
     public var havingPredicate: QueryPredicate?
-    /// The UUIDs of the stores to look into; `nil` for all.
+    /// The UUIDs of the stores to search; `nil` for all.
     public var affectedStores: [String]?
     /// Whether registered objects are refreshed from the store, keeping unsaved changes, as by
     /// ``ManagedObjectContext/refresh(_:mergeChanges:)``.
@@ -58,7 +58,7 @@ public struct FetchRequest: Sendable, Hashable {
     /// Monitors and cancels it while it runs on another thread.
     package var watch = FetchWatch()
 
-    /// Finds the objects of an entity that satisfy a condition.
+    /// Fetches the objects of an entity that satisfy a condition.
     public init(
         _ entityName: String, predicate: QueryPredicate? = nil, sortOrderings: [SortOrdering] = []
     ) {
@@ -143,26 +143,26 @@ public struct SortOrdering: Sendable, Hashable {
 
 // MARK: - Cancellation and progress
 
-/// Watches a request that runs on another thread: counts the rows that it has read, and can stop it.
+/// Monitors a request on another thread: counts the rows read, and can cancel it.
 package final class FetchMonitor: Sendable {
     private let cancelled = Atomic(false)
     private let report: @Sendable (_ rows: Int) -> Void
 
-    /// After how many rows a report is made.
+    /// The number of rows between reports.
     package static let interval = 256
 
-    /// Watches a request.
+    /// Makes a monitor.
     ///
-    /// - Parameter report: Called now and then, on the request's thread, with the number of rows read.
+    /// - Parameter report: Called periodically, on the request's thread, with the number of rows read.
     package init(report: @escaping @Sendable (_ rows: Int) -> Void) { self.report = report }
 
     /// Whether the request has been cancelled; polled while it is executed.
     package var isCancelled: Bool { cancelled.load(ordering: .relaxed) }
 
-    /// Stops the request, now or when it begins.
+    /// Cancels the request, now or when it begins.
     package func cancel() { cancelled.store(true, ordering: .relaxed) }
 
-    /// Throws if the request has been stopped.
+    /// Throws if the request has been cancelled.
     package func check() throws {
         if isCancelled { throw Self.cancelledError }
     }

@@ -66,7 +66,7 @@ extension FetchRequestTemplate {
         }
     }
 
-    /// The result type, which model files have as Core Data's number.
+    /// The result type, stored as Core Data's number in model files.
     private var fetchResultType: FetchRequest.ResultType {
         get throws {
             switch resultType {
@@ -95,7 +95,7 @@ extension FetchRequestTemplate {
 }
 
 extension ManagedObjectModel {
-    /// The request of a template, with the variables in its predicate; `nil` if there is no template of the name.
+    /// The request of a template, with the variables in its predicate; `nil` if the template does not exist.
     ///
     /// - Throws: ``QuireError`` with code `invalidQuery` or `invalidModel` if the template cannot be parsed.
     public func fetchRequestTemplate(forName name: String) throws -> FetchRequest? {
@@ -109,7 +109,7 @@ extension ManagedObjectModel {
     ///     withName: "booksBy", substitutionVariables: ["NAME": "Jane Austen"])
     /// ```
     ///
-    /// - Throws: ``QuireError`` with code `notFound` if there is no template of the name, otherwise as
+    /// - Throws: ``QuireError`` with code `notFound` if the template does not exist, otherwise as
     ///   ``FetchRequestTemplate/request(substitutionVariables:)``.
     public func fetchRequestFromTemplate(
         withName name: String, substitutionVariables: [String: any QueryArgument] = [:]

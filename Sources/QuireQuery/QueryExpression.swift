@@ -5,17 +5,17 @@ public import QuireModel
 public indirect enum QueryExpression: Sendable, Hashable {
     /// A constant.
     case constant(AttributeValue)
-    /// The value at a key path of the object tested; `["author", "name"]` for `author.name`.
+    /// The value at a key path of the tested object; `["author", "name"]` for `author.name`.
     case keyPath([String])
-    /// The object tested: `SELF`.
+    /// The tested object: `SELF`.
     case evaluatedObject
     /// A variable of a template or of a subquery: `$NAME`, or a key path of one, `$NAME.key`.
     case variable(String)
-    /// Several values: `{1, 2, 3}`, for `IN` and `BETWEEN`.
+    /// A collection: `{1, 2, 3}`, for `IN` and `BETWEEN`.
     case collection([QueryExpression])
     /// A function call: `price * 2`, `uppercase(name)`, `books.@sum.pages`.
     case function(QueryFunction, [QueryExpression])
-    /// A value as another type: `CAST(published, "NSNumber")`.
+    /// A value converted to another type: `CAST(published, "NSNumber")`.
     case cast(QueryExpression, QueryCast)
     /// The elements of a collection that satisfy a condition on a variable: `SUBQUERY(books, $book, $book.year < 1800)`.
     case subquery(QueryExpression, variable: String, QueryPredicate)
@@ -24,7 +24,7 @@ public indirect enum QueryExpression: Sendable, Hashable {
     /// A key path of an expression's value: `SUBQUERY(…).title`, `authors[FIRST].name`.
     case path(QueryExpression, [String])
 
-    /// The value at a key path written with dots.
+    /// The value at a dotted key path.
     public static func key(_ path: String) -> QueryExpression {
         .keyPath(path.split(separator: ".").map(String.init))
     }
@@ -53,9 +53,9 @@ extension QueryExpression {
 
 // MARK: - Descriptions
 
-/// A column of a request for dictionaries: an expression under a name.
+/// A column of a request for dictionaries: a named expression.
 ///
-/// A text is the column of a key path, under that name.
+/// A string literal is a key path column of that name.
 ///
 /// ```swift
 /// request.propertiesToFetch = [
@@ -90,12 +90,12 @@ public struct ExpressionDescription: Sendable, Hashable, ExpressibleByStringLite
             name, try QueryExpression(format: format, arguments: arguments), resultType: resultType)
     }
 
-    /// The column of a key path; of the object itself if it is `SELF`.
+    /// A key path column; `SELF` is the object itself.
     public init(_ keyPath: String) {
         self.init(keyPath, keyPath.uppercased() == "SELF" ? .evaluatedObject : .key(keyPath))
     }
 
-    /// The column of a key path.
+    /// A key path column.
     public init(stringLiteral keyPath: String) { self.init(keyPath) }
 }
 
@@ -131,7 +131,7 @@ extension QueryExpression {
         }
     }
 
-    /// The expression with constants in the place of some expressions in it.
+    /// The expression with some subexpressions replaced by constants.
     package func replacing(_ values: [QueryExpression: AttributeValue]) -> QueryExpression {
         if let value = values[self] { return .constant(value) }
         return mappingParts {
@@ -143,7 +143,7 @@ extension QueryExpression {
 }
 
 extension QueryPredicate {
-    /// Whether all expressions in it satisfy a condition.
+    /// Whether all subexpressions satisfy a condition.
     func allExpressions(_ satisfy: (QueryExpression) -> Bool) -> Bool {
         switch self {
         case .constant: true
@@ -156,10 +156,10 @@ extension QueryPredicate {
 
 // MARK: - Casts
 
-/// The types that `CAST(value, "type")` makes of a value, by Core Data's class names.
+/// The target types of `CAST(value, "type")`, by Core Data's class names.
 ///
-/// A value that cannot be read as the type is missing. Dates are written in ISO 8601, or as seconds since the first of
-/// January 2001, whatever the language of the system.
+/// A value that cannot be converted is missing. Dates are in ISO 8601, or seconds since 1 January 2001, independent of the
+/// locale.
 public enum QueryCast: String, Sendable, Hashable, CaseIterable {
     /// A date: of an ISO 8601 text or of seconds since 2001.
     case date = "NSDate"
@@ -173,7 +173,7 @@ public enum QueryCast: String, Sendable, Hashable, CaseIterable {
     case decimal = "NSDecimalNumber"
     /// A number: of a text, or the seconds since 2001 of a date.
     case number = "NSNumber"
-    /// A text: of any value that has a form as text.
+    /// A text: of any value with a text form.
     case string = "NSString"
     /// An object: of its URI.
     case objectID = "NSManagedObjectID"
@@ -222,7 +222,7 @@ extension QueryCast {
         case (.number, .date(let date)): return .double(date.timeIntervalSinceReferenceDate)
         case (.string, .integer(let integer)): return .string(String(integer))
         case (.string, .boolean(let truth)): return .string(truth ? "1" : "0")
-        // Stores do not tell a negative zero from zero.
+        // Stores do not distinguish negative zero from zero.
         case (.string, .double(let number)): return .string(String(number == 0 ? 0 : number))
         case (.string, .decimal(let number)):
             return number.storedNumber.flatMap { value(of: $0) }

@@ -18,7 +18,7 @@ public enum QueryFunction: String, Sendable, Hashable, CaseIterable {
     case multiply = "multiply:by:"
     /// `a / b`
     case divide = "divide:by:"
-    /// `modulus:by:(a, b)`: the rest of a division, with the sign of the first.
+    /// `modulus:by:(a, b)`: the remainder of a division, with the sign of the first operand.
     case modulus = "modulus:by:"
     /// `a ** b`: a power, always a floating-point number.
     case power = "raise:toPower:"
@@ -38,7 +38,7 @@ public enum QueryFunction: String, Sendable, Hashable, CaseIterable {
     case floor = "floor:"
     /// `trunc(a)`: the number without its fraction.
     case truncate = "trunc:"
-    /// `random()`: a number from 0 up to 1, another one each time.
+    /// `random()`: a random number from 0 up to 1, different on each evaluation.
     case random = "random"
     /// `random(n)`: a whole number from 0 up to, not including, n.
     case randomBelow = "random:"
@@ -64,7 +64,7 @@ public enum QueryFunction: String, Sendable, Hashable, CaseIterable {
     case uppercase = "uppercase:"
     /// `lowercase(a)`
     case lowercase = "lowercase:"
-    /// `canonical(a)`: the text without differences of case and diacritics, as `[cd]` compares it.
+    /// `canonical(a)`: the text folded for case and diacritics, as `[cd]` compares it.
     case canonical = "canonical:"
     /// `length(a)`: the number of UTF-16 units, as Foundation counts.
     case length = "length:"
@@ -78,7 +78,7 @@ public enum QueryFunction: String, Sendable, Hashable, CaseIterable {
 
     // MARK: Several values
 
-    /// `a.@count`, `count(a)`: how many values there are that are not missing.
+    /// `a.@count`, `count(a)`: the number of non-missing values.
     case count = "count:"
     /// `a.@sum.b`, `sum(a.b)`
     case sum = "sum:"
@@ -94,7 +94,7 @@ public enum QueryFunction: String, Sendable, Hashable, CaseIterable {
     case mode = "mode:"
     /// `stddev(a.b)`: the standard deviation of the whole population.
     case standardDeviation = "stddev:"
-    /// `a.@distinctUnionOfObjects.b`, `distinct(a.b)`: the values without repetition.
+    /// `a.@distinctUnionOfObjects.b`, `distinct(a.b)`: the values without duplicates.
     case distinct = "distinct:"
     /// `a UNION b`
     case union = "union:"
@@ -102,7 +102,7 @@ public enum QueryFunction: String, Sendable, Hashable, CaseIterable {
     case intersection = "intersect:"
     /// `a MINUS b`
     case difference = "minus:"
-    /// `a[n]`: the value at a position, from 0.
+    /// `a[n]`: the value at an index, from 0.
     case element = "objectFrom:withIndex:"
     /// `a[FIRST]`
     case first = "first:"
@@ -127,7 +127,7 @@ extension QueryFunction {
         }
     }
 
-    /// Whether it makes one value of several.
+    /// Whether it aggregates several values into one.
     public var isAggregate: Bool {
         switch self {
         case .count, .sum, .average, .minimum, .maximum, .median, .mode, .standardDeviation: true
@@ -164,15 +164,15 @@ extension QueryFunction {
     /// The binding strength of `**`, the only right-associative operator.
     static let powerBinding = 9
 
-    /// The name it is printed with: Core Data's, without the colon if that is at the end only.
+    /// The printed name: Core Data's, without a single trailing colon.
     var callName: String {
         argumentCount == 1 && rawValue.hasSuffix(":") ? String(rawValue.dropLast()) : rawValue
     }
 
-    /// The function of a name: Core Data's, or one without colons; letters' case does not matter.
+    /// The function with a name: Core Data's, or one without colons; case-insensitive.
     static func named(_ name: String) -> QueryFunction? { byName[name.lowercased()] }
 
-    /// The names of functions, to suggest one.
+    /// The names of functions, for suggestions.
     static let names: [String] = allCases.map(\.callName) + shortNames.keys.sorted()
 
     /// Aliases that are parsed but not printed.

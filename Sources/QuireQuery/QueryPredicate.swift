@@ -13,7 +13,7 @@ internal import QuireSystem
 /// - Texts compare by their UTF-8 bytes, so é and e with an accent differ. `[c]` applies Unicode's simple case folding,
 ///   `[d]` strips diacritics and composes the rest; neither is locale-dependent. URIs are texts here.
 /// - Every text begins with, ends with and contains the empty text.
-/// - Binary data and UUIDs compare by their bytes. Objects are equal or not, and have no order.
+/// - Binary data and UUIDs compare by their bytes. Objects compare for equality only.
 /// - A key path through a to-many relationship needs `ANY`, `ALL` or `NONE`, unless `IN` or `CONTAINS` tests an object's
 ///   membership. `ALL` is true and `ANY` false for no objects.
 /// - A text compared with a date, number, UUID or object is parsed as one.
@@ -27,7 +27,7 @@ public indirect enum QueryPredicate: Sendable, Hashable {
     case and([QueryPredicate])
     /// The disjunction of conditions. False if empty.
     case or([QueryPredicate])
-    /// The contrary of a condition.
+    /// The negation of a condition.
     case not(QueryPredicate)
 }
 
@@ -56,11 +56,11 @@ public struct QueryComparison: Sendable, Hashable {
         /// `LIKE`: the left text matches the pattern on the right, where `?` matches any character and `*` any number of
         /// characters.
         case like
-        /// `MATCHES`: the left text as a whole matches the right regular expression (ICU).
+        /// `MATCHES`: the right regular expression (ICU) matches the whole left text.
         case matches
-        /// `IN`: the left value is among the right ones, or the left text is contained in the right one.
+        /// `IN`: the left value is among the right ones, or the left text is a substring of the right one.
         case `in`
-        /// `BETWEEN`: the left value is not less than the first and not greater than the second right one.
+        /// `BETWEEN`: the left value is within the two right ones, inclusive.
         case between
         /// `MATCHES TEXT`: the words of the left text satisfy the right full-text query (an extension of Quire's).
         case matchesText
@@ -68,7 +68,7 @@ public struct QueryComparison: Sendable, Hashable {
 
     /// The quantifier of a to-many key path on the left.
     public enum Modifier: Sendable, Hashable {
-        /// As it is.
+        /// No quantifier.
         case direct
         /// `ANY`, `SOME`: at least one of its values satisfies the comparison.
         case any
@@ -82,14 +82,13 @@ public struct QueryComparison: Sendable, Hashable {
         public let rawValue: UInt8
         /// Makes a set of its bits.
         public init(rawValue: UInt8) { self.rawValue = rawValue }
-        /// `[c]`: upper and lower case are the same.
+        /// `[c]`: case-insensitive.
         public static let caseInsensitive = Options(rawValue: 1)
-        /// `[d]`: letters with and without diacritics are the same.
+        /// `[d]`: diacritic-insensitive.
         public static let diacriticInsensitive = Options(rawValue: 2)
         /// `[n]`: the texts are already normalized, so they compare by their bytes, regardless of other options.
         public static let normalized = Options(rawValue: 4)
-        /// `[l]`: texts that Unicode has as canonically equivalent are equal. No language's rules are used, so that
-        /// the answer is the same on every system.
+        /// `[l]`: canonically equivalent texts are equal. No locale is used, so that results are the same on every system.
         public static let localized = Options(rawValue: 8)
     }
 
@@ -127,7 +126,7 @@ extension QueryPredicate {
         try mappingExpressions { try $0.substituting(variables: variables) }
     }
 
-    /// The predicate with other expressions in its comparisons.
+    /// The predicate with the expressions of its comparisons transformed.
     package func mappingExpressions(
         _ transform: (QueryExpression) throws -> QueryExpression
     ) rethrows -> QueryPredicate {

@@ -43,10 +43,10 @@ public struct BatchInsertRequest {
         dictionaryHandler = nil
     }
 
-    /// Inserts the rows that a closure makes, one after the other, of which one at a time is in memory.
+    /// Inserts rows generated one at a time by a closure; one row at a time is in memory.
     ///
-    /// The closure is called while the store's transaction is open. It must not save to the same store; that stops
-    /// the program with a sentence. If it throws nothing is inserted.
+    /// The closure is called inside the store's transaction. It must not save to the same store, which traps. If it throws,
+    /// nothing is inserted.
     public init(entityName: String, dictionaryHandler: @escaping DictionaryHandler) {
         self.entityName = entityName
         objectsToInsert = nil
@@ -94,11 +94,11 @@ public enum BatchResultType: Sendable, Hashable, CaseIterable {
 public struct BatchUpdateRequest: Sendable, Hashable {
     /// The entity whose objects are updated.
     public var entityName: String
-    /// The condition they satisfy; `nil` for none.
+    /// The condition; `nil` for all objects.
     public var predicate: QueryPredicate?
     /// Whether objects of sub-entities are updated too.
     public var includesSubentities = true
-    /// The new values by the names of attributes, or of elements of composites: `place.lat`.
+    /// The new values by attribute name, or by composite element: `place.lat`.
     public var propertiesToUpdate: [String: QueryExpression] = [:]
     /// The kind of result.
     public var resultType = BatchResultType.statusOnly
@@ -115,7 +115,7 @@ public struct BatchUpdateRequest: Sendable, Hashable {
 }
 
 extension PredicateResolver {
-    /// Checks an expression as the new value of an attribute, and brings it into the form that stores compile.
+    /// Checks an expression as an attribute's new value, and converts it to the form that stores compile.
     ///
     /// - Throws: ``QuireError`` with code `unknownKey`, `invalidQuery`, `invalidValue` or `unsupported`.
     package mutating func batchValue(
@@ -150,7 +150,7 @@ extension PredicateResolver {
 }
 
 extension BatchUpdateRequest {
-    /// Finds the objects to update.
+    /// The fetch request for the objects to update.
     package var objects: FetchRequest {
         var request = FetchRequest(entityName, predicate: predicate)
         request.includesSubentities = includesSubentities
@@ -188,19 +188,18 @@ public struct BatchDeleteRequest: Sendable, Hashable {
     /// The kind of result.
     public var resultType = BatchResultType.statusOnly
 
-    /// Deletes the objects that a request finds, in its order, within its limit and offset. Unsaved changes do not
-    /// count.
+    /// Deletes the results of a fetch request, in its order, within its limit and offset. Unsaved changes are ignored.
     public init(fetchRequest: FetchRequest) { selection = .request(fetchRequest) }
 
     /// Deletes objects of any entities. Already deleted ones are not counted.
     public init(objectIDs: [ManagedObjectID]) { selection = .objectIDs(objectIDs) }
 
-    /// The request that finds the objects, if they were not given by their identifiers.
+    /// The fetch request, if the objects were not given by identifier.
     public var fetchRequest: FetchRequest? {
         if case .request(let request) = selection { request } else { nil }
     }
 
-    /// The identifiers of the objects, if they were given so.
+    /// The identifiers, if the objects were given so.
     public var objectIDs: [ManagedObjectID]? {
         if case .objectIDs(let objectIDs) = selection { objectIDs } else { nil }
     }
@@ -229,19 +228,19 @@ public struct BatchResult: Sendable, Hashable {
 
 /// The resolution of uniqueness conflicts between an inserted row and a stored object.
 public enum UpsertPolicy: Sendable, Hashable, CaseIterable {
-    /// It fails.
+    /// The request fails.
     case refuse
-    /// The row is left out.
+    /// The row is skipped.
     case skip
     /// The stored object's null values are set from the row.
     case fill
-    /// The stored object gets the values that the row names.
+    /// The stored object's values are set from the row's keys.
     case update
-    /// The stored object gets all attributes of a new object, and the relationships that the row names.
+    /// The stored object gets all attributes of a new object, and the relationships in the row.
     case replace
 
-    /// The error of a row whose unique values a stored object has that is not of the row's entity: it has no place for what
-    /// only the row's entity has, and would not be found as one.
+    /// The error for a row that conflicts with a stored object of another entity: that object lacks properties of the row's
+    /// entity, and would not be found as one.
     package static func entityError(
         _ entity: ResolvedEntity, holder: ManagedObjectID, file: String?
     ) -> QuireError {

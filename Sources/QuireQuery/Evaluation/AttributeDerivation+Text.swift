@@ -2,8 +2,8 @@ import Foundation
 package import QuireModel
 
 extension AttributeDerivation.TextFunction {
-    /// The function's value. `canonical` folds as comparisons with `[cd]` do, so that two texts which are equal by
-    /// those have equal canonical forms.
+    /// The function's result. `canonical` folds as comparisons with `[cd]`, so that texts equal by these have equal
+    /// canonical forms.
     package func apply(to text: String) -> String {
         switch self {
         case .canonical:

@@ -2,7 +2,7 @@ import Foundation
 package import QuireModel
 internal import QuireSystem
 
-/// Tests predicates on an object in memory.
+/// Evaluates predicates on an object in memory.
 package struct PredicateEvaluator {
     /// The object; `nil` for expressions that are the same for every object.
     let subject: (any QuerySubject)?
@@ -12,7 +12,7 @@ package struct PredicateEvaluator {
     /// The value of an expression.
     enum Operand {
         case one(QueryValue)
-        /// A collection that is written out.
+        /// A literal collection.
         case list([AttributeValue])
         /// The values at a key path through a to-many relationship.
         case many([QueryValue])
@@ -84,7 +84,7 @@ package struct PredicateEvaluator {
 
     // MARK: - Comparisons
 
-    /// Compares one value on the left.
+    /// Compares a single value on the left.
     private func test(
         _ comparison: QueryComparison, _ left: AttributeValue, _ right: Operand
     ) throws -> Bool {
@@ -106,7 +106,7 @@ package struct PredicateEvaluator {
         }
     }
 
-    /// Compares one value with another.
+    /// Compares two values.
     func test(
         _ left: AttributeValue, _ comparisonOperator: QueryComparison.Operator,
         _ right: AttributeValue, _ options: QueryComparison.Options
@@ -190,7 +190,7 @@ package struct PredicateEvaluator {
 }
 
 extension QueryValue {
-    /// The value as it is compared: an object by its identifier.
+    /// The value for comparison: an object's identifier.
     var attributeValue: AttributeValue {
         switch self {
         case .value(let value): value
@@ -239,7 +239,7 @@ extension PredicateEvaluator {
         try single(expression).attributeValue
     }
 
-    /// The values of an expression that gives any number of them.
+    /// The values of a multi-valued expression.
     func values(of expression: QueryExpression) throws -> [AttributeValue] {
         elements(of: try operand(expression))
     }
@@ -260,7 +260,7 @@ extension PredicateEvaluator {
             if keys.count > 1 {
                 return try values(at: keys, of: [.object(subject)], isMany: false)
             }
-            // Most are this, and need no list.
+            // Fast path for the common case, without a list.
             let found = try keys.first.map {
                 try value(at: $0, of: .object(subject), isLast: true)
             }

@@ -2,13 +2,13 @@ import Foundation
 package import QuireModel
 internal import QuireSystem
 
-/// Checks a predicate against an entity and brings it into the form that ``ResolvedQuery`` describes.
+/// Checks a predicate against an entity and normalizes it to the form described by ``ResolvedQuery``.
 package struct PredicateResolver {
     let entity: ResolvedEntity
     let layout: ResolvedModel
     let store: StoreIdentity?
     let allowsTransient: Bool
-    /// Whether values of the objects of a group may be computed, as in the columns of a request for dictionaries.
+    /// Whether aggregates of a group are allowed, as in the columns of a request for dictionaries.
     var allowsGrouping: Bool
     /// The value of `now()`.
     let now = Date()
@@ -16,11 +16,11 @@ package struct PredicateResolver {
     var dependsOnTime = false
     /// Whether the resolved query is nondeterministic.
     var isRandom = false
-    /// The key paths met so far, all from the object tested.
+    /// The key paths found so far, all from the tested object.
     private(set) var keyPaths: [QueryKeyPath] = []
-    /// The functions met so far that are computed of the objects of a group.
+    /// The aggregates over a group's objects found so far.
     var groupAggregates: Set<QueryExpression> = []
-    /// The variables of the subqueries around, and where their objects come from.
+    /// The variables of enclosing subqueries, and the key paths of their objects.
     var variables: [String: QueryKeyPath] = [:]
 
     package init(
@@ -53,7 +53,7 @@ package struct PredicateResolver {
 
     // MARK: - Comparisons
 
-    /// A side of a comparison after its keys have been looked up.
+    /// An operand with resolved keys.
     indirect enum Side {
         case constant(AttributeValue)
         /// A value read or computed for each object.
@@ -136,7 +136,7 @@ package struct PredicateResolver {
         } else if comparison.operator == .contains, left.isToMany, !right.isToMany,
             left.type?.kind == .object
         {
-            // The sides are as they should be.
+            // The operands are already in order.
         } else {
             return
         }
@@ -144,7 +144,7 @@ package struct PredicateResolver {
         comparison.modifier = .any
     }
 
-    /// Brings the key path to the left of a constant.
+    /// Moves the key path to the left of a constant.
     private func flip(
         _ comparison: inout QueryComparison, _ left: inout Side, _ right: inout Side
     ) {
@@ -179,8 +179,8 @@ package struct PredicateResolver {
         }
     }
 
-    /// ANY and ALL of a collection that is written out, and IN and BETWEEN with key paths among the elements, said with
-    /// simpler comparisons.
+    /// Rewrites ANY and ALL of a literal collection, and IN and BETWEEN with key paths among the elements, to simpler
+    /// comparisons.
     private mutating func rewriteCollection(
         _ comparison: QueryComparison, _ left: Side, _ right: Side
     ) throws -> QueryPredicate? {
@@ -266,7 +266,7 @@ extension QueryComparison.Operator {
 }
 
 extension QueryExpression {
-    /// Whether it is a constant, or several that are written out.
+    /// Whether it is a constant or a literal collection of constants.
     package var isConstant: Bool {
         switch self {
         case .constant: true

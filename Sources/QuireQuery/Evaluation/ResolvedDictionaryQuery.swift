@@ -21,12 +21,12 @@ package struct ResolvedDictionaryQuery: Sendable {
     package let having: QueryPredicate?
     /// The order of the dictionaries.
     package let orderings: [SortOrdering]
-    /// The functions that are computed of the objects of a group.
+    /// The aggregates over a group's objects.
     package let aggregates: Set<QueryExpression>
 
-    /// Whether several objects make one dictionary.
+    /// Whether dictionaries are computed from groups of objects.
     package var isGrouped: Bool { !groups.isEmpty || !aggregates.isEmpty }
-    /// Whether equal dictionaries are given once.
+    /// Whether duplicate dictionaries are removed.
     package var isDistinct: Bool { query.request.returnsDistinctResults }
 
     /// Checks a request.
@@ -73,7 +73,7 @@ package struct ResolvedDictionaryQuery: Sendable {
         try checkDistinctOrder()
     }
 
-    /// The same question about some of the objects.
+    /// The same query restricted to some of the objects.
     package func about(_ predicate: QueryPredicate) -> ResolvedDictionaryQuery {
         var result = self
         var request = query.request
@@ -135,7 +135,7 @@ package struct ResolvedDictionaryQuery: Sendable {
             subject: .init(entity: query.entity.name, property: expression.description))
     }
 
-    /// Whether an expression has one value for all objects of a group.
+    /// Whether an expression is constant within a group.
     private func isOfGroup(_ expression: QueryExpression) -> Bool {
         if groups.contains(expression) || aggregates.contains(expression) { return true }
         switch expression {
@@ -193,7 +193,7 @@ extension PredicateResolver {
         return .init(name: column.name, expression: expression, form: form)
     }
 
-    /// Checks what objects are grouped by.
+    /// Checks a grouping expression.
     fileprivate mutating func group(_ expression: QueryExpression) throws -> QueryExpression {
         let group = try single(expression, "A group")
         if case .constant = group {
@@ -205,7 +205,7 @@ extension PredicateResolver {
         return group
     }
 
-    /// Checks an expression that must give one value.
+    /// Checks that an expression is single-valued.
     private mutating func single(
         _ expression: QueryExpression, _ what: String
     ) throws -> QueryExpression {

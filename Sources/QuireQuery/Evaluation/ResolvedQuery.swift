@@ -6,22 +6,22 @@ internal import QuireSystem
 package struct ResolvedQuery: Sendable {
     /// The model.
     package let layout: ResolvedModel
-    /// The entity whose objects are asked for.
+    /// The entity of the fetched objects.
     package let entity: ResolvedEntity
-    /// The request, with condition and order in their checked form.
+    /// The request with checked condition and order.
     package let request: FetchRequest
     /// The condition.
     package var predicate: QueryPredicate { request.predicate ?? .constant(true) }
     /// The key paths of condition and order.
     package let keyPaths: [QueryKeyPath]
-    /// Whether the answer may be another each time.
+    /// Whether results are nondeterministic.
     package let isRandom: Bool
 
     /// Checks a request.
     ///
     /// - Parameters:
     ///   - store: The store to which texts such as `Author/p3` refer; without it they are errors.
-    ///   - allowsTransient: Whether transient attributes may be used, as only memory has them.
+    ///   - allowsTransient: Whether transient attributes may be used, which are in memory only.
     /// - Throws: ``QuireError`` with code `unknownEntity`, `unknownKey`, `invalidQuery` or `unsupported`.
     package init(
         _ request: FetchRequest, in layout: ResolvedModel, store: StoreIdentity? = nil,
@@ -40,7 +40,7 @@ package struct ResolvedQuery: Sendable {
         isRandom = resolver.isRandom
     }
 
-    /// A request that has been checked.
+    /// Wraps a checked request.
     init(
         resolved request: FetchRequest, of entity: ResolvedEntity, in layout: ResolvedModel,
         keyPaths: [QueryKeyPath], isRandom: Bool
@@ -65,7 +65,7 @@ package struct ResolvedQuery: Sendable {
 }
 
 extension ResolvedQuery {
-    /// Whether the condition or the order looks at a derived attribute.
+    /// Whether the condition or the order uses a derived attribute.
     package var asksForDerivedValues: Bool {
         keyPaths.contains {
             if case .slot(let slot) = $0.end { $0.destination.slots[slot].isDerived } else { false }
@@ -110,7 +110,7 @@ extension FetchRequest {
 
 // MARK: - The cache
 
-/// Predicates and orderings that have been checked, for testing and sorting objects one by one.
+/// Checked predicates and orderings, for evaluating and sorting individual objects.
 enum ResolutionCache {
     private struct Key<Form: Hashable & Sendable>: Hashable, Sendable {
         let form: Form
@@ -133,10 +133,10 @@ enum ResolutionCache {
     private static let predicates = Cache<QueryPredicate>(maximumCount: 32)
     private static let orderings = Cache<SortOrdering>(maximumCount: 32)
 
-    /// A predicate, checked for an object's entity as a request for it would be.
+    /// A predicate checked for an object's entity, as in a request.
     ///
-    /// - Throws: ``QuireError`` with code `unknownKey`, `invalidQuery` or `unsupported`; `notFound` if the object belongs
-    ///   to no context any more.
+    /// - Throws: ``QuireError`` with code `unknownKey`, `invalidQuery` or `unsupported`; `notFound` if the object's context
+    ///   is gone.
     static func predicate(
         _ predicate: QueryPredicate, for subject: some QuerySubject
     ) throws -> QueryPredicate {
@@ -177,7 +177,7 @@ enum ResolutionCache {
     }
 }
 
-// Texts that Swift has for equal may be of different bytes, by which predicates compare them. Those of ASCII are not.
+// Texts equal to Swift may differ in their bytes, by which predicates compare them. ASCII texts do not.
 
 extension QueryPredicate {
     package func appendTexts(to bytes: inout [UInt8]) {
@@ -216,7 +216,7 @@ extension QueryExpression {
 }
 
 extension QuerySubject {
-    /// The store that the object's identifier is of, if it is in one.
+    /// The store of the object's identifier, if it is permanent.
     fileprivate var ownIdentity: StoreIdentity? { objectID.isTemporary ? nil : objectID.store }
 }
 
@@ -236,7 +236,7 @@ package struct SlotCondition {
     private let root: Test
     private let evaluator = PredicateEvaluator(subject: nil)
 
-    /// Looks up the attributes of a checked predicate; `nil` if it asks for anything else.
+    /// Resolves the attributes of a checked predicate; `nil` if it uses anything else.
     package init?(_ predicate: QueryPredicate, of entity: ResolvedEntity) {
         guard let root = Self.test(predicate, entity) else { return nil }
         self.root = root

@@ -4,7 +4,7 @@ package import QuireModel
 /// The type of a column's values, for restoring them from their stored form.
 package enum ResultColumnType: Sendable, Hashable {
     case number, integer, double, boolean, decimal, string, uri, date, binary, uuid
-    /// Binary values that may be kept in files.
+    /// Binary values that may be in files.
     case externalCapable
     /// Objects of an entity, by its number, or of its sub-entities.
     case object(Int)
@@ -36,7 +36,7 @@ package enum ResultColumnType: Sendable, Hashable {
         }
     }
 
-    /// The form of constants like one.
+    /// The form of a constant.
     init(of constant: AttributeValue) {
         switch constant {
         case .integer, .null, .objectID, .composite: self = .number
@@ -51,7 +51,7 @@ package enum ResultColumnType: Sendable, Hashable {
         }
     }
 
-    /// The form that a type asks for, of values of a kind; `nil` if they cannot have it.
+    /// The form required by a type, for values of a kind; `nil` if they cannot be converted.
     init?(_ type: AttributeType, of kind: ValueKind?) {
         switch (type, kind) {
         case (.integer16, .number?), (.integer32, .number?), (.integer64, .number?):

@@ -12,7 +12,7 @@ struct TextPattern: Sendable, Equatable {
     private let elements: [Element]
     private let options: QueryComparison.Options
 
-    /// Reads a pattern.
+    /// Compiles a pattern.
     init(_ pattern: String, _ options: QueryComparison.Options) {
         self.options = options
         var elements: [Element] = []
@@ -45,7 +45,7 @@ struct TextPattern: Sendable, Equatable {
         self.elements = elements
     }
 
-    /// Whether the text as a whole has the pattern's form.
+    /// Whether the whole text matches the pattern.
     func matches(_ text: String) -> Bool {
         let text = Array(TextFolding.fold(text, options).unicodeScalars)
         var position = 0

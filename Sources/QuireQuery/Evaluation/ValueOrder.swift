@@ -7,7 +7,7 @@ public import QuireModel
 /// numbers. Booleans are 0 and 1. Texts compare by their UTF-8 bytes, a URI as its text; binary data and UUIDs by their
 /// bytes. NaN is a missing value, as stores have no other form for it.
 package enum ValueOrder {
-    /// A value in the form that it compares in.
+    /// A value in its comparison form.
     private enum Form {
         case missing
         case integer(Int64)
@@ -55,8 +55,8 @@ package enum ValueOrder {
         }
     }
 
-    /// Negative, zero or positive as the left value is less than, equal to or greater than the right one; `nil` if
-    /// one of them is missing or they are of kinds that do not compare.
+    /// Negative, zero or positive if the left value is less than, equal to or greater than the right one; `nil` if one of
+    /// them is missing or they are not comparable.
     static func compare(_ left: AttributeValue, _ right: AttributeValue) -> Int? {
         switch (left, right) {
         case (.integer(let left), .integer(let right)): return compare(left, right)
@@ -93,7 +93,7 @@ package enum ValueOrder {
         return difference != 0 ? difference : compare(whole, right)
     }
 
-    /// Objects in the order of their primary keys, new ones last.
+    /// Compares objects by primary key, new ones last.
     package static func compareObjects(_ left: ManagedObjectID, _ right: ManagedObjectID) -> Int {
         if left == right { return 0 }
         if left.isTemporary != right.isTemporary { return left.isTemporary ? 1 : -1 }
@@ -129,10 +129,10 @@ package enum ValueOrder {
 }
 
 extension Decimal {
-    /// The number as stores keep it: an integer, or the nearest floating-point number; `nil` for "not a number".
+    /// The number in its stored form: an integer, or the nearest floating-point number; `nil` for NaN.
     var storedNumber: AttributeValue? {
         if isNaN { return nil }
-        // Not through NSDecimalNumber, which computes the nearest Double inexactly and hashes endlessly.
+        // Not through NSDecimalNumber, whose Double conversion is inexact and whose hash may not terminate.
         let text = description
         if let integer = Int64(text) { return .integer(integer) }
         return Double(text).map { .double($0) }
@@ -140,8 +140,8 @@ extension Decimal {
 }
 
 extension AttributeValue {
-    /// The value in the form that a store keeps it in: an integer, a floating-point number, a text, bytes or null.
-    /// Bytes in a file stay there, because reading them may fail; a statement that binds them reads them.
+    /// The value in its stored form: an integer, a floating-point number, a text, bytes or null. Bytes in a file stay there,
+    /// because reading may fail; the statement that binds them reads them.
     package var stored: AttributeValue {
         switch self {
         case .null, .integer, .string, .binary, .external: self
@@ -175,8 +175,8 @@ extension SortOrdering {
         return .string(TextFolding.fold(text, options))
     }
 
-    /// Negative, zero or positive as an object with the left value comes before, beside or behind one with the
-    /// right value. Missing values are the smallest.
+    /// Negative, zero or positive if an object with the left value is ordered before, equal to or after one with the right
+    /// value. Missing values are the smallest.
     public func compare(_ left: AttributeValue, _ right: AttributeValue) -> Int {
         let order =
             ValueOrder.compare(left, right)
@@ -214,7 +214,7 @@ extension SortOrdering {
 }
 
 extension Array where Element: QuerySubject {
-    /// The objects in the order of orderings, and then of their primary keys, new objects last.
+    /// The objects sorted by orderings, then by primary key, new objects last.
     public func sorted(by orderings: [SortOrdering]) throws -> [Element] {
         let keyed = try map { subject in
             (subject: subject, values: try orderings.map { try $0.sortValue(of: subject) })

@@ -1,7 +1,7 @@
 import Foundation
 internal import QuireModel
 
-/// Writes predicates in the predicate format language.
+/// Prints predicates in the predicate format language.
 enum PredicatePrinter {
     // MARK: - Predicates
 
@@ -22,7 +22,7 @@ enum PredicatePrinter {
         return parts.isEmpty ? ifEmpty : parts.map(bracketed).joined(separator: word)
     }
 
-    /// A predicate as part of another.
+    /// A predicate nested in another.
     private static func bracketed(_ predicate: QueryPredicate) -> String {
         switch predicate {
         case .and(let parts) where parts.count > 1, .or(let parts) where parts.count > 1:
@@ -44,7 +44,7 @@ enum PredicatePrinter {
             + text(of: comparison.options) + " " + right(of: comparison)
     }
 
-    /// The right side. A key `text` behind `MATCHES` would be read as a part of the operator.
+    /// The right operand. A key `text` after `MATCHES` would be parsed as a part of the operator.
     private static func right(of comparison: QueryComparison) -> String {
         let text = text(of: comparison.right)
         guard comparison.operator == .matches, text.lowercased().hasPrefix("text") else {
@@ -97,7 +97,7 @@ enum PredicatePrinter {
             "CAST(\(text(of: .double(date.timeIntervalSinceReferenceDate))), \"\(QueryCast.date.rawValue)\")"
         case .binary(let bytes): cast(bytes.base64EncodedString(), to: .binary)
         case .external(let data):
-            // A text that is refused when it is read, instead of bytes that are not the value.
+            // Prints a text that fails to parse, rather than bytes that differ from the value.
             cast(
                 (try? data.data())?.base64EncodedString() ?? "unreadable: \(data)", to: .binary)
         case .uuid(let uuid): cast(uuid.uuidString, to: .uuid)
@@ -151,8 +151,8 @@ extension QueryPredicate: CustomStringConvertible {
 }
 
 extension QueryExpression: CustomStringConvertible {
-    /// The expression in the predicate format language; reading it with ``init(format:_:)`` gives an equal one, with
-    /// the exceptions of ``QueryPredicate/format``.
+    /// The expression in the predicate format language; parsing it with ``init(format:_:)`` yields an equal one, with the
+    /// exceptions of ``QueryPredicate/format``.
     public var description: String { PredicatePrinter.text(of: self) }
 }
 
@@ -247,7 +247,7 @@ extension PredicatePrinter {
 
     // MARK: - What stands before and within an index or a path
 
-    /// An index. A key that would be read as a word is marked as one.
+    /// An index. A key that would be parsed as a word is escaped.
     private static func index(_ expression: QueryExpression) -> String {
         let text = text(of: expression)
         return ["first", "last", "size"].contains(text.lowercased()) ? "#" + text : text
@@ -260,7 +260,7 @@ extension PredicatePrinter {
         return operand(expression, bindingAtLeast: Binding.value)
     }
 
-    /// In parentheses where keys behind a dot would become a part of it.
+    /// Parenthesized if keys after a dot would become a part of it.
     private static func beforeDot(_ expression: QueryExpression) -> String {
         let merges =
             switch expression {

@@ -1,9 +1,9 @@
-/// A word of a predicate's format string, with its place.
+/// A token of a predicate's format string, with its position.
 struct PredicateToken {
     /// The kind of token.
     enum Kind: Equatable {
         case keyword(Keyword)
-        /// A key path; the keys behind `SELF.` if it began so. Operators have their `@`.
+        /// A key path; for `SELF.…` the keys after it. Operators include their `@`.
         case keyPath([String])
         /// The keys after a value: `.key.key`.
         case path([String])
@@ -12,14 +12,14 @@ struct PredicateToken {
         /// The name of a function with its colons: `modulus:by:`.
         case selector(String)
         case string(String)
-        /// An integer without its sign.
+        /// An unsigned integer.
         case integer(UInt64)
-        /// A number without its sign.
+        /// An unsigned number.
         case double(Double)
-        /// A place for the argument of that index.
+        /// The placeholder for the argument with an index.
         case placeholder(Placeholder, argument: Int)
         case comparison(QueryComparison.Operator)
-        /// The function of a sign between two values: `+`.
+        /// The function of an infix operator: `+`.
         case infix(QueryFunction)
         /// `~`
         case onesComplement
@@ -56,9 +56,9 @@ struct PredicateToken {
     }
 
     let kind: Kind
-    /// The character it begins at, from 1.
+    /// The column of its first character, from 1.
     let column: Int
-    /// As it is written.
+    /// The text as written.
     let text: String
 }
 
@@ -80,13 +80,13 @@ extension PredicateToken {
         }
     }
 
-    /// Whether it is that word, which is not reserved; given in lower case.
+    /// Whether it is the given non-reserved word, in lower case.
     func isWord(_ word: String) -> Bool {
         guard case .keyPath = kind else { return false }
         return text.lowercased() == word
     }
 
-    /// Whether it is a number without its sign.
+    /// Whether it is an unsigned number.
     var isNumber: Bool {
         switch kind {
         case .integer, .double: true
@@ -94,7 +94,7 @@ extension PredicateToken {
         }
     }
 
-    /// Whether a value can begin with it.
+    /// Whether it can begin a value.
     var beginsValue: Bool {
         switch kind {
         case .keyPath, .variable, .selector, .string, .integer, .double, .placeholder, .keyword,
@@ -104,7 +104,7 @@ extension PredicateToken {
         }
     }
 
-    /// Whether a key can be written in a format string, if need be with `#` before it.
+    /// Whether a key can be written in a format string, escaped by `#` if necessary.
     static func isKey(_ text: String) -> Bool {
         guard let first = text.unicodeScalars.first, isKeyStart(first) else { return false }
         return text.unicodeScalars.allSatisfy(isKeyPart)
@@ -144,16 +144,16 @@ enum KeyPathOperator: String, CaseIterable {
         }
     }
 
-    /// Whether it gives several values, so that another operator can follow.
+    /// Whether it is multi-valued, so that another operator can follow.
     var givesMany: Bool { self == .distinctUnionOfObjects || self == .unionOfObjects }
 
-    /// The operator that a key is, if it is one.
+    /// The operator of a key, if it is one.
     init?(key: String) {
         guard key.hasPrefix("@") else { return nil }
         self.init(rawValue: String(key.dropFirst()))
     }
 
-    /// The operator that computes a function.
+    /// The operator for a function.
     init?(_ function: QueryFunction) {
         guard let found = Self.allCases.first(where: { $0.function == function }) else {
             return nil

@@ -81,7 +81,7 @@ extension PredicateExpressions.StringContainsRegex: TranslatableNode {
             let regex = regex as? PredicateExpressions.Value<PredicateExpressions.PredicateRegex>
         else { throw PredicateTranslation.unsupported(self) }
         let text = try translation.value(of: subject)
-        // MATCHES takes the text as a whole.
+        // MATCHES applies to the whole text.
         let pattern = "(?s:.*)(?:\(regex.value.stringRepresentation))(?s:.*)"
         return .truth(
             PredicateTruth(
@@ -109,8 +109,7 @@ extension PredicateExpressions.StringCaseInsensitiveCompare: TranslatableNode {
 // has them on Apple's systems only. Both have the semantics of our queries here, whatever the system's language.
 
 extension PredicateExpressions {
-    /// `a.localizedStandardContains(b)` in a predicate: whether a text contains another one, whatever the case and the
-    /// diacritics of both; `CONTAINS[cd]`.
+    /// `a.localizedStandardContains(b)` in a predicate: a text search that ignores case and diacritics; `CONTAINS[cd]`.
     public struct StringLocalizedStandardContains<
         Root: PredicateExpression, Other: PredicateExpression
     >: PredicateExpression where Root.Output: StringProtocol, Other.Output: StringProtocol {
@@ -120,7 +119,7 @@ extension PredicateExpressions {
 
         /// The text to search.
         public let root: Root
-        /// The text to find.
+        /// The text to search for.
         public let other: Other
 
         /// Makes a node of two operands.
@@ -149,7 +148,7 @@ extension PredicateExpressions {
         StringLocalizedStandardContains(root: root, other: other)
     }
 
-    /// `a.caseInsensitiveCompare(b)` in a predicate: how two texts compare, whatever their case, as `[c]` compares.
+    /// `a.caseInsensitiveCompare(b)` in a predicate: the order of two texts, ignoring case as `[c]` does.
     ///
     /// Compare it with a constant: `let same = ComparisonResult.orderedSame`.
     public struct StringCaseInsensitiveCompare<
@@ -332,7 +331,7 @@ extension PredicateTranslation {
                 QueryComparison(count, isFound ? .greater : .equal, .constant(.integer(0)))))
     }
 
-    /// A condition on the elements of a to-many relationship with `ANY` or `ALL`, if it is one comparison of an
+    /// The condition on the elements of a to-many relationship with `ANY` or `ALL`, if it is a single comparison of an
     /// element with a constant.
     fileprivate static func quantified(
         _ modifier: QueryComparison.Modifier, _ collection: QueryExpression, _ variable: String,

@@ -100,7 +100,7 @@ extension PredicateExpressions.NotEqual: TranslatableNode {
 }
 
 extension PredicateTranslation {
-    /// That two nodes give the same.
+    /// Equality of two nodes.
     fileprivate mutating func equality<Left: PredicateExpression, Right: PredicateExpression>(
         of left: Left, and right: Right, in node: some PredicateExpression
     ) throws -> QueryPredicate where Left.Output == Right.Output {
@@ -144,7 +144,7 @@ extension PredicateTranslation {
         }
     }
 
-    /// Whether the values of a type are collections to us.
+    /// Whether a type translates to a collection.
     private static func isList(_ type: Any.Type) -> Bool {
         if let optional = type as? any CapturedOptional.Type { return isList(optional.wrappedType) }
         return type is any CapturedList.Type
@@ -273,7 +273,7 @@ extension PredicateExpressions.NilCoalesce: TranslatableNode {
 }
 
 extension PredicateTranslation {
-    /// A value, or another one if it is missing.
+    /// A value, or a default if it is missing.
     fileprivate static func value(
         _ value: QueryExpression, orElse replacement: QueryExpression
     ) -> QueryExpression {

@@ -75,7 +75,7 @@ extension PredicateExpressions.KeyPath: TranslatableNode {
 }
 
 extension PredicateTerm {
-    /// The collection as an expression, if it may be one.
+    /// The collection as an expression, if it is supported.
     var collection: QueryExpression? {
         switch self {
         case .value(let value): value
@@ -88,7 +88,7 @@ extension PredicateTerm {
 extension QueryExpression {
     /// The expression extended by further keys.
     func appending(_ keys: [String]) -> QueryExpression {
-        // The identifier of an object is the object to a query.
+        // In a query an object's identifier is equivalent to the object.
         let keys = keys.last == QueryKeyPath.objectKey ? keys.dropLast() : keys
         if keys.isEmpty { return self }
         return switch self {

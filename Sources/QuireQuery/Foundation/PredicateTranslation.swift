@@ -2,7 +2,7 @@ package import Foundation
 package import QuireModel
 internal import QuireSystem
 
-/// A node of Foundation's predicates that can be translated.
+/// A translatable node of Foundation's predicates.
 protocol TranslatableNode {
     /// The term of the node.
     func term(in translation: inout PredicateTranslation) throws -> PredicateTerm
@@ -20,7 +20,7 @@ package struct PredicateTranslation {
     package struct Vocabulary {
         /// The model's property names for a single-step key path.
         package let names: (AnyKeyPath) -> [String]?
-        /// A value of a program's own type as an attribute keeps it.
+        /// Converts a value of a program's type to an attribute value.
         package let value: (Any) -> AttributeValue?
 
         package init(
@@ -89,7 +89,7 @@ package struct PredicateTranslation {
         return try translatable.term(in: &self)
     }
 
-    /// A node as a truth value.
+    /// Translates a node to a truth value.
     mutating func truth<Node: PredicateExpression>(of node: Node) throws -> PredicateTruth {
         switch try term(of: node) {
         case .truth(let truth): return truth
@@ -105,13 +105,13 @@ package struct PredicateTranslation {
         }
     }
 
-    /// A node that is true or false as a condition.
+    /// Translates a Boolean node to a condition.
     mutating func condition(of node: some PredicateExpression) throws -> QueryPredicate {
         let truth = try truth(of: node)
         return Self.demanding(truth.exists, for: truth.holds)
     }
 
-    /// A node as a value.
+    /// Translates a node to a value.
     mutating func value(of node: some PredicateExpression) throws -> QueryExpression {
         switch try term(of: node) {
         case .value(let value): value
@@ -120,7 +120,7 @@ package struct PredicateTranslation {
         }
     }
 
-    /// A truth value as a value.
+    /// Converts a truth value to a value.
     static func value(of truth: PredicateTruth) -> QueryExpression {
         let value = QueryExpression.conditional(
             truth.holds, .constant(.boolean(true)), .constant(.boolean(false)))
@@ -130,7 +130,7 @@ package struct PredicateTranslation {
 
     // MARK: - Errors
 
-    /// The longest quotation of a node in an error.
+    /// The maximum length of a quoted node in an error.
     private static let maximumQuotation = 200
 
     /// The error for a node without a translation, quoting it.
@@ -150,11 +150,11 @@ package struct PredicateTranslation {
 
 /// The translation of a node of Foundation's predicates.
 enum PredicateTerm {
-    /// A value, maybe a missing one; a to-many relationship or a list as a whole, too.
+    /// A value, which may be missing; also a whole to-many relationship or list.
     case value(QueryExpression)
     /// A truth value.
     case truth(PredicateTruth)
-    /// Some of the elements of a to-many relationship.
+    /// A filtered to-many relationship.
     case elements(PredicateElements)
     /// A range of values; `nil` for no bound.
     case range(lower: QueryExpression?, upper: QueryExpression?, includesUpper: Bool)
@@ -164,15 +164,15 @@ enum PredicateTerm {
     case units(QueryExpression)
 }
 
-/// A truth value that may be missing, as an optional `Bool` may.
+/// A truth value that may be missing, like an optional `Bool`.
 struct PredicateTruth {
-    /// Whether there is one.
+    /// Whether it is present.
     var exists: QueryPredicate = .constant(true)
-    /// Whether it is true, if there is one.
+    /// Whether it is true, if present.
     var holds: QueryPredicate
 }
 
-/// The elements of a to-many relationship for which a condition holds.
+/// The elements of a to-many relationship that satisfy a condition.
 struct PredicateElements {
     let collection: QueryExpression
     /// The element variable in the condition.
@@ -216,13 +216,13 @@ extension PredicateTranslation {
         return found.isEmpty ? .constant(false) : found.count == 1 ? found[0] : .or(found)
     }
 
-    /// The contrary of a condition.
+    /// The negation of a condition.
     static func not(_ predicate: QueryPredicate) -> QueryPredicate {
         switch predicate {
         case .constant(let value): return .constant(!value)
         case .not(let inner): return inner
         case .comparison(var comparison) where comparison.modifier == .direct:
-            // Only these two are the contrary of each other when values are missing.
+            // Only these two operators are negations of each other for missing values.
             switch comparison.operator {
             case .equal: comparison.operator = .notEqual
             case .notEqual: comparison.operator = .equal
@@ -235,7 +235,7 @@ extension PredicateTranslation {
 
     // MARK: - Comparisons
 
-    /// Compares two values, and already if both are constants.
+    /// Compares two values; constants are folded.
     static func compare(
         _ left: QueryExpression, _ comparisonOperator: QueryComparison.Operator,
         _ right: QueryExpression, _ options: QueryComparison.Options = []
@@ -256,7 +256,7 @@ extension PredicateTranslation {
         return .constant(try PredicateEvaluator(subject: nil).holds(comparison))
     }
 
-    /// That there is a value.
+    /// A not-null condition.
     static func present(_ value: QueryExpression) -> QueryPredicate {
         switch value {
         case .constant(let constant): .constant(!ValueOrder.isMissing(constant))
@@ -268,8 +268,7 @@ extension PredicateTranslation {
 
     // MARK: - Missing values
 
-    /// That a condition holds and another one, too, which is left out as far as the first one implies that there
-    /// are the values it asks for.
+    /// The conjunction of a condition and not-null demands, omitting those that the condition implies.
     static func demanding(
         _ demand: QueryPredicate, for predicate: QueryPredicate
     ) -> QueryPredicate {

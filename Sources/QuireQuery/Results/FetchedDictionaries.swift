@@ -77,7 +77,7 @@ public struct FetchExplanation: Sendable, Hashable {
     public struct Step: Sendable, Hashable {
         /// The step, as given by SQLite's `EXPLAIN QUERY PLAN`.
         public let detail: String
-        /// The steps that it is made of.
+        /// The substeps.
         public let children: [Step]
 
         package init(detail: String, children: [Step]) {
@@ -88,7 +88,7 @@ public struct FetchExplanation: Sendable, Hashable {
 
     /// The statement, with a question mark for each value.
     public let sql: String
-    /// The values that are bound to the question marks, in their order.
+    /// The bound values of the statement's parameters, in order.
     public let bindings: [AttributeValue]
     /// The residual condition evaluated in memory, because SQL cannot express it.
     public let inMemory: QueryPredicate?

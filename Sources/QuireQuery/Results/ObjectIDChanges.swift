@@ -3,7 +3,7 @@ internal import Synchronization
 
 /// The identifiers of objects changed by a save or another operation. They may be passed to any queue.
 ///
-/// ``ManagedObjectContext/mergeChanges(from:)`` brings another context up to date with it.
+/// Merge it into other contexts with ``ManagedObjectContext/mergeChanges(from:)``.
 public struct ObjectIDChanges: Sendable, Hashable {
     /// New objects.
     public var inserted: [ManagedObjectID]
@@ -13,7 +13,7 @@ public struct ObjectIDChanges: Sendable, Hashable {
     public var deleted: [ManagedObjectID]
     /// Objects whose values were refreshed.
     public var refreshed: [ManagedObjectID]
-    /// Objects that were made faults, their changes lost.
+    /// Objects turned into faults, discarding their changes.
     public var invalidated: [ManagedObjectID]
 
     /// Describes changes.
@@ -37,7 +37,7 @@ public struct ObjectIDChanges: Sendable, Hashable {
             invalidated: invalidated.map(transform))
     }
 
-    /// The changes of some of the objects.
+    /// The changes restricted to some of the objects.
     package func filter(_ isIncluded: (ManagedObjectID) -> Bool) -> ObjectIDChanges {
         ObjectIDChanges(
             inserted: inserted.filter(isIncluded), updated: updated.filter(isIncluded),
@@ -45,7 +45,7 @@ public struct ObjectIDChanges: Sendable, Hashable {
             invalidated: invalidated.filter(isIncluded))
     }
 
-    /// Whether nothing happened to any object.
+    /// Whether there are no changes.
     public var isEmpty: Bool {
         inserted.isEmpty && updated.isEmpty && deleted.isEmpty && refreshed.isEmpty
             && invalidated.isEmpty
