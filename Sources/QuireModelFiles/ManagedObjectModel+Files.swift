@@ -3,11 +3,10 @@ public import QuireModel
 internal import QuireSystem
 
 extension ManagedObjectModel {
-    /// Reads a model that Xcode made.
+    /// Reads a model made by Xcode.
     ///
-    /// - Parameter path: A `.xcdatamodeld` or `.momd` folder, of which the current version is read (see
-    ///   ``ModelVersions`` for the others), a `.xcdatamodel` folder, the file `contents` or `elements` in it, or a
-    ///   `.mom` file.
+    /// - Parameter path: A `.xcdatamodeld` or `.momd` folder, of which the current version is read (see ``ModelVersions``
+    ///   for the others), a `.xcdatamodel` folder, the file `contents` or `elements` in it, or a `.mom` file.
     /// - Throws: ``QuireError`` with code `notFound`, or `invalidFormat`, naming the file and, if it is one of XML,
     ///   the line.
     ///
@@ -38,11 +37,11 @@ extension ManagedObjectModel {
         return try versions.reading(named: versions.currentName)
     }
 
-    /// Reads a model from the XML that ``modelXML()`` or Xcode wrote.
+    /// Reads a model from XML written by ``modelXML()`` or Xcode.
     ///
     /// - Parameters:
     ///   - data: The content of the file `contents` in a `.xcdatamodel` folder.
-    ///   - name: Where it comes from, for the errors.
+    ///   - name: The source's name in errors.
     /// - Throws: ``QuireError`` with code `invalidFormat`, naming the line.
     public init(modelXML data: Data, name: String) throws {
         let source = ModelXMLSource(name: name)
@@ -59,11 +58,11 @@ extension ManagedObjectModel {
         ModelXMLWriter.data(of: ModelXMLEncoder.root(of: self))
     }
 
-    /// Writes the model as a `.xcdatamodel` folder, which Xcode can open.
+    /// Writes the model as a `.xcdatamodel` folder, for use in Xcode.
     ///
     /// An existing model at the path is replaced atomically, once the new one is complete.
     ///
-    /// - Parameter path: The folder. It is made if it is missing; the one it is in must be there.
+    /// - Parameter path: The folder. It is created if missing; its parent must exist.
     /// - Throws: ``QuireError`` with code `invalidModel` if ``validate()`` fails; `invalidState` if the path holds something
     ///   other than a model; `inputOutput`, `outOfSpace` and others if it cannot be written.
     public func write(to path: String) throws {
@@ -96,25 +95,24 @@ extension ManagedObjectModel {
 // MARK: - Compiled models
 
 extension ManagedObjectModel {
-    /// Reads a compiled model: the content of a `.mom` file, as Xcode and ``compiledModel()`` make it.
+    /// Reads a compiled model: the content of a `.mom` file made by Xcode or ``compiledModel()``.
     ///
-    /// Compiled models do not keep the order of entities and properties, what generated code looks like, whether
-    /// sync services transfer them, and the names of composites.
+    /// Compiled models do not keep the order of entities and properties, code generation settings, syncability, and the
+    /// names of composites.
     ///
     /// - Parameters:
     ///   - data: The content of the file.
-    ///   - name: Where it comes from, for the errors.
+    ///   - name: The source's name in errors.
     /// - Throws: ``QuireError`` with code `invalidFormat`.
     public init(compiledModel data: Data, name: String) throws {
         self = try CompiledModelDecoder.read(data, name: name).model
     }
 
-    /// Reads a model out of an archive of any kind: compiled, or of Xcode's modelling tool, such as the models within
-    /// a `.xcmappingmodel`.
+    /// Reads a model from an archive: compiled, or of Xcode's modelling tool, as in a `.xcmappingmodel`.
     ///
     /// - Parameters:
     ///   - data: The archive.
-    ///   - name: Where it comes from, for the errors.
+    ///   - name: The source's name in errors.
     /// - Throws: ``QuireError`` with code `invalidFormat`.
     public init(archivedModel data: Data, name: String) throws {
         let archive = try KeyedArchive(data, name: name)
@@ -125,7 +123,7 @@ extension ManagedObjectModel {
             : try CompiledModelDecoder.read(data, name: name).model
     }
 
-    /// The model compiled: the content of a `.mom` file, as Core Data loads it.
+    /// The compiled model: the content of a `.mom` file, as loaded by Core Data.
     ///
     /// ```swift
     /// let (data, omissions) = try model.compiledModel()
@@ -139,7 +137,7 @@ extension ManagedObjectModel {
         return CompiledModelEncoder.archive(of: self, for: .file)
     }
 
-    /// Reads the model that a store of Core Data's carries in `Z_MODELCACHE`.
+    /// Reads the model cached in a Core Data store's `Z_MODELCACHE`.
     package init(modelCache data: Data, name: String) throws {
         guard let archive = RawDeflate.decompressed(data) else {
             throw QuireError(
@@ -154,7 +152,7 @@ extension ManagedObjectModel {
         RawDeflate.decompressed(data).map { (try? KeyedArchive($0, name: name)) != nil } ?? false
     }
 
-    /// The model as Core Data's stores carry it in `Z_MODELCACHE`; `nil` if it is far too large for that.
+    /// The model in the form of Core Data's `Z_MODELCACHE`; `nil` if it exceeds the size limit.
     package var modelCache: Data? {
         RawDeflate.compressed(CompiledModelEncoder.archive(of: self, for: .store).data)
     }
@@ -162,11 +160,11 @@ extension ManagedObjectModel {
 
 // MARK: - Files
 
-/// The files of models.
+/// Model files.
 enum ModelFile {
     /// The file in a `.xcdatamodel` folder.
     static let contentsName = "contents"
-    /// The file that Xcode 3 had in its place.
+    /// The file of Xcode 3's models.
     static let legacyName = "elements"
     static let versionExtension = ".xcdatamodel"
     static let versionsExtension = ".xcdatamodeld"
@@ -188,7 +186,7 @@ enum ModelFile {
             subject: .init(file: path))
     }
 
-    /// The model in a file, whatever its name: XML, compiled, or of Xcode 3.
+    /// The model in a file of any name: XML, compiled, or of Xcode 3.
     static func read(file path: String) throws -> Reading {
         if let size = try FileSystem.information(at: path)?.size,
             size > ModelXMLReader.maximumSize
@@ -207,7 +205,7 @@ enum ModelFile {
             return try LegacyModelDecoder.read(data, name: path)
         }
         var reading = try CompiledModelDecoder.read(data, name: path)
-        // Beside the compiled versions of a model there is a list of their hashes.
+        // The folder of compiled versions has a list of their hashes.
         let folder = FileSystem.folder(of: path)
         if folder.hasSuffix(compiledVersionsExtension),
             let list = try? CompiledVersionList(inFolder: folder),

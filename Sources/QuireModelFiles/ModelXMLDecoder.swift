@@ -2,10 +2,10 @@ import Foundation
 internal import QuireModel
 internal import QuireSystem
 
-/// Makes a model of the elements of a model file.
+/// Decodes a model from the elements of a model file.
 ///
-/// Refuses what objects could not be read by: names that are missing, types that are not known. Anything else that is not
-/// understood is left out, with a remark.
+/// Fails only if objects could not be read with the model: for missing names and unknown types. Anything else that is not
+/// understood is dropped with a remark.
 struct ModelXMLDecoder {
     let source: ModelXMLSource
     /// Messages about oddities of the file.
@@ -71,7 +71,7 @@ struct ModelXMLDecoder {
         entity.managedObjectClassName = element.attribute("representedClassName")
         entity.isAbstract = boolean("isAbstract", of: element)
         entity.superentityName = unlessEmpty("parentEntity", of: element)
-        // Xcode calls the renaming identifier an element's identifier; stores of such models show it.
+        // Xcode uses the renaming identifier as an element's identifier, as stores of such models show.
         entity.renamingIdentifier =
             element.attribute("elementID") ?? element.attribute("renamingIdentifier")
         entity.versionHashModifier = element.attribute("versionHashModifier")
@@ -152,7 +152,7 @@ struct ModelXMLDecoder {
         return request
     }
 
-    /// An index; `nil` if it is not known how it is meant.
+    /// An index; `nil` if it is not understood.
     private mutating func index(from element: ModelXMLElement) -> FetchIndexDescription? {
         guard let name = unlessEmpty("name", of: element) else {
             remark("An index has no name and is left out.", on: element)
@@ -263,7 +263,7 @@ extension ModelXMLDecoder {
         attribute.isStoredInTruthFile = boolean("storedInTruthFile", of: element)
         attribute.derivationExpression = unlessEmpty("derivationExpression", of: element)
         if boolean("derived", of: element), attribute.derivationExpression == nil {
-            attribute.derivationExpression = ""  // For the model's validation to complain about.
+            attribute.derivationExpression = ""  // Reported by the model's validation.
         }
         attribute.compositeName = unlessEmpty("composite", of: element)
         attribute.renamingIdentifier =
@@ -298,7 +298,7 @@ extension ModelXMLDecoder {
         switch type {
         case .undefined, .objectID, .composite: return .null  // Left over from another type.
         case .binary, .transformable:
-            // Xcode gives these no default values; ours are base64.
+            // Xcode has no default values for these; ours are base64.
             return (try? AttributeValue(parsing: text, as: type)) ?? .null
         case .string: return .string(text)
         default: break
@@ -350,7 +350,7 @@ extension ModelXMLDecoder {
         relationship.isOptional = boolean("optional", of: element)
         relationship.isTransient = boolean("transient", of: element)
         relationship.minimumCount = max(0, integer("minCount", of: element) ?? 0)
-        // There is a file with a greatest count of −1, which means none.
+        // A known file has a maximum count of −1, meaning none.
         let most = max(0, integer("maxCount", of: element) ?? 0)
         relationship.maximumCount = relationship.isToMany ? most : 1
         if let rule = element.attribute("deletionRule") {
@@ -414,7 +414,7 @@ extension ModelXMLDecoder {
 }
 
 extension AttributeType {
-    /// Whether an attribute may have a least and greatest value or length.
+    /// Whether an attribute may have a minimum and maximum value or length.
     var hasRange: Bool {
         switch self {
         case .integer16, .integer32, .integer64, .decimal, .double, .float, .date, .string: true

@@ -2,11 +2,10 @@ import CLibXML2
 import Foundation
 internal import QuireSystem
 
-/// Parses the XML of a model into elements.
+/// Parses a model's XML into elements.
 ///
-/// The text may come from anywhere. So nothing is fetched from the network or from other files, a document type
-/// declaration, which is where entities would come from, is refused, and so are texts that are much larger or
-/// deeper than any model.
+/// The text is untrusted: nothing is fetched from the network or from other files; document type declarations, which define
+/// entities, are rejected, and so are texts much larger or deeper than any model.
 struct ModelXMLReader {
     /// Real models stay below one megabyte.
     static let maximumSize = 64 << 20
@@ -15,7 +14,7 @@ struct ModelXMLReader {
 
     let source: ModelXMLSource
 
-    /// Several threads may read models at once, so libxml2 is made ready exactly once.
+    /// Initializes libxml2 exactly once, as several threads may read models.
     static let preparation: Void = xmlInitParser()
 
     /// Parses the root element.
@@ -97,7 +96,7 @@ struct ModelXMLReader {
         return attributes
     }
 
-    /// The line of the current node; the parser itself may be further already.
+    /// The line of the current node; the parser may be further ahead.
     private func line(of reader: xmlTextReaderPtr) -> Int {
         guard let node = xmlTextReaderCurrentNode(reader) else {
             return Int(xmlTextReaderGetParserLineNumber(reader))
@@ -123,7 +122,7 @@ struct ModelXMLReader {
 
 // MARK: - Elements
 
-/// An element of a model file, as it was parsed.
+/// A parsed element of a model file.
 struct ModelXMLElement {
     var name: String
     /// The attributes, in the order of the file.
@@ -138,7 +137,7 @@ struct ModelXMLElement {
     }
 }
 
-/// A name for the text being read, and the errors about it.
+/// The name of the text being parsed, and errors about it.
 struct ModelXMLSource {
     /// The path or name of the text.
     var name: String

@@ -8,11 +8,11 @@ internal import QuireSystem
 /// the model: editor state, and the tools that wrote the file or may read it.
 enum ModelXMLVocabulary {
     struct Element {
-        /// The attributes that are read, and written.
+        /// The supported attributes.
         var attributes: Set<String>
         /// The attributes that do not affect the model.
         var ignoredAttributes: Set<String> = []
-        /// The elements within that are read, and written.
+        /// The supported child elements.
         var children: Set<String> = []
         /// The child elements that do not affect the model, with their content.
         var ignoredChildren: Set<String> = []
@@ -102,7 +102,8 @@ enum ModelXMLVocabulary {
 
 // MARK: - User info
 
-/// Model files have texts only in their free keys and values. Another value is kept under `quire.userInfo.KEY`: as a binary
+/// Model files support only texts in user info. Other values are stored under `quire.userInfo.KEY`, as a binary property
+/// list in base64.
 /// property list in base64.
 extension [String: PropertyListValue] {
     private static var keyPrefix: String { "quire.userInfo." }
@@ -164,7 +165,7 @@ extension AttributeType {
         return .boolean(number != 0)
     }
 
-    /// A small number as a value of the type; `nil` if the type is not one of numbers.
+    /// A small number as a value of the type; `nil` if the type is not numeric.
     func number(_ number: Int64) -> AttributeValue? {
         switch self {
         case .integer16, .integer32, .integer64: .integer(number)

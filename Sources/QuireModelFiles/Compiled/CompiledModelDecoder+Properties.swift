@@ -3,14 +3,14 @@ internal import QuireModel
 internal import QuireQuery
 internal import QuireSystem
 
-/// The bits of `NSFlagsKey` of an attribute.
+/// The bits of an attribute's `NSFlagsKey`.
 enum CompiledAttributeFlags {
     static let allowsExternalBinaryDataStorage: Int64 = 4
     static let preservesValueInHistoryOnDeletion: Int64 = 16
 }
 
 extension CompiledModelDecoder {
-    /// A property; `nil` if it is of a kind that models here do not have.
+    /// A property; `nil` if its kind is not supported.
     mutating func property(
         _ object: KeyedArchive.Object, name: String, of entity: String
     ) throws -> PropertyDescription? {
@@ -119,7 +119,7 @@ extension CompiledModelDecoder {
         }
     }
 
-    /// The name of the composite that has an attribute's elements. Archives keep no names of composites.
+    /// The name of the composite with an attribute's elements. Archives do not keep the names of composites.
     private mutating func composite(
         _ value: ArchiveValue?, named name: String, of subject: String, depth: Int
     ) throws -> String {
@@ -181,7 +181,7 @@ extension CompiledModelDecoder {
         var relationship = RelationshipDescription(
             name: name, destination: try required(destinationName, "a destination entity"),
             inverse: inverseName)
-        // Unbounded is 0, or −1 where a program made the model.
+        // Unbounded is 0, or −1 in models made in code.
         let most = try archive.integer(object["NSMaxCount"]) ?? 1
         relationship.isToMany = most != 1
         relationship.maximumCount = Self.count(most, of: subject, &remarks)
@@ -268,7 +268,7 @@ extension CompiledModelDecoder {
             do {
                 var unarchiver = PredicateUnarchiver(archive: archive)
                 let predicate = try required(unarchiver.predicate(value), "a predicate")
-                // A number for a warning is the code of an error that Core Data has a text for.
+                // A numeric warning is the code of an error for which Core Data has a message.
                 if message == nil, attribute.takeBound(predicate) { continue }
                 attribute.validationPredicates.append(
                     ValidationPredicate(predicate.description, message: message))
@@ -326,7 +326,7 @@ extension CompiledModelDecoder {
 
     // MARK: - Indexes
 
-    /// An index; `nil` if it cannot be taken over.
+    /// An index; `nil` if it cannot be decoded.
     mutating func index(_ value: ArchiveValue, of entity: String) -> FetchIndexDescription? {
         guard let object = try? archive.object(value), let name = try? text(object["NSIndexName"])
         else {

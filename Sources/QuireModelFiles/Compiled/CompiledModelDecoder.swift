@@ -80,7 +80,7 @@ struct CompiledModelDecoder {
         return model
     }
 
-    /// Counts a part that was read, so that shared objects do not make a small archive a large model.
+    /// Counts a part against the budget, so that shared objects do not expand a small archive to a large model.
     mutating func spend(_ count: Int = 1) throws {
         budget -= count
         if budget < 0 { throw archive.damaged("parts of the model share their parts") }
@@ -91,7 +91,7 @@ struct CompiledModelDecoder {
         return value
     }
 
-    /// A text; `nil` for an empty one.
+    /// A text; `nil` if empty.
     func text(_ value: ArchiveValue?) throws -> String? {
         try archive.string(value).flatMap { $0.isEmpty ? nil : $0 }
     }
@@ -198,7 +198,7 @@ struct CompiledModelDecoder {
         return entity
     }
 
-    /// The name it had in an earlier version. Archives have the present one for none.
+    /// The renaming identifier; `nil` if it is the present name, which archives store by default.
     func renaming(_ object: KeyedArchive.Object, from name: String) throws -> String? {
         try text(object["NSRenamingIdentifier"]).flatMap { $0 == name ? nil : $0 }
     }

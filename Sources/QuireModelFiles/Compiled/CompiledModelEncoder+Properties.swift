@@ -162,7 +162,7 @@ extension CompiledModelEncoder {
         return writer.add(array: elements)
     }
 
-    /// Core Data's codes for the errors that a bound and a regular expression give, which archives name for each.
+    /// Core Data's error codes for bounds and regular expressions, as archived.
     private enum ErrorCode {
         static let numberTooLarge: Int64 = 1610
         static let numberTooSmall: Int64 = 1620
@@ -263,7 +263,7 @@ extension CompiledModelEncoder {
     ) -> Bool {
         let subject = "The fetched property “\(entity).\(fetched.name)”"
         guard let request = add(fetched.fetchRequest, called: subject) else {
-            // Nothing refers to it, but every place of an archive holds something.
+            // Unreferenced, but every slot of an archive needs a value.
             writer.define(reference, as: ["NSNull", "NSObject"], [])
             return false
         }

@@ -10,9 +10,9 @@ internal import QuireSystem
 struct CompiledModelEncoder {
     /// The destination of the archive.
     enum Form {
-        /// Into a `.mom` file: entities have their own properties.
+        /// A `.mom` file: entities list only their own properties.
         case file
-        /// Into a store: entities have those too that they inherit.
+        /// A store: entities list inherited properties too.
         case store
     }
 
@@ -93,7 +93,7 @@ struct CompiledModelEncoder {
         propertyReferences[entity]?[property] ?? .null
     }
 
-    /// The entity that declares a property, from one downwards that has or inherits it.
+    /// The declaring entity of a property, searched from an entity upwards.
     func owner(of property: String, from entity: String) -> String? {
         var seen: Set<String> = []
         var next = entities[entity]
@@ -104,7 +104,7 @@ struct CompiledModelEncoder {
         return nil
     }
 
-    /// The properties that an entity has in the archive.
+    /// An entity's properties in the archive.
     private func properties(of entity: EntityDescription) -> [PropertyDescription] {
         guard form == .store else { return entity.properties }
         var result: [PropertyDescription] = []
@@ -126,7 +126,7 @@ struct CompiledModelEncoder {
         return writer.add(dictionary: pairs, mutable: true)
     }
 
-    /// A dictionary of the class that Core Data uses for a fixed set of keys.
+    /// Adds a dictionary of Core Data's class for fixed key sets.
     private mutating func add(
         knownKeys named: [(name: String, value: ArchiveValue)]
     ) -> ArchiveValue {
@@ -198,7 +198,7 @@ struct CompiledModelEncoder {
             reference(to: entity.name), as: ["NSEntityDescription", "NSObject"], fields)
     }
 
-    /// The old form, which compilers add, of indexes over several properties.
+    /// The old form of compound indexes, which compilers add.
     private func mirroredLists(of entity: EntityDescription) -> [[String]] {
         entity.indexes.filter { !$0.isFullText && $0.elements.count > 1 }
             .map { $0.elements.compactMap(\.propertyName) }

@@ -15,11 +15,11 @@ package import QuireSystem
 package struct KeyedArchive: Sendable {
     /// An object with a class.
     package struct Object: Sendable {
-        /// Its number in the archive: objects with the same number are the same.
+        /// Its number in the archive, which is its identity.
         let number: Int
         /// The name of its class.
         package let className: String
-        /// The names of its class and all it inherits from.
+        /// The names of its class and superclasses.
         let classNames: [String]
         /// Its fields in the order of the archive.
         fileprivate let entries: [ArchiveValue.Entry]
@@ -29,7 +29,7 @@ package struct KeyedArchive: Sendable {
             entries.first { $0.key == key }?.value
         }
 
-        /// The values of the fields that are called `prefix` and a number, from 0 on.
+        /// The values of the fields named `prefix` and a number, from 0.
         func numberedFields(_ prefix: String) -> [ArchiveValue] {
             var fields: [String: ArchiveValue] = [:]
             for entry in entries where entry.key.hasPrefix(prefix) {
@@ -49,10 +49,10 @@ package struct KeyedArchive: Sendable {
     /// The archive's name in errors.
     package let name: String
     private let objects: [ArchiveValue]
-    /// The names of a class and its superclasses by the number of what describes it.
+    /// The names of a class and its superclasses, by the object number of the class.
     private let classes: [Int: [String]]
 
-    /// The number of objects, plain values among them.
+    /// The number of objects, including plain values.
     var objectCount: Int { objects.count }
 
     static let objectsKey = "$objects"
@@ -96,7 +96,7 @@ package struct KeyedArchive: Sendable {
         return object
     }
 
-    /// The object with a class that a value refers to.
+    /// The referenced object, which must have a class.
     package func object(_ value: ArchiveValue?) throws -> Object? {
         guard let found = try resolved(value) else { return nil }
         guard case .reference(let number)? = value, let object = try object(number, found) else {
@@ -105,7 +105,7 @@ package struct KeyedArchive: Sendable {
         return object
     }
 
-    /// The object with a class that a value refers to; `nil` if it is a plain value.
+    /// The referenced object with a class; `nil` for a plain value.
     package func objectIfAny(_ value: ArchiveValue?) throws -> Object? {
         guard let found = try resolved(value), case .reference(let number)? = value else {
             return nil
@@ -144,7 +144,7 @@ package struct KeyedArchive: Sendable {
 
 // MARK: - Values
 
-/// The values of Foundation's classes in an archive.
+/// Values of Foundation's classes in an archive.
 extension KeyedArchive {
     /// A value that is not a collection.
     package enum Scalar: Sendable, Hashable {
@@ -161,14 +161,14 @@ extension KeyedArchive {
         case url(URL)
     }
 
-    /// A text, of whatever class.
+    /// A text, of any class.
     package func string(_ value: ArchiveValue?) throws -> String? {
         guard let scalar = try scalar(value) else { return nil }
         guard case .string(let text) = scalar else { throw unexpected("a text") }
         return text
     }
 
-    /// An integer; truth counts as 0 or 1.
+    /// An integer; booleans are 0 or 1.
     package func integer(_ value: ArchiveValue?) throws -> Int64? {
         switch try scalar(value) {
         case nil: return nil
@@ -185,7 +185,7 @@ extension KeyedArchive {
         }
     }
 
-    /// Whether a value is true; a number is if it is not 0.
+    /// A boolean; a number is true if it is not 0.
     func boolean(_ value: ArchiveValue?) throws -> Bool? {
         switch try scalar(value) {
         case nil: return nil
@@ -314,9 +314,9 @@ extension KeyedArchive {
 
 // MARK: - Collections
 
-/// The collections of Foundation's classes in an archive.
+/// Collections of Foundation's classes in an archive.
 extension KeyedArchive {
-    /// The elements of an array, a set or an ordered set, of whatever class.
+    /// The elements of an array, a set or an ordered set, of any class.
     package func list(_ value: ArchiveValue?) throws -> [ArchiveValue]? {
         guard let found = try resolved(value) else { return nil }
         if case .array(let elements) = found { return elements }
@@ -332,7 +332,7 @@ extension KeyedArchive {
         return elements
     }
 
-    /// The keys and values of a dictionary, of whatever class.
+    /// The keys and values of a dictionary, of any class.
     package func dictionary(_ value: ArchiveValue?) throws -> [(
         key: ArchiveValue, value: ArchiveValue
     )]? {
@@ -346,7 +346,7 @@ extension KeyedArchive {
             let keys = try list(mapping["keys"]), let values = try list(object["values"]),
             keys.count == values.count
         {
-            // Core Data's dictionaries with a fixed set of keys.
+            // Core Data's dictionaries with fixed key sets.
             return Array(zip(keys, values)).map { (key: $0, value: $1) }
         }
         guard object.classNames.contains("NSDictionary"), object["NS.keys"] == nil else {
@@ -355,7 +355,7 @@ extension KeyedArchive {
         return []
     }
 
-    /// The values of a dictionary whose keys are texts.
+    /// The values of a dictionary with text keys.
     func namedValues(_ value: ArchiveValue?) throws -> [String: ArchiveValue]? {
         guard let pairs = try dictionary(value) else { return nil }
         var result: [String: ArchiveValue] = [:]

@@ -1,7 +1,7 @@
 package import Foundation
 package import QuireSystem
 
-/// Writes archives as Foundation's `NSKeyedArchiver` does.
+/// Writes archives in the format of Foundation's `NSKeyedArchiver`.
 ///
 /// ```swift
 /// var writer = KeyedArchiveWriter()
@@ -23,7 +23,7 @@ package struct KeyedArchiveWriter {
 
     // MARK: - Objects
 
-    /// A reference to an object that is defined later.
+    /// Reserves a reference to an object that is defined later.
     mutating func reserve() -> ArchiveValue {
         objects.append(.null)
         return .reference(objects.count - 1)

@@ -60,7 +60,7 @@ struct LegacyModelDecoder {
         return value
     }
 
-    /// Counts a part that was read, so that shared objects do not make a small archive a large model.
+    /// Counts a part against the budget, so that shared objects do not expand a small archive to a large model.
     private mutating func spend() throws {
         budget -= 1
         if budget < 0 { throw archive.damaged("parts of the model share their parts") }
@@ -91,7 +91,7 @@ struct LegacyModelDecoder {
         try archive.string(value).flatMap { $0.isEmpty ? nil : $0 }
     }
 
-    /// The keys and values of the model's author. Those of Sync Services are left out.
+    /// The user info. Entries of Sync Services are dropped.
     private mutating func userInfo(_ value: ArchiveValue?) throws -> (
         values: [String: PropertyListValue], isSyncable: Bool
     ) {
@@ -174,7 +174,7 @@ struct LegacyModelDecoder {
         return result
     }
 
-    /// A name, or that of an element.
+    /// A name, given directly or as a named element.
     private func name(_ value: ArchiveValue) throws -> String {
         if let object = try archive.objectIfAny(value), object["_name"] != nil {
             return try name(of: object)

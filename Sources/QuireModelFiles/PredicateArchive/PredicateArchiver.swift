@@ -10,7 +10,7 @@ internal import QuireSystem
 struct PredicateArchiver {
     /// Adds a predicate.
     ///
-    /// - Throws: ``QuireError`` with code `unsupported` if archives have no known form for it.
+    /// - Throws: ``QuireError`` with code `unsupported` if it has no known archive form.
     func add(
         _ predicate: QueryPredicate, to writer: inout KeyedArchiveWriter
     ) throws -> ArchiveValue {
@@ -99,7 +99,7 @@ struct PredicateArchiver {
         case .equal: return equality(4, negated: false)
         case .notEqual: return equality(5, negated: true)
         case .matches:
-            // By analogy with LIKE, whose class inherits from this one.
+            // By analogy with LIKE, whose class is a subclass of this one.
             return flagged("NSMatchingPredicateOperator", 6, ["NSStringPredicateOperator"])
         case .like:
             return flagged(
@@ -150,7 +150,7 @@ struct PredicateArchiver {
 extension PredicateArchiver {
     /// Adds an expression.
     ///
-    /// - Throws: ``QuireError`` with code `unsupported` if archives have no known form for it.
+    /// - Throws: ``QuireError`` with code `unsupported` if it has no known archive form.
     func add(
         _ expression: QueryExpression, to writer: inout KeyedArchiveWriter
     ) throws -> ArchiveValue {
@@ -246,7 +246,7 @@ extension PredicateArchiver {
         }
     }
 
-    /// Adds a key path as it is written, operators such as `@count` included.
+    /// Adds a key path as written, including operators such as `@count`.
     func add(keyPath: String, to writer: inout KeyedArchiveWriter) throws -> ArchiveValue {
         let object = try add(.evaluatedObject, to: &writer)
         return Self.add(path: keyPath, of: object, isOwn: true, to: &writer)
@@ -275,7 +275,7 @@ extension PredicateArchiver {
 // MARK: - Values
 
 extension AttributeValue {
-    /// The value that an archive holds.
+    /// The value of an archived scalar.
     package init(_ scalar: KeyedArchive.Scalar?) {
         switch scalar {
         case nil, .null?: self = .null

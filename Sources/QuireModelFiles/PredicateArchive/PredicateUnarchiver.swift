@@ -7,7 +7,7 @@ internal import QuireSystem
 ///
 /// An archive may share objects, so that a small one expands to a tree of any size; `budget` bounds the tree.
 struct PredicateUnarchiver {
-    /// The greatest depth, which is that of predicates in text.
+    /// The maximum depth, as for predicates in text.
     static let maximumDepth = 200
 
     let archive: KeyedArchive
@@ -147,7 +147,7 @@ struct PredicateUnarchiver {
         return try Self.path(text, of: expression(object["NSOperand"]))
     }
 
-    /// The value at a key path, which may hold operators such as `@count`.
+    /// The value at a key path, which may contain operators such as `@count`.
     private static func path(
         _ text: String, of operand: QueryExpression?
     ) throws -> QueryExpression {
