@@ -124,7 +124,7 @@ extension ManagedObjectModel {
     /// Makes the model declared by classes, and binds it to them.
     ///
     /// ```swift
-    /// let model = try ManagedObjectModel(classes: [Book.self])      // Author too, which Book leads to.
+    /// let model = try ManagedObjectModel(classes: [Book.self])      // Includes Author, Book's destination.
     /// ```
     ///
     /// Superclasses that declare entities are included, and so are the destinations of relationships. A relationship without

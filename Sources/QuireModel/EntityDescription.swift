@@ -86,7 +86,7 @@ public struct EntityDescription: Sendable, Hashable {
     }
 }
 
-// MARK: - Names that are left out
+// MARK: - Dropped names
 
 /// Model files can keep the names of dropped definitions only in an entity's user info: `quire.leftOut`, a list. This way
 /// readers of the file, or of a store's cached model, get them too.

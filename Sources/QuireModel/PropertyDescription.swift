@@ -93,7 +93,7 @@ public struct FetchIndexDescription: Sendable, Hashable {
         public var expressionType: String?
         /// The index type.
         public var kind: Kind = .binary
-        /// Whether small values come first.
+        /// Whether the order is ascending.
         public var isAscending = true
 
         /// Describes a property in an index.

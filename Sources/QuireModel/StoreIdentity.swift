@@ -33,7 +33,7 @@ public final class StoreIdentity: Sendable {
     /// The stores that belong to the same coordinator.
     package var stores: StoreFamily { family.withLock { $0 } }
 
-    /// Whether an identifier is of an object of this store.
+    /// Whether an identifier belongs to an object of this store.
     package func owns(_ id: ManagedObjectID) -> Bool {
         if id.isTemporary { return false }
         if id.store === self, id.bits & ManagedObjectID.storeNumberMask == numberBits {

@@ -23,7 +23,7 @@ public import Foundation
 ///       the composite's elements and these, as attributes, in the order of the composite.
 ///     - A relationship: the text `r`; name; version hash modifier, which may be missing; whether it is optional;
 ///       the name of the destination; the name of the inverse, which may be missing; whether it is to-many;
-///       whether it is ordered; the smallest and the greatest count and the code of the delete rule as numbers.
+///       whether it is ordered; the minimum and maximum count and the code of the delete rule as numbers.
 ///
 /// As with Core Data, classes, default values, validation, indexes, user info and renaming identifiers do not affect the
 /// hash. Unlike Core Data's documented hashes, external storage, order and derivation do: they change the stored data.

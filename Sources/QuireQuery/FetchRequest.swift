@@ -88,7 +88,7 @@ public struct SortOrdering: Sendable, Hashable {
     /// expression of the predicate format language, such as `books.@count` or `length(title)`. `SELF` is the object itself,
     /// which is ordered by primary key. In a request for dictionaries it may be a column name.
     public var keyPath: String { didSet { parsed = Self.parse(keyPath) } }
-    /// Whether small values come first. Missing values are the smallest.
+    /// Whether the order is ascending. Missing values are the smallest.
     public var ascending: Bool
     /// The text comparison options.
     public var options: QueryComparison.Options

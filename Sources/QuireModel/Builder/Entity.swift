@@ -167,20 +167,20 @@ public struct Index: Sendable {
 }
 
 extension FetchIndexDescription.Element: ExpressibleByStringLiteral {
-    /// A property, small values first.
+    /// A property in ascending order.
     public init(stringLiteral propertyName: String) { self.init(propertyName: propertyName) }
 
-    /// A property, small values first.
+    /// A property in ascending order.
     public static func ascending(_ propertyName: String) -> Self {
         Self(propertyName: propertyName)
     }
 
-    /// A property, great values first.
+    /// A property in descending order.
     public static func descending(_ propertyName: String) -> Self {
         Self(propertyName: propertyName, isAscending: false)
     }
 
-    /// An expression, small values first; `entity` is the object's entity.
+    /// An expression in ascending order; `entity` is the object's entity.
     ///
     /// - Parameters:
     ///   - text: The expression.

@@ -9,7 +9,7 @@ package import QuireSystem
 ///
 /// ```swift
 /// try await film.setExternalData(contentsOf: "/media/card/00001.mts", forKey: "video")
-/// try context.save()                              // Nothing is copied any more.
+/// try context.save()                              // Copies nothing.
 /// if let video = try film.externalData(forKey: "video") {
 ///     for try await chunk in video.chunks() { player.feed(chunk) }
 /// }

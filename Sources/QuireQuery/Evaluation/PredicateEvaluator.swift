@@ -374,7 +374,7 @@ extension PredicateEvaluator {
     // MARK: - Key paths
 
     /// The values at a key path of other values. A missing object on the way makes the value at the end missing, but
-    /// contributes nothing to a to-many relationship behind it.
+    /// contributes nothing to a subsequent to-many relationship.
     private func values(
         at keys: [String], of start: [QueryValue], isMany: Bool
     ) throws -> Operand {

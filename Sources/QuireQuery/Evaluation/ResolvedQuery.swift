@@ -78,7 +78,7 @@ extension ResolvedQuery {
         var found: [ResolvedEntity] = []
         for path in keyPaths {
             var steps = path.steps[...]
-            // The foreign key belongs to the owner's row, and the destination's entity never changes.
+            // The owner determines a relationship's destination, whose entity never changes.
             if path.slot == nil { steps = steps.dropLast() }
             for step in steps where !found.contains(where: { $0 === step.destination }) {
                 found.append(step.destination)

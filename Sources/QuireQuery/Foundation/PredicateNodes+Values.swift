@@ -349,7 +349,7 @@ extension PredicateTranslation {
     }
 }
 
-// MARK: - Least and greatest
+// MARK: - Minimum and maximum
 
 extension PredicateExpressions.SequenceMinimum: TranslatableNode {
     func term(in translation: inout PredicateTranslation) throws -> PredicateTerm {
