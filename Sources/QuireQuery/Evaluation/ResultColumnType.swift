@@ -96,7 +96,7 @@ package enum ResultColumnType: Sendable, Hashable {
 }
 
 extension Decimal {
-    /// The number with the same shortest decimal text as a floating-point number; `nil` if there is none.
+    /// The decimal number of a floating-point number's shortest text; `nil` if it is not finite.
     fileprivate init?(shortestOf number: Double) {
         guard number.isFinite,
             let decimal = Decimal(

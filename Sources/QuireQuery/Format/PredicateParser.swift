@@ -24,8 +24,8 @@ struct PredicateParser {
     /// The height of the last parsed tree.
     var height = 0
 
-    /// A limit on the nesting of the text and on the height of the tree, which differ for operator chains: the height of `a
-    /// + b + c` is its number of operators. It keeps the recursion of all walkers well within a thread's stack.
+    /// A limit on the nesting of the text and on the height of the tree, which differ for operator chains: the height of
+    /// `a + b + c` is its number of operators. It keeps the recursion of all walkers well within a thread's stack.
     static let maximumDepth = 200
 
     init(_ format: String, noun: String = "predicate", arguments: [QueryExpression]) throws {

@@ -245,7 +245,7 @@ extension PredicatePrinter {
         return function.infix?.binding ?? Binding.value
     }
 
-    // MARK: - What stands before and within an index or a path
+    // MARK: - Operands and indexes of paths
 
     /// An index. A key that would be parsed as a word is escaped.
     private static func index(_ expression: QueryExpression) -> String {

@@ -29,8 +29,8 @@ extension QueryPredicate {
     /// - Other types: `CAST("2001-01-01T00:00:00Z", "NSDate")` (or seconds since then), likewise ``QueryCast``'s other
     ///   types, of any value.
     /// - `**`, which binds tightest and is right-associative; `- ~` before a value; `* /`; `+ -`; `<< >>`; `&`; `^`; `|`;
-    ///   `UNION INTERSECT MINUS`. A sign before a number is part of it unless a value precedes it: `-2 ** 2` is 4, and `a
-    ///   -1` a subtraction.
+    ///   `UNION INTERSECT MINUS`. A sign before a number is part of it unless a value precedes it: `-2 ** 2` is 4, and
+    ///   `a -1` a subtraction.
     /// - Key path operators: `books.@count`, `books.@sum.pages` and `@avg`, `@min`, `@max`, `@distinctUnionOfObjects`,
     ///   `@unionOfObjects`; also after other values, and with the keys before the operator (`books.pages.@sum`).
     /// - `SUBQUERY(books, $b, $b.year < 1800)`, optionally followed by `.@count`, `.@max.pages` or `.title`.
