@@ -245,7 +245,7 @@ extension PredicatePrinter {
         return function.infix?.binding ?? Binding.value
     }
 
-    // MARK: - Operands and indexes of paths
+    // MARK: - Paths and indexes
 
     /// An index. A key that would be parsed as a word is escaped.
     private static func index(_ expression: QueryExpression) -> String {

@@ -16,7 +16,7 @@ protocol TranslatableNode {
 /// for missing values, so an explicit not-null condition is seldom needed; ``demanding(_:for:)`` omits redundant ones, so
 /// that stores can use their indexes.
 package struct PredicateTranslation {
-    /// The property names and types declared by the objects' classes.
+    /// The property names and value conversions of the objects' classes.
     package struct Vocabulary {
         /// The model's property names for a single-step key path.
         package let names: (AnyKeyPath) -> [String]?
